@@ -15,7 +15,7 @@ print("by themselves:", ", ".join(alone))
 
 # Any two sets of one robot convert by a nonsingular matrix.
 lin = mindyn.base_parameters(robot, "lin")
-T = base.to(lin)
+T = base.transform_to(lin)
 print("Lin's values from ours:", np.allclose(T @ base.values, lin.values))
 
 # The torques are linear in them: tau = Y beta.

@@ -17,7 +17,7 @@ q, qd, qdd = rng.uniform(-1, 1, (3, 150, 6))
 tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + 1.0 * rng.standard_normal(q.shape)
 run = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
 
-rows = mindyn.rows_of(cad, run)
+rows = mindyn.build_rows(cad, run)
 plain = mindyn.LeastSquares().fit(rows)
 print("least squares:", mindyn.check_feasible(plain).consistent.sentence)
 

@@ -7,7 +7,7 @@ such a model expects no accelerations. The nearest possible model does [Yoshida 
 import numpy as np
 
 import mindyn
-from mindyn.feasibility import judge_possible, mend_possible
+from mindyn.feasibility import check_positive_definite, project_to_positive_definite
 from mindyn.papers import yoshida_puma
 
 robot = yoshida_puma("table3")
@@ -33,11 +33,11 @@ def recording(seed: int) -> mindyn.Samples:
 
 
 samples = recording(0)
-rows = mindyn.rows_of(robot, samples)
+rows = mindyn.build_rows(robot, samples)
 plain = mindyn.LeastSquares(weights="ordinary").fit(rows)
-print(judge_possible(plain).sentence, end="\n\n")
+print(check_positive_definite(plain).sentence, end="\n\n")
 
-mended = mend_possible(plain)
+mended = project_to_positive_definite(plain)
 print(mended.status, end="\n\n")
 
 found = mindyn.InstrumentalVariables(mended, weights="ordinary").fit(rows)

@@ -11,7 +11,7 @@ import mindyn
 try:
     import torch
 
-    from mindyn.torch import differentiable
+    from mindyn.torch import make_differentiable
 except (ImportError, mindyn.MindynError):
     print("this example needs PyTorch: pip install 'mindyn[torch]'")
     raise SystemExit from None
@@ -31,8 +31,8 @@ def recorded(count, reach):
 
 q, qd, qdd, tau = recorded(3000, 1.5)
 samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-found = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples)))
-dynamics = differentiable(mindyn.compile_model(mindyn.full_model(found), drives=True))
+found = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples)))
+dynamics = make_differentiable(mindyn.compile_model(mindyn.full_model(found), drives=True))
 
 
 def network():

@@ -45,12 +45,12 @@ def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
         angle = t[:, None, None] * w
         q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
         tau = model.inverse_dynamics(q, qd, qdd) + rng.normal(scale=0.2, size=q.shape)
-        made.append(mindyn.log_of_arrays(robot.joint_names, t, q, tau))
+        made.append(mindyn.log_from_arrays(robot.joint_names, t, q, tau))
     return made
 
 
 robot = mindyn.load_robot("planar2")
-treatment = mindyn.Treatment(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
+treatment = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
 recorded = logs(robot, 4)
 here = mindyn.identify(robot, recorded, mindyn.LeastSquares(), treatment)
 with RayExecutor(num_cpus=2) if find_spec("ray") else ThreadPoolExecutor(2) as executor:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import moved_phi, phi_about_origin
+from mindyn.algebra.inertia import phi_about_origin, transform_phi
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.robots.parts import Drive, Joint, Limits, Link
 from mindyn.robots.robot import Robot
 
@@ -17,7 +17,7 @@ UP, DOWN_X, OBLIQUE, NONE = (0.0, 0.0, -9.81), (-9.81, 0.0, 0.0), (1.0, 2.0, -9.
 
 
 def random_rotation(rng: np.random.Generator) -> np.ndarray:
-    return from_quaternion(*rng.normal(size=4))
+    return rotation_from_quaternion(*rng.normal(size=4))
 
 
 def random_pose(rng: np.random.Generator) -> Pose:
@@ -127,7 +127,7 @@ def with_link_frames(robot: Robot, seed: int) -> Robot:
         replace(joint, origin=before[joint.parent] @ joint.origin, tip=joint.tip @ turns[joint.child])
         for joint in robot.joints
     )
-    links = tuple(Link(link.name, moved_phi(turns[link.name].inverse(), link.phi)) for link in robot.links)
+    links = tuple(Link(link.name, transform_phi(turns[link.name].inverse(), link.phi)) for link in robot.links)
     return replace(robot, joints=joints, links=links)
 
 

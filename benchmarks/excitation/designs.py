@@ -45,9 +45,9 @@ from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, exact_value
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
 from mindyn.excitation.volumes import volumes_of
-from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
 
 ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}

@@ -20,11 +20,11 @@ from time import process_time
 import mindyn
 from benchmarks.identification.streaming import ROBOT, STATED, peak_mb, write_log
 from mindyn.fleet.factors import Factor, Generation
-from mindyn.fleet.work import Task, gather
+from mindyn.fleet.work import Task, gather_log
 from mindyn.regression.regressor import with_estimated_drives
 
 SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", position_cutoff_hz=20.0, delay_s=0.0)
-TREATMENT = mindyn.Treatment(SETTINGS, 10.0, 10)
+TREATMENT = mindyn.EquationSettings(SETTINGS, 10.0, 10)
 LEAST_RATIO, MOST_MB = 0.8, 600
 
 
@@ -32,12 +32,12 @@ def generation(path: Path) -> bytes:
     """What the driver sends with every log."""
     robot = with_estimated_drives(mindyn.load_robot(ROBOT))
     values = mindyn.base_parameters(robot, drives=True).values
-    resolved = mindyn.rows_of(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT).treatment
+    resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT).settings
     return pickle.dumps(Generation(robot, resolved, values))
 
 
 def work_on(path: Path, sent: bytes) -> Factor:
-    made = gather(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
+    made = gather_log(sent, Task(path, str(path), "changed:1", {"robot_id": "a"}, 0.0, STATED))
     assert isinstance(made, Factor), made.reason
     return made
 
@@ -52,7 +52,7 @@ def measure(path: Path) -> None:
         factor = work_on(path, sent)
         times["worker"].append(process_time() - start)
         start = process_time()
-        mindyn.LeastSquares().fit(mindyn.rows_of(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT))
+        mindyn.LeastSquares().fit(mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT))
         times["fit"].append(process_time() - start)
     best = {name: min(spent[1:]) for name, spent in times.items()}
     json.dump({"rows": factor.rows, **best}, sys.stdout)

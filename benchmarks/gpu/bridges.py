@@ -1,4 +1,4 @@
-"""`mindyn.torch`, `mindyn.jax`, `GpuModel` and `rows_of(gpu=True)` on a GPU: the CPU's numbers, no copies, how fast.
+"""`mindyn.torch`, `mindyn.jax`, `GpuModel` and `build_rows(gpu=True)` on a GPU: the CPU's numbers, no copies, how fast.
 
 `python -m benchmarks.gpu.bridges [--record]` on a machine with mindyn, CuPy and those of PyTorch and JAX that are
 there; what is not there is said.
@@ -18,7 +18,7 @@ import numpy as np
 
 import mindyn
 from benchmarks.sections import Section, arguments, publish, spaced
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 
 SAMPLES = 1 << 22
 CLOSE = 1e-12
@@ -55,9 +55,9 @@ def by_torch(model):
         return None
     import mindyn.torch
 
-    dynamics, data, phi = mindyn.torch.differentiable(model), data_of(model.robot), model.robot.phi
+    dynamics, data, phi = mindyn.torch.make_differentiable(model), data_of(model.robot), model.robot.phi
     given = [torch.tensor(one, device="cuda") for one in (*data, phi)]
-    expected = mindyn.torch.differentiable(model)
+    expected = mindyn.torch.make_differentiable(model)
     for name, arrays in {
         "inverse_dynamics": given,
         "forward_dynamics": given,
@@ -100,7 +100,7 @@ def by_jax(model):
 
     import mindyn.jax
 
-    dynamics, data, phi = mindyn.jax.differentiable(model), data_of(model.robot), model.robot.phi
+    dynamics, data, phi = mindyn.jax.make_differentiable(model), data_of(model.robot), model.robot.phi
     given = [jax.numpy.asarray(one) for one in (*data, phi)]
     host = [jax.device_put(one, jax.devices("cpu")[0]) for one in given]
     for name, places in {
@@ -131,7 +131,7 @@ def by_jax(model):
 
 def by_cupy(robot):
     model = mindyn.compile_model(robot)
-    gpu, data = model.on_gpu(), data_of(robot)
+    gpu, data = model.to_gpu(), data_of(robot)
     close(gpu("inverse_dynamics", *map(cupy.asarray, data)).get(), model.inverse_dynamics(*data))
     large = [cupy.random.rand(SAMPLES, robot.joint_count) for _ in range(3)]
     out = cupy.empty_like(large[0])
@@ -145,9 +145,9 @@ def rows(robot) -> float:
     q, qd, qdd = rng.uniform(-2, 2, (3, 20_000, robot.joint_count))
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    treatment = mindyn.Treatment()
-    found = mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples, treatment, gpu=True))
-    host = mindyn.LeastSquares().fit(rows_of(robot, samples, treatment))
+    treatment = mindyn.EquationSettings()
+    found = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, treatment, gpu=True))
+    host = mindyn.LeastSquares().fit(build_rows(robot, samples, treatment))
     deviations = np.sqrt(np.diag(host.covariance))
     told = deviations > 0
     off = float((np.abs(found.beta - host.beta)[told] / deviations[told]).max())

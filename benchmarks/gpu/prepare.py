@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.kernels import device as functions
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.differentiable import Op
-from mindyn.logs.filters import mirrored_rows, second_order_sections, settling_rows
+from mindyn.kernels.differentiable import DifferentiableFunction
+from mindyn.logs.filters import extension_rows, second_order_sections, settling_rows
 from mindyn.regression import device
 from mindyn.regression.device_job import write_device_job
 from mindyn.regression.device_rows import rows_source
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import Stretch, gather, windows
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import SampleSegment, gather, windows
 
 ROWS = 20_000
 NOISE = 0.1
@@ -87,7 +87,7 @@ def write_robots(folder: Path) -> None:
         robot = mindyn.load_robot(label)
         model = mindyn.compile_model(robot, base=mindyn.base_parameters(robot) if robot.loops else None)
         for name in names:
-            (described,) = model.described([name])
+            (described,) = model.describe_functions([name])
             shapes = [(one.name, one.shape) for one in described.program.inputs]
             inputs = [np.random.default_rng(5).uniform(-1, 1, (333, *shape)) for _, shape in shapes]
             if shapes[0][1][0] > len(robot.primary_names):  # loops that kernels solve for
@@ -104,7 +104,7 @@ def write_robots(folder: Path) -> None:
 
 def closed_positions(robot: mindyn.Robot, count: int) -> np.ndarray:
     """Positions (count, n) near home, dependent joints a little off: kernels close the loops."""
-    closure = closure_of(robot)
+    closure = home_closure(robot)
     primary = closure.home[list(closure.primary)] + np.random.default_rng(6).uniform(-0.1, 0.1, (count, 1))
     q = closure.along(primary)
     q[:, list(closure.dependent)] += 1e-7
@@ -125,11 +125,11 @@ def write_filtered_rows(folder: Path) -> None:
     tau = Y @ rng.uniform(0.5, 2.0, regressor.count) + rng.normal(0, NOISE, q.shape)
     usable = np.abs(qd) > 0.05
     samples = mindyn.Samples(regressor.joint_names, q, qd, qdd, tau, RATE_HZ, segments, usable)
-    treatment = mindyn.Treatment(filter_hz=FILTER_HZ, decimation=DECIMATION, friction=friction)
+    treatment = mindyn.EquationSettings(filter_hz=FILTER_HZ, decimation=DECIMATION, friction=friction)
     expected = gather(regressor, samples, cutoff_hz=FILTER_HZ, decimation=DECIMATION)
     solution = solve(*expected.stacked())
-    taken = windows(Stretch(samples, range(len(samples))), treatment.cutoff_hz, treatment.step)
-    kept = [(one.first, one.last, one.kept.start, one.kept.stop, one.kept.step) for one in taken]
+    taken = windows(SampleSegment(samples, range(len(samples))), treatment.cutoff_hz, treatment.step)
+    kept = [(one.first, one.last, one.kept_rows.start, one.kept_rows.stop, one.kept_rows.step) for one in taken]
     (folder / "filtered.cu").write_text(rows_source(regressor))
     np.savez(
         folder / "filtered.npz",
@@ -138,14 +138,14 @@ def write_filtered_rows(folder: Path) -> None:
         **{"counts": np.array(expected.counts), "predicted": (Y @ solution.beta)[::50], "rows": Y[::50]},
         **{f"columns{k}": columns for k, columns in enumerate(expected.columns)},
         **{"table": device.smoothing_table(*second_order_sections(FILTER_HZ, RATE_HZ))},
-        **{"mirrored": mirrored_rows(FILTER_HZ, RATE_HZ), "reach": settling_rows(FILTER_HZ, RATE_HZ)},
+        **{"mirrored": extension_rows(FILTER_HZ, RATE_HZ), "reach": settling_rows(FILTER_HZ, RATE_HZ)},
     )
 
 
 def write_functions(folder: Path) -> None:
     """Inverse dynamics with phi as an input, and its adjoint, for the frameworks' own arrays."""
     robot = mindyn.load_robot("puma560")
-    op = Op(mindyn.compile_model(robot, parameters="input").casadi("inverse_dynamics"))
+    op = DifferentiableFunction(mindyn.compile_model(robot, parameters="input").casadi("inverse_dynamics"))
     phi = frozenset(["phi"])
     rng = np.random.default_rng(5)
     q, qd, qdd, along = rng.uniform(-1, 1, (4, 500, 6))

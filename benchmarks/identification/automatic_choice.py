@@ -32,8 +32,8 @@ from benchmarks.timing import this_machine
 from mindyn.errors import MindynError
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
-from mindyn.identification.selection.choosing import choose
-from mindyn.regression.rows import rows_of
+from mindyn.identification.selection.choose import choose
+from mindyn.regression.rows import build_rows
 from mindyn.validation.validate import validate
 
 TITLES = {
@@ -85,23 +85,23 @@ def scored(found, part):
 
 def fits(robot, logs, chosen):
     """The fits that are chosen among, with the settings that were chosen."""
-    wanted = {"plain": mindyn.LeastSquares(left_out=chosen.left_out), "consistent": PhysicallyConsistent(prior=None)}
+    wanted = {"plain": mindyn.LeastSquares(dropped=chosen.dropped), "consistent": PhysicallyConsistent(prior=None)}
     if any(link.phi is not None for link in robot.links):
         wanted["near the file"] = PhysicallyConsistent(prior="robot")
     found = {}
     for words, estimator in wanted.items():
         try:
-            found[words] = settled(estimator, robot, logs, chosen.treatment)
+            found[words] = settled(estimator, robot, logs, chosen.settings)
         except MindynError as error:
             print(f"  {words}: {error.message}", file=sys.stderr)
     return found
 
 
-def settled(estimator, robot, logs, treatment):
+def settled(estimator, robot, logs, settings):
     """The fit, with its own values as the reference of friction that grows with the load."""
-    found = estimator.fit(rows_of(robot, logs, treatment)).with_own_load()
+    found = estimator.fit(build_rows(robot, logs, settings)).with_own_load()
     for _ in range(2 if found.regressor.friction.needs_load else 0):
-        found = estimator.fit(rows_of(robot, logs, found.treatment)).with_own_load()
+        found = estimator.fit(build_rows(robot, logs, found.settings)).with_own_load()
     return found
 
 
@@ -142,7 +142,7 @@ def main() -> None:
         robot, logs = training(name)
         begin = process_time()
         choice = choose(robot, logs)
-        chosen = None if options.training else identify(robot, logs, choice.estimator, choice.treatment)
+        chosen = None if options.training else identify(robot, logs, choice.estimator, choice.settings)
         taken = process_time() - begin
         time = f"{taken:.1f} s"
         if options.before:

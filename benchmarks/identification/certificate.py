@@ -12,10 +12,10 @@ from time import process_time
 import numpy as np
 
 from benchmarks.sections import Section, arguments, publish
-from benchmarks.timing import best_of, this_machine
+from benchmarks.timing import measure_best_times, this_machine
 from mindyn import compile_model, load_robot
-from mindyn.equations.certificate import Witness, equation_deviation
-from mindyn.kernels.certified import kept_deviation
+from mindyn.equations.certificate import ReferenceDynamics, equation_deviation
+from mindyn.kernels.certification import load_or_compute_deviation
 from mindyn.parameters.certificate import tree_deviation
 
 ROBOTS = ("puma560", "ur10", "stanford", "panda")
@@ -32,8 +32,8 @@ def row(name: str, equation: str) -> tuple[str, ...]:
     def make() -> None:
         getattr(compile_model(robot), equation)(*np.zeros((3, robot.joint_count)))
 
-    def witness() -> Witness:
-        return Witness(robot, False, "input" if regressor else "constant", model.base if regressor else None)
+    def witness() -> ReferenceDynamics:
+        return ReferenceDynamics(robot, False, "input" if regressor else "constant", model.base if regressor else None)
 
     def first() -> None:
         with tempfile.TemporaryDirectory() as empty:
@@ -45,10 +45,12 @@ def row(name: str, equation: str) -> tuple[str, ...]:
         if regressor:
             tree_deviation(model.base)
 
-    cold = best_of({"first": first, "compared": compared}, REPEATS, process_time)
+    cold = measure_best_times({"first": first, "compared": compared}, REPEATS, process_time)
     with tempfile.TemporaryDirectory() as full:
         os.environ["MINDYN_CACHE_DIR"] = full
-        warm = best_of({"again": make, "kept": lambda: kept_deviation(function, witness())}, REPEATS, process_time)
+        warm = measure_best_times(
+            {"again": make, "kept": lambda: load_or_compute_deviation(function, witness())}, REPEATS, process_time
+        )
     return name, equation.replace("_", " "), *(f"{1e3 * each:.1f}" for each in (*cold.values(), *warm.values()))
 
 

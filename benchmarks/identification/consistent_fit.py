@@ -13,8 +13,8 @@ import mindyn
 from benchmarks.sections import Section, arguments, publish, spaced
 from benchmarks.timing import this_machine
 from mindyn import PhysicallyConsistent, Samples, compile_model
-from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import Rows
 
 LENGTHS = (1_000, 10_000, 100_000)

@@ -46,7 +46,7 @@ def least(run, count):
 PARTS = {
     "memory": """
 from mindyn.kernels.model import compile_model
-from mindyn.regression.gathering import gather
+from mindyn.regression.row_blocks import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 robot, rng = with_estimated_drives(robot), np.random.default_rng(0)

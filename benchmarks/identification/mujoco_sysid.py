@@ -118,9 +118,9 @@ def by_mindyn(robot, log, folder: Path):
     """
     t, _, _, q, tau = log
     settings = mindyn.Conditioning(rate_hz=1 / STEP, position_cutoff_hz=60.0, edge_s=0.1, slow_speed=0.1)
-    near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", left_out=("offset",))
-    treatment = mindyn.Treatment(settings, filter_hz=30.0, friction=mindyn.Friction())
-    found = near_file.fit(mindyn.rows_of(robot, mindyn.log_of_arrays(robot.joint_names, t, q, tau), treatment))
+    near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", dropped=("offset",))
+    treatment = mindyn.EquationSettings(settings, filter_hz=30.0, friction=mindyn.Friction())
+    found = near_file.fit(mindyn.build_rows(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau), treatment))
     mindyn.write_mjcf(found, folder / "found.xml")
     return equipped(folder / "found.xml", robot).compile()
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import mindyn
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 
 RATE_HZ, SECONDS = 200.0, 20.0
@@ -24,7 +24,7 @@ ENCODER, TORQUE, GAIN, LOAD_FRICTION = 2e-5, 0.2, 0.01, 0.05
 """rad, N m, and parts of the torque: standard deviations, and the friction of each N m that a gear carries."""
 WITHIN = (0.93, 0.98)
 MIDDLE = np.array([0.0, 0.0, 0.0, -1.5, 0.0, 1.8, 0.0])
-TREATMENT = Treatment(
+TREATMENT = EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=8.0, torque_cutoff_hz=8.0, decimation=5),
     friction=Friction("tanh", 0.02, shapes=("load",)),
 )
@@ -52,7 +52,7 @@ def run(robot: mindyn.Robot, rng: np.random.Generator, gains: np.ndarray) -> min
     turn = np.tanh(qd / 0.02)
     tau = rigid + qd + 0.8 * turn + LOAD_FRICTION * np.abs(rigid) * turn
     logged = gains * tau + rng.normal(0, TORQUE, tau.shape)
-    return mindyn.log_of_arrays(robot.joint_names, t, q + rng.normal(0, ENCODER, q.shape), logged)
+    return mindyn.log_from_arrays(robot.joint_names, t, q + rng.normal(0, ENCODER, q.shape), logged)
 
 
 def inside(seed: int) -> tuple[bool, np.ndarray, float]:

@@ -21,7 +21,7 @@ from real.test_identification import described
 
 from benchmarks.sections import Section, arguments, publish
 from benchmarks.timing import this_machine
-from mindyn.comparison.comparing import compare_on_logs
+from mindyn.comparison.log_comparison import compare_on_logs
 from mindyn.comparison.log_sets import read_sets
 from mindyn.comparison.methods import LOG_METHODS
 

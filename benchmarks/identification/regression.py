@@ -28,9 +28,9 @@ from benchmarks.timing import this_machine
 from mindyn.export.urdf_writer import write_urdf
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
 
 CHUNK = 10_000
 

@@ -16,7 +16,7 @@ import mindyn
 from benchmarks.sections import Section, arguments, publish, spaced
 from benchmarks.timing import this_machine
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
 
 RATE = 1000.0
@@ -36,7 +36,7 @@ def recording(robot, rows: int, seed: int):
         qd += a * w * np.cos(angle)
         qdd -= a * w**2 * np.sin(angle)
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
-    return log_of_arrays(robot.joint_names, t, q, tau + 0.1 * rng.standard_normal(tau.shape), qd, qdd)
+    return log_from_arrays(robot.joint_names, t, q, tau + 0.1 * rng.standard_normal(tau.shape), qd, qdd)
 
 
 def in_browser(path: Path) -> dict[str, float]:
@@ -70,7 +70,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args()
     robot = with_estimated_drives(mindyn.load_robot("puma560"))
-    estimate = mindyn.identify(robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), mindyn.Treatment(AS_LOGGED))
+    estimate = mindyn.identify(
+        robot, recording(robot, 20_000, 1), mindyn.LeastSquares(), mindyn.EquationSettings(AS_LOGGED)
+    )
     log = recording(robot, options.rows, 2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"

@@ -61,7 +61,9 @@ def fit(path: Path) -> None:
     robot = mindyn.load_robot(ROBOT)
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
     start = perf_counter()
-    rows = mindyn.rows_of(robot, mindyn.scan_log(path, robot, stated=STATED), mindyn.Treatment(settings, 10.0, 10))
+    rows = mindyn.build_rows(
+        robot, mindyn.scan_log(path, robot, stated=STATED), mindyn.EquationSettings(settings, 10.0, 10)
+    )
     found = mindyn.LeastSquares().fit(rows)
     truth = mindyn.base_parameters(robot, drives=True).values
     json.dump(

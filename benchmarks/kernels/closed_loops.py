@@ -13,7 +13,7 @@ import numpy as np
 
 import mindyn
 from benchmarks.kernels.native_peer import LIBRARIES, Pointer, library, numbers_of
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.robots.robot import Robot
 
 ROWS = 20_000
@@ -24,7 +24,7 @@ LIBRARIES["loop"] = LIBRARIES["peer"]
 
 def motion(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Closed positions (ROWS, n) and rates of the primary joints."""
-    closure, rng = closure_of(robot), np.random.default_rng(0)
+    closure, rng = home_closure(robot), np.random.default_rng(0)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.3, 0.3, (200, len(closure.primary)))
     q = np.tile(closure.positions(p), (ROWS // 200, 1))
     return q, *rng.uniform(-2, 2, (2, ROWS, p.shape[1]))

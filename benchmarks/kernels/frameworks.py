@@ -117,7 +117,7 @@ def measured(function, data, batches) -> float:
 
 
 def by_torch(model, data) -> tuple[float, float]:
-    dynamics, size = mindyn.torch.differentiable(model), LARGEST
+    dynamics, size = mindyn.torch.make_differentiable(model), LARGEST
     tensors = [torch.tensor(part, requires_grad=True) for part in data]
     backward = lambda: (dynamics.inverse_dynamics(*tensors) ** 2).sum().backward()  # noqa: E731
     return shortest(lambda: dynamics.inverse_dynamics(*tensors), size), shortest(backward, size)
@@ -135,7 +135,7 @@ def main() -> None:
     torch.set_num_threads(1)
     robot = mindyn.load_robot("panda")
     model = mindyn.compile_model(robot)
-    ours = mindyn.jax.differentiable(model).inverse_dynamics
+    ours = mindyn.jax.make_differentiable(model).inverse_dynamics
     peers = {"frax": frax_peer()}
     sides = {"mindyn.torch": by_torch(model, data)}
     functions = {"mindyn.jax": ours} | {name: jax.vmap(peer) for name, peer in peers.items() if peer is not None}

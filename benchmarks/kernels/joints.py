@@ -11,7 +11,7 @@ import numpy as np
 
 import mindyn
 from benchmarks.sections import PAGE, Section, arguments, publish
-from benchmarks.timing import best_of, this_machine
+from benchmarks.timing import measure_best_times, this_machine
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import cos_sin, rot_x
@@ -43,7 +43,9 @@ def measure(joints: int) -> tuple[int, float]:
     model = mindyn.compile_model(arm(joints))
     motion = np.random.default_rng(0).uniform(-1, 1, (3, SAMPLES, joints))
     out = np.empty_like(motion[0])
-    seconds = best_of({"run": lambda: model.inverse_dynamics(*motion, out=out)}, 25, clock=process_time)["run"]
+    seconds = measure_best_times({"run": lambda: model.inverse_dynamics(*motion, out=out)}, 25, clock=process_time)[
+        "run"
+    ]
     return operation_counts(model.kernel("inverse_dynamics").program).total, seconds / SAMPLES * 1e9
 
 

@@ -18,10 +18,10 @@ import pinocchio as pin
 
 import mindyn
 from benchmarks.sections import Section, arguments, publish, ratio, spaced
-from benchmarks.timing import best_of, this_machine
+from benchmarks.timing import measure_best_times, this_machine
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots import Limits
-from mindyn.simulation.rollouts import compiled_rollout
+from mindyn.simulation.rollouts import compile_rollout
 
 ROLLOUTS, STEPS, DT = 1000, 1000, 1e-3
 FEW = 4
@@ -83,9 +83,9 @@ def measure(robot, threads):
     n = robot.joint_count
     q0, qd0 = rng.uniform(-1, 1, (2, ROLLOUTS, n))
     tau = rng.normal(size=(ROLLOUTS, STEPS, n)) * 0.1
-    ours, theirs = compiled_rollout(robot), MujocoRollouts(robot, threads)
+    ours, theirs = compile_rollout(robot), MujocoRollouts(robot, threads)
     run = lambda: ours(q0, qd0, {"tau": tau}, dt=DT, steps=STEPS, threads=threads)  # noqa: E731
-    seconds = best_of({"ours": run, "mujoco": lambda: theirs.run(q0, qd0, tau)}, 3)
+    seconds = measure_best_times({"ours": run, "mujoco": lambda: theirs.run(q0, qd0, tau)}, 3)
     begin = perf_counter()
     reference = pinocchio_rollouts(robot, q0[:FEW], qd0[:FEW], tau[:FEW])
     seconds["pin"] = (perf_counter() - begin) * ROLLOUTS / FEW

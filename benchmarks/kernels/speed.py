@@ -23,7 +23,7 @@ import pinocchio as pin
 import mindyn
 from benchmarks.kernels.native_peer import CPU, native_peer, write_traced
 from benchmarks.sections import Section, arguments, publish, ratio, spaced
-from benchmarks.timing import best_of, this_machine
+from benchmarks.timing import measure_best_times, this_machine
 
 ROBOTS = ("puma560", "panda")
 BATCH, LOOP = 1024, 500
@@ -59,7 +59,7 @@ PEERS = {"inverse dynamics": "rnea", "forward dynamics": "aba", "inertia matrix"
 
 def timed(functions, repetitions=25):
     """Processor seconds of the fastest run of each: the machine may be busy with other things."""
-    return best_of(functions, repetitions, clock=process_time)
+    return measure_best_times(functions, repetitions, clock=process_time)
 
 
 def batches(robot, model, rng) -> list[tuple[str, ...]]:
@@ -124,7 +124,7 @@ def own_rows(robot, model, motion) -> list[tuple[str, ...]]:
     busy = timed({"one": one, "half": half})
     cases = {"float32": (busy["half"], busy["one"])}
     if two_cores_are_free():
-        wall = best_of({"one": one, "two": two}, 25)
+        wall = measure_best_times({"one": one, "two": two}, 25)
         cases["2 threads"] = (wall["two"], wall["one"])
     labels = {f"inverse dynamics, {name}": times for name, times in cases.items()}
     return [(robot.name, label, *compared(a / 1e5, b / 1e5, label), "-") for label, (a, b) in labels.items()]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 LONGEST_MESSAGE: Final = 3000
 """Characters of a message; the middle of a longer one is left out."""
-LONGEST_NAME: Final = 200
+LONGEST_COMPARED_NAME: Final = 200
 """Characters of a name that is compared with known ones."""
 LISTED_NAMES: Final = 30
 """Names that a message lists at most."""
@@ -68,19 +68,19 @@ class MindynError(Exception):
     default_code: ClassVar[Code] = Code.INVALID_VALUE
 
     def __init__(self, message: str, *, hint: str = "", code: Code | None = None, subject: object = "") -> None:
-        message, hint = shortened(message), shortened(hint)
+        message, hint = shorten_text(message), shorten_text(hint)
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
         self.code = self.default_code if code is None else code
-        self.subject = shortened(str(subject), LONGEST_NAME)
+        self.subject = shorten_text(str(subject), LONGEST_COMPARED_NAME)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error as it is, so that a worker's error reads the same in the parent process."""
-        return _revived, (type(self), self.args, self.__dict__)
+        return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
-def _revived(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, Any]) -> MindynError:
+def _rebuild_error(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, Any]) -> MindynError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)
@@ -143,7 +143,7 @@ class ExportError(MindynError):
     default_code = Code.NOT_WRITABLE
 
 
-def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
+def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """The text, or its beginning and end where it is longer than a person reads."""
     if len(text) <= longest:
         return text
@@ -151,28 +151,28 @@ def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
     return text[: longest * 2 // 3] + left_out + text[len(text) - longest // 3 :]
 
 
-def listed(names: Iterable[str], most: int = LISTED_NAMES) -> str:
+def list_names(names: Iterable[str], most: int = LISTED_NAMES) -> str:
     """`a, b, c`; of very many names the first, and how many more there are."""
     given = list(names)
-    shown = ", ".join(shortened(str(name), 100) for name in given[:most])
+    shown = ", ".join(shorten_text(str(name), 100) for name in given[:most])
     return f"{shown} and {len(given) - most} more" if len(given) > most else shown
 
 
-LISTED = "take one of those listed, as it is written there"
+LISTED_HINT = "take one of those listed, as it is written there"
 
 
-def did_you_mean(given: object, valid: Iterable[str], otherwise: str = LISTED) -> str:
+def suggest_name(given: object, valid: Iterable[str], otherwise: str = LISTED_HINT) -> str:
     """A hint: the name that is most like the given one, or `otherwise` where none is."""
     # Beyond some length nothing was mistyped, and the comparison takes quadratic time.
-    near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_NAME else []
+    near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_COMPARED_NAME else []
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
-def unknown_name(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
+def unknown_name_error(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = tuple(valid)
-    hint = did_you_mean(given, names) if names else ""
-    message = f"no {kind} {shortened(given, 100)!r}; {has}: {listed(names) or 'none'}"
+    hint = suggest_name(given, names) if names else ""
+    message = f"no {kind} {shorten_text(given, 100)!r}; {has}: {list_names(names) or 'none'}"
     return UnknownNameError(message, hint=hint, subject=given)
 
 
@@ -181,4 +181,4 @@ def require_choice(value: object, valid: Iterable[str], what: str, error: type[M
     names = tuple(valid)
     if value not in names:
         message = f"{what} must be one of {', '.join(names)}; got {value!r}"
-        raise error(message, hint=did_you_mean(value, names), code=Code.UNKNOWN_NAME, subject=value)
+        raise error(message, hint=suggest_name(value, names), code=Code.UNKNOWN_NAME, subject=value)

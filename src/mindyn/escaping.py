@@ -16,14 +16,14 @@ from xml.etree.ElementTree import Element, indent, tostring
 
 from mindyn.errors import ExportError
 
-COLUMNS: Final[ContextVar[int | None]] = ContextVar("columns", default=None)
+TERMINAL_COLUMNS: Final[ContextVar[int | None]] = ContextVar("columns", default=None)
 """That a table of text may take: the command line sets those of its terminal; None: as many as it needs."""
-_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_INVALID_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML 1.0 document can hold, escaped or not."""
-_NOT_IN_ATTRIBUTES: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_INVALID_IN_ATTRIBUTES: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Further the blanks and controls that readers of XML, and of names, replace or strip."""
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_PLACE: Final = re.compile(r"@([A-Z]+)@")
+_PLACEHOLDER: Final = re.compile(r"@([A-Z]+)@")
 
 
 def toml_string(text: str) -> str:
@@ -44,7 +44,7 @@ def _require_unicode(text: str, target: str) -> None:
         raise ExportError(f"{target} cannot hold {text!r}: half of a surrogate pair is no character") from error
 
 
-def xml_document(root: Element, *, declaration: bool = False, as_it_stands: bool = False, above: str = "") -> str:
+def xml_document(root: Element, *, declaration: bool = False, keep_whitespace: bool = False, above: str = "") -> str:
     """The text of an XML tree; refuses names and texts that a reader would not give back as they are.
 
     as_it_stands  blanks between elements stay: for a file of the user's that was edited; else they are indented
@@ -52,17 +52,17 @@ def xml_document(root: Element, *, declaration: bool = False, as_it_stands: bool
     """
     for element in root.iter():
         if _is_comment(element):
-            element.text = _NOT_IN_XML.sub("_", str(element.text or ""))
+            element.text = _INVALID_IN_XML.sub("_", str(element.text or ""))
             continue
         for value in element.attrib.values():
-            if _NOT_IN_ATTRIBUTES.search(value):
+            if _INVALID_IN_ATTRIBUTES.search(value):
                 raise ExportError(f"XML cannot hold the name {value!r}: it has control characters", hint="rename it")
-        if element.text and _NOT_IN_XML.search(element.text):
+        if element.text and _INVALID_IN_XML.search(element.text):
             raise ExportError(f"XML cannot hold the text {element.text!r}: it has control characters")
-    if not as_it_stands:
+    if not keep_whitespace:
         indent(root)
     head = '<?xml version="1.0"?>\n' if declaration else ""
-    return f"{head}{_NOT_IN_XML.sub('_', above)}{tostring(root, encoding='unicode')}\n"
+    return f"{head}{_INVALID_IN_XML.sub('_', above)}{tostring(root, encoding='unicode')}\n"
 
 
 def _is_comment(element: Element) -> bool:
@@ -97,16 +97,16 @@ def c_include(file: str) -> str:
     return f'#include "{file}"'
 
 
-def filled(template: str, values: Mapping[str, str]) -> str:
+def fill_template(template: str, values: Mapping[str, str]) -> str:
     """A template with each @NAME@ replaced, once: what values hold is not looked at again."""
-    return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
+    return _PLACEHOLDER.sub(lambda place: values.get(place[1], place[0]), template)
 
 
-def printable(text: str, keep: str = "") -> str:
+def make_printable(text: str, keep: str = "") -> str:
     """A text for the terminal: characters that move the cursor, change colours or hide others are shown as escapes."""
-    return "".join(c if c in keep else _shown(c) for c in text)
+    return "".join(c if c in keep else _escape_hidden(c) for c in text)
 
 
-def _shown(character: str) -> str:
+def _escape_hidden(character: str) -> str:
     hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     return character.encode("unicode_escape").decode("ascii") if hidden else character

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from mindyn.errors import InputError, MindynError
-from mindyn.reading import reason_of
+from mindyn.reading import describe_exception
 
 T = TypeVar("T")
-_LOST_IN_DASK: Final = ("KilledWorker", "CommClosedError", "FutureCancelledError")
+_DASK_WORKER_ERRORS: Final = ("KilledWorker", "CommClosedError", "FutureCancelledError")
 """Names of its errors: Dask is not imported for them."""
-_TRIAL_S: Final = 10.0
+_POLARS_TIMEOUT_S: Final = 10.0
 """How long polars may take to read one number before its threads count as missing; it takes milliseconds."""
 _polars_process: int | None = None
 """The process that is known to have polars' threads; 0 if they are known to be missing."""
@@ -30,7 +30,7 @@ class WorkersLostError(MindynError):
     """An executor that was given takes no more work: a worker died, or it was shut down."""
 
 
-def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+def run_tasks(executor: Executor | None, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
     """function(*task) of every task, in their order; without an executor one after the other, here.
 
     What a task raises is raised here, and tasks that have not begun are cancelled.
@@ -41,10 +41,10 @@ def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterabl
     require_executor(executor)
     waiting: list[Future[T]] = []
     try:
-        with lost_workers():
+        with convert_worker_errors():
             waiting += [executor.submit(function, *task) for task in tasks]
         for future in waiting:
-            with lost_workers():
+            with convert_worker_errors():
                 result = future.result()
             yield result
     finally:
@@ -69,9 +69,9 @@ def require_polars_threads() -> None:
     """
     global _polars_process
     if _polars_process is None:
-        trial = threading.Thread(target=_read_one_number, daemon=True)
+        trial = threading.Thread(target=_try_polars, daemon=True)
         trial.start()
-        trial.join(_TRIAL_S)
+        trial.join(_POLARS_TIMEOUT_S)
         _polars_process = 0 if trial.is_alive() else os.getpid()
     if _polars_process != os.getpid():
         raise InputError(
@@ -81,24 +81,24 @@ def require_polars_threads() -> None:
         )
 
 
-def _read_one_number() -> None:
+def _try_polars() -> None:
     import polars
 
     polars.read_csv(b"1\n", has_header=False)
 
 
 @contextmanager
-def lost_workers() -> Iterator[None]:
+def convert_worker_errors() -> Iterator[None]:
     """Inside, an executor that broke is told as `WorkersLostError`; a program's own errors pass."""
     try:
         yield
     except Exception as error:
         shut = isinstance(error, RuntimeError) and "shutdown" in str(error)
-        lost = isinstance(error, (BrokenExecutor, CancelledError)) or type(error).__name__ in _LOST_IN_DASK
+        lost = isinstance(error, (BrokenExecutor, CancelledError)) or type(error).__name__ in _DASK_WORKER_ERRORS
         if not (lost or shut):
             raise
         raise WorkersLostError(
-            f"the executor takes no more work: {reason_of(error)}",
+            f"the executor takes no more work: {describe_exception(error)}",
             hint="a worker that died has often run out of memory: fewer workers, or smaller chunk_rows=, need less",
         ) from error
 
@@ -117,7 +117,7 @@ def process_pool(
     earlier = set(active_children())
     with ProcessPoolExecutor(workers, get_context("spawn"), start, given) as pool:
         try:
-            with _interrupts_kept():
+            with _defer_interrupts():
                 for _ in range(workers):
                     pool.submit(int)  # a process is started where none is idle
             yield pool
@@ -128,7 +128,7 @@ def process_pool(
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
+def _defer_interrupts() -> Iterator[None]:
     """Ctrl-C inside is raised at the end, and processes that are started inside never hear it.
 
     The block is inherited. It is this thread's alone: through another one (that of a progress bar, say) the signal

@@ -16,22 +16,22 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-AGAIN_SECONDS: Final = 0.3
+RERAISE_DELAY_S: Final = 0.3
 """Time after which an interrupt that nobody handles is raised again."""
 
 
 @contextmanager
-def insistent_interrupts() -> Iterator[None]:
+def reraise_interrupts() -> Iterator[None]:
     """Inside, Ctrl-C is raised until it is handled; code that handles one and goes on says so by `acknowledge`."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, _INSISTENT)
+    signal.signal(signal.SIGINT, _HANDLER)
     try:
         yield
     finally:
-        acknowledge()
+        acknowledge_interrupt()
         signal.signal(signal.SIGINT, before)
 
 
@@ -45,25 +45,25 @@ def exit_on_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
-    signal.signal(signal.SIGINT, _exit)
+    signal.signal(signal.SIGINT, _exit_process)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _exit(number: int, frame: FrameType | None) -> None:
+def _exit_process(number: int, frame: FrameType | None) -> None:
     del frame
     os.write(2, b"interrupted: nothing was written\n")
     os._exit(128 + number)
 
 
-def acknowledge() -> None:
+def acknowledge_interrupt() -> None:
     """The interrupt was heard: it is not raised again."""
-    _INSISTENT.rest()
+    _HANDLER.rest()
 
 
-class _Insistent:
+class _ReraisingHandler:
     """A handler of SIGINT; one that comes by itself is raised only where no interrupt is being handled."""
 
     def __init__(self) -> None:
@@ -73,10 +73,10 @@ class _Insistent:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         own, self._own = self._own, False
-        if own and (self._timer is None or _is_handled()):
+        if own and (self._timer is None or _is_handling_interrupt()):
             return
         self.rest()
-        self._timer = threading.Timer(AGAIN_SECONDS, self._raise_again)
+        self._timer = threading.Timer(RERAISE_DELAY_S, self._raise_again)
         self._timer.daemon = True
         self._timer.start()
         raise KeyboardInterrupt
@@ -96,10 +96,10 @@ class _Insistent:
             _thread.interrupt_main()
 
 
-_INSISTENT: Final = _Insistent()
+_HANDLER: Final = _ReraisingHandler()
 
 
-def _is_handled() -> bool:
+def _is_handling_interrupt() -> bool:
     """Whether this thread is on its way out of an interrupt, in `except`, `finally` or the end of a `with`."""
     error: BaseException | None = sys.exception()
     while error is not None and not isinstance(error, KeyboardInterrupt):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 
-def named_lazily(package: str, init_file: str) -> tuple[list[str], Callable[[str], Any]]:
+def import_lazily(package: str, init_file: str) -> tuple[list[str], Callable[[str], Any]]:
     """Return `__all__` and `__getattr__` [PEP 562] of a package from its `__init__.pyi`, the one list of its names."""
     stub = ast.parse(Path(init_file).with_name("__init__.pyi").read_text(encoding="utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]

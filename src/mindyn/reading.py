@@ -15,30 +15,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import MindynError, shortened
+from mindyn.errors import MindynError, shorten_text
 
-LARGEST_SETTINGS: Final = 2**20
+MAX_SETTINGS_BYTES: Final = 2**20
 """Bytes of a file of settings (a sidecar, limits, bounds): a thousand joints take less."""
-LARGEST_RECORD: Final = 2**26
+MAX_RECORD_BYTES: Final = 2**26
 """Bytes of a file that mindyn itself wrote as JSON (an estimate, a plan)."""
-PLAIN_BYTES: Final = 2**28
+ALWAYS_ALLOWED_BYTES: Final = 2**28
 """Bytes that any file may become: 45 minutes of a 6R arm's positions and torques at 1 kHz. To read them takes 4 times
 as much memory at most."""
 NUMBER_BYTES: Final = 8
 """Bytes that a number takes once it is read, however short it is in the file."""
-BYTES_PER_BYTE: Final = 64
+MAX_EXPANSION_RATIO: Final = 64
 """What a byte of a larger file may become. Measured numbers have noise: eight bytes of them take a byte and more."""
-MOST_COLUMNS: Final = 2**15
+MAX_COLUMNS: Final = 2**15
 """Columns of a log; in memory a column of JSON takes 10 kB, however few rows it has."""
-MOST_ENTRIES: Final = 2**20
+MAX_ENTRIES: Final = 2**20
 """Keys, lists and elements of an estimate, a plan or a robot file; in memory each takes up to 400 bytes."""
-MOST_SETTINGS: Final = 2**18
+MAX_TOML_KEYS: Final = 2**18
 """Parts of the keys of a TOML file; tomllib takes a kilobyte for each."""
-DEEPEST: Final = 64
+MAX_NESTING: Final = 64
 """Lists and objects inside each other, and parts of a dotted TOML key: tomllib takes memory by their square."""
-LIFT: Final = "MINDYN_LIMITS=off in the environment lifts the limit, if the file is right"
+LIFT_LIMITS_HINT: Final = "MINDYN_LIMITS=off in the environment lifts the limit, if the file is right"
 
-OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
+ALLOW_OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
 """Whether sidecar files may name files outside of the folder of their log, where no argument says so."""
 
 # Linear in the text: no repetition gives back what it took; a JSON text that does not end reaches to the end of its
@@ -46,7 +46,7 @@ OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
 _STRING: Final = rb'"(?:[^"\\\n]|\\.)*+(?:"|\\?$)'
 _PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
 _KEY: Final = re.compile(rf"""(?<![\w"'.\\-]){_PART}(?:\.[ \t]*+{_PART})*+(?=[=\]])""")
-_DEEP_KEY: Final = re.compile(rf"""(?<![\w"'.\\-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}""")
+_DEEP_KEY: Final = re.compile(rf"""(?<![\w"'.\\-])(?:{_PART}\.[ \t]*+){{{MAX_NESTING}}}""")
 _JSON_VALUES: Final = re.compile(rb"(" + _STRING + rb"[ \t\r]*+:)|" + _STRING + rb"|[^\"{}\[\]\n]+", re.MULTILINE)
 _JSON_TOKENS: Final = re.compile(_STRING + rb"|[{}\[\]]", re.MULTILINE)
 
@@ -62,8 +62,8 @@ class InputBudget:
     name: str
     size: int
     error: type[MindynError]
-    most_keys: int = MOST_COLUMNS
-    deepest: int = DEEPEST
+    max_keys: int = MAX_COLUMNS
+    max_depth: int = MAX_NESTING
     unpacked: int = 0
     keys: int = 0
     paths: dict[tuple[int, bytes], int] = field(default_factory=dict)
@@ -71,19 +71,19 @@ class InputBudget:
     def take_bytes(self, count: int) -> None:
         """Raise if the file becomes larger than measurements of its size can be."""
         self.unpacked += count
-        if self.unpacked > max(PLAIN_BYTES, BYTES_PER_BYTE * self.size):
+        if self.unpacked > max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION_RATIO * self.size):
             self._reject(f"claims to hold {self.unpacked / 8:.3g} numbers in {self.size} bytes")
 
     def take_keys(self, count: int = 1) -> None:
         """Raise if there are too many columns, entries or elements."""
         self.keys += count
-        if self.keys > self.most_keys:
-            self._reject(f"has more than {self.most_keys} columns, keys or elements")
+        if self.keys > self.max_keys:
+            self._reject(f"has more than {self.max_keys} columns, keys or elements")
 
     def require_depth(self, depth: int) -> None:
         """Raise if lists, objects or keys are nested too deep."""
-        if depth > self.deepest:
-            self._reject(f"is nested more than {self.deepest} deep")
+        if depth > self.max_depth:
+            self._reject(f"is nested more than {self.max_depth} deep")
 
     def take_json(self, text: bytes) -> None:
         """Take the keys that JSON texts, one a line, have together; raise if one of them is nested too deep.
@@ -103,16 +103,18 @@ class InputBudget:
                     self.take_keys(max(0, place - self.keys))
 
     def _reject(self, claim: str) -> None:
-        if limited():
-            raise self.error(f"{self.name} {claim}", hint=f"the file is damaged, or made to fill the memory; {LIFT}")
+        if are_limits_active():
+            raise self.error(
+                f"{self.name} {claim}", hint=f"the file is damaged, or made to fill the memory; {LIFT_LIMITS_HINT}"
+            )
 
 
-def limited() -> bool:
+def are_limits_active() -> bool:
     """Whether limits on sizes hold."""
     return os.environ.get("MINDYN_LIMITS", "").lower() != "off"
 
 
-def _one(what: str) -> str:
+def _add_article(what: str) -> str:
     """The word with its article."""
     return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
@@ -123,15 +125,19 @@ def require_file(path: Path, what: str, error: type[MindynError]) -> int:
         status = path.stat()
     except FileNotFoundError:
         raise error(
-            f"there is no {what} {shortened(str(path), 300)!r}", hint=f"paths are taken from {str(Path.cwd())!r}"
+            f"there is no {what} {shorten_text(str(path), 300)!r}", hint=f"paths are taken from {str(Path.cwd())!r}"
         ) from None
     except (OSError, ValueError) as problem:
-        raise error(f"{what} {shortened(str(path), 300)!r} cannot be read: {reason_of(problem)}") from problem
+        raise error(
+            f"{what} {shorten_text(str(path), 300)!r} cannot be read: {describe_exception(problem)}"
+        ) from problem
     if stat.S_ISDIR(status.st_mode):
-        raise error(f"{shortened(str(path), 300)!r} is a folder, not {_one(what)}", hint="name the file inside it")
+        raise error(
+            f"{shorten_text(str(path), 300)!r} is a folder, not {_add_article(what)}", hint="name the file inside it"
+        )
     if not stat.S_ISREG(status.st_mode):
         raise error(
-            f"{shortened(str(path), 300)!r} is no regular file (a device, a pipe or a socket), as {_one(what)} must be",
+            f"{shorten_text(str(path), 300)!r} is no regular file (a device, a pipe or a socket), as {_add_article(what)} must be",
             hint="write what it gives into a file first",
         )
     return status.st_size
@@ -140,55 +146,57 @@ def require_file(path: Path, what: str, error: type[MindynError]) -> int:
 def read_small_text(path: Path, what: str, error: type[MindynError], largest: int, hint: str = "") -> str:
     """The UTF-8 text of a regular file of at most `largest` bytes."""
     size = require_file(path, what, error)
-    if size > largest and limited():
+    if size > largest and are_limits_active():
         raise error(
             f"{path.name} has {size / 2**20:.3g} MiB; a {what} has at most {largest / 2**20:.3g} MiB",
-            hint=f"was another file given in its place? {LIFT}",
+            hint=f"was another file given in its place? {LIFT_LIMITS_HINT}",
         )
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, MemoryError) as problem:
-        raise error(f"{path.name} cannot be read as {what}: {reason_of(problem)}", hint=hint) from problem
+        raise error(f"{path.name} cannot be read as {what}: {describe_exception(problem)}", hint=hint) from problem
 
 
 def read_toml(path: Path, what: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
     """The table of a TOML file of settings."""
-    return parse_toml(read_small_text(path, what, error, LARGEST_SETTINGS, hint), f"{path.name}", error, hint)
+    return parse_toml(read_small_text(path, what, error, MAX_SETTINGS_BYTES, hint), f"{path.name}", error, hint)
 
 
 def parse_toml(text: str, name: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
     """The table of a TOML text; too many or too deep keys are rejected before they cost memory."""
-    budget = InputBudget(name, len(text), error, MOST_SETTINGS)
-    budget.require_depth(DEEPEST + 1 if _DEEP_KEY.search(text) else 0)
+    budget = InputBudget(name, len(text), error, MAX_TOML_KEYS)
+    budget.require_depth(MAX_NESTING + 1 if _DEEP_KEY.search(text) else 0)
     budget.take_keys(text.count("[[") + sum(key.group().count(".") + 1 for key in _KEY.finditer(text)))
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as problem:  # of TOML, or of an integer of too many digits
         reason = "its brackets are nested too deep" if isinstance(problem, RecursionError) else str(problem)
-        raise error(f"{name} is not valid TOML: {shortened(reason, 300)}", hint=hint) from problem
+        raise error(f"{name} is not valid TOML: {shorten_text(reason, 300)}", hint=hint) from problem
 
 
 def read_json(path: Path, what: str, error: type[MindynError], hint: str = "") -> dict[str, Any]:
     """The table of a JSON file that mindyn wrote; refuses other values at its top."""
-    text = read_small_text(path, what, error, LARGEST_RECORD, hint)
-    InputBudget(path.name, len(text), error, MOST_ENTRIES).take_keys(sum(map(text.count, "[{:")))
-    InputBudget(path.name, len(text), error, MOST_ENTRIES).take_json(
+    text = read_small_text(path, what, error, MAX_RECORD_BYTES, hint)
+    InputBudget(path.name, len(text), error, MAX_ENTRIES).take_keys(sum(map(text.count, "[{:")))
+    InputBudget(path.name, len(text), error, MAX_ENTRIES).take_json(
         text.replace("\n", " ").encode("utf-8", "surrogatepass")
     )
     try:
         values = json.loads(text)
     except ValueError as problem:
-        raise error(f"{path} cannot be read as {_one(what)}: {shortened(str(problem), 300)}", hint=hint) from problem
+        raise error(
+            f"{path} cannot be read as {_add_article(what)}: {shorten_text(str(problem), 300)}", hint=hint
+        ) from problem
     if not isinstance(values, dict):
         raise error(f"{path} is no {what}: it holds no table", hint=hint)
     return values
 
 
-def reason_of(problem: BaseException) -> str:
+def describe_exception(problem: BaseException) -> str:
     """An exception of a library or the system in one short line."""
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
     if isinstance(problem, MemoryError):
         return "it does not fit into memory"
     first = next(iter(str(problem).splitlines()), "")
-    return shortened(f"{first} ({type(problem).__name__})" if first else type(problem).__name__, 300)
+    return shorten_text(f"{first} ({type(problem).__name__})" if first else type(problem).__name__, 300)

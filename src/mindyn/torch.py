@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mindyn.errors import InputError, MissingExtraError
-from mindyn.kernels.differentiable import DifferentiableModel, Op
+from mindyn.kernels.differentiable import DifferentiableFunction, DifferentiableModel
 from mindyn.kernels.model import Model
 
 try:
@@ -41,21 +41,21 @@ class TorchModel(DifferentiableModel):
             if one.device != given[0].device:
                 raise InputError(f"tensors are on {given[0].device} and {one.device}; one device is needed")
         dtype = torch.float32 if all(one.dtype == torch.float32 for one in given) else torch.float64
-        closing = self._ops.closing(given[0].shape[-1]) if given and given[0].dim() else None
+        closing = self._ops.loop_solver(given[0].shape[-1]) if given and given[0].dim() else None
         if closing is not None:
             given[0] = _apply(closing, given[0])[0]
-        shapes = op.aligned([tuple(one.shape) for one in given])
+        shapes = op.align_shapes([tuple(one.shape) for one in given])
         return _apply(op, *(one.to(dtype).reshape(shape) for one, shape in zip(given, shapes, strict=True)))[0]
 
 
-def differentiable(model: Model) -> TorchModel:
+def make_differentiable(model: Model) -> TorchModel:
     """The equations of a model as functions of tensors that PyTorch differentiates."""
     return TorchModel(model)
 
 
 class _Apply(torch.autograd.Function):  # type: ignore[misc]  # PyTorch may be absent
     @staticmethod
-    def forward(op: Op, *tensors: Any) -> tuple[Any, ...]:
+    def forward(op: DifferentiableFunction, *tensors: Any) -> tuple[Any, ...]:
         if tensors[0].is_cuda:
             return op.run_on_device(*tensors)
         results = op.run(*(one.detach().resolve_neg().numpy() for one in tensors))
@@ -73,7 +73,7 @@ class _Apply(torch.autograd.Function):  # type: ignore[misc]  # PyTorch may be a
         return (None, *(one.sum_to_size(tensor.shape) for one, tensor in zip(found, tensors, strict=True)))
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], op: Op, *tensors: Any) -> tuple[Any, Any]:  # noqa: ARG004
+    def vmap(info: Any, in_dims: tuple[int | None, ...], op: DifferentiableFunction, *tensors: Any) -> tuple[Any, Any]:  # noqa: ARG004
         """The mapped dimension in front of the batch: tensors have equally many, so that they broadcast."""
         moved = [
             one.unsqueeze(0) if dim is None else one.movedim(dim, 0)

@@ -330,11 +330,11 @@ def parquet_of_pages_without_end(folder: Path) -> Path:
     buffer = io.BytesIO()
     frame = pl.DataFrame(columns(1000))
     frame.write_parquet(buffer, row_group_size=10, compression="uncompressed")
-    from mindyn.logs.parquet_table import _Footer
+    from mindyn.logs.parquet_table import _ThriftReader
 
     data = buffer.getvalue()
     length = int.from_bytes(data[-8:-4], "little")
-    footer = _Footer(data[-8 - length : -8], "log").struct()
+    footer = _ThriftReader(data[-8 - length : -8], "log").struct()
     page = b"\x15\0\x15\0\x15\0\x2c\x15\0\x15\0\x15\0\x15\0\0\0"
     body = page * 1_000_000
 

@@ -20,10 +20,10 @@ from cli.program import mindyn_program
 import mindyn
 from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
-from mindyn.cli.exit_codes import MEANINGS, ExitCode
+from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS
 from mindyn.numerics import cache
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots import Limits
 
 ROOT = Path(__file__).parents[2]
@@ -68,12 +68,12 @@ def test_a_commands_own_help_shows_its_options(command):
 
 def test_exit_codes_are_those_of_the_documentation_and_of_every_help():
     rows = [line for line in (ROOT / "docs/commands.md").read_text().splitlines() if line.startswith("| ")]
-    for code, says in MEANINGS.items():
+    for code, says in EXIT_CODE_MEANINGS.items():
         assert f"| {code.value} | {says} |" in rows
-    assert set(MEANINGS) == set(ExitCode)
+    assert set(EXIT_CODE_MEANINGS) == set(ExitCode)
     for command in ("check", "doctor", "base"):
         shown = " ".join(mindyn_program(command, "--help").out.split())
-        assert all(f"{code.value} {says}" in shown for code, says in MEANINGS.items())
+        assert all(f"{code.value} {says}" in shown for code, says in EXIT_CODE_MEANINGS.items())
 
 
 def test_undecided_consistency_is_no_yes(monkeypatch):
@@ -82,7 +82,7 @@ def test_undecided_consistency_is_no_yes(monkeypatch):
     from mindyn.feasibility.check import Feasibility
 
     def ended(*holds: bool | None) -> int:
-        names = ("possible", "consistent", "plausible")
+        names = ("positive_definite", "consistent", "plausible")
         found = Feasibility(*(Answer(name, one, "so.") for name, one in zip(names, holds, strict=True)))
         monkeypatch.setattr(check, "estimate_of", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
         monkeypatch.setattr(check, "check_feasible", lambda *_: found)
@@ -137,10 +137,12 @@ def test_report_says_in_json_what_it_found(finished_run):
 
 @pytest.mark.parametrize(("to", "name"), [("toml", "arm.toml"), ("ros2", "arm_dynamics")])
 def test_export_says_in_json_what_it_wrote(finished_run, to, name):
-    ended = mindyn_program("export", finished_run / "run", "--to", to, "--out", finished_run / name, "--mend", "--json")
+    ended = mindyn_program(
+        "export", finished_run / "run", "--to", to, "--out", finished_run / name, "--feasible", "--json"
+    )
     said = json.loads(ended.out)
     assert said["robot"] == "planar2"
-    assert said["mended"]
+    assert said["projected"]
     assert all(Path(path).is_file() for path in said["files"])
     assert any(Path(path).name == ("arm.toml" if to == "toml" else "package.xml") for path in said["files"])
 
@@ -148,7 +150,7 @@ def test_export_says_in_json_what_it_wrote(finished_run, to, name):
 @pytest.mark.parametrize("name", ["arm_code", "arm_code.c"])
 def test_export_names_the_code_and_its_header(finished_run, name):
     out = finished_run / name
-    ended = mindyn_program("export", finished_run / "run", "--to", "c", "--out", out, "--mend", "--json")
+    ended = mindyn_program("export", finished_run / "run", "--to", "c", "--out", out, "--feasible", "--json")
     files = [str(finished_run / "arm_code.c"), str(finished_run / "arm_code.h")]
     assert json.loads(ended.out)["files"] == files
     assert f"written: {', '.join(files)}" in ended.err
@@ -156,26 +158,26 @@ def test_export_names_the_code_and_its_header(finished_run, name):
 
 def test_notes_of_an_export_are_the_same_in_text_and_json(finished_run):
     out = finished_run / "noted.urdf"
-    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--feasible", "--json")
     notes = json.loads(ended.out)["notes"]
     assert notes == [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")] != []
 
 
 def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
     out = finished_run / "arm.urdf"
-    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--feasible", "--json")
     assert "rotor inertia at the joints" in ended.err
     assert any("rotor inertia" in note for note in json.loads(ended.out)["notes"])
     assert all("set it there as armature, or write MJCF or C" in said for said in (ended.err, out.read_text()))
     before = out.read_text()
-    again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--mend")
+    again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--feasible")
     assert (again.code, out.read_text()) == (1, before)
     assert "hint: give --out another name" in again.err
 
 
 def test_export_replays_a_log_in_mujoco_and_edits_mjcf(finished_run):
     pytest.importorskip("mujoco")
-    out, run = finished_run / "edited.xml", ("export", finished_run / "run", "--to", "mjcf", "--mend", "--out")
+    out, run = finished_run / "edited.xml", ("export", finished_run / "run", "--to", "mjcf", "--feasible", "--out")
     assert mindyn_program(*run, finished_run / "first.xml").code == 0
     given = (*run, out, "--source", finished_run / "first.xml", "--check", finished_run / "2.csv")
     said = json.loads(mindyn_program(*given, "--json").out)["check"]
@@ -185,11 +187,14 @@ def test_export_replays_a_log_in_mujoco_and_edits_mjcf(finished_run):
 
 def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):
     robot = mindyn.load_robot("planar2")
-    log, smooth = mindyn.read_log(finished_run / "1.csv", robot), Treatment(friction=mindyn.Friction("tanh", 0.05))
+    log, smooth = (
+        mindyn.read_log(finished_run / "1.csv", robot),
+        EquationSettings(friction=mindyn.Friction("tanh", 0.05)),
+    )
     found = mindyn.identify(robot, log, mindyn.LeastSquares(), smooth)
     found.save(finished_run / "smooth.json")
     code = finished_run / "arm.c"
-    given = ("export", finished_run / "smooth.json", "--to", "c", "--out", code, "--mend", "--prefix", "arm_")
+    given = ("export", finished_run / "smooth.json", "--to", "c", "--out", code, "--feasible", "--prefix", "arm_")
     assert mindyn_program(*given).code == 0
     assert "void arm_inverse_dynamics(" in code.read_text()
     assert "tanh(" in code.read_text()
@@ -225,7 +230,7 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
     assert mindyn_program("simulate", "planar2", "--seconds", 1, *given).code == 0
     robot = mindyn.load_robot("planar2")
     log = mindyn.read_log(tmp_path / "run.parquet", robot)
-    reference = simulate.sine_reference(robot, 3)
+    reference = simulate.make_sine_reference(robot, 3)
     controller = mindyn.ComputedTorque(robot, reference, 100.0, 20.0)
     start = {"q0": reference(0.0)[0], "qd0": reference(0.0)[1]}
     run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
@@ -246,7 +251,7 @@ def test_simulate_takes_a_urdf_with_friction_on_some_joints_only(tmp_path):
 def test_simulated_motions_stay_within_ends_that_are_stated(ends):
     robot = mindyn.load_robot("planar2")
     joints = tuple(replace(joint, limits=Limits(**ends)) for joint in robot.joints)
-    motion = simulate.sine_reference(replace(robot, joints=joints), 0)
+    motion = simulate.make_sine_reference(replace(robot, joints=joints), 0)
     q = np.array([motion(t)[0] for t in np.linspace(0, 10, 500)])
     assert q.min() >= ends.get("lower", -np.inf)
     assert q.max() <= ends.get("upper", np.inf)
@@ -313,7 +318,7 @@ def test_doctor_finds_a_working_core():
     assert found["mindyn"]["version"] == mindyn.__version__
     assert 0 <= found["kernel"]["deviation"] < doctor.LARGEST_DEVIATION
     assert found["SIMD"]["float32"] == 2 * found["SIMD"]["float64"]
-    assert found["cache"]["folder"] == str(cache.directory())
+    assert found["cache"]["folder"] == str(cache.cache_directory())
     assert {f"extra {name}" for name in doctor.EXTRAS} <= set(found)
     text = mindyn_program("doctor").out
     assert all(name in text for name in found)
@@ -321,9 +326,9 @@ def test_doctor_finds_a_working_core():
 
 def test_doctor_says_what_installs_a_missing_extra(monkeypatch):
     monkeypatch.setattr(doctor.util, "find_spec", lambda _: None)
-    for one in doctor.extras():
+    for one in doctor.check_extras():
         assert one.state == "missing"
-        assert one.mend == f"pip install 'mindyn[{one.name.removeprefix('extra ')}]'"
+        assert one.remedy == f"pip install 'mindyn[{one.name.removeprefix('extra ')}]'"
 
 
 def test_extras_are_those_of_the_project():
@@ -350,8 +355,8 @@ def test_doctor_answers_no_where_kernels_do_not_work(monkeypatch, how):
 
 def test_doctor_compiles_anew_and_leaves_the_cache_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
-    assert doctor.kernel().state == "ok"
-    assert doctor.kernel().state == "ok"
+    assert doctor.check_kernel().state == "ok"
+    assert doctor.check_kernel().state == "ok"
     assert list(tmp_path.iterdir()) == []
     assert os.environ["MINDYN_CACHE_DIR"] == str(tmp_path)
 
@@ -365,30 +370,30 @@ def test_doctor_names_the_gpu_that_cupy_sees(monkeypatch, device):
 
     runtime = SimpleNamespace(getDeviceProperties=properties)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    found = doctor.gpu()
-    assert (found.state, found.says) == (
+    found = doctor.check_gpu()
+    assert (found.state, found.message) == (
         ("ok", "A100") if device else ("missing", "CuPy finds no device: cudaErrorNoDevice")
     )
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert doctor.gpu().mend == "pip install 'mindyn[gpu]'"
+    assert doctor.check_gpu().remedy == "pip install 'mindyn[gpu]'"
 
 
 def test_doctor_says_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path / "file"))
-    found = doctor.cache()
-    assert (found.state, found.mend) == ("missing", "set MINDYN_CACHE_DIR to a folder that is yours alone")
-    assert "it is not a folder" in found.says
+    found = doctor.check_cache()
+    assert (found.state, found.remedy) == ("missing", "set MINDYN_CACHE_DIR to a folder that is yours alone")
+    assert "it is not a folder" in found.message
 
 
 def test_cache_usage_is_that_of_its_objects(tmp_path):
     sizes = [(tmp_path / name).write_bytes(bytes(size)) for name, size in (("a.o", 5), ("b.o", 3), ("note.txt", 1))]
-    assert cache.usage(tmp_path) == (2, sum(sizes[:2]))
+    assert cache.cache_usage(tmp_path) == (2, sum(sizes[:2]))
 
 
 def test_bench_times_every_kernel_and_pinocchio_beside_it():
     pytest.importorskip("pinocchio")
-    speeds = bench.measured(mindyn.load_robot("planar2"), repetitions=1)
+    speeds = bench.measure_kernels(mindyn.load_robot("planar2"), repetitions=1)
     assert [one.kernel for one in speeds] == list(bench.KERNELS)
     assert all(0 < one.one_thread < one.pinocchio for one in speeds)
 

@@ -11,7 +11,7 @@ from inspect import signature
 import pytest
 from cli.program import mindyn_program
 
-from mindyn.cli.main import COMMANDS, NOTHING_KEPT
+from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN
 from mindyn.errors import InputError
 from mindyn.robots.loading import RobotOptions
 
@@ -64,9 +64,9 @@ def assert_refused(ended, *words: str) -> None:
     ],
 )
 @pytest.mark.parametrize("command", OF_ROBOTS)
-def test_a_wrong_robot(command, robot, says, folder):
+def test_a_wrong_robot(command, robot, message, folder):
     before = sorted(folder.rglob("*"))
-    assert_refused(mindyn_program(command, *BEFORE_THE_ROBOT.get(command, ()), robot, *OF_ROBOTS[command]), says)
+    assert_refused(mindyn_program(command, *BEFORE_THE_ROBOT.get(command, ()), robot, *OF_ROBOTS[command]), message)
     assert sorted(folder.rglob("*")) == before
 
 
@@ -79,8 +79,8 @@ def test_a_wrong_robot(command, robot, says, folder):
         ("table.xyz", "there is no log"),
     ],
 )
-def test_a_wrong_log(log, says, more):
-    assert_refused(mindyn_program("identify", "planar2", log, *more), says)
+def test_a_wrong_log(log, message, more):
+    assert_refused(mindyn_program("identify", "planar2", log, *more), message)
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ def test_joints_of_a_log_that_are_not_used_are_named(more):
     ("text", "says"),
     [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "no entry 'ordre'")],
 )
-def test_wrong_settings(log, folder, text, says):
+def test_wrong_settings(log, folder, text, message):
     if text is not None:
         (folder / "settings.toml").write_text(text)
-    assert_refused(mindyn_program("identify", "planar2", log, "--conditioning", "settings.toml"), says)
+    assert_refused(mindyn_program("identify", "planar2", log, "--conditioning", "settings.toml"), message)
 
 
 def test_a_folder_that_cannot_be(log):
@@ -155,13 +155,16 @@ def test_a_folder_that_cannot_be(log):
             ("simulate", "puma560", "--out", "s.csv", "--torque-noise", 0.3),
             "hint: --noise-at motor, or --noise-at joint",
         ),
-        (("simulate", "puma560", "--out", "s.csv", "--motion", "none"), "hint: `mindyn excite ROBOT --out DIR` writes"),
+        (
+            ("simulate", "puma560", "--out", "s.csv", "--motion", "none"),
+            "hint: `mindyn excite ROBOT_ARGUMENT --out DIR` writes",
+        ),
         (("excite", "panda", "--speed", 2), "part of the limits"),
         (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),
     ],
 )
-def test_what_a_command_cannot_do(arguments, says):
-    assert_refused(mindyn_program(*arguments), says)
+def test_what_a_command_cannot_do(arguments, message):
+    assert_refused(mindyn_program(*arguments), message)
 
 
 def test_a_comparison_without_any_result():
@@ -200,7 +203,7 @@ def test_how_the_program_ends(monkeypatch, raised, code):
     monkeypatch.setattr(RobotOptions, "load", stopped)
     ended = mindyn_program("robots", "planar2")
     assert ended.code == code
-    assert ended.err == ("error: no\n" if code == 1 else f"interrupted: {NOTHING_KEPT}\n")
+    assert ended.err == ("error: no\n" if code == 1 else f"interrupted: {NOTHING_WRITTEN}\n")
 
 
 def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):

@@ -45,7 +45,7 @@ def identify(folder, form, run):  # noqa: ARG001 - one signature for all
         "identify", "planar2", path, "--hold-out", "0.3", "--out", folder / "made", "--no-report", "--json"
     )
     saved = json.loads((folder / "made" / "estimate.json").read_text())
-    return found, {key: saved[key] for key in ("beta", "treatment") if key in saved}
+    return found, {key: saved[key] for key in ("beta", "settings") if key in saved}
 
 
 def identify_stream(folder, form, run):  # noqa: ARG001

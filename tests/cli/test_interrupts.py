@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mindyn.interrupts import AGAIN_SECONDS, acknowledge, insistent_interrupts
+from mindyn.interrupts import RERAISE_DELAY_S, acknowledge_interrupt, reraise_interrupts
 
 SWALLOWED = """
 import signal, time
@@ -45,11 +45,11 @@ def default_handler():
 
 @pytest.mark.usefixtures("default_handler")
 def test_one_that_is_acknowledged_does_not_come_again():
-    with insistent_interrupts():
+    with reraise_interrupts():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        acknowledge()
-        time.sleep(AGAIN_SECONDS + 0.2)
+        acknowledge_interrupt()
+        time.sleep(RERAISE_DELAY_S + 0.2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -61,7 +61,7 @@ def test_a_second_ctrl_c_is_heard_while_the_first_is_handled():
         finally:
             signal.raise_signal(signal.SIGINT)
 
-    with insistent_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
+    with reraise_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
         pressed_twice()
     assert isinstance(heard.value.__context__, KeyboardInterrupt)
 

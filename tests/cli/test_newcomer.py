@@ -16,8 +16,8 @@ from cli.program import mindyn_program
 
 import mindyn
 from mindyn import escaping
-from mindyn.cli.main import COMMANDS, EXAMPLES, NOTHING_KEPT
-from mindyn.robots.table import text_table
+from mindyn.cli.main import COMMAND_EXAMPLES, COMMANDS, NOTHING_WRITTEN
+from mindyn.robots.table import format_table
 
 COLUMNS, MOST_LINES = 80, 25
 
@@ -43,7 +43,7 @@ def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
         ("identify", "arm.urdf", "run1.csv", "--hold-out", 0.3, "--out", "run1"),
         ("check", "run1"),
         ("report", "run1"),
-        ("export", "run1", "--to", "urdf", "--out", "model.urdf", "--mend"),
+        ("export", "run1", "--to", "urdf", "--out", "model.urdf", "--feasible"),
         ("robots", "nothing.urdf"),
     )
     for words in script:
@@ -75,12 +75,12 @@ def test_other_commands_keep_to_the_columns_too(tmp_path, monkeypatch):
 
 def test_tables_are_folded_between_words_to_the_columns_there_are():
     rows = [("name", "what it says"), ("constant-velocity-01", "word " * 30), ("x" * 70, "y")]
-    assert max(map(len, text_table(rows).splitlines())) > COLUMNS
-    held = escaping.COLUMNS.set(COLUMNS)
+    assert max(map(len, format_table(rows).splitlines())) > COLUMNS
+    held = escaping.TERMINAL_COLUMNS.set(COLUMNS)
     try:
-        lines = text_table(rows).splitlines()
+        lines = format_table(rows).splitlines()
     finally:
-        escaping.COLUMNS.reset(held)
+        escaping.TERMINAL_COLUMNS.reset(held)
     assert max(map(len, lines)) <= COLUMNS
     assert sum(line.count("word") for line in lines) == 30
     assert any(line.startswith("constant-velocity-01 ") for line in lines)
@@ -132,7 +132,7 @@ def interrupted(folder, after, *words):
 def test_ctrl_c_ends_with_one_line_and_leaves_no_empty_folder(arm, after, words):
     code, said = interrupted(arm, after, *words)
     assert code == 130, said
-    assert NOTHING_KEPT in " ".join(said.split())
+    assert NOTHING_WRITTEN in " ".join(said.split())
     assert "Traceback" not in said
     assert "Error" not in said
     assert not (arm / "deep").exists()
@@ -145,14 +145,16 @@ def test_a_fleet_that_is_interrupted_before_it_read_a_log_leaves_no_folder(tmp_p
     monkeypatch.setattr("mindyn.cli.fleet.study_fleet", stopped)
     ended = mindyn_program("fleet", "planar2", "logs/{robot_id}/*.csv", "--out", tmp_path / "deep" / "fleet")
     assert ended.code == 130
-    assert ended.err == f"interrupted: {NOTHING_KEPT}\n"
+    assert ended.err == f"interrupted: {NOTHING_WRITTEN}\n"
     assert not (tmp_path / "deep").exists()
 
 
 def test_every_command_has_its_place_and_an_example():
-    placed = {name: example for group in EXAMPLES.values() for name, example in group.items()}
+    placed = {name: example for group in COMMAND_EXAMPLES.values() for name, example in group.items()}
     assert set(placed) == set(COMMANDS)
     assert all(example.split()[0] == name for name, example in placed.items())
     shown = mindyn_program("--help", columns=COLUMNS).out
     assert all(f"$ mindyn {example}" in shown for example in placed.values())
-    assert [shown.index(panel) for panel in EXAMPLES] == sorted(shown.index(panel) for panel in EXAMPLES)
+    assert [shown.index(panel) for panel in COMMAND_EXAMPLES] == sorted(
+        shown.index(panel) for panel in COMMAND_EXAMPLES
+    )

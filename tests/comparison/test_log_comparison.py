@@ -12,9 +12,9 @@ from closeness import SAME_ALGEBRA, assert_close
 from estimators.recovered import smooth_samples
 
 import mindyn
-from mindyn.comparison.comparing import compare_on_logs
+from mindyn.comparison.log_comparison import compare_on_logs
 from mindyn.comparison.log_sets import read_sets
-from mindyn.comparison.methods import LOG_METHODS, named_methods
+from mindyn.comparison.methods import LOG_METHODS, select_methods
 from mindyn.errors import InputError
 from mindyn.export.toml_writer import write_toml
 
@@ -106,7 +106,7 @@ def test_sets_are_read_as_they_are_stated(folder, motion):
 
 def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
     (folder / "mean.py").write_text(MEAN)
-    found = compare_on_logs(read_sets(folder), named_methods([str(folder / "mean.py")]))
+    found = compare_on_logs(read_sets(folder), select_methods([str(folder / "mean.py")]))
     mean = motion.tau[:2000].mean(axis=0)
     scored = motion.tau[2020:2980]
     expected = np.linalg.norm(scored - mean) / np.linalg.norm(scored)
@@ -116,7 +116,7 @@ def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
 
 def test_no_method_sees_the_torque_it_is_asked_for(folder):
     (folder / "cheat.py").write_text(CHEAT)
-    found = compare_on_logs(read_sets(folder), named_methods([str(folder / "cheat.py")]))
+    found = compare_on_logs(read_sets(folder), select_methods([str(folder / "cheat.py")]))
     assert all(one.total == 1.0 for one in found.scores["cheat"].values())  # it was given zeros
 
 
@@ -160,7 +160,7 @@ def test_methods_are_named_or_refused(tmp_path):
         ("broken.py", "division"),
     ):
         with pytest.raises(InputError, match=said):
-            named_methods([str(tmp_path / name) if name.endswith(".py") else name])
+            select_methods([str(tmp_path / name) if name.endswith(".py") else name])
 
 
 def test_the_command_writes_one_page(folder):

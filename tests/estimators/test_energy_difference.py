@@ -42,7 +42,7 @@ def test_recovers_random_robots_without_coulomb_friction(form):
         robot = some_robot(seed)
         samples = smooth_samples(robot, count=8000, seed=seed, rate=400.0)
         estimate = EnergyDifference(form, interval_s=0.1).fit(equations(robot, blind(samples)))
-        assert not estimate.untold
+        assert not estimate.unidentifiable
         assert_close(estimate.beta, estimate.base.values, WITHOUT_COULOMB)
 
 

@@ -11,18 +11,18 @@ from equations import equations
 from estimators.recovered import exact_samples, smooth_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.algebra.spread import relative_deviation
+from mindyn.algebra.deviations import relative_deviation
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive import RecursiveLeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import ExtraTorque
 
 
@@ -40,7 +40,7 @@ def test_a_saved_estimate_predicts_the_same(robot, tmp_path):
     again = load_estimate(tmp_path)  # the folder of a run
     assert again.names == found.names
     assert again.status == found.status
-    assert again.treatment == found.treatment
+    assert again.settings == found.settings
     assert (again.predict(samples) == found.predict(samples)).all()
     assert (again.covariance == found.covariance).all()
 
@@ -81,15 +81,15 @@ def test_what_the_data_cannot_tell_is_said_with_infinite_variance(robot):
     )
     robot = with_estimated_drives(random_robot(14, joints=3, tree=False))
     found = LeastSquares().fit(equations(robot, one_way))
-    assert {"fo1", "fc1"} <= set(found.untold)
+    assert {"fo1", "fc1"} <= set(found.unidentifiable)
     assert np.isinf(found.deviations[found.names.index("fc1")])
     assert "the data cannot tell" in found.table()
 
 
 def test_identify_recovers_an_exact_log(robot):
     s = smooth_samples(robot, 3000)
-    log = log_of_arrays(robot.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
-    found = identify(robot, log, LeastSquares(), Treatment(AS_LOGGED))
+    log = log_from_arrays(robot.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
+    found = identify(robot, log, LeastSquares(), EquationSettings(AS_LOGGED))
     assert_close(found.beta, structural_base(robot, drives=True).values, 1e-7)
     assert_close(found.predict_log(log), s.tau, 1e-8)
 
@@ -106,7 +106,7 @@ class TestBadInput:
 
     def test_unknown_parameters_cannot_be_left_out(self, robot):
         with pytest.raises(InputError, match="no parameter Izz99"):
-            LeastSquares(left_out=("Izz99",)).fit(equations(robot, exact_samples(robot)))
+            LeastSquares(dropped=("Izz99",)).fit(equations(robot, exact_samples(robot)))
 
     def test_unknown_weights_are_refused(self):
         with pytest.raises(InputError, match="weights = 'best'"):

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process
-from mindyn.estimators.essential import _effective_shares
+from mindyn.estimators.essential import _effective_fractions
 from mindyn.estimators.estimate_parts import JackknifeDeviation
 from mindyn.estimators.instrumental_variables import torque_noise
 from mindyn.estimators.least_squares import LeastSquares
@@ -57,7 +57,7 @@ def test_noise_without_memory_has_no_coefficients():
 
 def test_rows_that_follow_each_other_count_for_part():
     joints = [SimpleNamespace(correlation=one) for one in (0.0, 0.5, -0.9, None)]
-    assert_close(_effective_shares(SimpleNamespace(residuals=joints)), [1.0, 1 / 3, 1.0, 1.0], SAME_ALGEBRA)
+    assert_close(_effective_fractions(SimpleNamespace(residuals=joints)), [1.0, 1 / 3, 1.0, 1.0], SAME_ALGEBRA)
 
 
 def test_noise_of_torque_is_told_within_segments():

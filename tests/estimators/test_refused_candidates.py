@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.errors import InputError
 from mindyn.estimators.closed_loop_instruments import _require_stable
 from mindyn.estimators.output_error import _size
-from mindyn.estimators.simulated_states import First, _require_simulable
+from mindyn.estimators.simulated_states import InitialModel, _require_simulable
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
@@ -30,10 +30,10 @@ def test_columns_beyond_those_of_forward_dynamics_are_refused():
 def test_a_motion_that_runs_away_is_refused_with_the_likely_cause(pivot, reason):
     lost = SimpleNamespace(stable=np.array([False]), pivots=np.array([pivot]))
     with pytest.raises(InputError, match=reason):
-        First(np.zeros(3), lost, "given")
+        InitialModel(np.zeros(3), lost, "given")
     with pytest.raises(InputError, match=reason):
         _require_stable(lost, 2)
-    First(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
+    InitialModel(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
 
 
 def test_the_size_of_a_step_is_in_standard_deviations_of_what_is_told():

@@ -22,11 +22,11 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
-from mindyn.schemas import violations
+from mindyn.schemas import find_violations
 
 SAVED = Path(__file__).with_name("saved_estimate.json")
 
@@ -45,7 +45,7 @@ def refused(tmp_path, values) -> str:
 
 def test_what_is_saved_follows_the_published_schema(saved):
     assert load_estimate(SAVED).to_dict() == saved
-    assert not list(violations(saved, schema(), ""))
+    assert not list(find_violations(saved, schema(), ""))
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.Draft202012Validator.check_schema(schema())
     jsonschema.Draft202012Validator(schema()).validate(saved)
@@ -63,11 +63,11 @@ CHANGES = {
     "names that are numbers": (("names", 0), 5, r"names\[0\] = 5 must be a text"),
     "residuals that are text": (("residuals",), "none", "residuals = 'none' must be a list"),
     "negative residual": (("residuals", 0, "rms"), -1.0, "at least 0"),
-    "a parameter that is none left out": (("left_out",), ["nothing"], "which is not a parameter"),
+    "a parameter that is none left out": (("dropped",), ["nothing"], "which is not a parameter"),
     "weights of too few joints": (("joint_weights",), [1.0], "joint_weights must have the shape"),
     "shifts of another length": (("shifts",), [[1.0]], "shifts must have the shape"),
     "a robot that is a list": (("robot",), [], r"robot = \[\] must be a table"),
-    "no treatment": (("treatment",), None, "treatment = None must be a table"),
+    "no treatment": (("settings",), None, "treatment = None must be a table"),
     "a later format": (("format",), "mindyn estimate 99", "a later version of mindyn wrote it"),
     "a format that is a list": (("format",), [1], "not an estimate of mindyn"),
 }
@@ -84,7 +84,7 @@ def test_unsound_content_is_refused_with_its_place(tmp_path, saved, name):
     assert re.search(says, refused(tmp_path, changed))
 
 
-@pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "treatment", "physical"])
+@pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "settings", "physical"])
 def test_a_missing_entry_is_named(tmp_path, saved, key):
     assert f"has no entry {key!r}" in refused(tmp_path, {name: value for name, value in saved.items() if name != key})
 
@@ -170,12 +170,12 @@ def fitted_estimates() -> dict[str, dict]:
     tau = compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
     for name, settings in {
-        "plain": Treatment(),
-        "lin": Treatment(base_form="lin", drives="stated"),
-        "numeric": Treatment(base_form="numeric"),
-        "friction": Treatment(friction=Friction("tanh", 0.05, ("asymmetric",))),
+        "plain": EquationSettings(),
+        "lin": EquationSettings(base_form="lin", drives="stated"),
+        "numeric": EquationSettings(base_form="numeric"),
+        "friction": EquationSettings(friction=Friction("tanh", 0.05, ("asymmetric",))),
     }.items():
-        made[name] = json.loads(json.dumps(LeastSquares().fit(rows_of(arm, samples, settings)).to_dict()))
+        made[name] = json.loads(json.dumps(LeastSquares().fit(build_rows(arm, samples, settings)).to_dict()))
     return made
 
 
@@ -218,7 +218,7 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
     q, qd, qdd = rng.normal(size=(3, 50, 2))
     tau = compile_model(arm).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
-    found = LeastSquares().fit(rows_of(arm, samples, Treatment(drives="stated"), base=other))
+    found = LeastSquares().fit(build_rows(arm, samples, EquationSettings(drives="stated"), base=other))
     found.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path / "estimate.json")
     assert np.abs(again.predict(q, qd, qdd) - found.predict(q, qd, qdd)).max() < 1e-9

@@ -11,16 +11,16 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.errors import InputError
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
 
 
 def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):
     log = logs["static-01-1"]
-    rest = log_of_arrays(log.joint_names, log.time + 0.5, log.q, 0 * log.tau, np.zeros_like(log.q))
+    rest = log_from_arrays(log.joint_names, log.time + 0.5, log.q, 0 * log.tau, np.zeros_like(log.q))
     order = np.argsort(np.concatenate([log.time, rest.time]))
     parts = {k: np.concatenate([getattr(log, k), getattr(rest, k)])[order] for k in ("time", "q", "tau", "qd")}
-    ramped = log_of_arrays(log.joint_names, **parts)
+    ramped = log_from_arrays(log.joint_names, **parts)
     one, other = (StepByStep().fit(puma, plan, {**logs, "static-01-1": each}) for each in (log, ramped))
     assert_close(other.beta, one.beta, SAME_ALGEBRA)
 
@@ -85,7 +85,7 @@ def test_breakaways_with_negative_friction_are_refused(puma, plan, logs):
     turned = {**logs, "static-04-1": replace(log, qd=-log.qd)}
     with pytest.raises(LogError, match="inconsistent breakaways: .*'joint3'.*static friction -"):
         StepByStep().fit(puma, plan, turned)
-    assert StepByStep(slack=1e3).fit(puma, plan, turned).untold == ()
+    assert StepByStep(slack=1e3).fit(puma, plan, turned).unidentifiable == ()
 
 
 def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):

@@ -38,10 +38,10 @@ def test_exact_logs_give_the_base_parameters_back(name):
     robot = driven(name)
     plan = plan_tests(robot, ranges=RANGES[name])
     assert plan.joints == robot.primary_names
-    assert plan.untold == ()
+    assert plan.unidentifiable == ()
     logs = simulate_tests(robot, plan, rate_hz=500.0)
     found = StepByStep(rule="gregory").fit(robot, plan, logs)
-    assert found.untold == ()
+    assert found.unidentifiable == ()
     assert_close(found.beta, Regressor(robot).base.values, RECOVERED)
 
 
@@ -70,7 +70,7 @@ def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
 @pytest.mark.parametrize("name", sorted(SIX_BARS))
 def test_plans_of_six_bars_determine_all_parameters_in_a_wide_range(name):
     plan = plan_tests(six_bar(name, reach=1.0))
-    assert plan.untold == ()
+    assert plan.unidentifiable == ()
 
 
 def test_the_program_lists_what_no_test_determines(tmp_path):

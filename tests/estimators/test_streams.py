@@ -18,12 +18,12 @@ from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
-from mindyn.logs.reading import read_log, scan_log, sparse
+from mindyn.logs.reading import read_log, sample_segments, scan_log
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
 FITS = {
@@ -43,7 +43,7 @@ STATED = {
 def noisy_log(robot, rows, seed=3):
     samples = smooth_samples(robot, rows, seed)
     noise = np.random.default_rng(seed).normal(scale=0.2, size=samples.tau.shape)
-    return log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau + noise)
+    return log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau + noise)
 
 
 def revolute_robot():
@@ -78,14 +78,14 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
 
 @pytest.mark.parametrize("block_rows", [150, 2500])
 @pytest.mark.parametrize(
-    ("fit", "treatment"),
+    ("fit", "settings"),
     [
         (LeastSquares(), {"decimation": 3}),
         (LeastSquares(), {"filter_hz": 2.0}),
         (LeastSquares(covariance="correlated"), {"filter_hz": 2.0, "decimation": 7}),
     ],
 )
-def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, treatment, block_rows, tmp_path):
+def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, settings, block_rows, tmp_path):
     robot = revolute_robot()
     settings = replace(SETTINGS, slow_speed=0.3)
     logs = [_with_gap(noisy_log(robot, 9000, 3), 4321), noisy_log(robot, 4000, 4)]
@@ -93,8 +93,8 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     for folder in folders:
         folder.mkdir()
     scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
-    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **treatment))
-    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **treatment))
+    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **settings))
+    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **settings))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)
@@ -115,10 +115,10 @@ def test_identify_takes_a_scanned_log(tmp_path):
     robot = revolute_robot()
     write(noisy_log(robot, 9000), tmp_path / "run.parquet")
     whole = identify(
-        robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), Treatment(SETTINGS)
+        robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), EquationSettings(SETTINGS)
     )
     scan = scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1000)
-    found = identify(robot, scan, LeastSquares(), Treatment(SETTINGS))
+    found = identify(robot, scan, LeastSquares(), EquationSettings(SETTINGS))
     assert_close(found.beta, whole.beta, 1e-9)
     assert found.provenance["samples"] == whole.provenance["samples"]
     assert found.sources == whole.sources
@@ -128,7 +128,7 @@ def test_identify_takes_a_scanned_log(tmp_path):
 def test_sparse_stretches_are_the_log_or_spread_over_it(tmp_path, rows):
     robot = revolute_robot()
     write(noisy_log(robot, rows), tmp_path / "run.parquet")
-    made = sparse(scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1700), 4000)
+    made = sample_segments(scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1700), 4000)
     assert len(made) == rows if rows <= 2500 else 1000 <= len(made) <= 4000
     assert made.rows[0] == 0
     assert made.rows[-1] > 0.85 * (rows - 1)
@@ -141,7 +141,7 @@ def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path
     write(log, tmp_path / "run.parquet")
     read = read_log(tmp_path / "run.parquet", robot, stated=STATED)
     assert read.joint_names == robot.primary_names
-    found = identify(robot, read, LeastSquares(), Treatment(SETTINGS))
+    found = identify(robot, read, LeastSquares(), EquationSettings(SETTINGS))
     assert found.residuals[0].rms < 0.3
     found.save(tmp_path / "estimate.json")
     loaded = load_estimate(tmp_path / "estimate.json")

@@ -15,8 +15,8 @@ from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
 from mindyn.estimators.total_least_squares import TotalLeastSquares, total_least_squares
-from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import gather
 
 RECOVERY = 1e-8
 
@@ -165,8 +165,8 @@ def test_what_the_data_cannot_tell_is_named_and_does_not_spoil_the_rest():
     tau = np.einsum("nij,j->ni", regressor.dense(regressor.parts(samples.q, still, still)), regressor.base.values)
     samples = replace(samples, qd=still, qdd=still, tau=tau)
     estimate = TotalLeastSquares().fit(equations(robot, samples))
-    assert estimate.untold
-    assert estimate.untold[0] in estimate.status
+    assert estimate.unidentifiable
+    assert estimate.unidentifiable[0] in estimate.status
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
 

@@ -73,12 +73,12 @@ def test_joints_of_very_different_torques_are_told_together():
         ),
     ]
     data = information_of(*joints)
-    fitted = LeastSquares(weights="joint")._weighted(data)
+    fitted = LeastSquares(weights="joint")._fit_weighted(data)
     assert fitted.rank == 2
     assert_close(fitted.beta, beta, 1e-2)
-    assert LeastSquares(weights="ordinary")._weighted(data).rank == 1
+    assert LeastSquares(weights="ordinary")._fit_weighted(data).rank == 1
     with pytest.raises(InputError, match="3 weights given for 2 joints"):
-        LeastSquares(weights=(1.0, 1.0, 1.0))._weighted(data)
+        LeastSquares(weights=(1.0, 1.0, 1.0))._fit_weighted(data)
 
 
 @pytest.mark.parametrize("scales", [np.ones(4), np.array([1e3, 1.0, 1e-2, 5.0])])
@@ -128,7 +128,7 @@ def test_a_triangle_takes_rows_as_they_come():
 
 def test_what_is_untold_or_left_out_has_no_deviation_in_the_table():
     found = load_estimate(Path(__file__).with_name("saved_estimate.json"))
-    found = replace(found, physical=None, untold=found.names[:1], left_out=found.names[1:2])
+    found = replace(found, physical=None, unidentifiable=found.names[:1], dropped=found.names[1:2])
     table = columns_of(found)
     assert table["state"][:3] == ["cannot be told", "left out", "found"]
     for name in ("deviation", "low", "high"):
@@ -141,13 +141,13 @@ def test_weights_are_iterated_until_they_are_those_of_the_residuals(seed):
     rng, beta = np.random.default_rng(seed), np.array([1.0, -2.0, 0.5])
     joints = [noisy(rng, beta, [0, 1], 30, 0.05), noisy(rng, beta, [1, 2], 40, 3.0), noisy(rng, beta, [0, 2], 25, 0.5)]
     data = information_of(*joints)
-    fitted = LeastSquares(weights="joint")._weighted(data)
+    fitted = LeastSquares(weights="joint")._fit_weighted(data)
     assert_close(fitted.weights * fitted.variances, np.ones(3), 1e-4)
     stub = SimpleNamespace(
         solve=lambda information, weights, _: solve(*information.stacked(weights)).beta,
         space=SimpleNamespace(matrix=np.eye(3)),
     )
-    x, weights = FitProblem.reweighted(stub, data, np.array([1.0, 1.0, 1.0]), 0.0)
+    x, weights = FitProblem.solve_reweighted(stub, data, np.array([1.0, 1.0, 1.0]), 0.0)
     left = data.residuals(x) / np.array(data.counts)
     assert_close(weights * left, np.ones(3), 0.05)
 
@@ -166,14 +166,14 @@ class Widths:
     def solve(self, information, weights, prior_weight):  # noqa: ARG002
         return np.array([self.missed if self.compact else 1.0])
 
-    def as_wide_as_told(self):
+    def relax_compactness(self):
         data = SimpleNamespace(residuals=lambda beta: beta)
-        return FitProblem.as_wide_as_told(self, data, np.ones(1), 0.0)
+        return FitProblem.relax_compactness(self, data, np.ones(1), 0.0)
 
 
 def test_links_are_wide_only_where_compact_ones_fit_worse():
-    assert Widths(1.05).as_wide_as_told().compact
-    assert not Widths(1.2).as_wide_as_told().compact
+    assert Widths(1.05).relax_compactness().compact
+    assert not Widths(1.2).relax_compactness().compact
 
 
 def test_data_of_one_direction_leave_the_others_open():
@@ -242,7 +242,7 @@ def test_sensitivities_that_run_away_are_refused():
         count=4,
     )
     with pytest.raises(InputError, match="candidate of step 5 run away"):
-        one._linearised()
+        one._linearise()
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_what_happened_on_the_way_is_told(pivot, indefinite, said):
         _regressor=SimpleNamespace(count=7),
         **{"count": 3, "settled": True, "lost": 0, "indefinite": indefinite},
     )
-    status = one._status(SimpleNamespace(untold=()))
+    status = one._status(SimpleNamespace(unidentifiable=()))
     assert "7 parameters, 3 Gauss-Newton steps: the simulated loop misses 10 % of the torque" in status
     assert ("indefinite" in status) == (said is not None)
     assert said is None or said in status
@@ -270,7 +270,7 @@ def test_a_search_counts_its_steps():
         return np.array([float(one @ one) for one in motions.beta])
 
     made = search(beta=np.array([2.0]), _motion=SimpleNamespace(beta=np.array([[2.0]])), count=0, lost=0, indefinite=0)
-    made._linearised = lambda: SimpleNamespace(beta=-made.beta, covariance=np.eye(1), joint_weights=np.ones(1))
+    made._linearise = lambda: SimpleNamespace(beta=-made.beta, covariance=np.eye(1), joint_weights=np.ones(1))
     made._cost = cost
 
     def run(candidates):

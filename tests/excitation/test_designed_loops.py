@@ -18,10 +18,10 @@ from identifiability.loop_oracle import LoopOracle
 from laws.closed_linkages import linkage
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError
 from mindyn.excitation.columns import Columns
-from mindyn.excitation.constraints import aggregated
+from mindyn.excitation.constraints import aggregate_values
 from mindyn.excitation.design_inputs import limits_for
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.loop_limits import loop_constraints
@@ -162,8 +162,8 @@ def test_constraints_of_loops_have_exact_derivatives():
     safety = safety_of(columns, limits, columns.base.values, Surroundings(), 0)
     assert len(loop_constraints(robot, limits)) == 3
     for one in safety.constraints:
-        slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
-        value = lambda x, one=one: aggregated(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
+        slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
+        value = lambda x, one=one: aggregate_values(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
         assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
 
 
@@ -187,8 +187,8 @@ def test_constraints_of_solved_loops_have_exact_derivatives():
     safety = safety_of(columns, limits, columns.base.values, Surroundings(floor=-1.2), 0)
     assert {type(one).__name__ for one in safety.constraints} >= {"SolvedRates", "Walls", "Torques"}
     for one in safety.constraints:
-        slopes = aggregated(one, instants, instants.state(z), 20.0)[1]()
-        value = lambda x, one=one: aggregated(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
+        slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
+        value = lambda x, one=one: aggregate_values(one, instants, instants.state(x), 20.0)[0]  # noqa: E731
         assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-4), 10 * DERIVATIVE)
 
 
@@ -213,7 +213,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
         acceleration=1.0,
     )
     p, pd, pdd, _ = motion_at(found.to_dict(), np.arange(0, SECONDS, 2e-2))
-    q = closure_of(robot).along(p)
+    q = home_closure(robot).along(p)
     oracle = LoopOracle(robot)
     assert_negligible([oracle.gaps(row)[0] for row in q], 1.0, SAME_ALGEBRA)
     moved = [oracle.projection(*row)[1:] for row in zip(q, pd, pdd, strict=True)]
@@ -302,7 +302,7 @@ def test_rates_of_joints_in_solved_loops_are_derivatives_of_their_positions(orde
     rates = loop_constraints(robot, replace(limits, dependent=wide))[order]
     number = next(k for k, label in enumerate(rates.labels) if label.endswith("ram"))
     h, t = 2e-3, np.linspace(0.3, 2.0, 7)
-    w, closure = np.array([1.3, 2.9]), closure_of(robot)
+    w, closure = np.array([1.3, 2.9]), home_closure(robot)
     p = lambda t, k: (w**k * np.sin(np.add.outer(t, [0.2, 1.0]) * w + k * np.pi / 2)).sum(axis=1)[:, None]  # noqa: E731
     state = tuple(p(t, k) for k in range(4))
     ram = np.array([closure.positions(p(t + k * h, 0))[:, robot.joint_index("ram")] for k in range(-4, 5)])

@@ -24,9 +24,9 @@ from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.solving import exact_value
 from mindyn.excitation.starts import places_to_stand, random_motion
 from mindyn.excitation.volumes import volumes_of
-from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import gather
 from mindyn.robots.drive_matrices import friction_matrix
 
 FAMILY = mindyn.Fourier(4, ramp_s=1.5)

@@ -13,8 +13,8 @@ import mindyn
 from mindyn.algebra.poses import IDENTITY
 from mindyn.errors import UnsafeMotionError
 from mindyn.findings import Kind
-from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Limits, Link
 
 

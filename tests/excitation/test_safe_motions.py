@@ -16,7 +16,7 @@ from robots import random_robot
 import mindyn
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Pairs
-from mindyn.excitation.constraints import Box, aggregated
+from mindyn.excitation.constraints import Box, aggregate_values
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.keep_out import KeepOut, signed_distance
 from mindyn.excitation.safety import Surroundings
@@ -168,8 +168,8 @@ def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
     family = mindyn.Fourier(2, ramp_s=1.0)
     instants = Instants.of(family, 6.0, 40)
     z, along = 0.3 * rng.normal(size=(2, 1 + family.count, 3))
-    slopes = aggregated(constraint, instants, instants.state(z), 20.0)[1]()
-    value = lambda x: aggregated(constraint, instants, instants.state(x), 20.0)[0]  # noqa: E731
+    slopes = aggregate_values(constraint, instants, instants.state(z), 20.0)[1]()
+    value = lambda x: aggregate_values(constraint, instants, instants.state(x), 20.0)[0]  # noqa: E731
     assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-5), 10 * DERIVATIVE)
 
 
@@ -187,11 +187,11 @@ def test_the_signed_distance_of_a_box_grows_by_one_along_its_gradient():
 
 
 def test_near_zero_values_get_absolute_deviations(tall):
-    from mindyn.cli.excite import _hardly_told
+    from mindyn.cli.excite import _describe_uncertain_parameters
 
     design = small(tall, floor=None)
     found = design.prediction
     tiny = replace(found, values=np.full(len(found.names), 1e-14))
-    said = " ".join(_hardly_told(tiny))
+    said = " ".join(_describe_uncertain_parameters(tiny))
     assert "%" not in said
     assert f"{found.names[0]} (+- {found.deviations[0]:.2g})" in said

@@ -10,11 +10,11 @@ from closeness import ORACLE, assert_close
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import ExportError, InputError, UnknownNameError
+from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.excitation.step_files import read_test_logs, write_motions, write_test_logs
 from mindyn.excitation.step_plan import load_plan
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
-from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
@@ -54,8 +54,8 @@ def numbers(names):
 def test_the_puma_has_yoshidas_number_of_tests(plan):
     assert plan.counts() == {"static": 5, "constant velocity": 6, "accelerated": 13}
     assert sum(test.yields for test in plan.tests) == 52
-    assert plan.untold == ()
-    assert plan.left_out == tuple(f"fo{i}" for i in range(1, 7))
+    assert plan.unidentifiable == ()
+    assert plan.dropped == tuple(f"fo{i}" for i in range(1, 7))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -74,8 +74,8 @@ def test_what_is_faint_in_one_test_is_left_to_another(puma, seed):
     """Not more tests than Yoshida's, but h5 from joints 3 and 5 in place of the coupling of motors 4 and 5."""
     plan = plan_tests(puma, seed=seed)
     assert plan.counts() == {"static": 5, "constant velocity": 6, "accelerated": 13}
-    assert plan.untold == ()
-    told = next(test for test in plan.tests if "Im5" in test.tells)
+    assert plan.unidentifiable == ()
+    told = next(test for test in plan.tests if "Im5" in test.determines)
     assert told.moving == ("joint3", "joint5")
 
 
@@ -84,20 +84,20 @@ def test_static_and_constant_velocity_tests_go_from_the_last_joint(plan):
     assert [test.row for test in static] == ["joint6", "joint5", "joint4", "joint3", "joint2"]
     assert any("static test of joint1" in one for one in plan.skipped)
     steady = [test for test in plan.tests if test.kind == "constant velocity"]
-    assert [test.tells for test in steady] == [(f"fv{i}", f"fc{i}") for i in range(6, 0, -1)]
-    assert static[0].tells == ("mcx6", "mcy6")
+    assert [test.determines for test in steady] == [(f"fv{i}", f"fc{i}") for i in range(6, 0, -1)]
+    assert static[0].determines == ("mcx6", "mcy6")
 
 
 def test_unknown_offsets_make_the_static_test_of_joint_1_useful(puma):
     plan = plan_tests(puma, offsets=True)
     assert plan.counts() == {"static": 6, "constant velocity": 6, "accelerated": 13}
     assert sum(test.yields for test in plan.tests) == 58
-    assert plan.left_out == ()
+    assert plan.dropped == ()
 
 
 def test_every_parameter_is_told_once(plan):
-    told = [name for test in plan.tests for name in test.tells]
-    assert sorted(told) == sorted(set(plan.names) - set(plan.left_out))
+    told = [name for test in plan.tests for name in test.determines]
+    assert sorted(told) == sorted(set(plan.names) - set(plan.dropped))
     for test in plan.tests:
         assert test.outcome() in plan.table()
 
@@ -107,7 +107,7 @@ def test_plans_of_random_serial_robots_are_complete(seed):
     robot = random_robot(seed, joints=2 + seed % 3, tree=False)
     robot = with_random_drives(robot, seed) if seed % 2 else robot
     plan = plan_tests(robot, offsets=True, seed=seed)
-    assert plan.untold == ()
+    assert plan.unidentifiable == ()
     assert sum(test.yields for test in plan.tests) == len(plan.names)
     assert all(len(test.moving) <= 2 and test.row in test.moving for test in plan.tests)
 
@@ -137,7 +137,7 @@ def test_motions_stay_inside_limits(name):
 def test_stated_ranges_go_before_limits(puma):
     ranges = dict.fromkeys(puma.joint_names, (0.2, 1.4))
     plan = plan_tests(puma, ranges=ranges)
-    assert plan.untold == ()
+    assert plan.unidentifiable == ()
     positions = np.concatenate([motion.trajectory(100.0).q for motion in plan.motions.values()])
     assert positions.min() >= 0.2 - 1e-12
     assert positions.max() <= 1.4 + 1e-12
@@ -229,11 +229,11 @@ def test_new_directions_are_those_of_the_rank():
     rng = np.random.default_rng(0)
     basis = rng.normal(size=(5, 9))
     groups = [rng.normal(size=(4, 2)) @ basis[:2], rng.normal(size=(6, 3)) @ basis[1:4], basis[:5]]
-    told, stack = ToldSubspace.of(np.ones(9), np.zeros(9, dtype=bool)), np.zeros((0, 9))
+    told, stack = IdentifiableSubspace.of(np.ones(9), np.zeros(9, dtype=bool)), np.zeros((0, 9))
     for A in groups:
         told = told.with_directions(told.new(A)[2])
         stack = np.vstack([stack, A])
         assert told.rank == np.linalg.matrix_rank(stack)
         assert np.abs(stack - stack @ told.L.T @ told.L).max() < 1e-12
-    assert not told.told().any()
-    assert ToldSubspace.of(np.ones(9), np.arange(9) < 3).told().sum() == 3
+    assert not told.identifiable().any()
+    assert IdentifiableSubspace.of(np.ones(9), np.arange(9) < 3).identifiable().sum() == 3

@@ -22,7 +22,7 @@ from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
 from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.excitation.motion_check import check_path
-from mindyn.excitation.motion_design import checked_design
+from mindyn.excitation.motion_design import check_design
 from mindyn.excitation.starts import places_to_stand
 from mindyn.excitation.volumes import Volume, volumes_of
 from mindyn.findings import Kind
@@ -397,9 +397,9 @@ def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
         starts.append(design.motion.start)
         if len(starts) < failures:
             raise UnsafeMotionError("two links touch")
-        return checked_design(design, *others)
+        return check_design(design, *others)
 
-    monkeypatch.setattr("mindyn.excitation.design.checked_design", fail)
+    monkeypatch.setattr("mindyn.excitation.design.check_design", fail)
     failures = 3
     design = mindyn.design_motion(robot, **SHORT)
     assert design.check is not None

@@ -23,7 +23,7 @@ def texts(cells) -> list[str]:
 @pytest.fixture(scope="module")
 def estimate():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
-    found = mindyn.LeastSquares(left_out=("fo1",)).fit(equations(robot, exact_samples(robot, noise=0.01)))
+    found = mindyn.LeastSquares(dropped=("fo1",)).fit(equations(robot, exact_samples(robot, noise=0.01)))
     covariance = found.covariance.copy()
     covariance[0, 0] = np.inf
     return replace(found, covariance=covariance)
@@ -73,7 +73,7 @@ def test_an_estimate(tmp_path, estimate):
     np.testing.assert_array_equal(found["deviations"][:, 0], estimate.deviations)
     np.testing.assert_array_equal(found["base_matrix"], estimate.base.matrix)
     assert str(found["status"][0]) == estimate.status
-    assert texts(found["left_out"]) == list(estimate.left_out) == ["fo1"]
+    assert texts(found["dropped"]) == list(estimate.dropped) == ["fo1"]
     assert len(found["residual_rms"]) == 2
     prior = found["base_matrix"] @ found["prior_standard_values"]
     np.testing.assert_allclose(prior[:, 0], estimate.base.values, atol=1e-12)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from closeness import PUBLISHED_FILE, assert_close, assert_negligible
 
-from mindyn import Drive, LeastSquares, Link, Treatment, compile_model, full_model, load_robot, write_mjcf
+from mindyn import Drive, EquationSettings, LeastSquares, Link, compile_model, full_model, load_robot, write_mjcf
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import ExportError
-from mindyn.export.mujoco_replay import mujoco_beside, mujoco_torques
-from mindyn.logs.log import log_of_arrays
-from mindyn.regression.rows import rows_of
+from mindyn.export.mujoco_replay import compare_with_mujoco, mujoco_torques
+from mindyn.logs.log import log_from_arrays
+from mindyn.regression.rows import build_rows
 
 INCLUDED = '<mujoco><default><default class="arm"><joint armature="0.3" damping="2"/></default></default></mujoco>'
 ARM = """<!-- Licence: yours -->
@@ -152,11 +152,11 @@ def test_a_replayed_log_has_the_estimates_error(source, tmp_path):
     qdd = -1.5 * slow**2 * np.sin(slow * t) - 0.3 * fast**2 * np.sin(fast * t + slow)
     tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
     tau = tau + np.random.default_rng(0).normal(0, 1e-3, tau.shape)
-    log = log_of_arrays(robot.joint_names, t[:, 0], q, tau, qd, qdd)
-    found = LeastSquares().fit(rows_of(robot, log, Treatment(drives="estimated")))
+    log = log_from_arrays(robot.joint_names, t[:, 0], q, tau, qd, qdd)
+    found = LeastSquares().fit(build_rows(robot, log, EquationSettings(drives="estimated")))
     out = tmp_path / "arm.xml"
     write_mjcf(found, out, source=source, prior=robot)
-    errors = mujoco_beside(found, out, log)
+    errors = compare_with_mujoco(found, out, log)
     assert errors["mindyn"].total < 0.02
     # MuJoCo's friction is soft within a few mm/s of standstill, which few of these rows are.
     assert errors["MuJoCo"].total < errors["mindyn"].total + 0.05

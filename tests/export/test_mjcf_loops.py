@@ -12,11 +12,11 @@ from laws.closed_linkages import linkage
 from laws.test_mimics import mimicking
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import ExportError
 from mindyn.export.mujoco_replay import mujoco_torques
-from mindyn.export.writing import fitting_format
+from mindyn.export.writing import choose_format
 
 STIFF = 1e-4
 """MuJoCo's constraints give way a little."""
@@ -35,7 +35,7 @@ def test_mujoco_moves_as_the_primary_joints_do(robot, tmp_path):
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
-    closure = closure_of(robot)
+    closure = home_closure(robot)
     primary = list(closure.primary)
     assert np.abs(data.qpos - closure.home).max() < 1e-12
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_mujoco_moves_as_the_primary_joints_do(robot, tmp_path):
 @pytest.mark.parametrize("robot", [*cases(), pytest.param(mimicking(1), id="mimics")])
 def test_a_replay_has_the_torques_of_the_primary_joints(robot, tmp_path):
     mindyn.write_mjcf(robot, tmp_path / "robot.xml")
-    closure, rng = closure_of(robot), np.random.default_rng(0)
+    closure, rng = home_closure(robot), np.random.default_rng(0)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.02, 0.02, (3, len(closure.primary)))
     pd, pdd = rng.uniform(-1, 1, (2, *p.shape))
     expected = loop_dynamics(robot).inverse_dynamics(p, pd, pdd)
@@ -70,15 +70,15 @@ def test_slides_are_refused_and_the_tree_is_written_by_force(tmp_path):
 
 
 def test_the_proposed_format_says_all_loops_of_a_robot(tmp_path):
-    assert fitting_format(mindyn.load_robot("puma560")) == "urdf"
+    assert choose_format(mindyn.load_robot("puma560")) == "urdf"
     closed = mindyn.load_robot("five_bar")
     with pytest.raises(ExportError, match="loop"):
         mindyn.write_urdf(closed, tmp_path / "robot.urdf")
-    assert fitting_format(closed) == "mjcf"
+    assert choose_format(closed) == "mjcf"
     mindyn.write_mjcf(closed, tmp_path / "robot.xml")
     first, *others = closed.loops
     sliding = replace(closed, loops=(replace(first, kind="slide"), *others))
     with pytest.raises(ExportError, match="loop"):
         mindyn.write_mjcf(sliding, tmp_path / "sliding.xml")
-    assert fitting_format(sliding) == "toml"
+    assert choose_format(sliding) == "toml"
     mindyn.write_toml(sliding, tmp_path / "sliding.toml")

@@ -11,11 +11,11 @@ from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
 
 from mindyn import ExtraTorque, compile_model, load_robot, write_mjcf
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import ExportError, RobotError
 from mindyn.findings import Kind
 from mindyn.robots.parts import Link
-from mindyn.robots.springs import Spring, springs_of
+from mindyn.robots.springs import Spring, find_springs
 
 MJCF = """<mujoco><default><default class="sprung"><joint stiffness="7" springref="20"/></default></default>
 <worldbody>
@@ -67,9 +67,9 @@ def test_a_file_that_is_edited_has_the_springs_of_the_robot(path, tmp_path):
     """Another stiffness, another rest position (in degrees there), a spring that was not there, and one that goes."""
     robot = load_robot(path, snap=False)
     now = {"j1": Spring(9.0, 0.5), "j4": Spring(3.0, -0.2)}
-    robot = replace(robot, extras=tuple(spring.torque_of(name) for name, spring in now.items()))
+    robot = replace(robot, extras=tuple(spring.to_extra_torque(name) for name, spring in now.items()))
     write_mjcf(robot, tmp_path / "now.xml", source=path)
-    read = springs_of(load_robot(tmp_path / "now.xml", snap=False).extras)
+    read = find_springs(load_robot(tmp_path / "now.xml", snap=False).extras)
     assert sorted(read) == ["j1", "j4"]
     for name, spring in now.items():
         assert_close([read[name].stiffness, read[name].rest], [spring.stiffness, spring.rest], ORACLE)
@@ -109,5 +109,5 @@ def test_the_home_of_loops_is_in_mujocos_order(tmp_path):
     crossed = replace(robot, joints=joints, links=links, home=robot.home[order])
     write_mjcf(crossed, tmp_path / "crossed.xml")
     again = load_robot(tmp_path / "crossed.xml", snap=False)
-    home = dict(zip(crossed.joint_names, closure_of(crossed).home, strict=True))
-    assert_close(closure_of(again).home, [home[name] for name in again.joint_names], ORACLE)
+    home = dict(zip(crossed.joint_names, home_closure(crossed).home, strict=True))
+    assert_close(home_closure(again).home, [home[name] for name in again.joint_names], ORACLE)

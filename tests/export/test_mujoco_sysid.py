@@ -11,7 +11,7 @@ from closeness import DERIVATIVE, ORACLE, assert_close, assert_negligible
 import mindyn
 from mindyn.errors import InputError
 from mindyn.export.mujoco_replay import mujoco_torques
-from mindyn.export.mujoco_sysid import phi_of_theta, sysid_start, theta_of
+from mindyn.export.mujoco_sysid import phi_from_theta, sysid_start, theta_from_phi
 from mindyn.robots.parts import Drive
 
 sysid = pytest.importorskip("mujoco.sysid", reason="no MuJoCo on this machine")
@@ -26,7 +26,7 @@ def start(tmp_path_factory):
     q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 600, 7))
     tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.01, q.shape)
     samples = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    found = mindyn.LeastSquares().fit(mindyn.rows_of(arm, samples, mindyn.Treatment(drives="stated")))
+    found = mindyn.LeastSquares().fit(mindyn.build_rows(arm, samples, mindyn.EquationSettings(drives="stated")))
     folder = tmp_path_factory.mktemp("sysid")
     made = sysid_start(found)
     mindyn.write_mjcf(robot, folder / "file.xml", force=True)
@@ -72,7 +72,7 @@ def test_no_torque_moves_along_the_null_space_and_some_does_elsewhere(start):
     x = made.parameters.as_vector()[:70]
 
     def tau(links):
-        phi = np.concatenate([phi_of_theta(theta) for theta in links.reshape(7, 10)])
+        phi = np.concatenate([phi_from_theta(theta) for theta in links.reshape(7, 10)])
         return model.inverse_dynamics(q, qd, qdd, phi)
 
     assert made.null_space.shape[0] == len(made.names)
@@ -93,6 +93,6 @@ def test_no_torque_moves_along_the_null_space_and_some_does_elsewhere(start):
 
 def test_theta_gives_phi_back_and_refuses_the_edge():
     for link in mindyn.load_robot("panda").links:
-        assert_close(phi_of_theta(theta_of(link.phi)), link.phi, ORACLE)
+        assert_close(phi_from_theta(theta_from_phi(link.phi)), link.phi, ORACLE)
     with pytest.raises(InputError, match="edge of what a body can be"):
-        theta_of(np.array([1.0, 0, 0, 0, 0, 0, 0, 0, 0, 0]))
+        theta_from_phi(np.array([1.0, 0, 0, 0, 0, 0, 0, 0, 0, 0]))

@@ -13,7 +13,7 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.errors import ExportError, InputError
-from mindyn.export.ros2_package import CONTROL
+from mindyn.export.ros2_package import CONTROL_FUNCTIONS
 
 needs_cmake = pytest.mark.skipif(
     shutil.which("cmake") is None or shutil.which("gcc") is None, reason="no cmake or gcc on this machine"
@@ -69,7 +69,7 @@ def test_functions_of_the_library_are_the_kernels(tmp_path):
     (shared,) = (path for path in (tmp_path / "build").glob("libpuma_dynamics.*"))
     library = ctypes.CDLL(str(shared))
     n, rng = robot.joint_count, np.random.default_rng(0)
-    for name in CONTROL:
+    for name in CONTROL_FUNCTIONS:
         kernel = model.kernel(name)
         given = [rng.uniform(-2, 2, n) for _ in kernel.input_shapes]
         expected = kernel(*given)
@@ -119,7 +119,7 @@ def test_the_manifest_says_what_ros_asks(tmp_path):
     files += ("include/arm_dynamics/arm_dynamics.h", "include/arm_dynamics/arm_dynamics.hpp")
     assert written == {f"arm_dynamics/{name}" for name in files}
     readme = (tmp_path / "arm_dynamics" / "README.md").read_text()
-    assert all(f"arm_dynamics_{name}(" in readme for name in CONTROL)
+    assert all(f"arm_dynamics_{name}(" in readme for name in CONTROL_FUNCTIONS)
     assert "@" not in readme
 
 

@@ -77,7 +77,7 @@ def test_a_measured_log_replayed_through_the_plugin(tmp_path):
     """Of a UR10, with the friction, rotors and offsets that least squares finds; MINDYN_REAL_DATA has the log."""
     robot, log = real_robot("ur10_unisa"), real_log("ur10_unisa", "ur10_exciting_trajectory.csv")
     settings = mindyn.Conditioning(rate_hz=125.0, position_cutoff_hz=5.0, torque_cutoff_hz=5.0, edge_s=0.1)
-    smooth = mindyn.Treatment(settings, friction=mindyn.Friction("tanh", 0.05))
+    smooth = mindyn.EquationSettings(settings, friction=mindyn.Friction("tanh", 0.05))
     found = mindyn.identify(robot, log.between(0, 1720), mindyn.LeastSquares(), smooth)
     model = mindyn.compile_model(mindyn.full_model(found, friction="fitted", force=True), drives=True)
     s = mindyn.condition([log], robot, settings).samples

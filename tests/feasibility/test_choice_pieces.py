@@ -13,12 +13,12 @@ from small_arms import planar_arm
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
 from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _error, _status
-from mindyn.logs.followed_loops import _is_motion, followed_samples
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _fold_errors, _format_status
+from mindyn.logs.loop_follower import _is_motion, follow_loops
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, ExtraTorque
@@ -52,7 +52,7 @@ def arm():
 
 def test_parameters_are_left_out_by_name_or_by_kind(arm):
     def zero(*names):
-        problem = PhysicallyConsistent(left_out=names)._problem(arm)
+        problem = PhysicallyConsistent(dropped=names)._build_problem(arm)
         return [problem.space.labels[k] for k in problem.zero]
 
     assert zero() == []
@@ -64,13 +64,13 @@ def test_parameters_are_left_out_by_name_or_by_kind(arm):
 
 
 def test_choices_need_folds_or_a_weight(arm):
-    problem = PhysicallyConsistent()._problem(arm)
-    assert problem.prior.believed
-    given = PhysicallyConsistent(prior_weight=0.3, kinds="all")._choice(problem, [1, 2, 3], np.ones(2))
-    assert (given.weight, given.without, given.tried) == (0.3, (), ())
-    assert PhysicallyConsistent(prior_weight=0.3)._choice(problem, [1], np.ones(2)).weight == 0.3
+    problem = PhysicallyConsistent()._build_problem(arm)
+    assert problem.prior.is_known
+    given = PhysicallyConsistent(prior_weight=0.3, kinds="all")._choose_prior(problem, [1, 2, 3], np.ones(2))
+    assert (given.weight, given.dropped_kinds, given.tried) == (0.3, (), ())
+    assert PhysicallyConsistent(prior_weight=0.3)._choose_prior(problem, [1], np.ones(2)).weight == 0.3
     nothing = PhysicallyConsistent(prior=None, kinds="all")
-    assert nothing._choice(nothing._problem(arm), [1, 2], np.ones(2)).weight == 0.0
+    assert nothing._choose_prior(nothing._build_problem(arm), [1, 2], np.ones(2)).weight == 0.0
     lone = SimpleNamespace(blocks=(1,))
     with pytest.raises(InputError, match="no blocks to hold out"):
         PhysicallyConsistent().fit(lone)
@@ -92,7 +92,7 @@ def test_errors_are_those_of_each_fold_by_the_rest():
             return np.linalg.solve(R.T @ R + weight * np.eye(2), R.T @ z) / 2
 
     weights = np.array([3.0])
-    found = _error(Problem(), [one for one, _ in folds], weights, 0.5)
+    found = _fold_errors(Problem(), [one for one, _ in folds], weights, 0.5)
     expected = []
     for held in range(3):
         rest = np.vstack([table for k, (_, table) in enumerate(folds) if k != held])
@@ -106,7 +106,7 @@ def test_errors_are_those_of_each_fold_by_the_rest():
         def solve(self, *_):
             raise ConicError("no")
 
-    assert _error(Unsolved(), [one for one, _ in folds], weights, 0.5) == [np.inf] * 3
+    assert _fold_errors(Unsolved(), [one for one, _ in folds], weights, 0.5) == [np.inf] * 3
 
 
 def test_the_status_of_a_consistent_fit():
@@ -114,10 +114,10 @@ def test_the_status_of_a_consistent_fit():
     beta, least = np.array([1.0, 2.0]), np.linalg.lstsq(table[:, :2], table[:, 2], rcond=None)[0]
     size = np.linalg.norm(table[:, 2])
     errors = [100 * np.linalg.norm(table[:, :2] @ b - table[:, 2]) / size for b in (beta, least)]
-    plain = SimpleNamespace(beta=least, left_out=("x",), treatment=Treatment())
+    plain = SimpleNamespace(beta=least, dropped=("x",), settings=EquationSettings())
     prior = SimpleNamespace(believed=True, sentence="the prior", notes=("a note",))
     problem = SimpleNamespace(prior=prior, compact=False, space=SimpleNamespace(reach=1.25))
-    said = _status(plain, problem, information, beta, PriorChoice(0.125, ("rotor",), ()))
+    said = _format_status(plain, problem, information, beta, PriorChoice(0.125, ("rotor",), ()))
     assert said.startswith(
         f"1 physically consistent parameters from 10 equations (10 samples of 1 joint) leave {errors[0]:.3g} % of the "
         f"torque unexplained ({errors[1]:.3g} % without the constraint); the prior, weight 0.12. Note: "
@@ -125,7 +125,7 @@ def test_the_status_of_a_consistent_fit():
     assert "were left out, since held-out blocks do not miss them." in said
     assert "Note: links are wider than the robot's known reach of 1.2 m. Note: a note." in said
     prior.believed, prior.notes, problem.compact = False, (), True
-    bare = _status(plain, problem, information, beta, PriorChoice(0.125, (), ()))
+    bare = _format_status(plain, problem, information, beta, PriorChoice(0.125, (), ()))
     assert bare.endswith("without the constraint); the prior.")
 
 
@@ -170,20 +170,20 @@ def test_samples_get_their_closure_once_and_only_where_loops_are_solved():
     plain = load_robot("planar2")
     arrays = np.zeros((4, 3, 2))
     flat = Samples(plain.joint_names, *arrays, 100.0, np.zeros(3, dtype=np.int64))
-    assert followed_samples(plain, flat) is flat
+    assert follow_loops(plain, flat) is flat
     crank = load_robot("slider_crank")
     (name,) = crank.primary_names
     rng = np.random.default_rng(1)
     p = rng.uniform(0.3, 1.2, 8)
     apart = motion(p, rng.normal(size=8), name=name)
-    found = followed_samples(crank, apart)
+    found = follow_loops(crank, apart)
     assert found.dependent_q.shape == (8, len(crank.dependent_names))
     assert found.closure.shape == (8, 2)
     assert found.closure[:, 0].max() < 1e-10
-    assert followed_samples(crank, found) is found
+    assert follow_loops(crank, found) is found
     other = motion(p, p, name="other")
-    assert followed_samples(crank, other) is other
+    assert follow_loops(crank, other) is other
     t = np.arange(60) / 100
-    along = followed_samples(crank, motion(0.6 + 0.2 * np.sin(3 * t), 0.6 * np.cos(3 * t), name=name))
-    single = followed_samples(crank, motion(0.6 + 0.2 * np.sin(3 * t), 9 + 0 * t, name=name))
+    along = follow_loops(crank, motion(0.6 + 0.2 * np.sin(3 * t), 0.6 * np.cos(3 * t), name=name))
+    single = follow_loops(crank, motion(0.6 + 0.2 * np.sin(3 * t), 9 + 0 * t, name=name))
     assert_close(along.dependent_q, single.dependent_q, 1e-8)

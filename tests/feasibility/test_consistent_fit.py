@@ -15,16 +15,16 @@ from robots import random_robot, with_random_drives
 
 import mindyn
 from mindyn import Bounds, Friction, LeastSquares, PhysicallyConsistent
-from mindyn.algebra.inertia import consistency_of, pseudo_inertia
+from mindyn.algebra.inertia import check_consistency, pseudo_inertia
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import Program
-from mindyn.feasibility.consistent import judge_consistent
+from mindyn.feasibility.conic import ConicProgram
+from mindyn.feasibility.consistent import check_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.physical_space import space_of, space_of_base
-from mindyn.feasibility.priors import placeholders, prior_of
+from mindyn.feasibility.priors import build_prior, find_placeholders
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -50,16 +50,16 @@ def test_exact_samples_give_the_truth(prior):
     robot = arm()
     found = PhysicallyConsistent(prior=prior, prior_weight=0.0, kinds="all").fit(equations(robot, exact_samples(robot)))
     assert_close(found.base_values, found.base.values, RECOVERED)
-    assert all(consistency_of(phi).status == "consistent" for phi in links_of(found))
+    assert all(check_consistency(phi).status == "consistent" for phi in links_of(found))
 
 
 def test_bad_data_give_a_consistent_arm_where_least_squares_does_not():
     robot = arm(4)
     samples = exact_samples(robot, 80, noise=20.0)
-    assert judge_consistent(LeastSquares().fit(equations(robot, samples))).holds is False
+    assert check_consistent(LeastSquares().fit(equations(robot, samples))).holds is False
     found = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, samples))
-    assert judge_consistent(found).holds is True
-    assert all(consistency_of(phi).possible for phi in links_of(found))
+    assert check_consistent(found).holds is True
+    assert all(check_consistency(phi).is_feasible for phi in links_of(found))
     assert all(v >= 0 for k, v in physical(found).items() if k.startswith(("Im", "fv", "fc")))
     assert "least total mass" in found.status
 
@@ -109,13 +109,13 @@ def test_entropic_fit_is_an_independent_solvers():
     samples = exact_samples(robot, 60, noise=5.0)
     regressor = Regressor(robot)
     information = gather(regressor, samples)
-    space, prior = space_of(regressor), prior_of(robot, "robot")
+    space, prior = space_of(regressor), build_prior(robot, "robot")
     weights, weight = np.array([0.05, 0.03]), 0.02
     x = FitProblem(space, prior).solve(information, weights, weight)
     R, z = information.stacked(weights)
     v = cp.Variable(space.size)
     cost = cp.sum_squares(R @ space.matrix @ v - z) / 2 / sum(information.counts)
-    rules = [v[list(space.signed)] >= 0]
+    rules = [v[list(space.nonnegative)] >= 0]
     for i, phi in enumerate(prior.links):
         P = sum(v[10 * i + k] * pseudo_inertia(unit) for k, unit in enumerate(np.eye(10)))
         cost += weight * (cp.trace(np.linalg.inv(pseudo_inertia(phi)) @ P) - cp.log_det(P))
@@ -128,8 +128,8 @@ def test_a_far_prior_alone_is_returned_by_both_divergences():
     robot = mindyn.load_robot("ur10")
     space = space_of(Regressor(robot))
     for divergence in ("entropic", "euclidean"):
-        prior = prior_of(robot, "robot", divergence)
-        program = Program(space.size)
+        prior = build_prior(robot, "robot", divergence)
+        program = ConicProgram(space.size)
         program.add_rows(*space.cone_rows(space.units))
         prior.add_to(program, space, space.units, 1.0, 1.0)
         assert_close(space.units * program.solve().x[: space.size], robot.phi, RECOVERED)
@@ -154,8 +154,8 @@ def test_links_are_as_wide_as_the_data_ask_for():
 
 def test_the_euclidean_divergence_measures_lengths_in_units_of_the_robots():
     robot, other = arm(5), arm(6)
-    space, prior = space_of_base(base_parameters(robot)), prior_of(robot, "robot", "euclidean")
-    program = Program(space.size)
+    space, prior = space_of_base(base_parameters(robot)), build_prior(robot, "robot", "euclidean")
+    program = ConicProgram(space.size)
     prior.add_to(program, space, space.units, 0.7, 1.0)
     cost = sum(((A @ (other.phi / space.units) - b) ** 2).sum() / 2 for A, b in program.squares)
     D = np.diag([1 / space.length] * 3 + [1.0])
@@ -198,7 +198,7 @@ def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
     samples = smooth_samples(robot, 2000)
     noisy = replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 0.3, samples.tau.shape))
     friction = Friction("tanh", 0.01, ("stribeck", "root"))
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", left_out=("Im1", "Im2")).fit(
+    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all", dropped=("Im1", "Im2")).fit(
         equations(robot, noisy, friction=friction)
     )
     x = physical(found)
@@ -207,7 +207,7 @@ def test_friction_shapes_brake_and_parameters_of_drives_can_be_left_out():
         torque = x["fv1"] * u + x["fc1"] + x["f_stribeck1"] * np.exp(-u / 0.1) + x["f_root1"] * np.sqrt(u)
         assert torque > -1e-6
     with pytest.raises(InputError, match="cannot be left out"):
-        PhysicallyConsistent(prior_weight=1e-3, left_out=("Izz2",)).fit(equations(robot, samples))
+        PhysicallyConsistent(prior_weight=1e-3, dropped=("Izz2",)).fit(equations(robot, samples))
 
 
 def test_a_fit_without_offsets_is_the_best_that_a_simulator_can_have():
@@ -216,30 +216,30 @@ def test_a_fit_without_offsets_is_the_best_that_a_simulator_can_have():
     noisy = replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 0.3, samples.tau.shape))
     rows = equations(robot, noisy)
     settings = PhysicallyConsistent(prior_weight=1e-9, kinds="all", weights="ordinary")
-    found = replace(settings, left_out=("offset",)).fit(rows)
-    assert found.left_out == ("fo1", "fo2")
-    assert (found.beta == replace(settings, left_out=("fo2", "offset", "fo1")).fit(rows).beta).all()
-    assert (found.beta == replace(settings, left_out=("fo1", "fo2")).fit(rows).beta).all()
+    found = replace(settings, dropped=("offset",)).fit(rows)
+    assert found.dropped == ("fo1", "fo2")
+    assert (found.beta == replace(settings, dropped=("fo2", "offset", "fo1")).fit(rows).beta).all()
+    assert (found.beta == replace(settings, dropped=("fo1", "fo2")).fit(rows).beta).all()
     free = settings.fit(rows)
     bare = replace(free, beta=np.where([one.kind == "offset" for one in free.parameters], 0.0, free.beta))
     misses = [np.square(one.predict(noisy) - noisy.tau).sum() for one in (free, found, bare)]
     assert misses == sorted(misses)
     assert (misses[2] - misses[0]) > 1.5 * (misses[1] - misses[0])  # most of what cutting them off costs is won back
     with pytest.raises(InputError, match="wheel cannot be left out"):
-        replace(settings, left_out=("wheel",)).fit(rows)
+        replace(settings, dropped=("wheel",)).fit(rows)
 
 
 def test_placeholders_are_never_a_prior():
     robot = arm(10)
     box = np.array([1.0, 0, 0, 0, 0.01, 0, 0.01, 0, 0, 0.01])
     alike = replace(robot, links=tuple(Link(link.name, box) for link in robot.links))
-    assert set(placeholders(alike)) == set(robot.link_names)
+    assert set(find_placeholders(alike)) == set(robot.link_names)
     unit = np.array([1.0, 0, 0, 0, 1.0, 0, 1.0, 0, 0, 1.0])
     mixed = replace(robot, links=(Link(robot.link_names[0], unit), Link(robot.link_names[1], 0 * unit), robot.links[2]))
-    assert set(placeholders(mixed)) == set(robot.link_names[:2])
-    assert not placeholders(robot)
+    assert set(find_placeholders(mixed)) == set(robot.link_names[:2])
+    assert not find_placeholders(robot)
     but_one = replace(alike, links=(*alike.links[:2], Link(robot.link_names[2])))
-    assert set(placeholders(but_one)) == set(robot.link_names)
+    assert set(find_placeholders(but_one)) == set(robot.link_names)
     found = PhysicallyConsistent(prior=alike).fit(equations(robot, exact_samples(robot, noise=1.0)))
     assert "not used as a prior" in found.status
     assert "least total mass" in found.status
@@ -289,12 +289,12 @@ def test_shapes_of_drives_that_a_loop_keeps_in_step_are_constrained_by_name():
     shaped = [label for label in space.labels if label.startswith("f_")]
     assert 0 < len(shaped) < len(drives)
     number = robot.joint_index(robot.primary_names[-1]) + 1
-    named = {space.labels[k] for k in space.signed}
+    named = {space.labels[k] for k in space.nonnegative}
     assert {f"fvj{number}", f"fcj{number}"} <= named
     assert not named & set(shaped)
-    for row in space.brakes:
+    for row in space.braking_rows:
         touched = {space.labels[k] for k in np.flatnonzero(row)}
         (shape,) = touched & set(shaped)
         joint = shape.removeprefix("f_square")
         assert touched == {f"fv{joint}", f"fc{joint}", shape}
-    assert {space.labels[k] for row in space.brakes for k in np.flatnonzero(row)} >= set(shaped)
+    assert {space.labels[k] for row in space.braking_rows for k in np.flatnonzero(row)} >= set(shaped)

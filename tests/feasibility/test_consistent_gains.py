@@ -10,7 +10,7 @@ from closeness import assert_close
 from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
-from mindyn.algebra.inertia import consistency_of, phi_about_origin
+from mindyn.algebra.inertia import check_consistency, phi_about_origin
 from mindyn.errors import InputError
 from mindyn.loads.consistent_gains import consistent_drive_gains
 from mindyn.loads.from_runs import drive_gains
@@ -51,7 +51,7 @@ def test_noisy_runs_give_physical_links_and_gains_that_noise_does_not_make_small
         robot, unloaded, loaded = runs(1.0, 60, draw)
         found = consistent_drive_gains(robot, unloaded, loaded, LOAD, prior="robot", prior_weight=1e-2)
         plain = drive_gains(robot, unloaded, loaded, LOAD)
-        assert all(consistency_of(found.values[10 * i : 10 * i + 10]).possible for i in range(3))
+        assert all(check_consistency(found.values[10 * i : 10 * i + 10]).is_feasible for i in range(3))
         for gains in (found.gains, plain):
             assert (np.abs(gains.values - GAINS) <= 3 * gains.deviations).all()
         errors.append([found.gains.values / GAINS - 1, plain.values / GAINS - 1])

@@ -11,8 +11,8 @@ from robots import random_robot, random_robots, with_random_drives
 
 import mindyn
 from mindyn.errors import InputError
-from mindyn.feasibility.consistent import judge_base
-from mindyn.feasibility.nearest import nearest_consistent
+from mindyn.feasibility.consistent import check_base_values
+from mindyn.feasibility.nearest import find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of_base
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_values import yoshida_puma
@@ -27,7 +27,7 @@ def test_random_robots_are_consistent(start):
     for seed, robot in enumerate(random_robots(50, start=start)):
         arm = with_random_drives(robot, seed) if seed % 2 else robot
         base = structural_base(arm, drives=bool(arm.drives))
-        answer = judge_base(base, base.values)
+        answer = check_base_values(base, base.values)
         assert answer.holds is True, f"seed {start + seed}: {answer.sentence}"
         x = np.array(list(answer.witness["physical"].values()))
         np.testing.assert_allclose(base.matrix @ x, base.values, atol=1e-6 * np.abs(base.values).max())
@@ -48,7 +48,7 @@ def moved_against(robot, seed):
 def test_negative_kinetic_energy_is_a_contradiction_with_a_checked_certificate(seed):
     robot = random_robot(seed, joints=2 + seed % 4)
     base, beta = moved_against(robot, seed)
-    answer = judge_base(base, beta)
+    answer = check_base_values(base, beta)
     assert answer.holds is False
     y = np.array([answer.witness["certificate"][name] for name in base.names])
     y = y / -(y @ beta)  # now y.beta = -1
@@ -65,7 +65,7 @@ def test_negative_drive_parameters_contradict_and_are_named(label):
     name = next(name for name in reversed(base.names) if name.startswith(label))
     beta = base.values.copy()
     beta[base.names.index(name)] = -0.1
-    answer = judge_base(base, beta)
+    answer = check_base_values(base, beta)
     assert answer.holds is False
     assert name in answer.witness["contradicting"]
 
@@ -75,24 +75,24 @@ def test_offsets_may_have_any_sign():
     base = structural_base(robot, drives=True)
     beta = base.values.copy()
     beta[base.names.index("fo2")] = -7.0
-    assert judge_base(base, beta).holds is True
+    assert check_base_values(base, beta).holds is True
 
 
 @pytest.mark.parametrize("name", ["planar2", "stanford", "puma560", "panda", "ur10", "scara"])
 def test_published_robots_with_point_masses_and_massless_links_are_judged(name):
     base = structural_base(mindyn.load_robot(name))
-    assert judge_base(base, base.values).holds is True
+    assert check_base_values(base, base.values).holds is True
 
 
 @pytest.mark.parametrize(("table", "distance"), [("table1", 0.257), ("table2", 0.562), ("table3", 0.142)])
 def test_yoshidas_tables_are_not_consistent(table, distance):
     """Rms relative distance, weights 1 / max(|p|, 0.02), of the chain: reference, section 4.4."""
     base = structural_base(yoshida_puma(table))
-    assert judge_base(base, base.values).holds is False
+    assert check_base_values(base, base.values).holds is False
     with_drives = structural_base(yoshida_puma(table), drives=True)
-    assert judge_base(with_drives, with_drives.values).holds is False
+    assert check_base_values(with_drives, with_drives.values).holds is False
     W = np.diag(1 / np.maximum(np.abs(base.values), 0.02))
-    found = nearest_consistent(space_of_base(base), base.values, W)
+    found = find_nearest_consistent(space_of_base(base), base.values, W)
     assert found.distance / np.sqrt(base.count) == pytest.approx(distance, abs=2e-3)
 
 
@@ -104,7 +104,7 @@ def test_nearest_values_are_an_independent_solvers(seed):
     base, beta = moved_against(robot, seed)
     beta = beta + 0.3 * np.abs(beta) * np.random.default_rng(seed).standard_normal(len(beta))
     W = np.diag(1 / np.maximum(np.abs(beta), 0.1 * np.abs(beta).max()))
-    ours = nearest_consistent(space_of_base(base), beta, W)
+    ours = find_nearest_consistent(space_of_base(base), beta, W)
     bodies = [cp.Variable((4, 4), PSD=True) for _ in robot.links]
     phi = cp.hstack([entry for P in bodies for entry in _parameters(P)])
     problem = cp.Problem(cp.Minimize(cp.norm(W @ (base.matrix @ phi - beta))))
@@ -123,4 +123,4 @@ def _parameters(P):
 def test_values_of_the_wrong_number_are_refused():
     base = structural_base(mindyn.load_robot("planar2"))
     with pytest.raises(InputError, match="finite values"):
-        judge_base(base, np.ones(base.count + 1))
+        check_base_values(base, np.ones(base.count + 1))

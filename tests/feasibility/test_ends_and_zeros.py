@@ -16,14 +16,14 @@ from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility import full_model
 from mindyn.feasibility.bounds import Bounds
+from mindyn.feasibility.consistent_projection import project_to_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.intervals import physical_ends, torque_bands
-from mindyn.feasibility.make_consistent import mend_consistent
-from mindyn.feasibility.mending import _reported
-from mindyn.feasibility.nearest_possible import NearestPossible
+from mindyn.feasibility.nearest_positive_definite import NearestPositiveDefinite
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.priors import Prior
+from mindyn.feasibility.projection import _build_estimate
 from mindyn.loads.payload import _misfit_findings
 from mindyn.robots.loading import load_robot
 
@@ -61,10 +61,10 @@ def test_what_a_fit_holds_at_zero_is_polished_to_zero(rows, estimate, space):
     problem = FitProblem(space, Prior(links_of(space), "entropic", ()), zero=held, compact=False)
     weights = estimate.joint_weights
     rough = problem.solve(rows.information, weights, 1e-3)
-    fine = problem.polished(rows.information, weights, 1e-3, rough)
+    fine = problem.polish(rows.information, weights, 1e-3, rough)
     assert fine is not rough
     assert (fine[list(held)] == 0).all()
-    free = replace(problem, zero=()).polished(rows.information, weights, 1e-3, rough)
+    free = replace(problem, zero=()).polish(rows.information, weights, 1e-3, rough)
     assert np.abs(free[list(held)]).min() > 0
 
 
@@ -73,11 +73,11 @@ def test_mending_remembers_the_prior_and_the_values_that_it_began_from(estimate,
     x = np.linalg.pinv(space.matrix) @ estimate.beta
     held = replace(estimate, physical=Physical(space.labels, x, before, ("link1", "link2")))
     for given, links, free in ((held, ("link1", "link2"), before), (estimate, (), estimate.beta)):
-        mended = mend_consistent(given)
+        mended = project_to_consistent(given)
         assert mended.physical.prior_links == links
         assert_close(mended.physical.unconstrained, free, EXACT)
         assert_close(mended.beta, space.matrix @ mended.physical.values, ORACLE)
-        assert mended.mended
+        assert mended.projected
 
 
 def test_only_what_data_tell_has_ends(estimate):
@@ -90,7 +90,7 @@ def test_only_what_data_tell_has_ends(estimate):
     assert (ends[0, 1:] < ends[1, 1:]).all()
     nothing = replace(estimate, covariance=np.diag(np.full(len(estimate.beta), np.inf)))
     assert np.isnan(physical_ends(nothing)).all()
-    named = physical_ends(replace(estimate, left_out=(estimate.names[1],), untold=(estimate.names[2],)))
+    named = physical_ends(replace(estimate, dropped=(estimate.names[1],), unidentifiable=(estimate.names[2],)))
     assert np.isnan(named).all(axis=0).tolist() == [k in (1, 2) for k in range(len(estimate.beta))]
 
 
@@ -123,29 +123,29 @@ def test_bounds_hold_where_all_of_them_do(space):
     x[space.masses] = 2.0
     heavy = Bounds(masses={links[0]: (3.0, 4.0)}, symmetric={links[1]: "xz"})
     light = Bounds(masses={links[0]: (1.0, 4.0)}, symmetric={links[1]: "xz"})
-    assert light.hold(space, x)
-    assert not heavy.hold(space, x)
+    assert light.are_satisfied(space, x)
+    assert not heavy.are_satisfied(space, x)
     x[space.link(1).start + 2] = 0.1  # mcy
-    assert not light.hold(space, x)
+    assert not light.are_satisfied(space, x)
 
 
 def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.possible.CLOSED_LOOPS", 5)
+    monkeypatch.setattr("mindyn.feasibility.positive_definite.MAX_LOOP_CONFIGURATIONS", 5)
     for robot, expected in ((load_robot("slider_crank"), 5), (load_robot("planar2"), 9)):
-        assert judge_possible(robot, count=9).witness["configurations"] == expected
+        assert check_positive_definite(robot, count=9).witness["configurations"] == expected
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_mended_estimate_says_what_moved_and_frees_what_was_left_out(estimate, rounds):
     first, second = estimate.names[:2]
-    given = replace(estimate, left_out=(first, second), untold=())
+    given = replace(estimate, dropped=(first, second), unidentifiable=())
     beta = estimate.beta.copy()
     if rounds:
         beta[0] += 2 * estimate.by_noise_alone().deviations[0]
     member = SimpleNamespace(family=SimpleNamespace(base=SimpleNamespace(drives=True)))
-    made = _reported(given, member, NearestPossible(beta, np.array([2.0]), -0.5, 0.25, rounds, 3), 0.1)
-    assert made.mended == (rounds > 0)
-    assert (made.left_out, made.untold) == (((second,), (first,)) if rounds else ((first, second), ()))
+    made = _build_estimate(given, member, NearestPositiveDefinite(beta, np.array([2.0]), -0.5, 0.25, rounds, 3), 0.1)
+    assert made.projected == (rounds > 0)
+    assert (made.dropped, made.unidentifiable) == (((second,), (first,)) if rounds else ((first, second), ()))
     assert np.isinf(made.deviations).tolist() == [k == 0 and rounds > 0 for k in range(len(beta))]
     assert ("then mended by 2 standard deviations" in made.status) == (rounds > 0)
     assert (f"{first} " in made.status) == (rounds > 0)
@@ -173,7 +173,7 @@ def test_a_run_is_doubted_where_it_fits_far_worse_than_the_estimates_own():
 def test_a_model_outside_is_moved_just_as_far_as_it_must_be(edge):
     """Along the line to one that is inside, to where the inside begins."""
     line = SimpleNamespace(is_inside=lambda x: x[0] >= edge, inside=lambda x: x)
-    found = full_model._inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
+    found = full_model._move_inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
     assert line.is_inside(found)
     assert_close(found, [edge, 2.0 + 2.0 * edge], 1e-3)
 
@@ -182,8 +182,8 @@ def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, mon
     """Links that were fitted near to a prior, all of them, stay; others are made anew."""
     x = np.concatenate([np.concatenate(links_of(space)), np.full(space.size - 20, 0.3)])
     names, asked = space.robot.link_names, []
-    monkeypatch.setattr(full_model, "_standard", lambda *given, **_: asked.append(given[3]) or x)
-    monkeypatch.setattr(full_model, "_robot", lambda *given, **_: given[2])
+    monkeypatch.setattr(full_model, "_complete_parameters", lambda *given, **_: asked.append(given[3]) or x)
+    monkeypatch.setattr(full_model, "_build_robot", lambda *given, **_: given[2])
     for links, prior, anew in ((names, "robot", False), (names[:1], "robot", True), (names, None, True)):
         asked.clear()
         held = replace(estimate, beta=space.matrix @ x, physical=Physical(space.labels, x, estimate.beta, links))
@@ -196,7 +196,7 @@ def test_a_table_says_of_each_parameter_what_the_data_say(estimate):
     wide = estimate.covariance.copy()
     wide[1, :] = wide[:, 1] = 0.0
     wide[1, 1] = np.inf
-    told = replace(estimate, left_out=(names[0],), untold=(names[1],), covariance=wide).table().splitlines()
+    told = replace(estimate, dropped=(names[0],), unidentifiable=(names[1],), covariance=wide).table().splitlines()
     by_name = {line.split()[0]: line for line in told if line.strip()}
     assert "left out" in by_name[names[0]]
     assert "the data cannot tell" in by_name[names[1]]

@@ -12,11 +12,11 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
-from mindyn.feasibility.bounds import Bounds, _numbers, read_bounds
+from mindyn.feasibility.bounds import Bounds, _parse_numbers, read_bounds
 from mindyn.feasibility.conic import ConeRows
-from mindyn.feasibility.constrained_fit import FitProblem, _stacked, joint_weights
-from mindyn.feasibility.intervals import Intervals, _conditions, _root_of_inverse, _wide
-from mindyn.feasibility.nearest import nearest_compact, nearest_consistent
+from mindyn.feasibility.constrained_fit import FitProblem, _stack_rows, joint_weights
+from mindyn.feasibility.intervals import Intervals, _expand_columns, _fit_conditions, _root_of_inverse
+from mindyn.feasibility.nearest import find_nearest_compact, find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Prior
 from mindyn.regression.information import Information
@@ -68,11 +68,11 @@ def test_data_that_tell_all_are_fitted_and_polished_to_rounding(space):
     weights = np.array([1.0, 2.0])
     rough = problem.solve(information, weights, 1e-4)
     assert_close(rough, x, 1e-3)
-    fine = problem.polished(information, weights, 1e-4, rough)
+    fine = problem.polish(information, weights, 1e-4, rough)
     assert_close(fine, x, 1e-9)
-    assert problem.polished(information, weights, 1e-4, rough) is not rough
+    assert problem.polish(information, weights, 1e-4, rough) is not rough
     unknown = FitProblem(space, Prior((None, x[space.link(1)]), "entropic", ()))
-    assert unknown.polished(information, weights, 1e-4, rough) is rough
+    assert unknown.polish(information, weights, 1e-4, rough) is rough
 
 
 def test_the_mean_of_squares_and_the_prior_balance(space):
@@ -84,7 +84,7 @@ def test_the_mean_of_squares_and_the_prior_balance(space):
     prior = Prior((wanted[space.link(0)], wanted[space.link(1)]), "entropic", ())
     problem = FitProblem(space, prior, compact=False)
     weights, weight = np.array([1.0, 2.0]), 0.05
-    found = problem.polished(information, weights, weight, problem.solve(information, weights, weight))
+    found = problem.polish(information, weights, weight, problem.solve(information, weights, weight))
     slope = weight * prior.gradient(space, found)
     for table, w in zip(tables, weights, strict=True):
         A = table[:, :-1] @ space.matrix
@@ -97,7 +97,7 @@ def test_shares_of_the_prior_are_those_of_both_curvatures(space):
     information, tables = data(space, x)
     prior, weight, weights = Prior((x[space.link(0)],) * 2, "euclidean", ()), 0.3, np.array([1.0, 2.0])
     held = (20, 24)
-    found = FitProblem(space, prior, zero=held, compact=False).prior_shares(information, weights, weight, x)
+    found = FitProblem(space, prior, zero=held, compact=False).prior_fractions(information, weights, weight, x)
     kept = [k for k in range(space.size) if k not in held]
     A = np.vstack([np.sqrt(w) * table[:, :-1] @ space.matrix for w, table in zip(weights, tables, strict=True)])
     of_data, of_prior = (A.T @ A / 120)[np.ix_(kept, kept)], weight * prior.curvature(space, x)[np.ix_(kept, kept)]
@@ -116,7 +116,7 @@ def test_parameters_of_a_kind_are_held_at_zero(space):
     x = solid(space)
     information, _ = data(space, x)
     problem = FitProblem(space, Prior((x[space.link(0)], x[space.link(1)]), "entropic", ()), zero=(23,))
-    bare = problem.without(("coulomb",))
+    bare = problem.drop_kinds(("coulomb",))
     assert [space.labels[k] for k in bare.zero] == ["fc1", space.labels[23], "fc2"]
     found = bare.solve(information, np.ones(2), 1e-4)
     assert not found[list(bare.zero)].any()
@@ -138,17 +138,17 @@ def test_the_mass_that_torques_suggest_is_their_weight_at_the_arms_length(space)
     information, tables = data(space, solid(space), 0.3)
     largest = max(np.sqrt(np.mean(one[:, -1] ** 2)) for one in tables)
     problem = FitProblem(space, Prior((None, None), "entropic", ()))
-    assert_close(problem._mass(information), largest / (9.80665 * 0.5), 1e-2)
+    assert_close(problem._typical_mass_kg(information), largest / (9.80665 * 0.5), 1e-2)
     nothing = replace(information, factors=tuple(0 * one for one in information.factors))
-    assert problem._mass(nothing) == 1e-6
+    assert problem._typical_mass_kg(nothing) == 1e-6
 
 
 def test_rows_of_one_kind_are_stacked():
     one = ConeRows("nonnegative", np.ones((2, 3)), np.array([1.0, 2.0]))
     other = ConeRows("zero", 2 * np.ones((1, 3)), np.array([3.0]))
-    G, h = _stacked([one, other, one], "nonnegative", 3)
+    G, h = _stack_rows([one, other, one], "nonnegative", 3)
     assert (G.shape, h.tolist()) == ((4, 3), [1.0, 2.0, 1.0, 2.0])
-    G, h = _stacked([one], "zero", 3)
+    G, h = _stack_rows([one], "zero", 3)
     assert (G.shape, h.shape) == ((0, 3), (0,))
 
 
@@ -168,26 +168,26 @@ def test_misfits_are_measured_in_standard_deviations():
     told = np.array([True, False, True])
     W = _root_of_inverse(estimate, told)
     assert_close(W.T @ W, np.linalg.inv(C[np.ix_(told, told)]), ORACLE)
-    wide = _wide(W, told, 3)
+    wide = _expand_columns(W, told, 3)
     assert_close(wide[:, told], W, EXACT)
     assert not wide[:, 1].any()
 
 
 def test_conditions_of_a_fit_hold_for_its_intervals(space):
     x = solid(space)
-    narrow = SimpleNamespace(left_out=("fc1", "none"), physical=None, beta=space.matrix @ x)
-    (zero,) = _conditions(narrow, space)
+    narrow = SimpleNamespace(dropped=("fc1", "none"), physical=None, beta=space.matrix @ x)
+    (zero,) = _fit_conditions(narrow, space)
     assert (zero.kind, zero.matrix.shape) == ("zero", (1, space.size))
     assert zero.matrix[0, space.labels.index("fc1")] == 1.0
-    held = SimpleNamespace(left_out=(), physical=SimpleNamespace(labels=space.labels, values=x), beta=space.matrix @ x)
-    (compact,) = _conditions(held, space)
+    held = SimpleNamespace(dropped=(), physical=SimpleNamespace(labels=space.labels, values=x), beta=space.matrix @ x)
+    (compact,) = _fit_conditions(held, space)
     assert compact.kind == "nonnegative"
     far = x.copy()
     far[space.link(0)] = phi_about_origin(2.0, np.zeros(3), 9 * np.eye(3))
     wide = SimpleNamespace(
-        left_out=(), physical=SimpleNamespace(labels=space.labels, values=far), beta=space.matrix @ far
+        dropped=(), physical=SimpleNamespace(labels=space.labels, values=far), beta=space.matrix @ far
     )
-    assert _conditions(wide, space) == ()
+    assert _fit_conditions(wide, space) == ()
 
 
 def test_the_nearest_values_and_their_certificate(space):
@@ -197,14 +197,14 @@ def test_the_nearest_values_and_their_certificate(space):
     k = space.names.index("fc1")
     beta[k] = -0.4
     W = np.diag(1 / np.maximum(np.abs(beta), 0.1))
-    found = nearest_consistent(space, beta, W)
+    found = find_nearest_consistent(space, beta, W)
     assert_close(found.distance, 1.0, 1e-3)
     moved = beta.copy()
     moved[k] = 0.0
     assert_close(found.beta, moved, 1e-4)
     assert_close(found.certificate, W.T @ W @ (found.beta - beta), ORACLE)
     assert found.certificate @ beta < 0
-    compact = nearest_compact(space, beta, W)
+    compact = find_nearest_compact(space, beta, W)
     assert_close(compact.beta, moved, 1e-3)
 
 
@@ -213,7 +213,7 @@ def test_links_are_compact_where_that_is_as_near(space):
     x[space.link(1)] = phi_about_origin(0.01, np.zeros(3), np.diag([0.1, 0.1, 0.1]))
     beta = space.matrix @ x
     W = np.diag(1 / np.maximum(np.abs(beta), 1e-3))
-    found = nearest_compact(space, beta, W)
+    found = find_nearest_compact(space, beta, W)
     assert (space.compact_rows().matrix @ found.x > -1e-6).all()
     assert found.distance < 1e-3
 
@@ -240,8 +240,8 @@ def test_bounds_come_from_a_file(tmp_path, space):
     found = read_bounds(path)
     box = ((-1.0, -2.0, 0.0), (1.0, 2.0, 3.0))
     assert found == Bounds({"link1": (1.0, 3.0)}, {"link2": box}, (5.0, 20.0), {"link2": "xy"})
-    assert not found.empty
-    assert Bounds().empty
+    assert not found.is_empty
+    assert Bounds().is_empty
     assert Bounds().rows(space) == ()
     path.write_text("weights = [1, 2]\n")
     with pytest.raises(InputError, match="states weights; bounds are: masses, centres, total_mass, symmetric"):
@@ -251,8 +251,8 @@ def test_bounds_come_from_a_file(tmp_path, space):
     found = read_bounds(path)
     box = ((-1.0, -2.0, 0.0), (1.0, 2.0, 3.0))
     assert found == Bounds({"link1": (1.0, 3.0)}, {"link2": box}, (5.0, 20.0), {"link2": "xy"})
-    assert not found.empty
-    assert Bounds().empty
+    assert not found.is_empty
+    assert Bounds().is_empty
     assert Bounds().rows(space) == ()
     path.write_text("weights = [1, 2]\n")
     with pytest.raises(InputError, match="states weights; bounds are: masses, centres, total_mass, symmetric"):
@@ -261,6 +261,6 @@ def test_bounds_come_from_a_file(tmp_path, space):
     with pytest.raises(InputError, match="does not state bounds as numbers"):
         read_bounds(path)
     with pytest.raises(TypeError, match="is no list of numbers"):
-        _numbers((1.0, 2.0))
+        _parse_numbers((1.0, 2.0))
     with pytest.raises(InputError, match="the root 'base' does not move"):
         Bounds(masses={"base": (0.0, 1.0)}).rows(space)

@@ -9,7 +9,7 @@ import pytest
 from closeness import ORACLE, assert_close
 from robots import geared_arm
 
-from mindyn.feasibility.full_model import _sum, friction_torques
+from mindyn.feasibility.full_model import _format_sum, friction_torques
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
@@ -33,11 +33,11 @@ def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
     regressor = Regressor(robot, friction)
     rng = np.random.default_rng(1)
     tail = regressor.parameters[base.count :]
-    values = {one.place: float(v) for one, v in zip(tail, rng.uniform(0.1, 1.0, len(tail)), strict=True)}
+    values = {one.identity: float(v) for one, v in zip(tail, rng.uniform(0.1, 1.0, len(tail)), strict=True)}
     values |= {("coulomb", drive.joint, "fc"): drive.coulomb for drive in robot.drives}
     q, qd, qdd = rng.uniform(-2, 2, (3, 12, 2))
     directions = regressor.directions(q, qd, np.zeros(12, dtype=np.int64), 100.0)
-    beta = np.concatenate([base.values, [values[one.place] for one in tail]])
+    beta = np.concatenate([base.values, [values[one.identity] for one in tail]])
     expected = regressor.dense(regressor.parts(q, qd, qdd, directions)) @ beta
     made = friction_torques(robot, friction, values, fitted=True)
     drives = tuple(replace(one, coulomb=0.0) for one in robot.drives) if direction == "tanh" else robot.drives
@@ -73,4 +73,4 @@ def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
     ],
 )
 def test_sums_over_joints_as_formulas(weights, joint, formula):
-    assert _sum(np.array(weights), joint, "qd") == formula
+    assert _format_sum(np.array(weights), joint, "qd") == formula

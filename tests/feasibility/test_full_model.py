@@ -197,7 +197,7 @@ def test_link_parameters_come_back_from_base_values_nearest_to_a_prior(seed):
     near, light = full_model(found), full_model(found, prior=None)
     for model in (near, light):
         assert_close(compile_model(model, drives=True).inverse_dynamics(q, qd, qdd), expected, IN_EQUATIONS)
-        assert all(verdict.possible for verdict in model.consistency().values())
+        assert all(verdict.is_feasible for verdict in model.consistency().values())
     assert_close(near.phi, robot.phi, 1e-4)
     assert light.phi[::10].sum() < robot.phi[::10].sum()
 

@@ -13,10 +13,10 @@ from estimators.recovered import smooth_samples
 from feasibility.arms_with_parts import URDF
 from typer.testing import CliRunner
 
-from mindyn import Conditioning, PhysicallyConsistent, Treatment, identify, load_robot, read_log
+from mindyn import Conditioning, EquationSettings, PhysicallyConsistent, identify, load_robot, read_log
 from mindyn.cli.identify import identify as identify_command
 from mindyn.errors import InputError
-from mindyn.feasibility.consistent import judge_consistent
+from mindyn.feasibility.consistent import check_consistent
 from mindyn.regression.regressor import with_estimated_drives
 
 SIDECAR = """
@@ -51,8 +51,8 @@ def test_settings_of_identify_are_used_and_said(folder):
     log = read_log(folder / "run.parquet", robot)
     plain = identify(robot, log)
     found = identify(robot, log, PhysicallyConsistent(covariance="correlated"))
-    assert judge_consistent(found).holds is True
-    assert found.treatment == plain.treatment
+    assert check_consistent(found).holds is True
+    assert found.settings == plain.settings
     assert found.cross_validated == plain.cross_validated
     assert found.provenance["tried"]
     assert found.predict_log(log).shape == (len(log), 2)
@@ -62,8 +62,8 @@ def test_it_is_an_estimator_like_others(folder):
     robot = load_robot(folder / "arm.urdf")
     log = read_log(folder / "run.parquet", robot)
     fit = PhysicallyConsistent(prior_weight=1e-3, kinds="all")
-    found = identify(robot, log, fit, Treatment(Conditioning(position_cutoff_hz=20.0), 10.0, 2))
-    assert judge_consistent(found).holds is True
+    found = identify(robot, log, fit, EquationSettings(Conditioning(position_cutoff_hz=20.0), 10.0, 2))
+    assert check_consistent(found).holds is True
     assert "prior" in found.status
 
 
@@ -93,4 +93,4 @@ def test_the_command_identifies_a_consistent_arm(folder):
     assert refused.exit_code != 0
     assert CliRunner().invoke(app, [*given[:2], "--no-offsets"]).exit_code != 0
     bare = CliRunner().invoke(app, [*given, "--no-offsets"], catch_exceptions=False)
-    assert "fo1" in json.loads(bare.stdout)["settings"]["left_out"]
+    assert "fo1" in json.loads(bare.stdout)["settings"]["dropped"]

@@ -12,11 +12,11 @@ from estimators.recovered import exact_samples
 from robots import random_robot, with_random_drives
 
 from mindyn import LeastSquares, PhysicallyConsistent
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import pseudo_inertia
-from mindyn.algebra.spread import NORMAL_95
 from mindyn.errors import InputError
 from mindyn.feasibility import constrained_intervals
-from mindyn.feasibility.intervals import torque_bands, with_physical_intervals
+from mindyn.feasibility.intervals import add_physical_intervals, torque_bands
 from mindyn.feasibility.physical_space import space_of
 
 
@@ -52,7 +52,7 @@ def test_ends_are_those_of_an_independent_solver():
     intervals, space = constrained_intervals(found), space_of(found.regressor)
     W = np.linalg.cholesky(np.linalg.inv(found.covariance)).T
     x = cp.multiply(space.units, cp.Variable(space.size))
-    rules = [x[list(space.signed)] >= 0]
+    rules = [x[list(space.nonnegative)] >= 0]
     for i in range(2):
         P = sum(x[10 * i + k] * pseudo_inertia(unit) for k, unit in enumerate(np.eye(10)))
         rules.append(P >> 0)
@@ -69,7 +69,7 @@ def test_ends_are_those_of_an_independent_solver():
 def test_intervals_keep_to_what_is_physical():
     robot = arm_with_a_frictionless_drive(3)
     found = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, exact_samples(robot, 100, noise=5.0)))
-    made = with_physical_intervals(found)
+    made = add_physical_intervals(found)
     signed = [k for k, name in enumerate(found.names) if name.startswith(("fv", "fc"))]
     assert (made.intervals[0, signed] >= 0).all()
     assert ((made.beta >= made.intervals[0]) & (made.beta <= made.intervals[1])).all()
@@ -82,12 +82,12 @@ def test_where_the_prior_decides_there_is_no_interval():
     robot = with_random_drives(random_robot(7, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     rows = equations(robot, exact_samples(robot, 100, noise=5.0))
     light, heavy = (
-        with_physical_intervals(PhysicallyConsistent(prior_weight=weight, kinds="all").fit(rows))
+        add_physical_intervals(PhysicallyConsistent(prior_weight=weight, kinds="all").fit(rows))
         for weight in (1e-6, 1e3)
     )
     of_links = [k for k, one in enumerate(heavy.parameters) if one.kind == "link"]
     assert np.isnan(heavy.intervals[0, of_links]).sum() > 0.8 * len(of_links)
-    assert (heavy.physical.prior_shares[of_links] > 0.5).sum() > 0.8 * len(of_links)
+    assert (heavy.physical.prior_fractions[of_links] > 0.5).sum() > 0.8 * len(of_links)
     assert np.isfinite(light.intervals).mean() > 0.9
     assert "from the prior" in heavy.table()
 
@@ -104,9 +104,9 @@ def test_shares_of_the_prior_are_those_of_refits(divergence):
     step = 1e-3 * np.random.default_rng(0).standard_normal(len(found.beta)) * np.abs(found.beta)
     moved = replace(samples, tau=samples.tau + replace(found, beta=step).predict(samples))
     follows = estimator.fit(equations(robot, moved)).beta - found.beta
-    assert (found.physical.prior_shares >= 0).all()
-    assert (found.physical.prior_shares <= 1).all()
-    certain = found.physical.prior_shares < 0.01
+    assert (found.physical.prior_fractions >= 0).all()
+    assert (found.physical.prior_fractions <= 1).all()
+    certain = found.physical.prior_fractions < 0.01
     assert certain.sum() >= 3
     assert_close(follows[certain], step[certain], 0.1)
 

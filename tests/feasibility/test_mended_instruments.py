@@ -10,8 +10,8 @@ from puma_motion import clean_samples, consistent_puma, measured_samples, torque
 from mindyn.errors import InputError
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.mending import mend_possible
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.feasibility.projection import project_to_positive_definite
 
 ROWS = 4000
 INERTIAS = ("Izz1R", "Izz2R", "Izz3R")
@@ -25,7 +25,7 @@ def inertias(estimate):
 def test_the_consistent_arm_near_table_3_is_the_one_meant():
     robot, distance = consistent_puma()
     assert distance == pytest.approx(0.142, abs=5e-4)
-    assert judge_possible(robot, drives=False, count=5000).holds is not False
+    assert check_positive_definite(robot, drives=False, count=5000).holds is not False
     true = [robot.links[k].phi[9] for k in range(3)]
     assert np.round(true, 2).tolist() == [5.60, 7.84, 1.02]
 
@@ -54,11 +54,11 @@ def test_on_slow_motion_a_mended_model_is_an_instrument_where_least_squares_is_n
     robot, _ = consistent_puma()
     samples, clean = measured_samples("slow", ROWS, seed), clean_samples("slow", 2000, 50 + seed)
     plain = LeastSquares(weights=ORDINARY).fit(equations(robot, samples))
-    assert judge_possible(plain, count=5000).holds is False
+    assert check_positive_definite(plain, count=5000).holds is False
     assert inertias(plain)[0] < 0.25 * 5.60
     unmended = unmended_errors(robot, samples, clean)
-    mended = mend_possible(plain)
-    assert judge_possible(mended, seed=9, count=20_000).holds
+    mended = project_to_positive_definite(plain)
+    assert check_positive_definite(mended, seed=9, count=20_000).holds
     estimate = InstrumentalVariables(mended, weights=ORDINARY, passes=2).fit(equations(robot, samples))
     assert np.abs(inertias(estimate)[:2] / [5.71, 8.36] - 1).max() < 0.08
     assert (torque_errors(estimate, clean) < 8).all()

@@ -17,15 +17,15 @@ from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.configurations import joint_ranges
 from mindyn.feasibility.inertia_family import InertiaFamily
-from mindyn.feasibility.mending import mend_possible, mend_values
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.feasibility.projection import project_to_positive_definite, project_values
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.papers.yoshida_values import yoshida_puma
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 ANOTHER_SOLVER = 2e-3
 """Relative, of the distance moved: a grid's coarseness and the other solver's tolerance."""
@@ -40,7 +40,7 @@ def impossible(seed, joints, drives=False):
     rng = np.random.default_rng(seed)
     for _ in range(50):
         beta = base.values + 1.5 * rng.normal(size=base.count) * np.abs(base.values)
-        if judge_possible((base, beta), count=500).holds is False:
+        if check_positive_definite((base, beta), count=500).holds is False:
             return base, beta
     raise AssertionError("no impossible values")
 
@@ -51,7 +51,7 @@ def estimate_of(base, beta, seed=0, size=0.2):
     factor = rng.normal(size=(len(beta), len(beta))) * size * np.abs(beta).max() / np.sqrt(len(beta))
     covariance = factor @ factor.T + 1e-4 * np.diag(np.diag(factor @ factor.T))
     regressor = Regressor(base.robot, base=base)
-    return Estimate(regressor, beta, covariance, "made up.", (), Treatment())
+    return Estimate(regressor, beta, covariance, "made up.", (), EquationSettings())
 
 
 def on_a_grid(base, beta, whitened, eps, points):
@@ -86,7 +86,7 @@ def test_the_move_is_that_of_another_solver(seed, joints, points):
     base, beta = impossible(seed, joints)
     weights = 1 / np.maximum(np.abs(beta), 0.02)
     eps = 0.01 * float(np.abs(base.values).max())
-    found = mend_values(base, beta, weights, eps=eps)
+    found = project_values(base, beta, weights, eps=eps)
     other = on_a_grid(base, beta, np.diag(weights), eps, points)
     distance = float(np.linalg.norm(weights * (other - beta)))
     assert found.distance == pytest.approx(distance, rel=ANOTHER_SOLVER)
@@ -97,11 +97,11 @@ def test_the_move_is_that_of_another_solver(seed, joints, points):
 def test_an_estimate_moves_least_in_the_metric_of_its_covariance():
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
-    mended = mend_possible(estimate, eps=0.02)
+    mended = project_to_positive_definite(estimate, eps=0.02)
     whitened = np.linalg.inv(np.linalg.cholesky(estimate.covariance))
     other = on_a_grid(base, beta, whitened, 0.02, 181)
     distance = float(np.linalg.norm(whitened @ (other - beta)))
-    assert mended.provenance["mended"]["distance"] == pytest.approx(distance, rel=ANOTHER_SOLVER)
+    assert mended.provenance["projected"]["distance"] == pytest.approx(distance, rel=ANOTHER_SOLVER)
     assert np.linalg.norm(whitened @ (mended.beta - beta)) == pytest.approx(distance, rel=ANOTHER_SOLVER)
 
 
@@ -111,7 +111,7 @@ def test_two_links_move_to_the_analytic_boundary():
 
     J1, J2, Rx, Ry = (TWO_LINKS.names.index(name) for name in ("Izz1R", "Izz2", "mcx2", "mcy2"))
     for weights in (np.ones(4), 1 / EXAMPLE):
-        found = mend_values(TWO_LINKS, EXAMPLE, weights, eps=1e-6)
+        found = project_values(TWO_LINKS, EXAMPLE, weights, eps=1e-6)
         other = minimize(
             lambda x, w=weights: ((w * (x - EXAMPLE)) ** 2).sum(),
             EXAMPLE,
@@ -123,7 +123,7 @@ def test_two_links_move_to_the_analytic_boundary():
     order = [J1, J2, Rx, Ry]
     examples = [(np.ones(4), [0.3043, 0.0689, 0.2715, 0.0970]), (1 / EXAMPLE, [0.3199, 0.0533, 0.2406, 0.0980])]
     for weights, values in examples:  # the margin that they have is not known
-        ends = [mend_values(TWO_LINKS, EXAMPLE, weights, eps=eps).beta[order] for eps in (1e-6, 5e-4)]
+        ends = [project_values(TWO_LINKS, EXAMPLE, weights, eps=eps).beta[order] for eps in (1e-6, 5e-4)]
         assert (np.min(ends, axis=0) - 5e-5 <= values).all()
         assert (np.max(ends, axis=0) + 5e-5 >= values).all()
 
@@ -137,12 +137,12 @@ def test_yoshidas_tables_move_as_computed_independently(table, drives, move):
     base = base_parameters(yoshida_puma(table), drives=drives)
     chain = np.arange(base.count) < 36
     weights = np.where(chain, 1 / np.maximum(np.abs(base.values), 0.02), np.inf)
-    found = mend_values(base, base.values, weights, eps=1e-3)
+    found = project_values(base, base.values, weights, eps=1e-3)
     assert found.distance / 6 == pytest.approx(move, rel=0.04)
-    least = mend_values(base, base.values, weights, eps=5e-4).distance / 6
+    least = project_values(base, base.values, weights, eps=5e-4).distance / 6
     assert least - 5e-4 < move < found.distance / 6 + 5e-4
     assert (found.beta[~chain] == base.values[~chain]).all()
-    fresh = judge_possible((base, found.beta), seed=77, count=60_000)
+    fresh = check_positive_definite((base, found.beta), seed=77, count=60_000)
     assert fresh.holds
     assert fresh.witness["smallest_eigenvalue"] > 0.98e-3
 
@@ -157,13 +157,13 @@ def test_the_moves_of_yoshidas_tables_are_of_the_parameters_named():
 
 
 def _mended(base):
-    return mend_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3).beta
+    return project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3).beta
 
 
 def test_tables_that_are_possible_with_rotors_stay():
     for table in ("table1", "table3"):
         base = base_parameters(yoshida_puma(table), drives=True)
-        found = mend_values(base, base.values, np.ones(base.count), eps=1e-3)
+        found = project_values(base, base.values, np.ones(base.count), eps=1e-3)
         assert found.rounds == 0
         assert (found.beta == base.values).all()
 
@@ -173,22 +173,22 @@ def test_mended_estimates_are_possible_at_fresh_configurations_and_nearer_than_t
     """Robots of two to six joints, some with drives; their own values are possible, so no nearest is farther."""
     base, beta = impossible(seed, 2 + seed, drives=bool(seed % 2))
     estimate = estimate_of(base, beta, seed)
-    true = judge_possible((base, base.values), count=2000).witness["smallest_eigenvalue"]
-    mended = mend_possible(estimate, eps=true / 2)
-    after = judge_possible(mended, seed=1000 + seed, count=20_000)
+    true = check_positive_definite((base, base.values), count=2000).witness["smallest_eigenvalue"]
+    mended = project_to_positive_definite(estimate, eps=true / 2)
+    after = check_positive_definite(mended, seed=1000 + seed, count=20_000)
     assert after.holds
     assert after.witness["smallest_eigenvalue"] > 0.98 * true / 2
     whitened = np.linalg.inv(np.linalg.cholesky(estimate.covariance))
     to_truth = float(np.linalg.norm(whitened @ (base.values - beta)))
-    assert mended.provenance["mended"]["distance"] <= to_truth
-    assert mended.provenance["mended"]["smallest_eigenvalue_before"] < 0
+    assert mended.provenance["projected"]["distance"] <= to_truth
+    assert mended.provenance["projected"]["smallest_eigenvalue_before"] < 0
 
 
 def test_what_moved_and_how_far_is_told(tmp_path):
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
-    mended = mend_possible(estimate, eps=0.02)
-    record = mended.provenance["mended"]
+    mended = project_to_positive_definite(estimate, eps=0.02)
+    record = mended.provenance["projected"]
     for name, move in record["moves"].items():
         k = estimate.names.index(name)
         assert move["to"] == mended.beta[k]
@@ -197,31 +197,31 @@ def test_what_moved_and_how_far_is_told(tmp_path):
     assert f"moved most, in deviations of noise alone: {most} " in mended.status
     shifts = 5 * np.diag(estimate.deviations)
     widened = replace(estimate, covariance=estimate.covariance + shifts.T @ shifts, shifts=shifts)
-    for name, move in mend_possible(widened, eps=0.02).provenance["mended"]["moves"].items():
+    for name, move in project_to_positive_definite(widened, eps=0.02).provenance["projected"]["moves"].items():
         assert move["deviations"] == pytest.approx(record["moves"][name]["deviations"], rel=1e-3, abs=1e-6)
     mended.save(tmp_path / "mended.json")
-    assert load_estimate(tmp_path / "mended.json").provenance["mended"] == record
+    assert load_estimate(tmp_path / "mended.json").provenance["projected"] == record
 
 
 def test_untold_parameters_move_at_the_price_of_being_noticed_and_left_out_ones_stay_zero():
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
-    plain = mend_possible(estimate, eps=0.02)
+    plain = project_to_positive_definite(estimate, eps=0.02)
     k = int(np.argmax(np.abs(plain.beta - beta) / estimate.deviations))
     covariance = estimate.covariance.copy()
     covariance[k, k] = np.inf
     distances = []
     for rms in (1.0, 100.0):
         residuals = tuple(JointResidual(name, 10, rms, 2 * rms) for name in base.robot.joint_names)
-        untold = replace(estimate, covariance=covariance, untold=(estimate.names[k],), residuals=residuals)
-        record = mend_possible(untold, eps=0.02).provenance["mended"]
+        untold = replace(estimate, covariance=covariance, unidentifiable=(estimate.names[k],), residuals=residuals)
+        record = project_to_positive_definite(untold, eps=0.02).provenance["projected"]
         assert record["moves"][estimate.names[k]]["deviations"] is None
         distances.append(record["distance"])
-    assert distances[1] < min(distances[0], plain.provenance["mended"]["distance"])
+    assert distances[1] < min(distances[0], plain.provenance["projected"]["distance"])
     beta, covariance = beta.copy(), estimate.covariance.copy()
     beta[k] = covariance[k, :] = covariance[:, k] = 0.0
-    fixed = replace(estimate, beta=beta, covariance=covariance, left_out=(estimate.names[k],))
-    assert mend_possible(fixed, eps=1e-3).beta[k] == 0.0
+    fixed = replace(estimate, beta=beta, covariance=covariance, dropped=(estimate.names[k],))
+    assert project_to_positive_definite(fixed, eps=1e-3).beta[k] == 0.0
 
 
 def test_left_out_parameters_move_where_nothing_is_possible_without_them():
@@ -231,22 +231,22 @@ def test_left_out_parameters_move_where_nothing_is_possible_without_them():
     beta, covariance = EXAMPLE.copy(), estimate.covariance.copy()
     beta[out] = covariance[out, :] = covariance[:, out] = 0.0
     names = tuple(estimate.names[k] for k in out)
-    mended = mend_possible(replace(estimate, beta=beta, covariance=covariance, left_out=names))
-    assert judge_possible(mended, seed=3).holds
+    mended = project_to_positive_definite(replace(estimate, beta=beta, covariance=covariance, dropped=names))
+    assert check_positive_definite(mended, seed=3).holds
     assert mended.value("Izz2") > 0
     assert "Izz2 0 -> " in mended.status
-    assert mended.left_out + mended.untold == tuple(sorted(names, key=lambda name: mended.value(name) != 0))
+    assert mended.dropped + mended.unidentifiable == tuple(sorted(names, key=lambda name: mended.value(name) != 0))
     assert np.isinf(mended.deviations[mended.names.index("Izz2")])
 
 
 def test_few_configurations_in_a_round_are_made_up_for_by_the_fresh_ones_at_the_end(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.nearest_possible.ROUND_SAMPLE", 1)
+    monkeypatch.setattr("mindyn.feasibility.nearest_positive_definite.CONFIGURATIONS_PER_ROUND", 1)
     base = base_parameters(yoshida_puma("table1"))
-    found = mend_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
-    assert judge_possible((base, found.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3
+    found = project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
+    assert check_positive_definite((base, found.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3
 
 
-def noisy_fit(left_out=()):
+def noisy_fit(dropped=()):
     """A least-squares fit that noise of accelerations made impossible, and its samples."""
     rng = np.random.default_rng(0)
     robot = random_robot(1, joints=3, tree=False, gravity=(0.0, 0.0, -9.81))
@@ -254,15 +254,15 @@ def noisy_fit(left_out=()):
     tau = compile_model(robot).inverse_dynamics(q, qd, 0.3 * qdd)
     measured = 0.3 * qdd + 3.0 * rng.normal(size=qdd.shape)
     samples = Samples(robot.joint_names, q, qd, measured, tau, 100.0, np.zeros(len(q), dtype=np.int64))
-    return LeastSquares(left_out=left_out).fit(equations(robot, samples)), samples
+    return LeastSquares(dropped=dropped).fit(equations(robot, samples)), samples
 
 
 def test_the_metric_of_the_data_is_that_of_the_covariance_where_all_parameters_were_fitted():
     estimate, samples = noisy_fit()
-    assert judge_possible(estimate, count=2000).holds is False
-    plain, by_data = mend_possible(estimate), mend_possible(estimate, data=samples)
+    assert check_positive_definite(estimate, count=2000).holds is False
+    plain, by_data = project_to_positive_definite(estimate), project_to_positive_definite(estimate, data=samples)
     assert_close(by_data.beta - estimate.beta, plain.beta - estimate.beta, 0.02)
-    distances = [one.provenance["mended"]["distance"] for one in (plain, by_data)]
+    distances = [one.provenance["projected"]["distance"] for one in (plain, by_data)]
     assert distances[1] == pytest.approx(distances[0], rel=0.01)  # residuals per row, or per degree of freedom
 
 
@@ -270,33 +270,35 @@ def test_with_data_left_out_parameters_move_at_the_price_of_their_residuals():
     whole, _ = noisy_fit()
     left_out = tuple(name for name in whole.names if name.startswith("I"))[-2:]
     estimate, samples = noisy_fit(left_out)
-    information = Rows(estimate.regressor, Treatment(), samples).information
-    mended = mend_possible(estimate, data=information)
-    assert judge_possible(mended, seed=4, count=5000).holds
-    assert set(mended.untold) == set(left_out)
-    assert not mended.left_out
+    information = Rows(estimate.regressor, EquationSettings(), samples).information
+    mended = project_to_positive_definite(estimate, data=information)
+    assert check_positive_definite(mended, seed=4, count=5000).holds
+    assert set(mended.unidentifiable) == set(left_out)
+    assert not mended.dropped
     other, _ = noisy_fit()
     strange = replace(information, names=tuple(f"{name}x" for name in other.names))
     with pytest.raises(InputError, match="the data are of other parameters"):
-        mend_possible(estimate, data=strange)
+        project_to_positive_definite(estimate, data=strange)
 
 
 def test_the_chain_alone_can_be_mended_within_an_estimate_with_drives():
     robot = yoshida_puma("table3")
     base = base_parameters(robot, drives=True)
     deviations = 0.1 * np.maximum(np.abs(base.values), 1e-6)
-    estimate = Estimate(Regressor(robot, base=base), base.values, np.diag(deviations**2), "Table 3.", (), Treatment())
-    assert judge_possible(estimate).holds
-    assert judge_possible(estimate, drives=False).holds is False
-    mended = mend_possible(estimate, drives=False, eps=1e-4)
-    assert judge_possible(mended, drives=False, seed=5).holds
+    estimate = Estimate(
+        Regressor(robot, base=base), base.values, np.diag(deviations**2), "Table 3.", (), EquationSettings()
+    )
+    assert check_positive_definite(estimate).holds
+    assert check_positive_definite(estimate, drives=False).holds is False
+    mended = project_to_positive_definite(estimate, drives=False, eps=1e-4)
+    assert check_positive_definite(mended, drives=False, seed=5).holds
 
 
 def test_values_that_no_free_parameter_mends_are_refused():
     with pytest.raises(InputError, match="that no free parameter changes: held parameters"):
-        mend_values(TWO_LINKS, -EXAMPLE, np.array([1.0, np.inf, np.inf, np.inf]), eps=1e-3)
+        project_values(TWO_LINKS, -EXAMPLE, np.array([1.0, np.inf, np.inf, np.inf]), eps=1e-3)
     with pytest.raises(InputError, match="no values of the free parameters satisfy all of"):
-        mend_values(TWO_LINKS, -EXAMPLE, np.array([np.inf, 1.0, 1.0, np.inf]), eps=1e-3)
+        project_values(TWO_LINKS, -EXAMPLE, np.array([np.inf, 1.0, 1.0, np.inf]), eps=1e-3)
 
 
 def test_what_cannot_be_mended_is_refused_by_name():
@@ -304,6 +306,6 @@ def test_what_cannot_be_mended_is_refused_by_name():
     estimate = estimate_of(base, beta)
     for eps in (0.0, -1.0, np.nan):
         with pytest.raises(InputError, match="must be a positive number"):
-            mend_possible(estimate, eps=eps)
+            project_to_positive_definite(estimate, eps=eps)
     with pytest.raises(InputError, match=r"4 positive numbers.*got shape \(2,\)"):
-        mend_values(TWO_LINKS, EXAMPLE, np.ones(2), eps=1e-3)
+        project_values(TWO_LINKS, EXAMPLE, np.ones(2), eps=1e-3)

@@ -44,7 +44,7 @@ def test_a_load_lies_inside_its_intervals(arm, estimate):
     for seed in range(60):
         found = mindyn.payload(estimate, noisy(clean, 100 + seed), gain_deviation=0.0)
         inside.append(np.abs(found.unconstrained - truth) <= found.half_widths)
-    assert found.untold == ()
+    assert found.unidentifiable == ()
     assert found.mass == pytest.approx(2.0, rel=0.05)
     assert 0.93 <= np.mean(inside) <= 0.98
 
@@ -56,7 +56,7 @@ def test_a_load_is_possible_even_where_the_fit_is_not(arm, estimate):
     values = np.linalg.eigvalsh(tensor)
     assert found.mass >= -1e-9
     assert values[0] + values[1] >= values[2] - 1e-6
-    assert found.untold, "a light load in much noise is not told"
+    assert found.unidentifiable, "a light load in much noise is not told"
 
 
 def test_a_run_that_no_load_explains_is_said(arm, estimate):
@@ -65,10 +65,10 @@ def test_a_run_that_no_load_explains_is_said(arm, estimate):
     carrying = mindyn.LeastSquares().fit(equations(laden, noisy(exact_samples(laden, 1500, 1), 1)))
     below = mindyn.payload(carrying, noisy(exact_samples(arm, 900, 2), 4))
     assert below.mass_interval[1] < 0
-    assert not below.is_possible
+    assert not below.is_feasible
     loaded = exact_samples(laden, 900, 2)
     sound = mindyn.payload(estimate, noisy(loaded, 5))
-    assert sound.is_possible
+    assert sound.is_feasible
     assert messages(sound) == ()
     scaled = replace(loaded, tau=loaded.tau * np.array([1.0, 1.5, 1.0, 1.0]))
     (note,) = mindyn.payload(estimate, noisy(scaled, 5)).findings
@@ -110,7 +110,7 @@ def test_what_a_planar_arm_cannot_see_of_a_load_does_not_move_the_rest():
     loaded = planar.with_payload(5.0, np.array([0.1, 0.0, 0.0]), 0.01 * np.eye(3))
     known = mindyn.LeastSquares().fit(equations(planar, noisy(exact_samples(planar, 800, 1), 1)))
     found = mindyn.payload(known, noisy(exact_samples(loaded, 800, 2), 2))
-    assert {"mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz"} <= set(found.untold)
+    assert {"mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz"} <= set(found.unidentifiable)
     low, high = found.mass_interval
     assert low <= 5.0 <= high
     assert high - low < 0.3
@@ -130,11 +130,11 @@ def test_what_the_estimate_could_not_tell_is_not_told_of_the_load():
         return mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 50.0, np.zeros(len(q), int))
 
     in_phase = mindyn.LeastSquares(covariance="correlated").fit(equations(arm, run(arm, 1, [1.3])))
-    assert in_phase.untold
+    assert in_phase.unidentifiable
     found = mindyn.payload(in_phase, run(loaded, 2, [0.7, 1.9, 3.1, 2.3]))
     low, high = found.mass_interval
     assert low <= 2.0 <= high
-    assert high - low < 0.2 or "m" in found.untold
+    assert high - low < 0.2 or "m" in found.unidentifiable
 
 
 def test_doubtful_gains_widen_the_interval_of_the_mass(arm, estimate):

@@ -10,11 +10,11 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.consistent import judge_values
-from mindyn.feasibility.mending import EPS_SHARE, _default_eps
+from mindyn.feasibility.consistent import check_values
 from mindyn.feasibility.nearest import relative_metric
-from mindyn.feasibility.physical_space import LEAST_INSIDE, ROOMY, space_of
-from mindyn.feasibility.physically_consistent import _distinct, _errors, _plainest, choose_prior
+from mindyn.feasibility.physical_space import MIN_INSIDE_EIGENVALUE, WIDTH_ALLOWANCE, space_of
+from mindyn.feasibility.physically_consistent import _compute_errors, _distinct_models, _select_simplest, choose_prior
+from mindyn.feasibility.projection import EPS_FRACTION, _default_eps
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -46,12 +46,12 @@ def test_the_worst_of_all_conditions_is_told(space):
     x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
     scaled = np.diag([2.0, 2.0, 2.0, 1.0])  # lengths in units of 0.5 m
     least = min(np.linalg.eigvalsh(scaled @ pseudo_inertia(x[space.link(i)]) @ scaled)[0] for i in range(2))
-    assert_close(space.thinnest(x), least, ORACLE)
+    assert_close(space.smallest_eigenvalue(x), least, ORACLE)
     assert space.worst(x) == 0.0  # the frictions that are zero
     assert space.worst(solid(space, fc2=-0.7)) == -0.7
     flat = solid(space)
     flat[space.link(1)][4:] = 0.0
-    assert space.worst(flat) == space.thinnest(flat) < 0
+    assert space.worst(flat) == space.smallest_eigenvalue(flat) < 0
 
 
 def test_values_are_brought_inside_and_no_further(space):
@@ -60,13 +60,15 @@ def test_values_are_brought_inside_and_no_further(space):
     rod = solid(space, fc1=-0.2)
     rod[space.link(1)] = phi_about_origin(3.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
     found = space.inside(rod)
-    assert space.thinnest(found) > 0
+    assert space.smallest_eigenvalue(found) > 0
     assert found[space.labels.index("fc1")] == 0.0
     assert_close(found[space.link(0)], rod[space.link(0)], ORACLE)
-    assert_close(found[space.link(1)], rod[space.link(1)], 10 * LEAST_INSIDE)
+    assert_close(found[space.link(1)], rod[space.link(1)], 10 * MIN_INSIDE_EIGENVALUE)
     heavy = solid(space)
     heavy[space.link(1)] = phi_about_origin(3000.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
-    assert_close(space.thinnest(space.inside(heavy)), 3000 * LEAST_INSIDE, 1e-3)  # of the largest eigenvalue, its mass
+    assert_close(
+        space.smallest_eigenvalue(space.inside(heavy)), 3000 * MIN_INSIDE_EIGENVALUE, 1e-3
+    )  # of the largest eigenvalue, its mass
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -97,14 +99,14 @@ def test_a_light_link_has_no_wide_mass(space):
     assert (space.compact_rows(believed).matrix @ far > 0).all()  # unless that is what is believed
     radius = np.sqrt(far[space.link(1)][[4, 6, 9]].sum() / 2 / 3.0)
     wider = far.copy()
-    wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * ROOMY**2 * 1e3 * np.eye(3))
+    wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * WIDTH_ALLOWANCE**2 * 1e3 * np.eye(3))
     assert radius > space.reach
     assert not (space.compact_rows(believed).matrix @ wider > 0).all()
 
 
 def test_the_usual_margin_is_a_part_of_the_least_inertia_that_there_is():
     M = np.array([np.diag([4.0, 0.5, 0.0]), np.diag([2.0, 0.7, 0.0]), np.diag([3.0, -0.6, 0.0])])
-    assert_close(_default_eps(M), EPS_SHARE * 0.6, SAME_ALGEBRA)
+    assert_close(_default_eps(M), EPS_FRACTION * 0.6, SAME_ALGEBRA)
 
 
 class Model:
@@ -140,25 +142,25 @@ class Fold:
 def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
     monkeypatch.setattr("mindyn.feasibility.physically_consistent.combined", lambda parts: parts[0])
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
-    assert _distinct(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
+    assert _distinct_models(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []
-    taken = _errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
-    assert _plainest(taken) == 1
+    taken = _compute_errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
+    assert _select_simplest(taken) == 1
     assert [one["without"] for one in tried] == [["rotor"], ["friction"], []]
     found = choose_prior(Model(), folds, weights, None, kinds=True)
-    assert (found.weight, found.without) == (pytest.approx(1e-2), ("friction",))
-    assert choose_prior(Model(), folds, weights, None, kinds=False).without == ()
+    assert (found.weight, found.dropped_kinds) == (pytest.approx(1e-2), ("friction",))
+    assert choose_prior(Model(), folds, weights, None, kinds=False).dropped_kinds == ()
     given = choose_prior(Model(), folds, weights, 0.3, kinds=True)
-    assert (given.weight, given.without) == (0.3, ("friction",))
+    assert (given.weight, given.dropped_kinds) == (0.3, ("friction",))
     assert choose_prior(Model(), folds, weights, 0.3, kinds=False).tried == ()
 
 
 def test_how_far_consistent_values_are_is_a_mean_over_all_values(space):
     beta = space.matrix @ solid(space, Im1=0.1, Im2=0.1, fv1=0.3, fv2=0.3, fc1=0.4, fc2=0.4)
-    assert judge_values(space, beta).holds is True
+    assert check_values(space, beta).holds is True
     wrong = beta.copy()
     wrong[space.names.index("fc1")] = -0.4
-    answer = judge_values(space, wrong)
+    answer = check_values(space, wrong)
     assert answer.holds is False
     assert answer.witness["contradicting"] == ["fc1"]
     nearest = np.array(list(answer.witness["nearest"].values()))

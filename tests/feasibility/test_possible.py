@@ -11,9 +11,9 @@ from robots import random_robot, with_random_drives
 from small_arms import grid, regressor_matrices
 
 from mindyn.errors import InputError, MissingPhysicsError, UnknownNameError
-from mindyn.feasibility.configurations import joint_ranges, spread_configurations
+from mindyn.feasibility.configurations import joint_ranges, sample_configurations
 from mindyn.feasibility.inertia_family import InertiaFamily
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.worst_configurations import smallest_eigenvalues
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
@@ -44,7 +44,7 @@ def test_the_judgement_is_that_of_a_fine_grid_of_another_equation(seed):
         beta = base.values + size * rng.normal(size=base.count) * np.abs(base.values)
         M = regressor_matrices(base, beta, q) * family.scales * family.scales[:, None]
         brute = float(np.linalg.eigvalsh(M)[:, 0].min())
-        answer = judge_possible((base, beta), count=20_000, seed=seed)
+        answer = check_positive_definite((base, beta), count=20_000, seed=seed)
         found, largest = answer.witness["smallest_eigenvalue"], float(np.abs(M).max())
         assert found <= brute + SAME_ALGEBRA * largest
         assert found >= brute - 2e-3 * largest  # the grid's own coarseness
@@ -57,7 +57,9 @@ def test_both_verdicts_occur_among_the_random_values():
     rng = np.random.default_rng(0)
     bases = [some_base(seed) for seed in range(16)]
     verdicts = {
-        judge_possible((base, base.values + rng.normal(size=base.count) * np.abs(base.values)), count=2000).holds
+        check_positive_definite(
+            (base, base.values + rng.normal(size=base.count) * np.abs(base.values)), count=2000
+        ).holds
         for base in bases
     }
     assert verdicts == {True, False}
@@ -65,7 +67,7 @@ def test_both_verdicts_occur_among_the_random_values():
 
 def test_the_witness_is_a_configuration_with_that_eigenvalue_and_direction():
     robot = yoshida_puma("table1")
-    witness = judge_possible(robot, drives=False, count=5000).witness
+    witness = check_positive_definite(robot, drives=False, count=5000).witness
     placed = [witness["configuration"].get(name) for name in robot.joint_names]
     q = np.array([0.0 if one is None else np.radians(one["position"]) for one in placed])
     u = np.array([witness["direction"][name] for name in robot.joint_names])
@@ -87,10 +89,10 @@ TABLES = [
 
 @pytest.mark.parametrize(("table", "drives", "part", "eigenvalue", "place", "joints"), TABLES)
 def test_yoshidas_tables_are_judged_as_computed_independently(table, drives, part, eigenvalue, place, joints):
-    answer = judge_possible(yoshida_puma(table), drives=drives)
+    answer = check_positive_definite(yoshida_puma(table), drives=drives)
     witness = answer.witness
     assert answer.holds is (eigenvalue > 0)
-    assert abs(witness["failing_part"] - part) < SAMPLING
+    assert abs(witness["failing_fraction"] - part) < SAMPLING
     digits = 3 if abs(eigenvalue) > 1 else 4
     assert round(witness["smallest_eigenvalue"], digits) == eigenvalue
     assert joints is None or witness["joints"][: len(joints)] == joints
@@ -112,7 +114,7 @@ def nearest_image(configuration, place):
 
 
 def test_the_minors_of_yoshidas_tables_fail_as_computed_independently():
-    minors = {t: judge_possible(yoshida_puma(t), drives=False).witness for t in ("table1", "table2", "table3")}
+    minors = {t: check_positive_definite(yoshida_puma(t), drives=False).witness for t in ("table1", "table2", "table3")}
     leading = {t: np.array(one["failing_minors"]["leading"]) for t, one in minors.items()}
     assert np.abs(leading["table1"] - [0, 0, 0, 0.07, 0.41, 0.73]).max() < 0.01
     assert np.abs(leading["table3"] - [0, 0, 0, 0.06, 0.12, 0.46]).max() < 0.01
@@ -129,31 +131,31 @@ def test_the_minors_of_yoshidas_tables_fail_as_computed_independently():
 def test_chain_alone_leaves_out_rotors_that_have_parameters_of_their_own():
     robot = yoshida_puma("table1")
     base = base_parameters(robot, drives=True)
-    pair = judge_possible((base, base.values), drives=False, count=2000).witness["smallest_eigenvalue"]
-    chain = judge_possible(replace(robot, drives=()), count=2000).witness["smallest_eigenvalue"]
+    pair = check_positive_definite((base, base.values), drives=False, count=2000).witness["smallest_eigenvalue"]
+    chain = check_positive_definite(replace(robot, drives=()), count=2000).witness["smallest_eigenvalue"]
     assert pair == pytest.approx(chain, rel=1e-9)
 
 
 def test_configurations_fill_the_ranges_evenly_and_follow_the_seed():
     ranges = np.array([[0.0, 0.0], [-1.0, 3.0], [2.0, 5.0]])
-    q = spread_configurations(ranges, 4000, 3)
+    q = sample_configurations(ranges, 4000, 3)
     assert (q >= ranges[:, 0]).all()
     assert (q <= ranges[:, 1]).all()
     counts = np.histogram2d(q[:, 1], q[:, 2], bins=10)[0]
     assert counts.min() > 30  # of 40
-    assert not np.allclose(q, spread_configurations(ranges, 4000, 4))
+    assert not np.allclose(q, sample_configurations(ranges, 4000, 4))
 
 
 def test_prismatic_joints_need_a_range_only_where_the_inertia_depends_on_them():
     robot = load_robot("stanford")
     bare = replace(robot, joints=tuple(replace(joint, limits=Limits()) for joint in robot.joints))
     with pytest.raises(MissingPhysicsError, match=r"'joint3' is prismatic and states no limits.*\n.*ranges="):
-        judge_possible(bare)
-    given = judge_possible(bare, ranges={"joint3": (0.2, 0.5)}, count=2000)
+        check_positive_definite(bare)
+    given = check_positive_definite(bare, ranges={"joint3": (0.2, 0.5)}, count=2000)
     assert 0.2 <= given.witness["configuration"]["joint3"]["position"] <= 0.5
     first = random_robot(0, joints=1, tree=False)
     sliding = replace(first, joints=(replace(first.joints[0], kind="prismatic", limits=Limits()),))
-    assert judge_possible(sliding).holds
+    assert check_positive_definite(sliding).holds
 
 
 def test_limits_of_revolute_joints_count_where_asked():
@@ -168,7 +170,7 @@ def test_limits_of_revolute_joints_count_where_asked():
 
 def test_an_answer_says_when_a_matrix_is_singular():
     base = base_parameters(random_robot(2, joints=2, tree=False))
-    answer = judge_possible((base, np.zeros(base.count)), count=100)
+    answer = check_positive_definite((base, np.zeros(base.count)), count=100)
     assert answer.holds is None
     assert answer.sentence.startswith("undecided")
 
@@ -176,26 +178,26 @@ def test_an_answer_says_when_a_matrix_is_singular():
 def test_values_that_cannot_be_judged_are_refused_by_name():
     robot = yoshida_puma()
     with pytest.raises(InputError, match=r"shape \(5,\) given; the robot has 36 .* or 58"):
-        judge_possible((robot, np.ones(5)))
+        check_positive_definite((robot, np.ones(5)))
     with pytest.raises(InputError, match="base value 3 is not finite"):
-        judge_possible((robot, np.array([1.0, 1.0, 1.0, np.nan])))
+        check_positive_definite((robot, np.array([1.0, 1.0, 1.0, np.nan])))
     with pytest.raises(UnknownNameError, match="no joint 'elbow'"):
-        judge_possible(robot, ranges={"elbow": (0, 1)})
+        check_positive_definite(robot, ranges={"elbow": (0, 1)})
     with pytest.raises(InputError, match="two finite numbers in order"):
-        judge_possible(robot, ranges={"joint2": (1, 0)})
+        check_positive_definite(robot, ranges={"joint2": (1, 0)})
     with pytest.raises(InputError, match="values of str cannot be judged"):
-        judge_possible("puma560")
+        check_positive_definite("puma560")
     with pytest.raises(MissingPhysicsError, match="contain no rotor inertia"):
-        judge_possible((base_parameters(robot), base_parameters(robot).values), drives=True)
+        check_positive_definite((base_parameters(robot), base_parameters(robot).values), drives=True)
     with pytest.raises(MissingPhysicsError, match="states no drives"):
-        judge_possible(load_robot("ur10"), drives=True)
+        check_positive_definite(load_robot("ur10"), drives=True)
     with pytest.raises(InputError, match="count = 0"):
-        judge_possible(robot, count=0)
+        check_positive_definite(robot, count=0)
 
 
 def test_eigenvalues_in_parts_are_those_of_the_whole():
     base = some_base(5)
     family = InertiaFamily(base)
-    q = spread_configurations(joint_ranges(family), 45_000, 0)
+    q = sample_configurations(joint_ranges(family), 45_000, 0)
     whole = np.linalg.eigvalsh(family.matrices(q, base.values))[:, 0]
     assert_close(smallest_eigenvalues(family, base.values, q), whole, SAME_ALGEBRA)

@@ -13,10 +13,24 @@ from small_arms import long_rod_on_a_slide, planar_arm
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
 from mindyn.algebra.poses import Pose
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import ConeRows, Program, matrix_of_triangle
-from mindyn.feasibility.nearest import _adjoint, _in_units, _moved, certificate_slack, relative_metric, with_values
-from mindyn.feasibility.physical_space import SHORTEST_LENGTH, physical_values, space_of, space_of_base
-from mindyn.feasibility.priors import Prior, _add_entropic, _not_used, _same_joints, placeholders, prior_of
+from mindyn.feasibility.conic import ConeRows, ConicProgram, matrix_of_triangle
+from mindyn.feasibility.nearest import (
+    _adjoint,
+    _scale_rows,
+    _shift_rows,
+    certificate_slack,
+    match_values,
+    relative_metric,
+)
+from mindyn.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of, space_of_base
+from mindyn.feasibility.priors import (
+    Prior,
+    _add_entropic,
+    _format_unused,
+    _have_same_joints,
+    build_prior,
+    find_placeholders,
+)
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -87,7 +101,7 @@ def test_a_program_with_a_prior_ends_where_prices_and_slope_cancel(space, diverg
     weight, prior, units = 0.7, Prior((None, BALL), divergence, ()), space.units
     price = np.zeros(space.size)
     price[space.link(1)] = 0.5 * np.array([1.0, 0.5, -0.3, 0.2, 1.0, 0.1, -0.2, 2.0, 0.3, 1.5])
-    program = Program(space.size)
+    program = ConicProgram(space.size)
     program.cost[:] = price * units
     prior.add_to(program, space, units, weight, 3.0)
     assert program.cost[0] == 3.0
@@ -102,14 +116,14 @@ def test_a_program_with_a_prior_ends_where_prices_and_slope_cancel(space, diverg
 
 def test_what_a_prior_says_of_itself():
     assert Prior((None, None), "entropic", ()).sentence.startswith("no prior: masses")
-    assert not Prior((None, None), "entropic", ()).believed
+    assert not Prior((None, None), "entropic", ()).is_known
     half = Prior((BALL, None), "euclidean", ())
-    assert half.believed
+    assert half.is_known
     assert (
         half.sentence == "what the data cannot tell takes the prior (euclidean) for 1 of 2 links, the rest least mass"
     )
     assert Prior((BALL, BALL), "entropic", ()).sentence == "what the data cannot tell takes the prior (entropic)"
-    assert _not_used({"a": "why", "b": "other", "c": "why"}) == [
+    assert _format_unused({"a": "why", "b": "other", "c": "why"}) == [
         "not used as a prior: a, c (why)",
         "not used as a prior: b (other)",
     ]
@@ -123,41 +137,41 @@ def arm(*bodies):
 def test_links_that_state_the_same_body_are_placeholders_unless_there_is_one():
     ball, turned = phi_about_origin(2.0, np.zeros(3), np.diag([0.02, 0.03, 0.04])), np.diag([0.04, 0.02, 0.03])
     same = phi_about_origin(2.0, np.array([0.3, 0.0, 0.0]), turned)
-    found = placeholders(arm(ball, same))
+    found = find_placeholders(arm(ball, same))
     assert set(found) == {"link1", "link2"}
     assert set(found.values()) == {"every link states the same mass and inertia, a placeholder"}
-    assert placeholders(arm(ball)) == {}
-    assert placeholders(arm(ball, 1.5 * ball)) == {}
-    assert placeholders(arm(ball, ball, 1.5 * ball)) == {}
-    assert placeholders(arm(ball, None)) == {"link2": "it states no parameters"}
-    assert set(placeholders(arm(ball, same, None))) == {"link1", "link2", "link3"}
+    assert find_placeholders(arm(ball)) == {}
+    assert find_placeholders(arm(ball, 1.5 * ball)) == {}
+    assert find_placeholders(arm(ball, ball, 1.5 * ball)) == {}
+    assert find_placeholders(arm(ball, None)) == {"link2": "it states no parameters"}
+    assert set(find_placeholders(arm(ball, same, None))) == {"link1", "link2", "link3"}
     heavy_unit = phi_about_origin(2.0, np.zeros(3), np.eye(3))
     unit = phi_about_origin(1.0, np.array([0.1, 0.0, 0.0]), np.eye(3))
-    assert placeholders(arm(ball, heavy_unit)) == {}
-    assert placeholders(arm(ball, unit)) == {"link2": "mass 1 and the unit tensor are a placeholder"}
-    wrong = placeholders(arm(ball, phi_about_origin(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))))
+    assert find_placeholders(arm(ball, heavy_unit)) == {}
+    assert find_placeholders(arm(ball, unit)) == {"link2": "mass 1 and the unit tensor are a placeholder"}
+    wrong = find_placeholders(arm(ball, phi_about_origin(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))))
     assert list(wrong) == ["link2"]
 
 
 def test_a_prior_of_other_links_or_joints_is_refused():
     robot = arm(BALL, 2 * BALL)
     other = arm(3 * BALL, 5 * BALL)
-    assert_close(prior_of(robot, other).links[1], 5 * BALL, EXACT)
-    assert_close(prior_of(robot, "robot", "euclidean").links[0], BALL, EXACT)
+    assert_close(build_prior(robot, other).links[1], 5 * BALL, EXACT)
+    assert_close(build_prior(robot, "robot", "euclidean").links[0], BALL, EXACT)
     lighter_world = replace(other, gravity=np.zeros(3))
-    assert _same_joints(robot, lighter_world)
-    assert_close(prior_of(robot, lighter_world).links[0], 3 * BALL, EXACT)
+    assert _have_same_joints(robot, lighter_world)
+    assert_close(build_prior(robot, lighter_world).links[0], 3 * BALL, EXACT)
     longer = planar_arm([0.7])
     joints = (replace(robot.joints[0], child="x"), replace(robot.joints[1], parent="x"))
     renamed = replace(other, links=(replace(other.links[0], name="x"), other.links[1]), joints=joints)
     for wrong in (longer, renamed):
         with pytest.raises(InputError, match="the prior 'planar' has other joints or link frames than robot 'planar'"):
-            prior_of(robot, wrong)
+            build_prior(robot, wrong)
     with pytest.raises(InputError, match="prior = 'ur10'; it may be"):
-        prior_of(robot, "ur10")
+        build_prior(robot, "ur10")
     with pytest.raises(InputError, match="divergence = 'plain'; it may be"):
-        prior_of(robot, None, "plain")
-    assert prior_of(robot, None).links == (None, None)
+        build_prior(robot, None, "plain")
+    assert build_prior(robot, None).links == (None, None)
 
 
 def test_a_prior_is_widened_from_a_width_of_ten_millimetres_down():
@@ -166,7 +180,7 @@ def test_a_prior_is_widened_from_a_width_of_ten_millimetres_down():
         least = part * mass * 0.01**2 / 3
         tensor = np.diag([0.04 + 0.02, least + 0.02, least + 0.04])
         phi = phi_about_origin(mass, np.array([0.1, 0.2, 0.3]), tensor)
-        prior = prior_of(arm(phi), "robot")
+        prior = build_prior(arm(phi), "robot")
         assert bool(prior.notes) == widened
         assert np.array_equal(prior.links[0], phi) != widened
         _, com, J = mass_com_inertia(prior.links[0])
@@ -179,9 +193,9 @@ def test_lengths_of_a_robot():
     one = space_of_base(base_parameters(planar_arm([0.5, 0.3], 3)))
     assert_close([one.length, one.reach], [0.4, 0.8], SAME_ALGEBRA)  # the first joint is at the base itself
     short = space_of_base(base_parameters(planar_arm([0.01])))
-    assert (short.length, short.reach) == (SHORTEST_LENGTH, 10 * SHORTEST_LENGTH)
+    assert (short.length, short.reach) == (MIN_LENGTH_M, 10 * MIN_LENGTH_M)
     single = space_of_base(base_parameters(planar_arm([], 1)))
-    assert (single.length, single.reach) == (SHORTEST_LENGTH, 10 * SHORTEST_LENGTH)
+    assert (single.length, single.reach) == (MIN_LENGTH_M, 10 * MIN_LENGTH_M)
     slide = long_rod_on_a_slide()
     joints = (replace(slide.joints[0], limits=Limits(lower=-0.5, upper=2.0)), slide.joints[1])
     stretched = space_of_base(base_parameters(replace(slide, joints=joints)))
@@ -240,11 +254,11 @@ def test_friction_that_grows_with_the_load_brakes_whether_driven_or_not():
     count = Regressor(robot).base.count
     friction = Friction("sign", 0.0, ("load", "driving"), reference=tuple(np.ones(count)))
     made = space_of(Regressor(robot, friction))
-    assert len(made.brakes) == 4
-    for row, (drive, sign) in zip(made.brakes, [(1, -1), (1, 1), (2, -1), (2, 1)], strict=True):
+    assert len(made.braking_rows) == 4
+    for row, (drive, sign) in zip(made.braking_rows, [(1, -1), (1, 1), (2, -1), (2, 1)], strict=True):
         told = {made.labels[k]: value for k, value in enumerate(row) if value}
         assert sorted(told.values()) == [sign, 1.0]
-        assert {made.behind[made.labels.index(label)].link_or_joint for label in told} == {f"joint{drive}"}
+        assert {made.columns[made.labels.index(label)].link_or_joint for label in told} == {f"joint{drive}"}
         assert [value for label, value in told.items() if "driving" in label] == [sign]
 
 
@@ -278,22 +292,22 @@ def test_a_certificate_is_the_matrix_that_multiplies_a_pseudo_inertia(space):
 def test_values_are_reached_by_the_shortest_way(space):
     x = state(space)
     beta = space.matrix @ x + 0.1
-    found = with_values(space, x, beta)
+    found = match_values(space, x, beta)
     assert_close(space.matrix @ found, beta, ORACLE)
     step = (found - x) / space.units
     null = np.linalg.svd(space.matrix * space.units)[2][len(beta) :]
     assert np.abs(null @ step).max() < 1e-12
     rows = space.cone_rows(space.units)[0]
     start = x / space.units
-    moved = _moved(rows, start)
+    moved = _shift_rows(rows, start)
     assert_close(moved.matrix @ (0.3 * start) + moved.offset, 1.3 * rows.matrix @ start, ORACLE)
     plain = space.cone_rows()[0]
-    assert_close(_in_units(plain, space.units).matrix @ start, plain.matrix @ x, ORACLE)
+    assert_close(_scale_rows(plain, space.units).matrix @ start, plain.matrix @ x, ORACLE)
 
 
 def test_the_entropic_program_costs_what_the_divergence_does(space):
     """With the link held: w (tr Q - log det Q) by eigenvalues, Q = L^-1 P L^-T."""
-    x, program = state(space), Program(space.size)
+    x, program = state(space), ConicProgram(space.size)
     _add_entropic(program, space, 1, BALL, space.units, 0.7)
     program.add_rows(ConeRows("zero", np.eye(space.size), -x / space.units))
     ratios = np.linalg.eigvals(np.linalg.inv(pseudo_inertia(BALL)) @ pseudo_inertia(x[space.link(1)])).real

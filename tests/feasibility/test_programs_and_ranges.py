@@ -11,17 +11,32 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 
 from mindyn.errors import InputError, MissingPhysicsError, UnknownNameError
 from mindyn.feasibility import physically_consistent
-from mindyn.feasibility.configurations import joint_ranges, named_configuration, spread_configurations
-from mindyn.feasibility.conic import ConeRows, ConicError, ContradictionError, Program, matrix_of_triangle, triangle
-from mindyn.feasibility.possible import _failing_orders, _joints_in, judge_possible
-from mindyn.feasibility.worst_configurations import _free_turns, failing_minors
+from mindyn.feasibility.configurations import joint_ranges, name_positions, sample_configurations
+from mindyn.feasibility.conic import (
+    ConeRows,
+    ConicError,
+    ConicProgram,
+    InfeasibleProgramError,
+    matrix_of_triangle,
+    triangle,
+)
+from mindyn.feasibility.positive_definite import _format_failing_orders, _name_joints, check_positive_definite
+from mindyn.feasibility.worst_configurations import _descent_bounds, failing_minors
 from mindyn.loads.from_runs import Payload
-from mindyn.loads.payload import _findings, _first_weights, _is_free, _jackknife, _normal, _untold, payload
+from mindyn.loads.payload import (
+    _build_findings,
+    _find_unidentifiable,
+    _initial_weights,
+    _is_free,
+    _jackknife,
+    _normal_equations,
+    payload,
+)
 from mindyn.robots.loading import load_robot
 
 
 def program(*rows, cost=None, squares=None, size=2):
-    made = Program(size)
+    made = ConicProgram(size)
     if cost is not None:
         made.cost[:] = cost
     if squares is not None:
@@ -53,7 +68,7 @@ def test_each_cone_holds_what_it_says():
 def test_programs_without_a_minimum_are_refused():
     one = np.array([[1.0, 0.0]])
     apart = [ConeRows("nonnegative", one, np.array([-1.0])), ConeRows("nonnegative", -one, np.array([-1.0]))]
-    with pytest.raises(ContradictionError, match="no values satisfy all rows"):
+    with pytest.raises(InfeasibleProgramError, match="no values satisfy all rows"):
         program(*apart, cost=[1.0, 0.0]).solve()
     with pytest.raises(ConicError, match="was not solved"):
         program(ConeRows("nonnegative", one, np.zeros(1)), cost=[-1.0, 0.0]).solve()
@@ -69,7 +84,7 @@ def test_further_variables_stand_behind_the_first():
 def test_least_values_over_balls_of_several_radii():
     line = ConeRows("nonnegative", np.array([[0.0, 1.0]]), np.array([0.5]))
     ball = ConeRows("second order", np.vstack([np.zeros(2), np.eye(2)]), np.zeros(3))
-    found = program(line, ball).least_values(
+    found = program(line, ball).find_least_values(
         np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 1, np.array([2.0, 3.0, 4.0])
     )
     assert_close(found, [-2.0, -0.5, -4.0], 1e-4)
@@ -110,25 +125,25 @@ def test_ranges_are_those_given_else_limits_else_a_turn():
 
 def test_configurations_are_named_in_degrees_and_metres():
     arm = family(joint("a"), joint("b", "prismatic"), joint("c"), moving=[0, 1])
-    found = named_configuration(arm, np.array([1.5 * np.pi, 7.0, 1.0]))
+    found = name_positions(arm, np.array([1.5 * np.pi, 7.0, 1.0]))
     assert list(found) == ["a", "b"]
     assert_close([found["a"]["position"], found["b"]["position"]], [-90.0, 7.0], SAME_ALGEBRA)
     assert [one["unit"] for one in found.values()] == ["deg", "m"]
-    bounds = _free_turns(arm, np.array([[-np.pi, np.pi], [-9.0, 9.0], [-1.0, 2.0]]))
+    bounds = _descent_bounds(arm, np.array([[-np.pi, np.pi], [-9.0, 9.0], [-1.0, 2.0]]))
     assert bounds.tolist() == [[-np.inf, np.inf], [-9.0, 9.0], [-1.0, 2.0]]
 
 
 def test_configurations_keep_to_their_ranges_and_differ_by_seed():
     ranges = np.array([[-1.0, 3.0], [0.5, 0.5], [2.0, 2.5]])
-    q = spread_configurations(ranges, 500, 0)
+    q = sample_configurations(ranges, 500, 0)
     assert q.shape == (500, 3)
     assert (q[:, 1] == 0.5).all()
     for k in (0, 2):
         assert_close(
             np.quantile(q[:, k], [0.25, 0.5, 0.75]), ranges[k, 0] + np.ptp(ranges[k]) * np.array([1, 2, 3]) / 4, 0.01
         )
-    assert not np.array_equal(q, spread_configurations(ranges, 500, 1))
-    assert np.array_equal(q, spread_configurations(ranges, 500, 0))
+    assert not np.array_equal(q, sample_configurations(ranges, 500, 1))
+    assert np.array_equal(q, sample_configurations(ranges, 500, 0))
 
 
 def test_minors_that_fail_are_counted_by_order():
@@ -139,22 +154,22 @@ def test_minors_that_fail_are_counted_by_order():
     assert found["leading"] == [0.25, 0.25, 0.5]
     assert found["trailing"] == [0.25, 0.75, 0.5]
     assert found["first"] == [0.25, 0.25, 0.25]
-    said = _failing_orders({"failing_minors": found})
+    said = _format_failing_orders({"failing_minors": found})
     assert said == "; the first leading minor that fails is of order 1 at 25 %, 2 at 25 %, 3 at 25 %"
-    assert _failing_orders({"failing_minors": {"first": [0.0, 0.0]}}) == ""
+    assert _format_failing_orders({"failing_minors": {"first": [0.0, 0.0]}}) == ""
     member = SimpleNamespace(family=family(joint("a"), joint("b"), joint("c")))
-    assert _joints_in(member, np.array([0.5, -0.8, 0.3])) == ["b", "a"]
+    assert _name_joints(member, np.array([0.5, -0.8, 0.3])) == ["b", "a"]
 
 
 def test_values_are_judged_at_one_configuration_or_more():
     robot = load_robot("planar2")
     with pytest.raises(InputError, match="count = 0 configurations"):
-        judge_possible(robot, count=0)
-    found = judge_possible(robot, count=1)
+        check_positive_definite(robot, count=0)
+    found = check_positive_definite(robot, count=1)
     assert found.holds
     assert found.witness["configurations"] == 1
     assert found.witness["inertia_matrix"] == ("with rotors" if robot.drives else "of the chain alone")
-    assert found.witness["failing_part"] == 0.0
+    assert found.witness["failing_fraction"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -169,19 +184,19 @@ def test_values_are_judged_at_one_configuration_or_more():
 )
 def test_the_plainest_candidate_that_blocks_do_not_tell_from_the_best_is_taken(monkeypatch, errors, taken):
     told = {float(k): error for k, error in enumerate(errors)}
-    monkeypatch.setattr(physically_consistent, "_error", lambda _problem, _folds, _weights, weight: told[weight])
+    monkeypatch.setattr(physically_consistent, "_fold_errors", lambda _problem, _folds, _weights, weight: told[weight])
     problem = SimpleNamespace(without=lambda _kinds: None)
     tried: list = []
-    found = physically_consistent._errors(problem, [], None, [((), w) for w in told], tried)
-    assert physically_consistent._plainest(found) == taken
+    found = physically_consistent._compute_errors(problem, [], None, [((), w) for w in told], tried)
+    assert physically_consistent._select_simplest(found) == taken
     assert [one["weight"] for one in tried] == list(told)
     means = [float(np.mean(own)) for own in errors]
     assert [one["error"] for one in tried] == means
     spreads = [np.std(own, ddof=1) / np.sqrt(3) if np.isfinite(own).all() else 0.0 for own in errors]
     np.testing.assert_allclose([one["spread"] for one in tried], spreads)
-    monkeypatch.setattr(physically_consistent, "_error", lambda *_: [float("inf")] * 3)
+    monkeypatch.setattr(physically_consistent, "_fold_errors", lambda *_: [float("inf")] * 3)
     with pytest.raises(ConicError, match="none of the conic programs"):
-        physically_consistent._errors(problem, [], None, [((), 1.0)], tried)
+        physically_consistent._compute_errors(problem, [], None, [((), 1.0)], tried)
     assert_close(
         [
             physically_consistent.PRIOR_WEIGHTS[0],
@@ -200,9 +215,9 @@ def load_with(mass, half_widths):
 def test_parameters_of_a_load_are_open_where_intervals_are_wider_than_the_load():
     for mass in (2.0, -2.0):  # m / 2, m L / 2 and m L^2 of a load of L = 0.1 m
         just = np.array([1.0, *[0.1] * 3, *[0.02] * 6])
-        assert _untold(load_with(mass, 0.99 * just)) == ()
-        assert len(_untold(load_with(mass, 1.01 * just))) == 10
-    assert len(_untold(load_with(2.0, 1.01 * np.array([1.0, *[0.0] * 9])))) == 1
+        assert _find_unidentifiable(load_with(mass, 0.99 * just)) == ()
+        assert len(_find_unidentifiable(load_with(mass, 1.01 * just))) == 10
+    assert len(_find_unidentifiable(load_with(2.0, 1.01 * np.array([1.0, *[0.0] * 9])))) == 1
 
 
 def parameter(kind, name="p"):
@@ -210,7 +225,7 @@ def parameter(kind, name="p"):
 
 
 def test_what_a_load_may_change_is_free():
-    found = SimpleNamespace(left_out=("gone",), untold=("open",))
+    found = SimpleNamespace(dropped=("gone",), unidentifiable=("open",))
     assert not _is_free(parameter("friction", "gone"), 1.0, found)
     assert _is_free(parameter("friction"), 0.0, found)
     assert _is_free(parameter("link"), 0.1, found)
@@ -224,17 +239,17 @@ def test_notes_on_a_loaded_run():
     plain, full = (
         SimpleNamespace(parameters=[parameter(one) for one in kinds]) for kinds in (["link"], ["link", "viscous"])
     )
-    assert [str(one.kind) for one in _findings(plain, samples)] == ["friction is missing", "joint does not move"]
-    (note,) = _findings(full, samples)
+    assert [str(one.kind) for one in _build_findings(plain, samples)] == ["friction is missing", "joint does not move"]
+    (note,) = _build_findings(full, samples)
     assert str(note).endswith("loaded run: a")
-    assert _findings(full, SimpleNamespace(q=2 * q, joint_names=("a", "b"))) == ()
+    assert _build_findings(full, SimpleNamespace(q=2 * q, joint_names=("a", "b"))) == ()
 
 
 def test_blocks_left_out_in_turn_spread_a_fit():
     rng = np.random.default_rng(0)
     blocks = [(rng.normal(size=(20, 3)), rng.normal(size=20)) for _ in range(4)]
     start, free = np.array([0.5, -1.0, 2.0]), np.array([0, 2])
-    normal = [_normal(one, start, free) for one in blocks]
+    normal = [_normal_equations(one, start, free) for one in blocks]
     R, z = blocks[0]
     assert_close(normal[0][0], R[:, free].T @ R[:, free], SAME_ALGEBRA)
     assert_close(normal[0][1], R[:, free].T @ (z - R @ start), SAME_ALGEBRA)
@@ -244,7 +259,7 @@ def test_blocks_left_out_in_turn_spread_a_fit():
     shifts = [np.linalg.solve(A - one[0], b - one[1]) - theta for one in normal]
     assert_close(_jackknife(normal, prior, theta, 4), 0.75 * sum(np.outer(s, s) for s in shifts), ORACLE)
     residuals = [SimpleNamespace(rms=2.0, correlation=0.5), SimpleNamespace(rms=0.0, correlation=None)]
-    assert_close(_first_weights(SimpleNamespace(residuals=residuals)) * [12.0, 1e-18], [1.0, 1.0], SAME_ALGEBRA)
+    assert_close(_initial_weights(SimpleNamespace(residuals=residuals)) * [12.0, 1e-18], [1.0, 1.0], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("deviation", [-0.01, 1.0, np.nan, np.inf])

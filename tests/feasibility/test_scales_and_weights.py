@@ -14,13 +14,13 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.consistent_projection import UNIDENTIFIABLE_DEVIATION, covariance_metric, project_to_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.make_consistent import UNTOLD, covariance_metric, mend_consistent
-from mindyn.feasibility.mending import LEAST_COST, data_moves
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import Prior
+from mindyn.feasibility.projection import MIN_COST_RATIO, data_moves
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.triangles import triangle_of
@@ -64,9 +64,9 @@ def test_a_link_of_which_nothing_is_believed_is_not_polished(space):
     believed = x[space.link(0)]
     for links in ((None, believed), (believed, None)):
         problem = FitProblem(space, Prior(links, "entropic", ()), ())
-        assert problem.polished(rows_of(space, x), np.ones(2), 0.1, x) is x
+        assert problem.polish(rows_of(space, x), np.ones(2), 0.1, x) is x
     both = FitProblem(space, Prior((believed, believed), "entropic", ()), ())
-    assert both.polished(rows_of(space, x), np.ones(2), 0.1, x) is not x
+    assert both.polish(rows_of(space, x), np.ones(2), 0.1, x) is not x
 
 
 def test_stated_weights_of_joints_stay_and_others_follow_the_residuals():
@@ -93,15 +93,15 @@ def test_the_metric_of_noise_leaves_untold_and_left_out_parameters_their_size():
         correlations=np.eye(len(sizes)),
     )
     expected = np.full(len(sizes), 2.0)
-    expected[:2] = UNTOLD * sizes[0], sizes[1]
+    expected[:2] = UNIDENTIFIABLE_DEVIATION * sizes[0], sizes[1]
     W = covariance_metric(fake, space)
     assert_close(np.diag(np.linalg.inv(W.T @ W)), expected**2, ORACLE)
-    mended = mend_consistent(estimate)
+    mended = project_to_consistent(estimate)
     distance = np.linalg.norm(covariance_metric(estimate, space) @ (mended.beta - estimate.beta))
-    assert mended.provenance["mended"]["distance"] == pytest.approx(distance)
+    assert mended.provenance["projected"]["distance"] == pytest.approx(distance)
     assert f"moved by {distance:.3g} standard deviations" in mended.status
-    assert space.worst(mended.physical.values) >= 0
-    assert mended.mended
+    assert space.smallest_margin(mended.physical.values) >= 0
+    assert mended.projected
 
 
 def test_moves_cost_the_residuals_that_they_add():
@@ -119,7 +119,7 @@ def test_moves_cost_the_residuals_that_they_add():
     assert_close((R @ moves).T @ (R @ moves), np.diag([1.0, 1.0, 0.0]), ORACLE)
     scaled = R[:, :2] / np.linalg.norm(R[:, :2], axis=0)
     largest = np.linalg.svd(scaled, compute_uv=False)[0]
-    assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (LEAST_COST * largest)], ORACLE)
+    assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (MIN_COST_RATIO * largest)], ORACLE)
     small = [one * np.array([1e-4, 1e3, 1.0, 1.0]) for one in tables]  # parameters in other units
     information = Information(("x", "y"), names, columns, tuple(map(triangle_of, small)), (40, 40))
     there = data_moves(SimpleNamespace(names=names, beta=beta * [1e4, 1e-3, 1.0]), information)

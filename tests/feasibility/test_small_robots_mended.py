@@ -11,8 +11,8 @@ from robots import random_robot
 import mindyn
 from mindyn.algebra.poses import Pose
 from mindyn.logs.samples import Samples
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 
 LENGTH, MASS = 0.1, 0.01
 
@@ -37,8 +37,8 @@ def distance(robot, length, mass):
     tau = mindyn.compile_model(own).inverse_dynamics(q, qd, qdd)
     tau = tau * (1 + 0.1 * rng.normal(size=tau.shape))
     samples = Samples(own.joint_names, q, qd, qdd, tau, 100.0, np.zeros(40, dtype=np.int64))
-    found = mindyn.LeastSquares().fit(rows_of(own, samples, Treatment()))
-    return mindyn.make_feasible(found).provenance["mended"]["distance"]
+    found = mindyn.LeastSquares().fit(build_rows(own, samples, EquationSettings()))
+    return mindyn.make_feasible(found).provenance["projected"]["distance"]
 
 
 def test_the_move_is_the_same_in_standard_deviations():

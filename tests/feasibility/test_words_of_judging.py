@@ -14,24 +14,24 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.feasibility import mending
-from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
-from mindyn.feasibility.configurations import spread_configurations
-from mindyn.feasibility.full_model import GYRATION_LIMITS, _nearest_to_prior
-from mindyn.feasibility.inertia_family import InertiaFamily, Member, member_of
-from mindyn.feasibility.mending import _reported, noticed_moves
-from mindyn.feasibility.nearest_possible import NearestPossible
+from mindyn.feasibility import projection
+from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.feasibility.configurations import sample_configurations
+from mindyn.feasibility.full_model import GYRATION_LIMITS, _move_to_prior
+from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
+from mindyn.feasibility.nearest_positive_definite import NearestPositiveDefinite
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.polishing import SmoothFit
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.priors import Prior
+from mindyn.feasibility.projection import _build_estimate, noticeable_moves
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.loads.payload import payload
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive, Shape
 
 
@@ -55,13 +55,13 @@ def test_the_witness_of_a_judgement_is_that_of_the_configurations_looked_at(driv
     values = base.values.copy()
     values[-1] *= 3.0
     values[[k for k, name in enumerate(base.names) if name.startswith("Izz2")]] *= 0.3
-    found = judge_possible((base, values), count=500, seed=3)
+    found = check_positive_definite((base, values), count=500, seed=3)
     witness = found.witness
-    q = spread_configurations(np.array([[0.0, 0.0], [-np.pi, np.pi]]), 500, 3)
+    q = sample_configurations(np.array([[0.0, 0.0], [-np.pi, np.pi]]), 500, 3)
     M = regressor_matrices(base, values, q)
     least = np.linalg.eigvalsh(M)[:, 0]
     assert witness["configurations"] == 500
-    assert witness["failing_part"] == pytest.approx(np.mean(least <= 0))
+    assert witness["failing_fraction"] == pytest.approx(np.mean(least <= 0))
     assert witness["smallest_eigenvalue"] <= least.min() + 1e-12
     assert found.holds == (witness["smallest_eigenvalue"] > 0)
     assert_close(list(witness["smallest_diagonal"].values()), np.einsum("kii->ki", M).min(axis=0), ORACLE)
@@ -79,7 +79,7 @@ def test_a_singular_matrix_is_told_as_such():
     point = phi_about_origin(1.0, np.zeros(3), np.zeros((3, 3)))
     rod = phi_about_origin(1.0, np.array([0.3, 0.0, 0.0]), np.diag([0.0, 0.02, 0.02]))
     robot = replace(robot, links=(replace(robot.links[0], phi=rod), replace(robot.links[1], phi=point)))
-    found = judge_possible(robot, count=50)
+    found = check_positive_definite(robot, count=50)
     assert found.holds is None
     assert "is singular to rounding" in found.sentence
 
@@ -90,37 +90,37 @@ def test_moves_that_as_many_rows_would_notice():
     residuals = (JointResidual("joint1", 40, 0.5, 9.0), JointResidual("joint2", 60, 0.2, 9.0))
     estimate = SimpleNamespace(base=base, residuals=residuals, beta=np.zeros(base.count + 2))
     q = np.random.default_rng(0).uniform(-2, 2, (30, 2))
-    found = noticed_moves(estimate, q, 5)
+    found = noticeable_moves(estimate, q, 5)
     qd, qdd = np.random.default_rng(5).uniform(-1, 1, (2, 30, 2))
     Y = compile_model(robot, drives=True, base=base).regressor(q, qd, qdd)
     told = (40 / 0.25 * Y[:, 0] ** 2 + 60 / 0.04 * Y[:, 1] ** 2).mean(axis=0)
     expected = np.append(np.where(told > 0, 1 / np.sqrt(np.maximum(told, 1e-300)), 0.0), [0.0, 0.0])
     assert_close(np.diag(found), expected, SAME_ALGEBRA)
     assert np.count_nonzero(found - np.diag(np.diag(found))) == 0
-    without = noticed_moves(SimpleNamespace(base=base, residuals=(), beta=np.zeros(base.count)), q, 5)
+    without = noticeable_moves(SimpleNamespace(base=base, residuals=(), beta=np.zeros(base.count)), q, 5)
     plain = (Y**2).sum(axis=1).mean(axis=0)
     assert_close(np.diag(without), np.where(plain > 0, 1 / np.sqrt(np.maximum(plain, 1e-300)), 0.0), SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize(("drives", "matrix"), [(True, "with rotors"), (False, "of the chain alone")])
 def test_a_mended_estimate_says_which_matrix_was_mended(monkeypatch, drives, matrix):
-    monkeypatch.setattr(mending, "_moves", lambda *_: {"a": {"from": 1.0, "to": 2.0, "deviations": 3.0}})
+    monkeypatch.setattr(projection, "_moves", lambda *_: {"a": {"from": 1.0, "to": 2.0, "deviations": 3.0}})
     robot = arm(Drive("joint1"), Drive("joint2"))
     regressor = Regressor(robot)
     count = regressor.count
-    estimate = Estimate(regressor, np.zeros(count), np.eye(count), "Told.", (), Treatment())
-    member = Member(InertiaFamily(base_parameters(robot, drives=drives)), np.zeros(1), np.zeros((1, 1)))
-    found = NearestPossible(np.ones(count), np.array([3.0, 4.0]), -0.5, 0.25, 7, 11)
-    made = _reported(estimate, member, found, 0.2)
+    estimate = Estimate(regressor, np.zeros(count), np.eye(count), "Told.", (), EquationSettings())
+    member = FamilyMember(InertiaFamily(base_parameters(robot, drives=drives)), np.zeros(1), np.zeros((1, 1)))
+    found = NearestPositiveDefinite(np.ones(count), np.array([3.0, 4.0]), -0.5, 0.25, 7, 11)
+    made = _build_estimate(estimate, member, found, 0.2)
     assert "Told; then mended by 5 standard deviations of noise alone in all" in made.status
     assert f"the smallest eigenvalue of the inertia matrix {matrix} is 0.25 in place of -0.5 kg m^2" in made.status
-    unmoved = _reported(estimate, member, replace(found, rounds=0), 0.2)
+    unmoved = _build_estimate(estimate, member, replace(found, rounds=0), 0.2)
     assert unmoved.status == "Told."
 
 
 def test_members_of_a_family():
     robot = arm(Drive("joint1", 10.0, rotor_inertia=0.01), Drive("joint2", 10.0, rotor_inertia=0.02))
-    whole, chain = member_of(robot), member_of(robot, drives=False)
+    whole, chain = find_member(robot), find_member(robot, drives=False)
     q = np.array([[0.3, 0.7]])
     M, bare = (one.family.matrices(q, one.values)[0] for one in (whole, chain))
     assert_close(M - bare, np.diag([1.0, 2.0]), 1e-9)
@@ -128,19 +128,21 @@ def test_members_of_a_family():
     rest = chain.family.rows(q, np.array([[0.6, 0.8]])) @ chain.values
     assert_close(rest, [np.array([0.6, 0.8]) @ bare @ np.array([0.6, 0.8])], ORACLE)
     for base in (whole.family.base, chain.family.base):
-        assert member_of((robot, base.values)).family.base.drives == base.drives
+        assert find_member((robot, base.values)).family.base.drives == base.drives
     with pytest.raises(InputError, match=r"base values of shape \(3,\) given; the robot has"):
-        member_of((robot, np.zeros(3)))
+        find_member((robot, np.zeros(3)))
     with pytest.raises(InputError, match="base value 1 is not finite"):
-        member_of((robot, np.where(np.arange(chain.family.base.count) == 1, np.nan, 0.0)))
+        find_member((robot, np.where(np.arange(chain.family.base.count) == 1, np.nan, 0.0)))
     with pytest.raises(InputError, match="values of int cannot be judged"):
-        member_of(3)
+        find_member(3)
 
 
 def test_loads_of_two_runs_take_samples_of_both():
     arrays = np.zeros((4, 20, 2))
     samples = Samples(("joint1", "joint2"), *arrays, 100.0, np.zeros(20, dtype=np.int64))
-    log = log_of_arrays(("joint1", "joint2"), np.arange(20) / 100, np.random.default_rng(0).random((20, 2)), arrays[0])
+    log = log_from_arrays(
+        ("joint1", "joint2"), np.arange(20) / 100, np.random.default_rng(0).random((20, 2)), arrays[0]
+    )
     for runs in ((samples, log), (log, samples), (samples,), (samples, samples, samples)):
         with pytest.raises(InputError, match="takes two runs as Samples"):
             payload(arm(), *runs)
@@ -153,8 +155,8 @@ def test_unknown_links_are_held_to_their_length_where_the_dynamics_leave_that_op
         x[space.link(i)] = phi_about_origin(mass, np.array([0.2, 0.0, 0.0]), 0.05 * np.eye(3))
     wide = tuple(phi_about_origin(2.0, np.zeros(3), 9.0 * np.eye(3)) for _ in range(2))
     prior = Prior(wide, "euclidean", ())
-    known = _nearest_to_prior(space, x, prior, [], drives_stay=True)
-    unknown = _nearest_to_prior(space, x, prior, [0, 1], drives_stay=True)
+    known = _move_to_prior(space, x, prior, [], drives_stay=True)
+    unknown = _move_to_prior(space, x, prior, [0, 1], drives_stay=True)
     gyration = [
         [np.sqrt(one[space.link(i)][[4, 6, 9]].sum() / 2 / one[space.link(i)][0]) for i in range(2)]
         for one in (known, unknown)
@@ -174,7 +176,7 @@ def test_boxes_about_shapes():
     halves = ((0.1, 0.2, 0.3), (0.15, 0.15, 0.15), (0.05, 0.05, 0.5), (0.05, 0.05, 0.55))
     for shape, half in zip(shapes, halves, strict=True):
         links = (replace(robot.links[0], shapes=(shape,)), robot.links[1])
-        boxes = bounds_of_shapes(replace(robot, links=links)).centres
+        boxes = bounds_from_shapes(replace(robot, links=links)).centres
         assert list(boxes) == ["link1"]
         assert_close(boxes["link1"], [[-one for one in half], list(half)], SAME_ALGEBRA)
 
@@ -199,8 +201,8 @@ def test_bounds_that_hold_for_nothing_are_refused(given, said):
 
 def test_bounds_at_their_ends_are_kept():
     kept = Bounds({"a": (0.0, 0.0)}, {"a": ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))}, (2.0, 2.0), {"a": "xy"})
-    assert not kept.empty
-    assert Bounds().empty
+    assert not kept.is_empty
+    assert Bounds().is_empty
 
 
 def test_a_polish_that_ends_outside_is_not_taken():
@@ -208,9 +210,9 @@ def test_a_polish_that_ends_outside_is_not_taken():
     none = np.zeros((0, 2)), np.zeros(0)
     flat = lambda v: (0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731, ARG005
     fit = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.array([[1.0, 0.0]]), np.zeros(1)))
-    assert_close(fit.polished(np.array([1.0, 1.0])), [0.0, -2.0], SAME_ALGEBRA)
+    assert_close(fit.polish(np.array([1.0, 1.0])), [0.0, -2.0], SAME_ALGEBRA)
     free = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.zeros((0, 2)), np.zeros(0)))
-    assert_close(free.polished(np.array([1.0, 1.0])), [-5.0, -2.0], SAME_ALGEBRA)
+    assert_close(free.polish(np.array([1.0, 1.0])), [-5.0, -2.0], SAME_ALGEBRA)
 
 
 def test_rows_bind_by_their_offsets_too():
@@ -220,4 +222,4 @@ def test_rows_bind_by_their_offsets_too():
     for target, expected in (([1.0, -9.0], [3.0, -4.0]), ([5.0, -9.0], [5.0, -4.0]), ([1.0, 2.0], [3.0, 2.0])):
         fit = SmoothFit(np.eye(2), np.array(target), flat, none, (np.eye(2), np.array([-3.0, 4.0])))
         for start in ([3.0, -4.0], [6.0, 6.0], [3.0, 1.0], [3.0 + 1e-8, -4.0 + 1e-8]):
-            assert_close(fit.polished(np.array(start)), expected, 1e-9)
+            assert_close(fit.polish(np.array(start)), expected, 1e-9)

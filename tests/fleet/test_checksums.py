@@ -10,7 +10,7 @@ import pytest
 from fleets import ARM, SIDECAR, TREATMENT, log_bytes
 
 from mindyn.errors import InputError
-from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
+from mindyn.fleet.factors import FactorStore, Generation, read_generation
 from mindyn.fleet.fleet import study_fleet
 
 
@@ -26,13 +26,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, out
 
 
-def study(folder: Path, out: Path, treatment=TREATMENT):
-    return study_fleet(ARM, f"{folder}/{{robot_id}}/*.parquet", out, treatment=treatment)
+def study(folder: Path, out: Path, settings=TREATMENT):
+    return study_fleet(ARM, f"{folder}/{{robot_id}}/*.parquet", out, settings=settings)
 
 
 def test_whatever_byte_of_a_factor_file_is_changed_is_noticed(fleet):
     _, out = fleet
-    generation = earlier_generation(out, ARM)
+    generation = read_generation(out, ARM)
     assert isinstance(generation, Generation)
     store = FactorStore(out, generation, {"robot": ARM})
     path, factor = next(store.factors())
@@ -69,7 +69,7 @@ def test_a_study_of_a_changed_factor_file_names_it_and_goes_on_without_it(fleet)
     [
         ("reference", [1.0]),
         ("reference", "text"),
-        ("treatment", {"decimation": ""}),
+        ("settings", {"decimation": ""}),
         ("completed", {}),
         ("names", 5),
         ("sha256", "0"),
@@ -82,7 +82,7 @@ def test_a_changed_generation_is_named(fleet, key, value):
     try:
         path.write_text(json.dumps(json.loads(good) | {key: value}))
         with pytest.raises(InputError, match=r"generation\.json"):
-            study(folder, out, treatment=None)
+            study(folder, out, settings=None)
     finally:
         path.write_text(good)
 
@@ -95,6 +95,6 @@ def test_a_changed_pointer_is_named(fleet, value):
     try:
         path.write_text(json.dumps({"generation": value}))
         with pytest.raises(InputError, match=r"fleet\.json"):
-            study(folder, out, treatment=None)
+            study(folder, out, settings=None)
     finally:
         path.write_text(good)

@@ -20,7 +20,7 @@ from mindyn.executors import WorkersLostError
 from mindyn.fleet import work
 from mindyn.fleet.factors import Factor
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.mapping import DIED
+from mindyn.fleet.mapping import WORKER_DIED
 
 ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
 """`make study NAME=fleet` tests all 200 logs; here there are as many as show the same."""
@@ -40,7 +40,7 @@ def bucket(store) -> None:
 
 @pytest.fixture(scope="module")
 def serial(bucket, tmp_path_factory) -> FleetStudy:  # noqa: ARG001
-    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), treatment=TREATMENT)
+    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), settings=TREATMENT)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, s
             os.kill(killed[0], signal.SIGKILL)
 
     executor = cluster.get_executor(retries=3)
-    found = study_fleet(ARM, PATTERN, tmp_path, treatment=TREATMENT, executor=executor, progress=kill_one)
+    found = study_fleet(ARM, PATTERN, tmp_path, settings=TREATMENT, executor=executor, progress=kill_one)
     assert killed
     assert found.gathered == ROBOTS * LOGS
     assert not found.excluded
@@ -90,7 +90,7 @@ def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path)
     driver.wait()
     before = len(list(tmp_path.glob("factors/*/??/*.npz")))
     assert SOME <= before < ROBOTS * LOGS
-    found = study_fleet(ARM, PATTERN, tmp_path, treatment=TREATMENT)
+    found = study_fleet(ARM, PATTERN, tmp_path, settings=TREATMENT)
     assert found.gathered == ROBOTS * LOGS - before
     assert values(found) == values(serial)
 
@@ -99,7 +99,7 @@ def deadly(generation: bytes, task: work.Task) -> Factor | work.Excluded:
     """Gathers, but dies of one log; a stand-in for one that is larger than memory."""
     if "deadly" in task.name:
         os.kill(os.getpid(), signal.SIGKILL)
-    return work.gather(generation, task)
+    return work.gather_log(generation, task)
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def few(tmp_path) -> Path:
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
     monkeypatch.setattr("mindyn.fleet.mapping.gather", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
-    found = study_fleet(ARM, pattern, out, treatment=TREATMENT, workers=2)
-    assert [(Path(one.name).name, one.reason) for one in found.excluded] == [("deadly.parquet", DIED)]
+    found = study_fleet(ARM, pattern, out, settings=TREATMENT, workers=2)
+    assert [(Path(one.name).name, one.reason) for one in found.excluded] == [("deadly.parquet", WORKER_DIED)]
     assert found.type.logs == 1
 
 
@@ -123,11 +123,11 @@ def test_an_executor_that_breaks_keeps_what_is_done_and_says_how_to_go_on(few, m
     monkeypatch.setattr("mindyn.fleet.mapping.gather", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as told:
-        study_fleet(ARM, pattern, out, treatment=TREATMENT, executor=pool)
+        study_fleet(ARM, pattern, out, settings=TREATMENT, executor=pool)
     kept = len(list(out.glob("factors/*/??/*.npz")))
     assert f"{kept} of 2 logs are gathered and stay in" in told.value.message
     assert "same call again" in told.value.hint
     monkeypatch.undo()
     with ThreadPoolExecutor(2) as threads:
-        found = study_fleet(ARM, pattern, out, treatment=TREATMENT, executor=threads)
+        found = study_fleet(ARM, pattern, out, settings=TREATMENT, executor=threads)
     assert (found.gathered, found.type.logs) == (2 - kept, 2)

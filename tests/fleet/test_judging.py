@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindyn.fleet.causes import Causes, Change, LogEvidence
-from mindyn.fleet.judging import judge
-from mindyn.fleet.spread import variance
+from mindyn.fleet.assessment import assess_fleet
+from mindyn.fleet.causes import FleetCause, FleetCauses, LogEvidence
+from mindyn.fleet.size_distribution import biweight_variance
 
 WEIGHT_NM, INERTIA, VISCOUS, COULOMB, NOISE_NM = 30.0, 1.0, 2.0, 3.0, 1.0
 ROBOTS, LOGS, ROWS = 24, 8, 400
-CAUSES = Causes(
+CAUSES = FleetCauses(
     (
-        Change("friction", "hinge", "", (0,), True),
-        Change("offset", "hinge", "N m", (1,), True),
-        Change("zero", "hinge", "rad", (2,), True),
+        FleetCause("friction", "hinge", "", (0,), True),
+        FleetCause("offset", "hinge", "N m", (1,), True),
+        FleetCause("zero", "hinge", "rad", (2,), True),
     ),
     (
-        Change("friction", "hinge", "", (3,), False),
-        Change("friction", "hinge", "", (4,), False),
-        Change("offset", "hinge", "", (5,), False),
+        FleetCause("friction", "hinge", "", (3,), False),
+        FleetCause("friction", "hinge", "", (4,), False),
+        FleetCause("offset", "hinge", "", (5,), False),
     ),
     np.eye(6),
 )
@@ -57,11 +57,11 @@ def fleet(seed, faults, reach=1.0):
 def test_the_cause_that_leaves_the_least_misfit_is_named(seed):
     """The torque of a shifted zero, w cos q, is constant but for some percent: by itself an offset explains it too."""
     faults = {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4), "arm11": ("friction", 0.5), "arm13": ("zero", -0.08)}
-    found = judge(CAUSES, fleet(seed, faults)).named
+    found = assess_fleet(CAUSES, fleet(seed, faults)).named
     assert {(one.robot, one.cause.what, one.drift) for one in found} == {
         (robot, kind, kind == "friction") for robot, (kind, _) in faults.items()
     }
-    assert not any(one.or_else for one in found)
+    assert not any(one.alternatives for one in found)
     sizes = {one.robot: one.size for one in found}
     assert sizes["arm3"] == pytest.approx(0.08, abs=0.02)
     assert sizes["arm7"] == pytest.approx(2.4, abs=0.5)
@@ -69,33 +69,33 @@ def test_the_cause_that_leaves_the_least_misfit_is_named(seed):
 
 def test_causes_that_small_motions_cannot_tell_apart_are_named_together():
     """Within 0.05 rad w cos q is an offset to a part in a thousand."""
-    found = judge(CAUSES, fleet(7150, {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4)}, reach=0.1)).named
+    found = assess_fleet(CAUSES, fleet(7150, {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4)}, reach=0.1)).named
     assert {one.robot for one in found} == {"arm3", "arm7"}
     for one in found:
-        assert {one.cause.what, *(other.what for other in one.or_else)} == {"zero", "offset"}
+        assert {one.cause.what, *(other.what for other in one.alternatives)} == {"zero", "offset"}
         assert "cannot tell" in one.sentence
 
 
 def test_healthy_fleets_raise_no_alarm():
     """One fleet in a hundred may: two in fifteen have a probability of 1 %."""
-    assert sum(bool(judge(CAUSES, fleet(seed, {})).named) for seed in range(7200, 7215)) < 2
+    assert sum(bool(assess_fleet(CAUSES, fleet(seed, {})).named) for seed in range(7200, 7215)) < 2
 
 
 def test_what_came_near_is_said_with_its_chance():
     """Friction that grows by 0.1 of the type's over the logs: too little to be named among 144 tests."""
-    found = judge(CAUSES, fleet(7302, {"arm5": ("friction", 0.1)}))
+    found = assess_fleet(CAUSES, fleet(7302, {"arm5": ("friction", 0.1)}))
     assert found.nearest is not None
     assert found.named == ()
     assert (found.nearest.robot, found.nearest.cause.what, found.nearest.drift) == ("arm5", "friction", True)
     assert 0.01 < found.chance < 0.2
-    assert found.watched.startswith("not named, but near it: arm5, friction of hinge grows by")
-    assert judge(CAUSES, fleet(7200, {})).watched == ""
+    assert found.watch_note.startswith("not named, but near it: arm5, friction of hinge grows by")
+    assert assess_fleet(CAUSES, fleet(7200, {})).watch_note == ""
 
 
 def test_variances_take_no_notice_of_exceptions():
     values = 3 + 2 * np.random.default_rng(0).normal(size=(4000, 2))
-    assert variance(values) == pytest.approx(values.var(axis=0), rel=0.05)
+    assert biweight_variance(values) == pytest.approx(values.var(axis=0), rel=0.05)
     spoiled = values.copy()
     spoiled[::10] += 1000
-    assert variance(spoiled) == pytest.approx(values.var(axis=0), rel=0.25)
-    assert variance(np.array([1.0, 1.0, 1.0, 5.0])) == 0
+    assert biweight_variance(spoiled) == pytest.approx(values.var(axis=0), rel=0.25)
+    assert biweight_variance(np.array([1.0, 1.0, 1.0, 5.0])) == 0

@@ -11,7 +11,7 @@ import pytest
 
 import mindyn
 from mindyn.logs.errors import LogError
-from mindyn.logs.places import given_places, matching, place_of
+from mindyn.logs.locations import expand_locations, list_matching, parse_location
 
 SIDECAR = """
 side = "joint"
@@ -63,15 +63,15 @@ def test_a_scan_of_a_store_keeps_to_its_chunks(both, arm):
 
 
 def test_patterns_name_several(both):
-    assert [str(one.place) for one in matching("s3://logs/arm */run ?.parquet")] == [
+    assert [str(one.place) for one in list_matching("s3://logs/arm */run ?.parquet")] == [
         "s3://logs/arm 1/run 0.parquet",
         "s3://logs/arm 1/run 1.parquet",
     ]
-    assert [one.place for one in matching(f"{both}/run [0].parquet")] == [both / "run 0.parquet"]
-    deep = [one for one in matching("s3://logs/**/run ?.parquet") if "/arm 1/" in str(one.place)]
+    assert [one.place for one in list_matching(f"{both}/run [0].parquet")] == [both / "run 0.parquet"]
+    deep = [one for one in list_matching("s3://logs/**/run ?.parquet") if "/arm 1/" in str(one.place)]
     assert len({one.version for one in deep}) == 2
     with pytest.raises(LogError, match="nothing lies at"):
-        given_places(["s3://logs/none/*.parquet"])
+        expand_locations(["s3://logs/none/*.parquet"])
 
 
 def test_what_is_not_there_or_no_parquet_is_refused_by_name(both, arm, store):
@@ -89,7 +89,7 @@ def test_what_is_not_there_or_no_parquet_is_refused_by_name(both, arm, store):
 @pytest.mark.parametrize("url", ["s3://me:hunter2@logs/none.parquet?X-Amz-Signature=hunter2", "s3://hunter2@logs/a"])
 @pytest.mark.usefixtures("store")
 def test_no_credential_is_said(arm, url):
-    assert "hunter2" not in f"{place_of(url)} {place_of(url)!r}"
+    assert "hunter2" not in f"{parse_location(url)} {parse_location(url)!r}"
     with pytest.raises(LogError) as refused:
         mindyn.read_log(url, arm)
     assert "hunter2" not in str(refused.value)

@@ -16,9 +16,9 @@ from messages import messages
 import mindyn
 from mindyn.errors import InputError
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.template import Template, day_of, parsed_day
+from mindyn.fleet.template import Template, find_day, parse_day
 from mindyn.fleet.writing import write_study
-from mindyn.logs.places import Listed
+from mindyn.logs.locations import FileListing
 
 ROBOTS, LOGS = 8, 5
 
@@ -42,7 +42,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def study(logs: Path, out: Path, **more: object) -> FleetStudy:
-    given = {"treatment": TREATMENT, "group_by": ("robot_id", "month"), **more}
+    given = {"settings": TREATMENT, "group_by": ("robot_id", "month"), **more}
     return study_fleet(ARM, f"{logs}/{{robot_id}}/{{date}}/*.parquet", out, **given)
 
 
@@ -76,7 +76,7 @@ def test_who_differs_is_named_and_nobody_else(found):
 
 def test_a_robot_s_estimate_is_that_of_its_logs_alone(found, logs):
     scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, stated=_stated()) for k in range(LOGS)]
-    alone = mindyn.LeastSquares().fit(mindyn.rows_of(ARM, scans, TREATMENT))
+    alone = mindyn.LeastSquares().fit(mindyn.build_rows(ARM, scans, TREATMENT))
     (member,) = [one for one in found.robots if one.key == ("arm2",)]
     assert_close(member.estimate.beta, alone.beta, ORACLE)
     assert (member.logs, len(member.deviations)) == (LOGS, len(alone.beta))
@@ -91,7 +91,7 @@ def _stated() -> dict[str, object]:
 
 
 def test_a_second_study_reads_nothing_and_has_the_same_bits(found, logs, out):
-    again = study(logs, out, treatment=None)
+    again = study(logs, out, settings=None)
     assert again.gathered == 0
     assert values(again) == values(found)
     assert found.gathered == ROBOTS * LOGS
@@ -151,7 +151,7 @@ def test_groups_may_come_from_constant_columns(tmp_path):
     for k in range(2):
         (tmp_path / f"{k}.parquet").write_bytes(log_bytes(k, serial=f"s{k}"))
     (tmp_path / "logs.toml").write_text(SIDECAR)
-    found = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", treatment=TREATMENT, group_by=["serial"])
+    found = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", settings=TREATMENT, group_by=["serial"])
     assert [one.key for one in found.robots] == [("s0",), ("s1",)]
 
 
@@ -173,24 +173,24 @@ def test_templates_say_what_paths_say():
     assert template.fields == ("robot_id", "date")
     assert template.pattern == "s3://bucket/*/*/x-*.parquet"
     assert template.root == "s3://bucket/"
-    from mindyn.logs.places import place_of
+    from mindyn.logs.locations import parse_location
 
-    said = template.said_of(place_of("s3://bucket/r 1/2026-02-03/x-9.parquet"))
+    said = template.parse_fields(parse_location("s3://bucket/r 1/2026-02-03/x-9.parquet"))
     assert said == {"robot_id": "r 1", "date": "2026-02-03"}
-    assert template.said_of(place_of("s3://bucket/r/2026-02-03/deep/x-9.parquet")) is None
-    assert parsed_day("2026-01-02") == parsed_day("20260101") + 1
-    assert parsed_day("arm") is None
+    assert template.parse_fields(parse_location("s3://bucket/r/2026-02-03/deep/x-9.parquet")) is None
+    assert parse_day("2026-01-02") == parse_day("20260101") + 1
+    assert parse_day("arm") is None
 
 
 def test_a_log_is_of_the_day_that_its_path_says():
-    listed = Listed(Path("a.parquet"), 9, "1", 86400.0)
-    february = parsed_day("2026-02-01")
-    assert day_of({"date": "20260203"}, listed) == february + 2
-    assert day_of({"month": "2026-02"}, listed) == february
-    assert day_of({"day": "2026-02-03", "month": "2026-02"}, listed) == february + 2
-    assert day_of({"year": "2026", "month": "2", "day": "03"}, listed) == february + 2
-    assert day_of({"year": "2026", "month": "02"}, listed) == february
-    assert day_of({"month": "spring", "robot_id": "2026-02-01"}, listed) == 1.0
+    listed = FileListing(Path("a.parquet"), 9, "1", 86400.0)
+    february = parse_day("2026-02-01")
+    assert find_day({"date": "20260203"}, listed) == february + 2
+    assert find_day({"month": "2026-02"}, listed) == february
+    assert find_day({"day": "2026-02-03", "month": "2026-02"}, listed) == february + 2
+    assert find_day({"year": "2026", "month": "2", "day": "03"}, listed) == february + 2
+    assert find_day({"year": "2026", "month": "02"}, listed) == february
+    assert find_day({"month": "spring", "robot_id": "2026-02-01"}, listed) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_log_is_of_the_day_that_its_path_says():
 )
 def test_patterns_that_cannot_serve_are_refused(tmp_path, pattern, words):
     with pytest.raises(InputError, match=words):
-        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", treatment=TREATMENT)
+        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", settings=TREATMENT)
 
 
 def test_the_command_writes_the_study(found, logs, out, tmp_path, capsys):

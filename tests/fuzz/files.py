@@ -39,7 +39,7 @@ from readers import try_case as try_robot
 from typer.main import get_command
 
 import mindyn
-from mindyn.cli.main import app, loaded, run
+from mindyn.cli.main import app, load_command, run
 from mindyn.errors import MindynError
 
 ROOT = Path(__file__).parents[2]
@@ -180,7 +180,9 @@ class Cases:
             ["simulate", "planar2", "--motion", out, "--out", out + ".csv"],
         ]
         get_command(app)
-        return [(line, [o for p in loaded(line[0]).params for o in p.opts if o.startswith("-")]) for line in lines]
+        return [
+            (line, [o for p in load_command(line[0]).params for o in p.opts if o.startswith("-")]) for line in lines
+        ]
 
     def _command_case(self, seed: int, rng: np.random.Generator) -> None:
         words, options = self.commands[(seed // 100) % len(self.commands)]

@@ -30,10 +30,10 @@ from mindyn.simulation.controllers import ComputedTorque
 
 RATE_HZ, SECONDS = 500.0, 10.0
 WANTED = (0.93, 0.98)
-AS_THEY_ARE = mindyn.Treatment(
+AS_THEY_ARE = mindyn.EquationSettings(
     mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0), drives="stated"
 )
-CHOSEN = replace(mindyn.Treatment.automatic(), drives="stated")
+CHOSEN = replace(mindyn.EquationSettings.automatic(), drives="stated")
 
 
 @dataclass
@@ -70,7 +70,7 @@ def recorded(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, m
     )  # fmt: skip
     held = np.array(loop.torques)
     tau = (held + np.concatenate([held[:1], held[:-1]])) / 2
-    return arm, mindyn.log_of_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
+    return arm, mindyn.log_from_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
 
 
 def judged(found: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
@@ -95,11 +95,11 @@ def main() -> None:
     method = InstrumentalVariables()
     for seed in range(options.first, options.first + options.arms):
         arm, log = recorded(seed, options.noise)
-        chosen = mindyn.choose(arm, log, method, CHOSEN).treatment
+        chosen = mindyn.choose(arm, log, method, CHOSEN).settings
         with suppress(InputError):  # noise may make the first model indefinite
-            found["as they are"].append(judged(method.fit(mindyn.rows_of(arm, log, AS_THEY_ARE)), arm))
+            found["as they are"].append(judged(method.fit(mindyn.build_rows(arm, log, AS_THEY_ARE)), arm))
         try:
-            found["chosen"].append(judged(method.fit(mindyn.rows_of(arm, log, chosen)), arm))
+            found["chosen"].append(judged(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
             found["of identify"].append(judged(mindyn.identify(arm, log, method, chosen), arm))
         except InputError as error:
             print(f"{seed}: {chosen.filter_hz and round(chosen.filter_hz, 1)} Hz, rejected: {error.message[:90]}")

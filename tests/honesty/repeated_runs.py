@@ -19,14 +19,14 @@ if __package__ in (None, ""):
 from logs.real_sets import FOLDER, SI, real_log, real_robot
 
 import mindyn
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
 
 
 def agreement(robot, one, other, cutoff_hz: float) -> tuple[float, float]:
     """Shares of parameters that agree: by intervals as they are, and by noise alone."""
-    treatment = Treatment(
+    treatment = EquationSettings(
         mindyn.Conditioning(position_cutoff_hz=2.5 * cutoff_hz),
         filter_hz=cutoff_hz,
         friction=mindyn.Friction("tanh", 0.02),

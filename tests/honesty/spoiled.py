@@ -28,10 +28,10 @@ from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, rec
 
 import mindyn
 from mindyn.findings import Kind, Severity
-from mindyn.logs.log import log_of_arrays
-from mindyn.regression.treatment import Treatment
+from mindyn.logs.log import log_from_arrays
+from mindyn.regression.settings import EquationSettings
 
-TREATMENT = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
+TREATMENT = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
 ERRORS = {
     "zero 10": Kind.WRONG_JOINT_ZERO,
     "zero 90": Kind.WRONG_JOINT_ZERO,
@@ -153,7 +153,7 @@ def unfit_motion(arm, how, seed, fault, joint):
     size = np.sqrt((tau**2).mean(axis=0)) + 1e-3 * np.abs(tau).max()
     tau = tau + how.noise * size * rng.standard_normal(tau.shape)
     q = np.round(q / how.encoder_rad) * how.encoder_rad + 0.3 * how.encoder_rad * rng.standard_normal(q.shape)
-    return log_of_arrays(arm.joint_names, t, q, tau)
+    return log_from_arrays(arm.joint_names, t, q, tau)
 
 
 def joints_of(number: int, fault: str, robot) -> tuple[str, ...]:

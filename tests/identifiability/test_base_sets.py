@@ -14,7 +14,7 @@ from mindyn import ExtraTorque, equation, load_robot
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.design_questions import added_body, added_point_mass
+from mindyn.identifiability.design_changes import evaluate_added_body, evaluate_point_mass
 from mindyn.identifiability.reduction import reduce_model
 from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
@@ -36,7 +36,7 @@ def test_every_form_converts_to_every_other(form):
     assert base.form == form
     for other in FORMS:
         there = base_parameters(robot, other)
-        assert_close(base.to(there) @ base.values, there.values, 1e-8)
+        assert_close(base.transform_to(there) @ base.values, there.values, 1e-8)
 
 
 def test_loops_take_the_closed_form_where_it_exists_and_say_so():
@@ -101,7 +101,7 @@ def test_added_mass_changes_base_values_and_torques_as_the_changed_robot_does():
     base = base_parameters(robot)
     q, qd, qdd = motion(6, 10)
     tensor = np.diag([0.01, 0.02, 0.025])
-    change = added_body(base, "link6", 1.5, [0.1, 0.0, 0.2], tensor, (q, qd, qdd))
+    change = evaluate_added_body(base, "link6", 1.5, [0.1, 0.0, 0.2], tensor, (q, qd, qdd))
     loaded = robot.with_payload(1.5, [0.1, 0.0, 0.2], tensor)
     assert_close(change.beta, base_parameters(loaded).values - base.values, ORACLE)
     before, after = (equation(one, "inverse_dynamics") for one in (robot, loaded))
@@ -113,18 +113,18 @@ def test_added_mass_changes_base_values_and_torques_as_the_changed_robot_does():
 def test_a_mass_on_the_first_axis_is_not_seen():
     base = base_parameters(load_robot("puma560"))
     state = motion(6, 5)
-    assert not added_point_mass(base, "link1", 2.0, [0.0, 0.0, 0.3], state).is_seen
-    seen = added_point_mass(base, "link1", 2.0, [0.1, 0.0, 0.3], state)
+    assert not evaluate_point_mass(base, "link1", 2.0, [0.0, 0.0, 0.3], state).is_seen
+    seen = evaluate_point_mass(base, "link1", 2.0, [0.1, 0.0, 0.3], state)
     assert list(seen.changed) == ["Izz1R"]
     assert_close(seen.beta.sum(), 2.0 * 0.1**2, ORACLE)
     with pytest.raises(InputError, match="on the root 'base' has no effect"):
-        added_point_mass(base, "base", 1.0, [0, 0, 0], state)
+        evaluate_point_mass(base, "base", 1.0, [0, 0, 0], state)
 
 
 def test_a_mass_on_the_rod_of_a_palletiser():
     robot = load_robot("palletiser")
     base, state = base_parameters(robot), motion(4, 5)
-    change = added_point_mass(base, "rod", 1.0, [0.25, 0.0, 0.0], state)
+    change = evaluate_point_mass(base, "rod", 1.0, [0.25, 0.0, 0.0], state)
     Y = loop_dynamics(robot).regressor(*state, base)
     assert_close(Y @ change.beta, change.torque, ORACLE)
 

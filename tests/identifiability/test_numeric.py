@@ -12,7 +12,7 @@ from robots import NONE, random_motion, random_robot, with_random_drives
 from mindyn import equation, load_robot
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import InputError, MindynError, RobotError, UnknownNameError
-from mindyn.identifiability.essential_space import constraint_matrix, essential_space, space_of_rows
+from mindyn.identifiability.essential_space import compute_row_space, constraint_matrix, essential_space
 from mindyn.identifiability.numeric import numeric_base
 from mindyn.parameters.structural import structural_base
 
@@ -24,8 +24,8 @@ def test_numeric_and_structural_sets_span_one_space(seed, source):
     numeric, structural = numeric_base(robot, source, seed=seed), structural_base(robot)
     assert numeric.count == structural.count
     if numeric.count:
-        structural.to(numeric)
-        numeric.to(structural)
+        structural.transform_to(numeric)
+        numeric.transform_to(structural)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -34,7 +34,7 @@ def test_with_drives_too(seed):
     robot = with_random_drives(random_robot(seed + 50, joints=3, gravity=NONE), seed)
     numeric, structural = numeric_base(robot, "torque", drives=True), structural_base(robot, drives=True)
     assert numeric.count == structural.count
-    structural.to(numeric)
+    structural.transform_to(numeric)
 
 
 @pytest.mark.parametrize("name", ["five_bar", "palletiser"])
@@ -52,7 +52,7 @@ def test_a_users_priority_is_kept():
     given = numeric_base(robot, priority=["Izz1", "mcx6"])
     assert "Izz1R" in numeric_base(robot).names
     assert not any(name.startswith("Izz1") for name in given.names)
-    structural_base(robot).to(given)
+    structural_base(robot).transform_to(given)
 
 
 def test_constraints_lower_the_count_and_keep_the_dynamics():
@@ -91,11 +91,11 @@ def test_an_unclear_rank_is_refused_and_a_near_one_noted():
     rng = np.random.default_rng(0)
     U, V = (np.linalg.qr(rng.normal(size=(20, 20)))[0] for _ in range(2))
     with pytest.raises(RobotError, match="number of base parameters is not clear: around"):
-        space_of_rows(U @ np.diag(10.0 ** -(0.9 * np.arange(0.0, 20.0))) @ V, np.ones(20))
-    near = space_of_rows(U @ np.diag([1.0] * 10 + [1e-13] * 10) @ V, np.ones(20))
+        compute_row_space(U @ np.diag(10.0 ** -(0.9 * np.arange(0.0, 20.0))) @ V, np.ones(20))
+    near = compute_row_space(U @ np.diag([1.0] * 10 + [1e-13] * 10) @ V, np.ones(20))
     assert near.dimension == 10
     assert near.gap < 1e-4
-    assert "not clear" in space_of_rows(U @ np.diag([1.0] * 9 + [1e-6] + [5e-9] * 10) @ V, np.ones(20)).notes[0]
+    assert "not clear" in compute_row_space(U @ np.diag([1.0] * 9 + [1e-6] + [5e-9] * 10) @ V, np.ones(20)).notes[0]
 
 
 def test_wrong_requests_are_refused():

@@ -53,7 +53,7 @@ def test_the_numeric_method_finds_the_same_space(entry):
     closed_form = parallelogram_base(robot, home_of(entry))
     numeric = numeric_base(robot, home=home_of(entry))
     assert numeric.count == entry["expected_base_count"]
-    T = numeric.to(closed_form)
+    T = numeric.transform_to(closed_form)
     assert np.linalg.cond(T) < 1e4
 
 

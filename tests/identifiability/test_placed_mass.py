@@ -12,7 +12,7 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.equations.catalogue import equation
 from mindyn.errors import InputError
 from mindyn.identifiability import reduce_model
-from mindyn.identifiability.design_questions import place_point_mass
+from mindyn.identifiability.design_changes import place_point_mass
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,14 @@ from scipy.stats import t as student
 import mindyn
 from mindyn.feasibility.intervals import torque_bands
 from mindyn.findings import Kind
-from mindyn.identification.uncertainty.dropped_parameters import left_out, with_dropped_parameters
+from mindyn.identification.uncertainty.dropped_parameters import find_dropped, with_dropped_parameters
 from mindyn.identification.uncertainty.jackknife import jackknife, with_jackknife_deviation
-from mindyn.regression.information import combined
+from mindyn.regression.information import add_information
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import EquationSettings
 
-PLAIN = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
+PLAIN = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
 
 
 def small_fit(noise=1.0, rows=480):
@@ -40,7 +40,7 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
     fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights))
     without = []
     for k in range(len(parts)):
-        rest = combined([part for j, part in enumerate(parts) if j != k])
+        rest = add_information([part for j, part in enumerate(parts) if j != k])
         without.append(fixed.fit(Rows.of_information(rows.regressor, rest)).beta)
     m = len(parts)
     expected = np.sqrt((m - 1) / m * ((np.array(without) - found.beta) ** 2).sum(axis=0))
@@ -52,10 +52,10 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
 def test_deviations_are_never_narrowed_and_quantiles_are_students():
     rows, found = small_fit()
     wider = with_jackknife_deviation(found, rows.blocks)
-    spread = wider.block_spread
-    assert (spread.widened >= 1).all()
-    assert_close(wider.deviations, found.deviations * spread.widened, SAME_ALGEBRA)
-    assert_close(wider.half_widths, wider.deviations * student.ppf(0.975, spread.telling - 1), SAME_ALGEBRA)
+    spread = wider.jackknife
+    assert (spread.inflated >= 1).all()
+    assert_close(wider.deviations, found.deviations * spread.inflated, SAME_ALGEBRA)
+    assert_close(wider.half_widths, wider.deviations * student.ppf(0.975, spread.significant - 1), SAME_ALGEBRA)
     assert_close(wider.by_noise_alone().covariance, found.covariance, SAME_ALGEBRA)
     low, high = wider.intervals
     assert_close(high - low, 2 * wider.half_widths, SAME_ALGEBRA)
@@ -65,10 +65,10 @@ def test_deviations_are_never_narrowed_and_quantiles_are_students():
 def test_what_fewer_than_three_blocks_tell_keeps_the_model_and_is_said():
     rows, found = small_fit()
     wider = with_jackknife_deviation(found, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
-    assert wider.block_spread.count == 3
-    few = rows.selected([replace(rows.blocks[0], information=combined([b.information for b in rows.blocks[:12]]))])
+    assert wider.jackknife.count == 3
+    few = rows.select([replace(rows.blocks[0], information=add_information([b.information for b in rows.blocks[:12]]))])
     two = with_jackknife_deviation(found, (few.blocks[0], *rows.blocks[12:14], rows.blocks[14]))
-    kept = two.block_spread.telling < 3
+    kept = two.jackknife.significant < 3
     assert kept.any()
     assert_close(two.deviations[kept], found.deviations[kept], SAME_ALGEBRA)
     (note,) = [str(note) for note in two.findings if note.kind == Kind.NARROW_INTERVALS]
@@ -90,8 +90,8 @@ def bent():
 
 def test_repetitions_are_no_new_evidence(bent):
     twice, often = bent
-    assert twice.block_spread.repeated
-    assert often.block_spread.repeated
+    assert twice.jackknife.repeated
+    assert often.jackknife.repeated
     told = [k for k, one in enumerate(twice.parameters) if one.kind == "link"]
     ratio = np.median(often.half_widths[told] / twice.half_widths[told])
     by_noise = np.median(often.by_noise_alone().deviations[told] / twice.by_noise_alone().deviations[told])
@@ -104,32 +104,34 @@ def test_intervals_of_blocks_are_saved(bent, tmp_path):
     found.save(tmp_path / "estimate.json")
     again = mindyn.load_estimate(tmp_path / "estimate.json")
     np.testing.assert_array_equal(again.intervals, found.intervals)
-    assert again.block_spread.repeated
+    assert again.jackknife.repeated
 
 
 def test_groups_of_a_motion_that_repeats_are_phases_of_it():
     arm = random_arm(3, joints=2)
     log = recorded(arm, Recording(seconds=12.0, period_s=3.0), 5)
-    rows = rows_of(with_estimated_drives(unknown(arm)), log, PLAIN)
-    assert all(block.phase is not None for block in rows.evidence)
-    assert [block.phase for block in rows.evidence] == sorted(block.phase for block in rows.evidence)
-    counts = [sum(block.information.counts) for block in rows.evidence]
+    rows = build_rows(with_estimated_drives(unknown(arm)), log, PLAIN)
+    assert all(block.phase is not None for block in rows.independent_blocks)
+    assert [block.phase for block in rows.independent_blocks] == sorted(
+        block.phase for block in rows.independent_blocks
+    )
+    counts = [sum(block.information.counts) for block in rows.independent_blocks]
     quarter = len(counts) // 4
     assert [sum(one.counts) for one in rows.folds(4)] == [sum(counts[k * quarter :][:quarter]) for k in range(4)]
-    assert len(rows.selected(rows.blocks).folds(4)) == 4  # blocks that were given stay as they are
-    assert rows.selected(rows.blocks).evidence == rows.blocks
+    assert len(rows.select(rows.blocks).folds(4)) == 4  # blocks that were given stay as they are
+    assert rows.select(rows.blocks).independent_blocks == rows.blocks
 
 
 def test_rows_of_samples_have_no_timeline():
     robot = with_estimated_drives(random_arm(1, joints=2))
-    assert rows_of(robot, exact_samples(robot, 200)).timeline is None
+    assert build_rows(robot, exact_samples(robot, 200)).timeline is None
 
 
 def test_what_was_left_out_has_the_interval_of_a_fit_with_it_and_zero_within(tmp_path):
     rows, full = small_fit(noise=3.0)
     names = (full.names[0], full.names[-1])
-    found = mindyn.LeastSquares(left_out=names).fit(rows)
-    ends, _ = left_out(found, rows.blocks)
+    found = mindyn.LeastSquares(dropped=names).fit(rows)
+    ends, _ = find_dropped(found, rows.blocks)
     asked = [full.names.index(name) for name in names]
     assert np.isnan(np.delete(ends, asked, axis=1)).all()
     fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights)).fit(rows)
@@ -139,21 +141,21 @@ def test_what_was_left_out_has_the_interval_of_a_fit_with_it_and_zero_within(tmp
     for k in asked:
         expected = [min(0.0, fixed.beta[k] - half[k]), max(0.0, fixed.beta[k] + half[k])]
         assert_close(ends[:, k], expected, 1e4 * SAME_ALGEBRA)
-    told = replace(found, left_out_ends=ends)
+    told = replace(found, dropped_ends=ends)
     assert f"left out; {ends[0, asked[0]]:.2g} to {ends[1, asked[0]]:.2g}" in told.table()
     assert told.to_frame()["deviation"][asked[0]] is None
     assert told.to_frame()["low"][asked[0]] == ends[0, asked[0]]
     told.save(tmp_path / "estimate.json")
     np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").intervals, told.intervals)
-    assert left_out(full, rows.blocks) is None
+    assert find_dropped(full, rows.blocks) is None
 
 
 def test_shifts_by_what_was_left_out_are_what_a_full_fit_says_more():
     rows, full = small_fit(noise=3.0)
     names = (full.names[1], full.names[-2], full.names[-1])
-    found = mindyn.LeastSquares(left_out=names).fit(rows)
+    found = mindyn.LeastSquares(dropped=names).fit(rows)
     whole = [replace(rows.blocks[0], information=rows.information)]  # one block: the noise alone
-    _, shifts = left_out(found, whole)
+    _, shifts = find_dropped(found, whole)
     R, z = rows.information.stacked(found.joint_weights)
     kept = np.array([name not in names for name in full.names])
     more = np.linalg.inv(R.T @ R)
@@ -166,17 +168,15 @@ def test_shifts_by_what_was_left_out_are_what_a_full_fit_says_more():
 
 def test_bands_allow_for_what_was_left_out_and_for_what_no_parameter_explains(tmp_path):
     rows, full = small_fit(noise=3.0)
-    found = mindyn.LeastSquares(left_out=full.names[-2:], covariance="correlated").fit(rows)
+    found = mindyn.LeastSquares(dropped=full.names[-2:], covariance="correlated").fit(rows)
     found = replace(found, residuals=tuple(replace(one, correlation=0.0) for one in found.residuals))
-    samples = rows.whole("bands")
-    told = with_dropped_parameters(found, rows.evidence)
+    samples = rows.all_samples("bands")
+    told = with_dropped_parameters(found, rows.independent_blocks)
     half = [np.subtract(*torque_bands(one, samples)[::-1]) / 2 for one in (found, told)]
-    by_shifts = sum(replace(found, beta=shift).predict(samples) ** 2 for shift in told.left_out_shifts)
+    by_shifts = sum(replace(found, beta=shift).predict(samples) ** 2 for shift in told.dropped_shifts)
     assert_close(half[1] ** 2 - half[0] ** 2, found.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
     told.save(tmp_path / "estimate.json")
-    np.testing.assert_array_equal(
-        mindyn.load_estimate(tmp_path / "estimate.json").left_out_shifts, told.left_out_shifts
-    )
+    np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").dropped_shifts, told.dropped_shifts)
     bent = replace(told, residuals=tuple(replace(one, correlation=0.8) for one in told.residuals))
     wider = np.subtract(*torque_bands(bent, samples)[::-1]) / 2
     alike = np.array([one.alike for one in bent.residuals])
@@ -194,7 +194,7 @@ def test_what_was_left_out_and_no_row_tells_has_no_interval():
     for columns, factor in zip(rows.information.columns, still, strict=True):
         factor[:, np.flatnonzero(columns == len(full.names) - 1)] = 0.0
     blind = [replace(one, information=replace(one.information, factors=tuple(still))) for one in rows.blocks[:1]]
-    found = mindyn.LeastSquares(left_out=(full.names[-1],)).fit(rows)
-    assert np.isnan(left_out(found, blind)[0]).all()
-    low, high = torque_bands(with_dropped_parameters(found, blind), rows.whole("bands"))
+    found = mindyn.LeastSquares(dropped=(full.names[-1],)).fit(rows)
+    assert np.isnan(find_dropped(found, blind)[0]).all()
+    low, high = torque_bands(with_dropped_parameters(found, blind), rows.all_samples("bands"))
     assert np.isinf(high - low).any()

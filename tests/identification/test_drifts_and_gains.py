@@ -15,7 +15,7 @@ from mindyn.findings import Kind
 from mindyn.identification.diagnostics import torque
 from mindyn.identification.diagnostics.torque import _coefficients
 
-SETTINGS = mindyn.Treatment(
+SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
 )
 

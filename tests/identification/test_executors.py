@@ -15,14 +15,14 @@ import pytest
 import mindyn
 from mindyn.errors import InputError
 from mindyn.executors import WorkersLostError
-from mindyn.regression.regressor import regressor_of, with_estimated_drives
+from mindyn.regression.regressor import build_regressor, with_estimated_drives
 
 STATED = {
     "columns": {"time": "t", "position": "q{i}", "torque": "tau{i}"},
     "units": {"time": "s", "position": "rad", "torque": "N m"},
     "side": "joint",
 }
-TREATMENT = mindyn.Treatment(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
+TREATMENT = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
 
 
 @pytest.fixture(scope="module")
@@ -82,20 +82,20 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
 def test_an_automatic_choice_works_with_an_executor(arm, files):
     logs = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
     with ThreadPoolExecutor(2) as threads:
-        found = mindyn.identify(arm, logs, treatment=replace(TREATMENT, filter_hz="auto"), executor=threads)
+        found = mindyn.identify(arm, logs, settings=replace(TREATMENT, filter_hz="auto"), executor=threads)
     assert np.isfinite(found.beta).all()
     assert found.provenance["covariance"] == "white"
 
 
 def test_blocks_do_not_depend_on_the_other_logs(arm, files):
     scans = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
-    together = mindyn.rows_of(arm, scans, TREATMENT).blocks
+    together = mindyn.build_rows(arm, scans, TREATMENT).blocks
     for number, scan in enumerate(scans):
         own = [block.information for block in together if block.log == number]
         if number == 2:
             assert sum(own[0].counts) == 0  # shorter than the filter's edges
             continue
-        alone = [block.information for block in mindyn.rows_of(arm, scan, TREATMENT).blocks]
+        alone = [block.information for block in mindyn.build_rows(arm, scan, TREATMENT).blocks]
         pairs = zip(own, alone, strict=True)
         assert all(a.tobytes() == b.tobytes() for x, y in pairs for a, b in zip(x.factors, y.factors, strict=True))
 
@@ -112,10 +112,10 @@ def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(files[0].read_bytes())
     scans = [mindyn.scan_log(path, arm, stated=STATED) for path in (files[1], damaged)]
-    resolved = mindyn.rows_of(arm, scans[0], TREATMENT).treatment
+    resolved = mindyn.build_rows(arm, scans[0], TREATMENT).settings
     damaged.write_bytes(files[0].read_bytes()[:2000])
     with ProcessPoolExecutor(1, get_context("spawn")) as processes, pytest.raises(mindyn.MindynError) as there:
-        _ = mindyn.rows_of(arm, scans, resolved, executor=processes).blocks
+        _ = mindyn.build_rows(arm, scans, resolved, executor=processes).blocks
     assert type(there.value).__name__ == "LogError"
     assert there.value.message.startswith("damaged.parquet cannot be read as Parquet")
     assert there.value.hint == "is the copy complete?"
@@ -132,7 +132,7 @@ def test_an_executor_that_was_shut_down_is_told(arm, files):
 @pytest.mark.parametrize("base_form", ["structural", "lin", "numeric"])
 def test_regressors_and_models_pickle_as_robot_and_options(base_form):
     robot = mindyn.load_robot("puma560")
-    made = regressor_of(with_estimated_drives(robot), mindyn.Treatment(base_form=base_form))
+    made = build_regressor(with_estimated_drives(robot), mindyn.EquationSettings(base_form=base_form))
     rng = np.random.default_rng(0)
     motion = rng.normal(size=(3, 5, 6))
     sent = pickle.dumps(made)

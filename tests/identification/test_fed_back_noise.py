@@ -16,8 +16,8 @@ import mindyn
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.findings import Kind, Severity
 from mindyn.identification.fed_back_noise import instrument_findings
-from mindyn.identification.selection import choosing
-from mindyn.identification.selection.tuning import HIGHEST, LOWEST_HZ, Freedom, tuned
+from mindyn.identification.selection import choose
+from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, tune_settings
 
 STRONG_RAD = 4e-4
 noisy = cache(lambda seed: recorded(seed, STRONG_RAD))
@@ -28,9 +28,9 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
     """Without a bound these arms chose no filter, and values that were wrong by up to 16 times the largest one."""
     arm, log = noisy(seed)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), CHOSEN)
-    cutoff = estimate.treatment.filter_hz
+    cutoff = estimate.settings.filter_hz
     assert cutoff is not None
-    assert cutoff <= choosing.highest_filter(mindyn.Conditioning(), [log])
+    assert cutoff <= choose.highest_filter(mindyn.Conditioning(), [log])
     held, _, error = judged(estimate, arm)
     assert held.mean() > 0.8
     assert error < 0.1
@@ -54,7 +54,7 @@ def test_noise_that_is_not_fed_back_raises_no_error():
     rng = np.random.default_rng(0)
     tau = log.tau + 0.02 * log.tau.std(axis=0) * rng.normal(size=log.tau.shape)
     q = log.q + 1e-6 * rng.normal(size=log.q.shape)
-    quiet = mindyn.log_of_arrays(log.joint_names, log.time, q, tau)
+    quiet = mindyn.log_from_arrays(log.joint_names, log.time, q, tau)
     estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
@@ -80,9 +80,9 @@ class Scored:
 @pytest.mark.parametrize("times", [0.0, 0.3, 1.0])
 def test_no_round_of_tuning_exceeds_the_bound(rate, times):
     bound = min(HIGHEST * rate, LOWEST_HZ + times * (HIGHEST * rate - LOWEST_HZ))
-    free = Freedom(delay=False, friction=False, rotors=False, velocity=False, highest_filter_hz=bound)
+    free = SearchSpace(delay=False, friction=False, rotors=False, velocity=False, highest_filter_hz=bound)
     conditioning = mindyn.Conditioning(rate_hz=rate, stamps="uniform", position_cutoff_hz=None, delay_s=0.0)
-    start = choosing.Setting(conditioning, None, choosing.Friction())
-    assert tuned(Scored(), start, free, print).filter_hz == bound
-    unbound = tuned(Scored(), start, replace(free, highest_filter_hz=None), print)
+    start = choose.Setting(conditioning, None, choose.Friction())
+    assert tune_settings(Scored(), start, free, print).filter_hz == bound
+    unbound = tune_settings(Scored(), start, replace(free, highest_filter_hz=None), print)
     assert unbound.filter_hz is None

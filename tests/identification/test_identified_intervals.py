@@ -9,7 +9,7 @@ import pytest
 
 import mindyn
 from mindyn.estimators.estimate import NORMAL_95
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.simulation.sensors import measure
 
 REPETITIONS = 6
@@ -39,14 +39,14 @@ def estimates():
     controller = mindyn.ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
     run = mindyn.simulate(robot, controller, seconds=12.0, q0=q0, qd0=qd0, rate_hz=200.0, drives=True, method="fixed")
     read = [measure(robot, run, replace(SENSORS, seed=seed)) for seed in range(REPETITIONS)]
-    logs = [log_of_arrays(one.joint_names, one.t, one.position, one.torque) for one in read]
+    logs = [log_from_arrays(one.joint_names, one.t, one.position, one.torque) for one in read]
     return [mindyn.identify(unknown(robot), log) for log in logs]
 
 
 def inside(found):
     """For each parameter of the arm that was kept, whether its interval holds the truth."""
     truth = replace(found.base, robot=arm()).values
-    kept = [k for k, name in enumerate(found.base.names) if name not in found.left_out]
+    kept = [k for k, name in enumerate(found.base.names) if name not in found.dropped]
     return {found.names[k]: abs(found.beta[k] - truth[k]) <= NORMAL_95 * found.deviations[k] for k in kept}
 
 
@@ -79,5 +79,5 @@ def test_intervals_are_kept_in_files_and_told_apart(estimates, tmp_path):
     again = mindyn.load_estimate(tmp_path / "estimate.json")
     np.testing.assert_array_equal(again.deviations, found.deviations)
     np.testing.assert_array_equal(again.by_noise_alone().covariance, found.by_noise_alone().covariance)
-    kept = [k for k, name in enumerate(found.names) if name not in found.left_out]
+    kept = [k for k, name in enumerate(found.names) if name not in found.dropped]
     assert (found.by_noise_alone().deviations[kept] < found.deviations[kept]).all()

@@ -14,11 +14,11 @@ import mindyn
 from mindyn.cli.main import app
 from mindyn.errors import MissingExtraError
 from mindyn.regression import rows
-from mindyn.regression.device_gathering import stand_in_factors
+from mindyn.regression.device_factors import stand_in_factors
 from mindyn.regression.friction import Friction
 
 WITHOUT_CUPY = bool(subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode)
-TREATMENT = mindyn.Treatment(
+TREATMENT = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, rate_hz=100.0), 8.0, 1, Friction("stop", 0.01)
 )
 
@@ -30,7 +30,7 @@ def arm_and_log():
     w = np.array([2.0, 3.3])
     q, qd, qdd = np.sin(t * w), w * np.cos(t * w), -(w**2) * np.sin(t * w)
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
-    return robot, mindyn.log_of_arrays(robot.joint_names, t[:, 0], q, tau)
+    return robot, mindyn.log_from_arrays(robot.joint_names, t[:, 0], q, tau)
 
 
 def test_the_estimate_is_the_cpu_s(arm_and_log, monkeypatch):

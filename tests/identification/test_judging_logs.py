@@ -14,21 +14,21 @@ import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 ROBOT = with_estimated_drives(mindyn.load_robot("planar2"))
 FIXED = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, edge_s=0.1)
 
 
 def log_of(samples):
-    return log_of_arrays(samples.joint_names, np.arange(len(samples)) / samples.rate_hz, samples.q, samples.tau)
+    return log_from_arrays(samples.joint_names, np.arange(len(samples)) / samples.rate_hz, samples.q, samples.tau)
 
 
 def test_a_fit_survives_stretches_too_short_to_judge_by():
     logs = [log_of(smooth_samples(ROBOT, 2000, seed, rate=1000.0)) for seed in range(100)]
-    found = mindyn.identify(ROBOT, logs, mindyn.LeastSquares(), Treatment(FIXED, filter_hz=1.5, decimation=10))
+    found = mindyn.identify(ROBOT, logs, mindyn.LeastSquares(), EquationSettings(FIXED, filter_hz=1.5, decimation=10))
     assert any(str(note).startswith("intervals are of noise alone") for note in messages(found))
 
 
@@ -37,7 +37,7 @@ def test_formulas_need_no_value_at_rest(estimator):
     arm = replace(ROBOT, extras=(mindyn.ExtraTorque("mine", "joint1", "qd * log(abs(qd))", 50.0),))
     samples = smooth_samples(arm, 3000)
     assert (samples.qd != 0).all()
-    assert mindyn.identify(arm, log_of(samples), estimator, Treatment(FIXED)).value("mine") == pytest.approx(
+    assert mindyn.identify(arm, log_of(samples), estimator, EquationSettings(FIXED)).value("mine") == pytest.approx(
         50.0, rel=0.05
     )
 
@@ -45,7 +45,7 @@ def test_formulas_need_no_value_at_rest(estimator):
 def test_a_dead_torque_column_is_not_called_unexplained():
     samples = smooth_samples(ROBOT, 3000)
     dead = replace(samples, tau=samples.tau * np.array([1.0, 0.0]))
-    findings = mindyn.identify(ROBOT, log_of(dead), mindyn.LeastSquares(), Treatment(FIXED)).findings
+    findings = mindyn.identify(ROBOT, log_of(dead), mindyn.LeastSquares(), EquationSettings(FIXED)).findings
     visible = [one.kind for one in findings if one.explained_by is None]
     assert visible == [Kind.CONSTANT_TORQUE]
 

@@ -12,9 +12,9 @@ from messages import messages
 import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
-from mindyn.feasibility.conic import ConeRows, ConicError, Program
+from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.choosing import Choice
+from mindyn.identification.selection.choose import Choice
 from mindyn.logs.errors import LogError
 
 ARM = mindyn.load_robot("planar2")
@@ -26,7 +26,7 @@ def logged(rows, rate_hz, *, torque=(1.0, 1.0), stamps=None):
     qd, qdd = (np.gradient(q, t, axis=0), np.gradient(np.gradient(q, t, axis=0), t, axis=0))
     tau = mindyn.compile_model(ARM).inverse_dynamics(q, qd, qdd) * np.asarray(torque)
     noise = np.random.default_rng(1).normal(scale=1e-3, size=q.shape) * np.asarray(torque)
-    return mindyn.log_of_arrays(ARM.primary_names, t if stamps is None else stamps(t), q, tau + noise)
+    return mindyn.log_from_arrays(ARM.primary_names, t if stamps is None else stamps(t), q, tau + noise)
 
 
 def reloaded(estimate, tmp_path):
@@ -62,7 +62,7 @@ def test_rows_of_arrays_that_are_no_numbers_are_left_out():
     log = logged(400, 100.0)
     tau = np.array(log.tau)
     tau[7, 1] = np.nan
-    made = mindyn.log_of_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
+    made = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
     assert 7 not in made.rows
     assert messages(made) == (
         "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); left out",
@@ -71,11 +71,11 @@ def test_rows_of_arrays_that_are_no_numbers_are_left_out():
 
 def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     dead, sound = (logged(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
-    rows = [mindyn.rows_of(ARM, [log], mindyn.Treatment(mindyn.Conditioning())) for log in (dead, sound)]
+    rows = [mindyn.build_rows(ARM, [log], mindyn.EquationSettings(mindyn.Conditioning())) for log in (dead, sound)]
     found = mindyn.LeastSquares().fit(rows[0])
     assert found.joint_weights is not None
     assert found.joint_weights[1] == 0
-    assert "fo2" in found.untold
+    assert "fo2" in found.unidentifiable
     whole = mindyn.LeastSquares().fit(rows[1])
     first = rows[1].regressor.columns[0]
     Y = np.vstack([rows[0].information.factors[0][:, :-1]])
@@ -84,8 +84,8 @@ def test_nothing_rests_on_a_joint_whose_torque_is_zero():
 
 def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
     arm, dead = mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}), logged(300, 100.0, torque=(1.0, 0.0))
-    log = mindyn.log_of_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
-    rows = mindyn.rows_of(arm, [log], mindyn.Treatment(mindyn.Conditioning()))
+    log = mindyn.log_from_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
+    rows = mindyn.build_rows(arm, [log], mindyn.EquationSettings(mindyn.Conditioning()))
     found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
     assert {
         name: value for name, value in zip(found.names, found.beta, strict=True) if name in ("fv2", "fc2", "fo2")
@@ -116,11 +116,11 @@ def test_covariances_have_no_negative_direction_and_keep_small_parameters():
 
 
 def test_a_program_of_huge_residuals_is_solved_with_the_cost_and_duals_of_its_own_scale(monkeypatch):
-    program = Program(2)
+    program = ConicProgram(2)
     program.add_squares(np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 1.0]]), np.array([1.0, -2.0, 0.5]))
     program.add_rows(ConeRows("nonnegative", np.eye(2), np.zeros(2)))
     plain = program.solve()
-    monkeypatch.setattr("mindyn.feasibility.conic.SHRINKAGES", (30.0,))
+    monkeypatch.setattr("mindyn.feasibility.conic.RESIDUAL_DIVISORS", (30.0,))
     shrunk = program.solve()
     assert np.allclose(shrunk.x, plain.x, atol=1e-6)
     assert shrunk.cost == pytest.approx(plain.cost, rel=1e-6)
@@ -132,7 +132,7 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
     def unsolved(*_):
         raise ConicError("the conic program was not solved: NumericalError")
 
-    log, treatment = logged(300, 100.0), mindyn.Treatment(mindyn.Conditioning())
+    log, treatment = logged(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
     chosen = Choice(PhysicallyConsistent(), treatment, (), None, ())
     monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
@@ -147,20 +147,20 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
 
 def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
     log = logged(50, 100.0)
-    made = mindyn.log_of_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
+    made = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
     assert np.array_equal(made.q, log.q)
     with pytest.raises(InputError, match="q holds no numbers"):
-        mindyn.log_of_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
+        mindyn.log_from_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
     with pytest.raises(InputError, match=r"(?s)joint_names is a list of names, got Robot.*primary_names"):
-        mindyn.log_of_arrays(ARM, log.time, log.q, log.tau)
+        mindyn.log_from_arrays(ARM, log.time, log.q, log.tau)
     with pytest.raises(InputError, match="q is a masked array"):
-        mindyn.log_of_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
+        mindyn.log_from_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
 
 
 def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_them(tmp_path):
     doors = [
         lambda robot: mindyn.identify(robot, [logged(50, 100.0)]),
-        lambda robot: mindyn.rows_of(robot, [logged(50, 100.0)], mindyn.Treatment(mindyn.Conditioning())),
+        lambda robot: mindyn.build_rows(robot, [logged(50, 100.0)], mindyn.EquationSettings(mindyn.Conditioning())),
         lambda robot: mindyn.compile_model(robot),
         lambda robot: mindyn.base_parameters(robot),
         lambda robot: mindyn.read_log(tmp_path / "log.csv", robot),
@@ -175,7 +175,7 @@ def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_
 
 
 def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
-    settings = mindyn.Treatment(mindyn.Conditioning())
+    settings = mindyn.EquationSettings(mindyn.Conditioning())
     dead, stuck = (logged(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
     stuck = replace(stuck, tau=stuck.tau + np.array([0.0, 3.7]))
     zero, constant = (mindyn.identify(ARM, log, mindyn.LeastSquares(), settings) for log in (dead, stuck))
@@ -187,7 +187,7 @@ def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
 
 
 def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
-    settings, path = mindyn.Treatment(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
+    settings, path = mindyn.EquationSettings(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
     stuck = logged(600, 100.0, torque=(1.0, 0.0))
     table = np.column_stack([stuck.time, stuck.q, stuck.tau + np.array([0.0, 3.7])])
     np.savetxt(path, table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="")

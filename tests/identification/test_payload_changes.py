@@ -12,7 +12,7 @@ from identification.test_candidates import recorded
 import mindyn
 from mindyn.identification.diagnostics import load
 
-SETTINGS = mindyn.Treatment(
+SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
 )
 

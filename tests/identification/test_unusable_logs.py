@@ -19,7 +19,7 @@ from mindyn.identification.diagnostics import motion, timing
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.logs.writing import write_log
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 
 
 @pytest.mark.parametrize(("number", "fault"), list(enumerate([*ERRORS, *UNFIT], start=12)))
@@ -71,7 +71,7 @@ def test_uncertainty_is_that_of_other_motion():
 
 def test_truths_of_the_simulation_have_a_value_for_every_parameter():
     arm, how, robot, log, _ = drawn(1)
-    found = mindyn.LeastSquares().fit(rows_of(robot, log, TREATMENT))
+    found = mindyn.LeastSquares().fit(build_rows(robot, log, TREATMENT))
     assert truth_of(found, arm, how).shape == found.beta.shape
     assert recording_of(0).period_s
 

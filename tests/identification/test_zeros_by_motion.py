@@ -13,9 +13,9 @@ import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import geometry
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
-TREATMENT = Treatment(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
+TREATMENT = EquationSettings(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
 
 
 def diagnosed(samples, robot):

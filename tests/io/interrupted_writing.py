@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from mindyn.errors import ExportError
-from mindyn.files import finish_replacing, replacing
+from mindyn.files import finish_replacement, replace_folder_files
 
 NAMES = ("a.json", "b.bin", "gone.txt", "new.txt")
 OLD = {"a.json": "old" * 10, "b.bin": "old" * 3000, "gone.txt": "old"}
@@ -45,7 +45,7 @@ def stopped(target: Path, trouble: str, moment: int) -> None:
     else:
         sys.addaudithook(watch)
     try:
-        with replacing(target, NAMES) as folder:
+        with replace_folder_files(target, NAMES) as folder:
             for name, text in NEW.items():
                 (folder / name).write_text(text)
     except (ExportError, OSError):
@@ -70,7 +70,7 @@ def main() -> None:
         if pid == 0:
             stopped(target, trouble, moment)
         _, status = os.waitpid(pid, 0)
-        finish_replacing(target)
+        finish_replacement(target)
         left = texts(target)
         state = "old" if left == OLD | bystanders else "new" if left == NEW | bystanders else f"broken: {sorted(left)}"
         through = os.waitstatus_to_exitcode(status) == CAME_THROUGH

@@ -14,7 +14,7 @@ from closeness import assert_close
 import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import ExportError
-from mindyn.escaping import c_comment, filled, printable, toml_key, toml_string
+from mindyn.escaping import c_comment, fill_template, make_printable, toml_key, toml_string
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.motions import Motion
@@ -192,11 +192,11 @@ def test_toml_gives_texts_back(seed):
 
 
 def test_templates_are_filled_once():
-    assert filled("@A@ @B@ @C@", {"A": "@B@", "B": "x"}) == "@B@ x @C@"
+    assert fill_template("@A@ @B@ @C@", {"A": "@B@", "B": "x"}) == "@B@ x @C@"
 
 
 def test_the_terminal_sees_no_control_characters():
-    assert printable("a\x1b[2J\n\u202eb\u00e9") == "a\\x1b[2J\\n\\u202eb\u00e9"
+    assert make_printable("a\x1b[2J\n\u202eb\u00e9") == "a\\x1b[2J\\n\\u202eb\u00e9"
     robot = renamed([f"{k}\x1b[31m\n" for k in range(5)])
     assert "\x1b" not in str(robot)
 

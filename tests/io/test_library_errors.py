@@ -108,7 +108,7 @@ def test_torques_of_any_size_are_fitted_or_rejected(size, clip, method):
     tau = size * (np.sign(tau) if clip else tau / np.abs(tau).max())
     try:
         samples = mindyn.Samples(ARM.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
-        found = method().fit(mindyn.rows_of(ARM, samples, mindyn.Treatment()))
+        found = method().fit(mindyn.build_rows(ARM, samples, mindyn.EquationSettings()))
     except MindynError:
         return
     assert np.isfinite(found.beta).all()

@@ -14,7 +14,7 @@ from messages import messages
 import mindyn
 from mindyn.errors import RobotFileError
 from mindyn.robots.mesh_files import Triangles, read_mesh
-from mindyn.robots.meshes import LARGEST_BYTES, MOST_TRIANGLES, read_meshes
+from mindyn.robots.meshes import MAX_PAGE_BYTES, MAX_TRIANGLES, read_meshes
 
 QUANTISED = 1 / 65535
 """Of a part's extent: what sixteen bits tell apart."""
@@ -128,7 +128,7 @@ def test_a_fine_mesh_is_made_coarse_and_keeps_its_shape(tmp_path):
     corners = [points[:-1, :-1], points[1:, :-1], points[1:, 1:], points[:-1, 1:]]
     triangles = np.concatenate([np.stack([corners[0], b, c], axis=2) for b, c in pairwise(corners[1:])])
     triangles = triangles.reshape(-1, 3, 3).astype("<f4")
-    assert len(triangles) > MOST_TRIANGLES
+    assert len(triangles) > MAX_TRIANGLES
     folder = tmp_path / "arm_description/meshes"
     folder.mkdir(parents=True)
     records = np.zeros(len(triangles), np.dtype([("n", "<f4", 3), ("c", "<f4", (3, 3)), ("a", "<u2")]))
@@ -136,8 +136,8 @@ def test_a_fine_mesh_is_made_coarse_and_keeps_its_shape(tmp_path):
     (folder / "box.stl").write_bytes(bytes(80) + len(triangles).to_bytes(4, "little") + records.tobytes())
     path = written(tmp_path)
     found = read_meshes(path, mindyn.load_robot(path))
-    assert found.bytes < LARGEST_BYTES
-    assert sum(part.triangles for part in found.parts) <= MOST_TRIANGLES
+    assert found.bytes < MAX_PAGE_BYTES
+    assert sum(part.triangles for part in found.parts) <= MAX_TRIANGLES
     assert "details under" in str(messages(found)[0])
     ball = unpacked(found.parts[1])
     assert_close(abs(volume(ball)), 4 / 3 * np.pi * 0.1**3, COARSE_MESH)

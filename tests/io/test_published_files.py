@@ -14,10 +14,10 @@ from messages import messages
 from mindyn import MindynError, compile_model, load_robot
 from mindyn.errors import MissingPhysicsError, RobotError, RobotFileError
 from mindyn.estimators.estimate_files import robot_from_record, robot_record
-from mindyn.export.urdf_writer import edited_urdf
+from mindyn.export.urdf_writer import edit_urdf
 from mindyn.findings import Kind
 from mindyn.robots.description import Selection
-from mindyn.robots.loading import load_like
+from mindyn.robots.loading import load_matching
 from mindyn.robots.robot import Robot
 
 INERTIAL = (
@@ -258,10 +258,10 @@ def test_a_held_joint_is_followed_by_source_prior_and_record(tmp_path):
     path = written(tmp_path, ARM + GRASP)
     robot = load_robot(path, lock={"grasp": 0.02})
     heavier = replace(robot, links=tuple(replace(one, phi=2 * one.phi) for one in robot.links))
-    (tmp_path / "edited.urdf").write_text(edited_urdf(heavier, path))
+    (tmp_path / "edited.urdf").write_text(edit_urdf(heavier, path))
     assert "grasp = 0.02" in (tmp_path / "edited.urdf").read_text()
     again = load_robot(tmp_path / "edited.urdf", lock={"grasp": 0.02})
     assert_close(torques(again), torques(heavier), SAME_ALGEBRA)
-    assert load_like(path, robot) == robot
-    assert load_like(written(tmp_path, ARM.replace(link("jaw"), "")), robot).joint_names == robot.joint_names
+    assert load_matching(path, robot) == robot
+    assert load_matching(written(tmp_path, ARM.replace(link("jaw"), "")), robot).joint_names == robot.joint_names
     assert robot_from_record(json.loads(json.dumps(robot_record(robot)))).selection == robot.selection

@@ -13,7 +13,7 @@ from messages import messages
 from scipy.linalg import null_space
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError, RobotFileError
 from mindyn.robots.parts import Mimic
@@ -63,9 +63,9 @@ def test_our_own_files_come_back(robot, tmp_path):
     assert [(loop.kind, loop.dependent) for loop in again.loops] == [(one.kind, one.dependent) for one in robot.loops]
     assert again.primary_names == robot.primary_names
     assert [frame.name for frame in again.frames] == [frame.name for frame in robot.frames]
-    home = closure_of(robot).home
+    home = home_closure(robot).home
     assert_close(again.home + 1, home + 1, ORACLE)
-    p, rng = home[list(closure_of(robot).primary)][None], np.random.default_rng(0)
+    p, rng = home[list(home_closure(robot).primary)][None], np.random.default_rng(0)
     pd, pdd = rng.uniform(-1, 1, (2, 1, p.shape[1]))
     expected = loop_dynamics(replace(robot, home=home)).inverse_dynamics(p, pd, pdd)
     assert_close(mindyn.compile_model(again).inverse_dynamics(p, pd, pdd), expected, 1e-9)

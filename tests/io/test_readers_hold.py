@@ -10,7 +10,7 @@ import pytest
 from fuzz.readers import seeds, try_case
 
 from mindyn import MindynError, load_robot
-from mindyn.algebra.inertia import consistency_of
+from mindyn.algebra.inertia import check_consistency
 from mindyn.algebra.poses import Pose
 from mindyn.errors import LONGEST_MESSAGE, RobotFileError
 
@@ -54,7 +54,7 @@ def test_messages_stay_readable(tmp_path):
 
 
 def test_judging_parameters_that_overflow():
-    assert consistency_of(np.array([1e-300, 1e300, 0, 0, 1, 0, 1, 0, 0, 1])).status == "inconsistent"
+    assert check_consistency(np.array([1e-300, 1e300, 0, 0, 1, 0, 1, 0, 0, 1])).status == "inconsistent"
 
 
 def test_rotations_are_orthonormal_to_rounding():

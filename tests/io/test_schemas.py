@@ -20,11 +20,11 @@ from mindyn.errors import MindynError
 from mindyn.excitation.limits import LIMITS, MotionLimits
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.run import MOTION, run_of
-from mindyn.logs.conditioning import CONDITIONING
-from mindyn.logs.statement import SIDECAR as SIDECAR_SCHEMA
+from mindyn.logs.conditioning import CONDITIONING_SCHEMA
+from mindyn.logs.metadata import SIDECAR_SCHEMA as SIDECAR_SCHEMA
 from mindyn.regression.friction import FRICTION
-from mindyn.regression.treatment import TREATMENT
-from mindyn.schemas import violations
+from mindyn.regression.settings import SETTINGS_SCHEMA
+from mindyn.schemas import find_violations
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import ARRAYS, SIDECAR, arrays, csv_text
@@ -65,11 +65,11 @@ def test_sidecars(tmp_path, file, text):
 @pytest.mark.parametrize(
     ("schema", "good", "use"),
     [
-        (CONDITIONING, mindyn.Conditioning().to_dict(), mindyn.Conditioning.from_dict),
-        (CONDITIONING, {}, lambda given: mindyn.Conditioning(**given)),
+        (CONDITIONING_SCHEMA, mindyn.Conditioning().to_dict(), mindyn.Conditioning.from_dict),
+        (CONDITIONING_SCHEMA, {}, lambda given: mindyn.Conditioning(**given)),
         (FRICTION, mindyn.Friction().to_dict(), mindyn.Friction.from_dict),
-        (TREATMENT, mindyn.Treatment().to_dict(), mindyn.Treatment.from_dict),
-        (TREATMENT, {}, lambda given: mindyn.Treatment(**given)),
+        (SETTINGS_SCHEMA, mindyn.EquationSettings().to_dict(), mindyn.EquationSettings.from_dict),
+        (SETTINGS_SCHEMA, {}, lambda given: mindyn.EquationSettings(**given)),
     ],
 )
 def test_settings(schema, good, use):
@@ -94,7 +94,7 @@ def test_files_of_limits(tmp_path):
         path.write_text(toml_text(given))
         limits_file.read_limits_file(path, ARM)
 
-    assert escaped(wrong_tables(good, limits_file.FILE), use) == []
+    assert escaped(wrong_tables(good, limits_file.LIMITS_FILE_SCHEMA), use) == []
 
 
 def test_motions():
@@ -118,7 +118,11 @@ def test_motions():
 def test_the_checker_agrees_with_jsonschema():
     """On every wrong sidecar and every wrong setting; jsonschema was written by others."""
     jsonschema = pytest.importorskip("jsonschema")
-    for schema, good in ((SIDECAR_SCHEMA, tomllib.loads(SIDECAR)), (CONDITIONING, {}), (FRICTION, {"width": 1.0})):
+    for schema, good in (
+        (SIDECAR_SCHEMA, tomllib.loads(SIDECAR)),
+        (CONDITIONING_SCHEMA, {}),
+        (FRICTION, {"width": 1.0}),
+    ):
         plain = json.loads(json.dumps(schema))
         jsonschema.Draft202012Validator.check_schema(plain)
         oracle = jsonschema.Draft202012Validator(plain)
@@ -126,4 +130,4 @@ def test_the_checker_agrees_with_jsonschema():
             if not any(
                 one in name for one in ("1000000", "nan", "inf", "1e+300", " 0.0")
             ):  # JSON has none, or they are whole
-                assert oracle.is_valid(value) == (not list(violations(value, schema, "x"))), name
+                assert oracle.is_valid(value) == (not list(find_violations(value, schema, "x"))), name

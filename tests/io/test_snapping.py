@@ -7,9 +7,9 @@ import pytest
 from messages import messages
 
 from mindyn import load_robot, write_urdf
-from mindyn.algebra.rotations import from_rpy
+from mindyn.algebra.rotations import rotation_from_rpy
 from mindyn.findings import Kind
-from mindyn.robots.snapping import SNAP_ANGLE, Snapper
+from mindyn.robots.snapping import SNAP_ANGLE_RAD, Snapper
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def test_snapping_can_be_turned_off(puma_text, tmp_path):
 
 def test_what_is_not_rounded_stays():
     snap = Snapper()
-    calibrated = np.array([np.pi / 2 + 3 * SNAP_ANGLE, 0.1, -0.2])
-    assert (snap.rpy(calibrated, "x") == from_rpy(*calibrated)).all()
+    calibrated = np.array([np.pi / 2 + 3 * SNAP_ANGLE_RAD, 0.1, -0.2])
+    assert (snap.rpy(calibrated, "x") == rotation_from_rpy(*calibrated)).all()
     assert snap.findings == []
 
 
@@ -72,13 +72,13 @@ def test_axes_are_snapped_and_normalised():
 
 def test_rotations_by_quaternion_and_matrix_snap_too():
     snap = Snapper()
-    R = from_rpy(1.5708, 0.0, -0.785398)
+    R = rotation_from_rpy(1.5708, 0.0, -0.785398)
     snapped = snap.rotation(R, "x")
     assert snapped[0, 0] == np.sqrt(0.5)
     assert len(messages(snap)) == 2
     assert (snap.rotation(snapped, "again") == snapped).all()
     assert len(messages(snap)) == 2
-    gimbal = from_rpy(0.3, 1.5708, 0.2)
+    gimbal = rotation_from_rpy(0.3, 1.5708, 0.2)
     assert snap.rotation(gimbal, "gimbal")[2, 0] == -1.0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mindyn.errors import ExportError
-from mindyn.files import finish_replacing, replacing, write_together, write_whole_folder
+from mindyn.files import finish_replacement, replace_folder_files, write_files_atomically, write_folder_atomically
 
 SCRIPT = Path(__file__).with_name("interrupted_writing.py")
 
@@ -34,7 +34,7 @@ def test_what_a_killed_process_left_is_removed_a_day_later(tmp_path):
     for one in (old, new):
         one.mkdir()
     os.utime(old, (time.time() - 2 * 86400,) * 2)
-    with replacing(tmp_path / "run", ["a"]) as folder:
+    with replace_folder_files(tmp_path / "run", ["a"]) as folder:
         (folder / "a").write_text("1")
     assert sorted(one.name for one in tmp_path.iterdir()) == [".run.writing-new", "run"]
 
@@ -43,7 +43,7 @@ def test_the_working_folder_keeps_its_identity(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").write_text("old")
     before = tmp_path.stat().st_ino
-    with replacing(".", ["a", "b"]) as folder:
+    with replace_folder_files(".", ["a", "b"]) as folder:
         (folder / "b").write_text("new")
     assert tmp_path.stat().st_ino == before
     assert [one.name for one in tmp_path.iterdir()] == ["b"]
@@ -52,7 +52,7 @@ def test_the_working_folder_keeps_its_identity(tmp_path, monkeypatch):
 def test_a_folder_behind_a_link_is_replaced_where_it_is(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with replacing(tmp_path / "link", ["a"]) as folder:
+    with replace_folder_files(tmp_path / "link", ["a"]) as folder:
         (folder / "a").write_text("1")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / "a").read_text() == "1"
@@ -65,28 +65,28 @@ def test_a_foreign_successor_removes_nothing(tmp_path, manifest):
     (tmp_path / "victim").write_text("mine")
     (run / ".mindyn-next" / ".replaced.json").write_text(manifest)
     with pytest.raises(ExportError, match="not written by mindyn"):
-        finish_replacing(run)
+        finish_replacement(run)
     assert (tmp_path / "victim").read_text() == "mine"
 
 
 def test_files_that_belong_together_are_replaced_together(tmp_path):
-    write_together({tmp_path / "a.c": "1", tmp_path / "a.h": "1"})
+    write_files_atomically({tmp_path / "a.c": "1", tmp_path / "a.h": "1"})
     with pytest.raises(ExportError):
-        write_together({tmp_path / "a.c": "2", tmp_path / "nowhere" / "a.h": "2"})
+        write_files_atomically({tmp_path / "a.c": "2", tmp_path / "nowhere" / "a.h": "2"})
     assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a.c": "1", "a.h": "1"}
 
 
 def test_devices_pipes_and_folders_are_no_files_to_be_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ExportError, match="is a device or a pipe"):
-        write_together({tmp_path / "a.c": "1", tmp_path / "pipe": "1"})
+        write_files_atomically({tmp_path / "a.c": "1", tmp_path / "pipe": "1"})
     assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
     with pytest.raises(ExportError, match="is a folder"):
-        write_together({tmp_path: "1"})
+        write_files_atomically({tmp_path: "1"})
 
 
 def test_a_folder_that_holds_anything_is_not_made_a_package(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ExportError, match="is there already"):
-        write_whole_folder(tmp_path, {"a": "1"})
+        write_folder_atomically(tmp_path, {"a": "1"})
     assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]

@@ -94,7 +94,7 @@ def test_entries_depend_on_type_layout_checks_program_and_surroundings(folder, m
     Kernel(FUNCTION, check_finite=False)(*inputs)
     Kernel(FUNCTION, compact=("tau",))(*inputs)
     Kernel(inverse_dynamics(puma_like(seed=1)))(*inputs)
-    monkeypatch.setattr(cache, "_surroundings", lambda: ("another version",))
+    monkeypatch.setattr(cache, "_build_environment", lambda: ("another version",))
     Kernel(FUNCTION)(*inputs)
     assert len(list(folder.glob("*.o"))) == 6
 
@@ -102,13 +102,13 @@ def test_entries_depend_on_type_layout_checks_program_and_surroundings(folder, m
 def test_the_directory_follows_the_environment(monkeypatch):
     monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache.directory() == Path("/somewhere/mindyn")
+    assert cache.cache_directory() == Path("/somewhere/mindyn")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/me")
-    assert cache.directory() == Path("/home/me/.cache/mindyn")
+    assert cache.cache_directory() == Path("/home/me/.cache/mindyn")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
-    assert cache.directory() == Path("/home/me/.cache/mindyn")
+    assert cache.cache_directory() == Path("/home/me/.cache/mindyn")
 
 
 def folder_of_another_user(folder, monkeypatch):
@@ -166,12 +166,12 @@ def foreign(status):
 
 
 def test_an_entry_under_another_name_is_built_again(folder):
-    cache.cached(("one",), lambda: b"of one")
+    cache.load_or_build(("one",), lambda: b"of one")
     (one,) = folder.glob("*.o")
-    cache.cached(("other",), lambda: b"of the other")
+    cache.load_or_build(("other",), lambda: b"of the other")
     (other,) = set(folder.glob("*.o")) - {one}
     one.replace(other)
-    assert cache.cached(("other",), lambda: b"built again") == b"built again"
+    assert cache.load_or_build(("other",), lambda: b"built again") == b"built again"
 
 
 def test_the_folder_is_its_owners_alone(folder):
@@ -199,32 +199,32 @@ def test_folders_of_other_platforms(monkeypatch):
     monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache.directory() == Path("/home/me/Library/Caches/mindyn")
+    assert cache.cache_directory() == Path("/home/me/Library/Caches/mindyn")
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", "/home/me/AppData/Local")
-    assert cache.directory() == Path("/home/me/AppData/Local/mindyn")
+    assert cache.cache_directory() == Path("/home/me/AppData/Local/mindyn")
 
 
 def test_the_least_recently_used_entries_are_pruned(folder, monkeypatch):
-    monkeypatch.setattr(cache, "SIZE_LIMIT", 2500)
-    monkeypatch.setattr(cache, "_PRUNED_EVERY", 1)
+    monkeypatch.setattr(cache, "MAX_CACHE_BYTES", 2500)
+    monkeypatch.setattr(cache, "_WRITES_PER_PRUNE", 1)
     for age, key in enumerate("abc"):
-        cache.cached((key,), lambda: b"x" * 1000)
+        cache.load_or_build((key,), lambda: b"x" * 1000)
         for path in folder.glob("*.o"):
             os.utime(path, (path.stat().st_atime - 100, path.stat().st_mtime - 100))
         assert len(list(folder.glob("*.o"))) == min(age + 1, 2)
-    assert cache.cached(("c",), lambda: b"built") == b"x" * 1000
-    assert cache.cached(("a",), lambda: b"built") == b"built"
+    assert cache.load_or_build(("c",), lambda: b"built") == b"x" * 1000
+    assert cache.load_or_build(("a",), lambda: b"built") == b"built"
 
 
 def test_what_killed_processes_left_is_removed_when_old(folder, monkeypatch):
-    monkeypatch.setattr(cache, "_PRUNED_EVERY", 1)
+    monkeypatch.setattr(cache, "_WRITES_PER_PRUNE", 1)
     folder.mkdir(mode=0o700)
     old, new = folder / ".writing-old", folder / ".writing-new"
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200,) * 2)
-    cache.cached(("key",), lambda: b"x")
+    cache.load_or_build(("key",), lambda: b"x")
     assert not old.exists()
     assert new.exists()
 
@@ -271,8 +271,8 @@ def test_code_that_is_let_go_leaves_no_memory_behind():
             native.load(code, "kernel")
         return resident_bytes() - before
 
-    grown(2 * native._LINKS)
-    assert grown(6 * native._LINKS) < 600_000  # 9 kB each, where one linker keeps them all
+    grown(2 * native._LIBRARIES_PER_LINKER)
+    assert grown(6 * native._LIBRARIES_PER_LINKER) < 600_000  # 9 kB each, where one linker keeps them all
 
 
 def resident_bytes() -> int:

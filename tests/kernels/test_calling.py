@@ -9,7 +9,7 @@ from closeness import assert_close
 from references import TOLERANCE
 
 from mindyn.errors import InputError
-from mindyn.kernels.calling import NOT_TAKEN
+from mindyn.kernels.calling import NOT_HANDLED
 from mindyn.kernels.kernel import Kernel
 
 SAME = TOLERANCE[np.float64]
@@ -50,7 +50,7 @@ def expected(x, A, p):
 def test_plain_arrays_are_taken(kernel, taken, batch):
     given = arrays(batch, np.random.default_rng(0))
     y, Z = np.empty((*batch, 3)), np.empty((*batch, 2, 3))
-    assert kernel._direct.call(*given, y, Z) == (0 if taken else NOT_TAKEN)
+    assert kernel._direct.call(*given, y, Z) == (0 if taken else NOT_HANDLED)
     for found, reference in zip(kernel(*given), expected(*given), strict=True):
         assert_close(found, reference, SAME)
     if taken:
@@ -84,7 +84,7 @@ CHANGES = {
 def test_what_is_not_plain_is_left_alone_and_untouched(kernel, name, place):
     given = [*arrays((4,), np.random.default_rng(2)), np.full((4, 3), 7.0), np.full((4, 2, 3), 7.0)]
     given[place] = CHANGES[name](given[place])
-    assert kernel._direct.call(*given) == NOT_TAKEN
+    assert kernel._direct.call(*given) == NOT_HANDLED
     for one in given[3:]:
         if isinstance(one, np.ndarray):
             assert (np.asarray(one) == 7.0).all()
@@ -111,7 +111,7 @@ def test_wrong_counts_batches_overlaps_and_read_only_results_are_left_alone(kern
         (x, A, p, memory[:12].reshape(4, 3), memory[11:35].reshape(4, 2, 3)),
         (*empty, p, *(one.copy() for one in empty)),
     ):
-        assert kernel._direct.call(*given) == NOT_TAKEN
+        assert kernel._direct.call(*given) == NOT_HANDLED
 
 
 def test_arrays_that_only_touch_are_taken(kernel, taken):
@@ -119,7 +119,7 @@ def test_arrays_that_only_touch_are_taken(kernel, taken):
     memory = np.zeros(48)
     memory[:12] = x.ravel()
     y, Z = memory[12:24].reshape(4, 3), memory[24:].reshape(4, 2, 3)
-    assert kernel._direct.call(memory[:12].reshape(4, 3), A, p, y, Z) == (0 if taken else NOT_TAKEN)
+    assert kernel._direct.call(memory[:12].reshape(4, 3), A, p, y, Z) == (0 if taken else NOT_HANDLED)
 
 
 @pytest.mark.parametrize("batch", [(), (9,), (300,)])

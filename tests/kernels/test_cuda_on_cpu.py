@@ -14,7 +14,7 @@ from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.source_text import Described
+from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
@@ -97,7 +97,7 @@ def runner(name: str, program, real: str) -> str:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cuda")
-    described = [Described(trace(one), name, "") for name, one in FUNCTIONS.items()]
+    described = [SourceFunction(trace(one), name, "") for name, one in FUNCTIONS.items()]
     runners = [
         runner(f"{one.name}_{suffix}", one.program, real)
         for one in described

@@ -11,7 +11,7 @@ from closeness import DERIVATIVE, EXACT, SAME_ALGEBRA, assert_close
 
 from mindyn import compile_model, load_robot
 from mindyn.errors import InputError
-from mindyn.kernels.differentiable import Ops
+from mindyn.kernels.differentiable import DifferentiableFunctions
 
 ROBOT = load_robot("planar2")
 NAMES = ("inverse_dynamics", "forward_dynamics", "energy", "regressor")
@@ -35,9 +35,9 @@ class TestTorch:
     @pytest.fixture(autouse=True)
     def _torch(self):
         self.torch = pytest.importorskip("torch")
-        from mindyn.torch import differentiable
+        from mindyn.torch import make_differentiable
 
-        self.differentiable = differentiable
+        self.differentiable = make_differentiable
 
     def tensors(self, inputs, **options):
         return [self.torch.tensor(one, **options) for one in inputs]
@@ -88,9 +88,9 @@ class TestJax:
     def _jax(self):
         self.jax = pytest.importorskip("jax")
         self.jax.config.update("jax_enable_x64", True)
-        from mindyn.jax import differentiable
+        from mindyn.jax import make_differentiable
 
-        self.differentiable = differentiable
+        self.differentiable = make_differentiable
 
     @pytest.mark.parametrize("name", NAMES)
     def test_gradients_are_those_of_differences(self, name):
@@ -127,15 +127,15 @@ class TestJax:
         given = [one.astype(np.float32) for one in inputs]
         single = jax.jit(dynamics.inverse_dynamics)(*given)
         assert single.dtype == np.float32
-        assert_close(single, Ops(model)["inverse_dynamics", None].run(*given)[0], EXACT)
+        assert_close(single, DifferentiableFunctions(model)["inverse_dynamics", None].run(*given)[0], EXACT)
 
     def test_an_error_in_a_call_of_xla_reaches_the_caller(self):
-        from mindyn.kernels.xla_call import handler
+        from mindyn.kernels.xla_call import make_handler
 
         def refuse(*_):
             raise InputError("no such motion")
 
-        kept, jax = handler(refuse), self.jax
+        kept, jax = make_handler(refuse), self.jax
         jax.ffi.register_ffi_target("mindyn_test_refuse", jax.ffi.pycapsule(kept), platform="cpu")
         with pytest.raises(jax.errors.JaxRuntimeError, match="InputError: no such motion"):
             jax.ffi.ffi_call("mindyn_test_refuse", jax.ShapeDtypeStruct((2,), np.float64))(np.zeros(2))
@@ -151,13 +151,13 @@ def press_motion():
 def test_loops_are_differentiated_through_their_closure():
     """By the primary joints as differences say; not by the start of the others; open ones are flagged."""
     model = compile_model(PRESS)
-    ops, (p, pd, pdd) = Ops(model), press_motion()
-    q, op = ops.closing(1).run(p)[0], ops["inverse_dynamics", None]
-    assert ops.closing(3) is None
+    ops, (p, pd, pdd) = DifferentiableFunctions(model), press_motion()
+    q, op = ops.loop_solver(1).run(p)[0], ops["inverse_dynamics", None]
+    assert ops.loop_solver(3) is None
     assert_close(op.run(q, pd, pdd)[0], model.inverse_dynamics(p, pd, pdd), SAME_ALGEBRA)
     by_q = op.adjoint.run(q, pd, pdd, np.ones((2, 1)))[0]
     there, back = (model.inverse_dynamics(p + h, pd, pdd) for h in (1e-6, -1e-6))
-    assert_close(ops.closing(1).adjoint.run(p, by_q)[0], (there - back) / 2e-6, DERIVATIVE)
+    assert_close(ops.loop_solver(1).adjoint.run(p, by_q)[0], (there - back) / 2e-6, DERIVATIVE)
     assert np.abs(by_q[:, 1:]).max() < 1e-12
     q[1, 1] += 0.5
     assert np.isnan(op.run(q, pd, pdd)[0]).tolist() == [[False], [True]]
@@ -165,8 +165,8 @@ def test_loops_are_differentiated_through_their_closure():
     single = op.run(*(one.astype(np.float32) for one in (q[:1], pd[:1], pdd[:1])))[0]
     assert single.dtype == np.float32
     assert np.isfinite(single).all()
-    assert np.isnan(ops.closing(1).run(np.array([[np.nan]]))[0]).all()
-    assert ops.closing(1).run(np.zeros((0, 1)))[0].shape == (0, 3)
+    assert np.isnan(ops.loop_solver(1).run(np.array([[np.nan]]))[0]).all()
+    assert ops.loop_solver(1).run(np.zeros((0, 1)))[0].shape == (0, 3)
 
 
 @pytest.mark.parametrize("package", ["torch", "jax"])

@@ -12,7 +12,7 @@ from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 
 DOUBLES = ctypes.POINTER(ctypes.c_double)
 
@@ -20,7 +20,7 @@ DOUBLES = ctypes.POINTER(ctypes.c_double)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("robot", [mindyn.load_robot("five_bar"), linkage("slide", 1)], ids=lambda one: one.name)
 def test_compiled_c_gives_the_kernels_torques(robot, tmp_path):
-    model, closure = mindyn.compile_model(robot), closure_of(robot)
+    model, closure = mindyn.compile_model(robot), home_closure(robot)
     model.write_c(tmp_path / "loop.c", ["inverse_dynamics"])
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
     subprocess.run(

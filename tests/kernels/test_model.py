@@ -15,7 +15,7 @@ from robots import OBLIQUE, random_robot, with_random_drives
 import mindyn
 from mindyn.equations.catalogue import EQUATIONS
 from mindyn.errors import InputError, RobotError, UnknownNameError
-from mindyn.kernels.model import CORE, made_for
+from mindyn.kernels.model import LINK_FREE_EQUATIONS, list_equations
 
 KERNEL = {"float64": 1e-13, "float32": 1e-4}
 
@@ -48,7 +48,7 @@ def test_kernels_of_random_robots(seed):
     rng = np.random.default_rng(seed)
     batch = ((1 + seed % 17,), (3, 2), (), (1,))[seed % 4]
     # Of the larger robots half of the functions, the other half of the next such robot: they take the time.
-    names = made_for(robot) if robot.joint_count < 6 else made_for(robot)[seed // 8 % 2 :: 2]
+    names = list_equations(robot) if robot.joint_count < 6 else list_equations(robot)[seed // 8 % 2 :: 2]
     for name in names:
         arrays = inputs_of(model, name, rng, batch)
         found, expected = model.kernel(name)(*arrays), by_casadi(model, name, arrays, batch)
@@ -119,7 +119,7 @@ def test_public_functions_have_the_shapes_they_state():
     }
     for found, stated in shapes.items():
         assert found == stated
-    assert set(model.operation_counts) == set(CORE) <= set(EQUATIONS)
+    assert set(model.operation_counts) == set(LINK_FREE_EQUATIONS) <= set(EQUATIONS)
 
 
 def test_base_regressor_times_base_values_is_the_torque():

@@ -1,4 +1,4 @@
-"""`Model.on_gpu` on the device that CuPy finds: the CPU's numbers, in both precisions, and the same refusals."""
+"""`Model.to_gpu` on the device that CuPy finds: the CPU's numbers, in both precisions, and the same refusals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_gpu_gives_the_numbers_of_the_cpu(model, name):
     inputs = batch(model, name, (3, 111))
     expected = model.kernel(name)(*inputs)
     condition = np.linalg.cond(model.inertia_matrix(inputs[0])).max() if name == "forward_dynamics" else 1.0
-    gpu = model.on_gpu()
+    gpu = model.to_gpu()
     double = gpu(name, *map(cupy.asarray, inputs))
     assert double.dtype == np.float64
     assert_close(double.get(), expected, SAME_ALGEBRA * condition)
@@ -51,9 +51,9 @@ def test_results_go_where_they_are_asked_to(model):
     inputs = batch(model, "inverse_dynamics", (40,))
     given = [cupy.asarray(one) for one in inputs]
     out = cupy.empty_like(given[0])
-    assert model.on_gpu()("inverse_dynamics", *given, out=out) is out
+    assert model.to_gpu()("inverse_dynamics", *given, out=out) is out
     assert_close(out.get(), model.inverse_dynamics(*inputs), SAME_ALGEBRA)
-    assert model.on_gpu()("inverse_dynamics", *(one[:0] for one in given)).shape == (0, inputs[0].shape[1])
+    assert model.to_gpu()("inverse_dynamics", *(one[:0] for one in given)).shape == (0, inputs[0].shape[1])
 
 
 def test_parameters_are_given_once_for_all_samples():
@@ -62,12 +62,12 @@ def test_parameters_are_given_once_for_all_samples():
     q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 50, 6))
     phi = np.array([link.phi for link in robot.links])
     phi = phi.reshape(model.kernel("inverse_dynamics").input_shapes[-1])
-    found = model.on_gpu()("inverse_dynamics", *map(cupy.asarray, (q, qd, qdd, phi)))
+    found = model.to_gpu()("inverse_dynamics", *map(cupy.asarray, (q, qd, qdd, phi)))
     assert_close(found.get(), mindyn.compile_model(robot).inverse_dynamics(q, qd, qdd), SAME_ALGEBRA)
 
 
 def test_wrong_arrays_are_refused_by_name(model):
-    gpu, given = model.on_gpu(), [cupy.asarray(one) for one in batch(model, "inverse_dynamics", (4,))]
+    gpu, given = model.to_gpu(), [cupy.asarray(one) for one in batch(model, "inverse_dynamics", (4,))]
     q, qd, qdd = given
     for arrays, words in (
         ((q, qd), "2 arrays given"),
@@ -85,18 +85,18 @@ def test_tensors_of_pytorch_stay_tensors_and_have_gradients(model):
     torch = pytest.importorskip("torch", reason="no PyTorch on this machine")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch finds no CUDA device")
-    from mindyn.torch import differentiable
+    from mindyn.torch import make_differentiable
 
     inputs = batch(model, "inverse_dynamics", (20,))
     there = [torch.tensor(one, device="cuda", requires_grad=True) for one in inputs]
     here = [torch.tensor(one, requires_grad=True) for one in inputs]
-    found = model.on_gpu()("inverse_dynamics", *there)
+    found = model.to_gpu()("inverse_dynamics", *there)
     assert found.device.type == "cuda"
     assert_close(found.cpu().numpy(), model.inverse_dynamics(*inputs), SAME_ALGEBRA)
     if model.robot.loops:
         return
     for tensors in (there, here):
-        differentiable(model).inverse_dynamics(*tensors).square().sum().backward()
+        make_differentiable(model).inverse_dynamics(*tensors).square().sum().backward()
     for one, other in zip(there, here, strict=True):
         assert_close(one.grad.cpu().numpy(), other.grad.numpy(), SAME_ALGEBRA)
 
@@ -106,14 +106,14 @@ def test_arrays_of_jax_stay_on_the_device_and_have_gradients(model):
     if jax.default_backend() != "gpu":
         pytest.skip("JAX finds no CUDA device")
     jax.config.update("jax_enable_x64", True)
-    from mindyn.jax import differentiable
+    from mindyn.jax import make_differentiable
 
     if model.robot.loops:
         pytest.skip("closed loops are refused")
     inputs = batch(model, "inverse_dynamics", (20,))
     there = [jax.numpy.asarray(one) for one in inputs]
     here = [jax.device_put(one, jax.devices("cpu")[0]) for one in inputs]
-    torques = jax.jit(differentiable(model).inverse_dynamics)
+    torques = jax.jit(make_differentiable(model).inverse_dynamics)
     assert torques(*there).devices() == there[0].devices()
     assert_close(np.asarray(torques(*there)), model.inverse_dynamics(*inputs), SAME_ALGEBRA)
     gradients = jax.grad(lambda *x: (torques(*x) ** 2).sum(), (0, 1, 2))

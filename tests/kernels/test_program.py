@@ -14,7 +14,7 @@ from mindyn.errors import InputError
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.layout import Layout
-from mindyn.kernels.ordering import Compute, Sines, Store
+from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import Op
 from mindyn.kernels.schedule import schedule
 from mindyn.kernels.tracing import trace
@@ -112,7 +112,7 @@ def test_a_schedule_computes_before_it_uses(part_size):
                 case Compute(value):
                     assert set(program.instructions[value].operands) <= known
                     known.add(value)
-                case Sines(pairs):
+                case ComputeSines(pairs):
                     known |= {v for v, one in enumerate(program.instructions) if set(one.operands) & set(pairs)}
                 case Store(_, _, values):
                     assert {v for v in values if v is not None} <= known

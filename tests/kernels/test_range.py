@@ -17,7 +17,7 @@ import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.kernels.kernel import Kernel
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 
 ROBOT = mindyn.load_robot("puma560")
 MODEL = mindyn.compile_model(ROBOT)
@@ -91,7 +91,7 @@ def test_an_arm_without_inertia_is_refused_before_anything_is_computed(names, tm
 def test_a_point_mass_on_its_own_axis_has_no_inertia(seed, long, monkeypatch):
     """Of an arm that is long enough for articulated bodies alone to be traced, too."""
     if long:
-        monkeypatch.setattr("mindyn.equations.forward_dynamics._fewest_of_factoring", lambda _: np.inf)
+        monkeypatch.setattr("mindyn.equations.forward_dynamics._min_factoring_operations", lambda _: np.inf)
     robot = random_robot(seed, joints=4, tree=False, special=False, tips=False)
     last = replace(robot.joints[-1], kind="revolute")
     phi = phi_about_origin(2.0, 0.7 * last.axis, np.zeros((3, 3)))
@@ -117,8 +117,8 @@ def test_masked_arrays_are_refused_wherever_arrays_enter():
         lambda: MODEL.inverse_dynamics(plain, masked, plain),
         lambda: MODEL.inverse_dynamics(plain[0], masked[0], plain[0]),
         lambda: MODEL.inverse_dynamics(plain, plain, plain, out=masked),
-        lambda: log_of_arrays(names, np.arange(4.0), plain, masked),
-        lambda: log_of_arrays(names, np.ma.masked_array(np.arange(4.0)), plain, plain),
+        lambda: log_from_arrays(names, np.arange(4.0), plain, masked),
+        lambda: log_from_arrays(names, np.ma.masked_array(np.arange(4.0)), plain, plain),
         lambda: mindyn.Samples(tuple(names), masked, plain, plain, plain, 100.0, np.zeros(4, np.int64)),
         lambda: ROBOT.with_payload(mass=1.0, com=np.ma.masked_array(np.zeros(3)), inertia=np.eye(3)),
         lambda: mindyn.simulate(ROBOT, None, seconds=0.1, q0=masked[0]),

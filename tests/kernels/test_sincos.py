@@ -13,7 +13,7 @@ import pytest
 from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI
-from mindyn.kernels.sincos_beyond import TWO_OVER_PI_BITS
+from mindyn.kernels.sincos_large_angles import TWO_OVER_PI_BITS
 from mindyn.numerics import cache, native
 from mindyn.numerics.machine import Machine, host
 
@@ -36,9 +36,9 @@ def sincos(request):
             plain = Machine(host().triple, "x86-64", "", 128, fused=False)
             for module in (kernel_module, native, cache):
                 patch.setattr(module, "host", lambda: plain)
-            cache._surroundings.cache_clear()
+            cache._build_environment.cache_clear()
         yield from _evaluated(dtype)
-    cache._surroundings.cache_clear()
+    cache._build_environment.cache_clear()
 
 
 def _evaluated(dtype):

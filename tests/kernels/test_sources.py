@@ -18,7 +18,7 @@ from mindyn.escaping import c_comment
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.source_text import Described, identifier, literal
+from mindyn.kernels.source_text import SourceFunction, identifier, literal
 from mindyn.kernels.tracing import trace
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]
@@ -34,8 +34,8 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on th
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 
 
-def described(function: ca.Function, summary: str = "What it computes.") -> Described:
-    return Described(trace(function), function.name(), summary, {"q": "joint angles, rad"})
+def described(function: ca.Function, summary: str = "What it computes.") -> SourceFunction:
+    return SourceFunction(trace(function), function.name(), summary, {"q": "joint angles, rad"})
 
 
 def compile_c(folder, functions, title="an arm"):
@@ -86,7 +86,7 @@ def test_every_operation_compiles_and_agrees_in_c(tmp_path):
 @needs_gcc
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_escapes_from_its_comment(tmp_path, text):
-    function = Described(trace(FUNCTIONS[0]), text, text, {"q": text, "tau": text})
+    function = SourceFunction(trace(FUNCTIONS[0]), text, text, {"q": text, "tau": text})
     compile_c(tmp_path, [function], title=text)
 
 

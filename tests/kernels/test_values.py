@@ -64,8 +64,8 @@ def test_one_sample_at_a_time_agrees_with_the_batch():
 def test_parts_compute_what_the_whole_does(part_size, monkeypatch):
     function = FUNCTIONS["derivatives"]
     inputs = random_inputs(function, (21,))
-    monkeypatch.setattr("mindyn.kernels.schedule.WHOLE_LIMIT", 0)
-    monkeypatch.setattr("mindyn.kernels.schedule.PART_SIZE", part_size)
+    monkeypatch.setattr("mindyn.kernels.schedule.MAX_UNDIVIDED_STEPS", 0)
+    monkeypatch.setattr("mindyn.kernels.schedule.STEPS_PER_PART", part_size)
     kernel = Kernel(function)
     monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
     for result, reference in zip(kernel(*inputs), evaluate(function, *inputs), strict=True):
@@ -80,7 +80,7 @@ def test_what_huge_code_stores_by_calls_is_what_it_would_store_in_place(bits, re
     monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
     found = []
     for limit in (0, 10**9):
-        monkeypatch.setattr("mindyn.kernels.schedule.HUGE", limit)
+        monkeypatch.setattr("mindyn.kernels.schedule.HUGE_PROGRAM_STEPS", limit)
         kernel = Kernel(function, dtype=dtype)
         monkeypatch.setattr(kernel, "_lanes", register_bits // bits)
         found.append(kernel(*inputs))

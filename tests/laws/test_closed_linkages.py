@@ -16,9 +16,9 @@ from robots import with_random_drives
 
 from mindyn import base_parameters, compile_model, load_robot
 from mindyn.algebra.poses import Pose
-from mindyn.equations.closed_motion import POLISHED
-from mindyn.equations.loop_batches import evaluated
-from mindyn.equations.loop_closure import closure_of, loop_closure
+from mindyn.equations.closed_motion import NEWTON_STEPS
+from mindyn.equations.loop_batches import evaluate_batch
+from mindyn.equations.loop_closure import home_closure, loop_closure
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
@@ -34,11 +34,11 @@ PROJECTED = 1e-9
 
 def states(robot, count=4, seed=0, spread=0.15):
     """Closed configurations q (count, n) around home, and rates of the primary joints."""
-    closure, rng = closure_of(robot), np.random.default_rng(seed)
+    closure, rng = home_closure(robot), np.random.default_rng(seed)
     for narrower in (1, 10, 100):  # a home next to a dead point has little around it
         around = rng.uniform(-spread, spread, (200, len(closure.primary))) / narrower
         p = closure.home[list(closure.primary)] + around
-        q, reached = closure.reachable(p)
+        q, reached = closure.find_reachable(p)
         if reached.sum() >= count:
             break
     assert reached.sum() >= count
@@ -83,9 +83,9 @@ def test_every_function_is_pinocchios_projected(topology, seed):
 
 
 def test_a_linkage_is_not_followed_beyond_a_dead_point():
-    closure = closure_of(linkage("ball", 1))
+    closure = home_closure(linkage("ball", 1))
     p = closure.home[list(closure.primary)] + np.array([[0.05, 0.05], [-0.05, 0.1]])
-    assert not closure.reachable(p)[1].any()
+    assert not closure.find_reachable(p)[1].any()
 
 
 @pytest.mark.parametrize("topology", [name for name in TOPOLOGIES if name != "welded ring"])
@@ -106,7 +106,7 @@ def test_base_parameters_are_as_many_as_the_projected_regressor_has_rank(topolog
 @pytest.mark.parametrize("topology", ["slider-crank"])
 def test_kernels_take_primary_positions_or_a_start_and_derivatives_are_exact(topology):
     robot = linkage(topology, 1)
-    model, primary = compile_model(robot), list(closure_of(robot).primary)
+    model, primary = compile_model(robot), list(home_closure(robot).primary)
     q, pd, pdd = states(robot, 20)
     tau = loop_dynamics(robot).inverse_dynamics(q[:, primary], pd, pdd)
     assert_close(model.inverse_dynamics(q[:, primary], pd, pdd), tau, ORACLE)
@@ -132,7 +132,7 @@ def test_loops_that_do_not_close_are_flagged_or_refused_by_name():
     wrong[3, 2] += 0.5
     with pytest.raises(RobotError, match=r"loops of robot 'five_bar' do not close at row \[3\]"):
         model.gravity(wrong)
-    _, flags = kernel.flagged(wrong)
+    _, flags = kernel.run_with_flags(wrong)
     assert flags.tolist() == [False, False, False, True, False]
 
 
@@ -159,7 +159,7 @@ def test_up_to_where_loops_are_refused_they_are_right():
         with mpmath.workdps(50):
             q = [float(value) for value in four_bar_angles(mpmath.mpf(crank))]
             slope = mpmath.diff(lambda angle: four_bar_potential(robot, four_bar_angles(angle)), mpmath.mpf(crank))
-        tau, flagged = kernel.flagged(np.array([q]))
+        tau, flagged = kernel.run_with_flags(np.array([q]))
         if not flagged[0]:
             answered += 1
             assert_close(tau[0, 0], float(slope), PROJECTED)
@@ -219,19 +219,19 @@ def test_drives_gears_and_friction_of_any_joint_act_through_loops(topology):
 
 def test_newtons_steps_end_at_rounding():
     robot = linkage("five-bar", 0)
-    assert POLISHED == 2
+    assert NEWTON_STEPS == 2
     q, _, _ = states(robot)
-    equations = closure_of(robot).constraints
-    assert np.abs(evaluated(equations.residual, q)).max() < 1e-12
+    equations = home_closure(robot).constraints
+    assert np.abs(evaluate_batch(equations.residual, q)).max() < 1e-12
     again = replace(robot, home=q[0])
-    assert_close(closure_of(again).home, q[0], ORACLE)
+    assert_close(home_closure(again).home, q[0], ORACLE)
 
 
 @pytest.mark.parametrize("name", ["slider_crank", "palletiser"])
 def test_controllers_move_the_primary_joints(name):
     """Slotine and Li's torques are M qdd_r + C qd_r + G, and momentum changes as the observer expects."""
     robot = load_robot(name) if load_robot(name).drives else with_random_drives(load_robot(name), 3)
-    closure, rng = closure_of(robot), np.random.default_rng(0)
+    closure, rng = home_closure(robot), np.random.default_rng(0)
     count = len(closure.primary)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.2, 0.2, (5, count))
     pd, pd_r, pdd_r, tau = rng.uniform(-1, 1, (4, 5, count))
@@ -254,14 +254,14 @@ def test_controllers_move_the_primary_joints(name):
 def test_a_slide_turned_by_half_a_turn_is_no_closure():
     """Its equations vanish there too, but its axes point against one another: home is sought on."""
     robot = linkage("slide", 4)
-    equations, rng, found = closure_of(robot).constraints, np.random.default_rng(0), 0
+    equations, rng, found = home_closure(robot).constraints, np.random.default_rng(0), 0
     for _ in range(8):
         try:
             home = loop_closure(robot, robot.home + rng.uniform(-3, 3, robot.joint_count)).home
         except RobotError:
             continue
         found += 1
-        assert evaluated(equations.facing, home[None]).min() > 3.9
+        assert evaluate_batch(equations.facing, home[None]).min() > 3.9
     assert found > 0
 
 
@@ -293,14 +293,14 @@ def test_planar_loops_of_rounded_files_close_in_their_plane(topology):
         return replace(robot, joints=(robot.joints[0], replace(robot.joints[1], origin=origin), *robot.joints[2:]))
 
     q, pd, pdd = states(robot, 2)
-    p, near = q[:, list(closure_of(robot).primary)], tilted(1e-7)
+    p, near = q[:, list(home_closure(robot).primary)], tilted(1e-7)
     exact, found = (loop_dynamics(one).inverse_dynamics(p, pd, pdd) for one in (robot, near))
     assert_close(found, exact, 1e-5)
     assert np.abs(found - exact).max() > 0
-    (note,) = closure_of(near).notes
+    (note,) = home_closure(near).notes
     assert "across the plane that it moves in" in note
     assert base_parameters(near).notes[0] == note
-    whole = closure_of(near).positions(p)
+    whole = home_closure(near).positions(p)
     assert_close(values(near, "inverse_dynamics", whole, pd, pdd)[:, :, 0], found, ORACLE)
     with pytest.raises(RobotError, match="does not close"):
-        closure_of(tilted(1e-2))
+        home_closure(tilted(1e-2))

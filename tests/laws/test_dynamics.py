@@ -12,7 +12,7 @@ from robots import random_motion, random_phi, random_robot, with_link_frames, wi
 
 from mindyn.equations.catalogue import equation
 from mindyn.equations.chain import standard_chain
-from mindyn.equations.forward_dynamics import by_articulated_bodies, by_factoring
+from mindyn.equations.forward_dynamics import solve_by_articulated_bodies, solve_by_factoring
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.robots.drive_matrices import drive_parameters
 
@@ -112,8 +112,8 @@ def test_forward_dynamics_inverts_inverse_dynamics(case):
     symbols = [casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "tau")]
     bias = inverse_dynamics(chain, symbols[0], symbols[1], casadi.SX(robot.joint_count, 1))
     for expression in (
-        by_factoring(chain, symbols[0], symbols[2] - bias),
-        by_articulated_bodies(chain, *symbols),
+        solve_by_factoring(chain, symbols[0], symbols[2] - bias),
+        solve_by_articulated_bodies(chain, *symbols),
     ):
         found = casadi.Function("f", symbols, [expression])(q, qd, tau)
         assert_close(np.array(found).ravel(), qdd, SAME_ALGEBRA * condition)

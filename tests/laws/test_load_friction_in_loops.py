@@ -16,7 +16,7 @@ from identifiability.loop_oracle import LoopOracle
 from laws.closed_linkages import linkage
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError
@@ -37,9 +37,9 @@ def worn(robot, taken=TAKEN):
 
 def states(robot):
     """Closed positions, rates and accelerations of the primary joints."""
-    closure, rng = closure_of(robot), np.random.default_rng(4)
+    closure, rng = home_closure(robot), np.random.default_rng(4)
     p = closure.home[list(closure.primary)] + rng.uniform(-0.15, 0.15, (10, len(closure.primary)))
-    q, reached = closure.reachable(p)
+    q, reached = closure.find_reachable(p)
     assert reached.sum() >= 3
     return q[reached], *rng.normal(size=(2, reached.sum(), p.shape[1]))
 

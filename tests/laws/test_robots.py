@@ -11,7 +11,7 @@ from messages import messages
 from robots import OBLIQUE, random_motion, random_phi, random_robot, with_random_drives
 
 from mindyn import load_robot
-from mindyn.algebra.inertia import mass_com_inertia, moved_phi
+from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.poses import Pose
 from mindyn.equations.catalogue import equation
 from mindyn.errors import RobotError
@@ -50,7 +50,7 @@ def test_a_payload_adds_the_parameters_of_its_body(seed):
     robot = replace(robot, frames=(Frame("tool", "link5", X),))
     load = random_phi(rng)
     loaded = robot.with_payload(*mass_com_inertia(load), at="tool")
-    links = (*robot.links[:4], Link("link5", robot.links[4].phi + moved_phi(X, load)))
+    links = (*robot.links[:4], Link("link5", robot.links[4].phi + transform_phi(X, load)))
     q, qd, qdd = random_motion(robot, seed)
     assert_close(torques(loaded, q, qd, qdd), torques(replace(robot, links=links), q, qd, qdd), SAME_ALGEBRA)
 

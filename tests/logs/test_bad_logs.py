@@ -11,7 +11,7 @@ from recordings import NAMES, STATED, UNITS, arm, sines
 
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import read_log, scan_log
 
@@ -199,11 +199,11 @@ def test_a_folder_or_missing_file_is_named(tmp_path):
 def test_too_few_rows_are_refused():
     short = sines(30)
     with pytest.raises(LogError, match="too few rows: 0 samples are left"):
-        condition(log_of_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))
+        condition(log_from_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))
 
 
 def test_measured_velocity_must_be_logged():
-    log = log_of_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
+    log = log_from_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
     with pytest.raises(LogError, match="the log holds no velocity"):
         condition(log, arm(), Conditioning(velocity="measured"))
 

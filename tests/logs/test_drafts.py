@@ -15,7 +15,7 @@ import mindyn
 from mindyn.cli.main import app
 from mindyn.errors import InputError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.draft import Belief
+from mindyn.logs.draft import DraftLine
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log
 from mindyn.logs.stamps import RESTART_GAP_S
@@ -265,5 +265,5 @@ def test_a_draft_is_a_toml_file_whatever_the_names_are(tmp_path):
     import tomllib
 
     path = csv({"t": T, **numbered('q"\u2028{i}', Q), **numbered("tau{i}", TAU)}, tmp_path / "odd.csv")
-    draft = draft_log(path, ROBOT).stating(Belief("rows", [0, 10], "two\nlines"))
+    draft = draft_log(path, ROBOT).stating(DraftLine("rows", [0, 10], "two\nlines"))
     assert tomllib.loads(draft.toml())["rows"] == [0, 10]

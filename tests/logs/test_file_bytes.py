@@ -13,10 +13,17 @@ from closeness import EXACT, assert_close
 from scipy.io import savemat
 
 from mindyn.logs.array_table import ArrayTable, NpzArrays
-from mindyn.logs.bag_table import JointState, _lz4_bound, _said_by_frame, _unpacked, decode_joint_state, message_columns
+from mindyn.logs.bag_table import (
+    JointState,
+    _max_lz4_size,
+    _unpacked_size,
+    _zstd_content_size,
+    decode_joint_state,
+    stack_messages,
+)
 from mindyn.logs.errors import LogError
-from mindyn.logs.mat_file import DamagedError, _Part, read_mat
-from mindyn.logs.parquet_table import _Footer
+from mindyn.logs.mat_file import DamagedError, _ByteReader, read_mat
+from mindyn.logs.parquet_table import _ThriftReader
 
 KINDS = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
@@ -132,7 +139,7 @@ def test_matrices_that_contradict_themselves_are_refused(tmp_path):
 
 
 def test_small_elements_keep_type_and_content_in_one_word():
-    part = _Part(memoryview(struct.pack("<HHBBxx", 2, 2, 7, 9) + element(4, struct.pack("<H", 5))), "<")
+    part = _ByteReader(memoryview(struct.pack("<HHBBxx", 2, 2, 7, 9) + element(4, struct.pack("<H", 5))), "<")
     assert part.numbers().tolist() == [7, 9]
     assert part.more
     assert part.numbers().tolist() == [5]
@@ -140,14 +147,14 @@ def test_small_elements_keep_type_and_content_in_one_word():
     with pytest.raises(DamagedError, match="1 bytes are declared where 0 are left"):
         part.take(1)
     with pytest.raises(DamagedError):
-        _Part(memoryview(b"abc"), "<").take(-1)
+        _ByteReader(memoryview(b"abc"), "<").take(-1)
     with pytest.raises(DamagedError, match="more than four bytes"):
-        _Part(memoryview(struct.pack("<HHI", 2, 5, 0)), "<").element()
-    four = _Part(memoryview(struct.pack("<HHI", 6, 4, 77)), "<")
+        _ByteReader(memoryview(struct.pack("<HHI", 2, 5, 0)), "<").element()
+    four = _ByteReader(memoryview(struct.pack("<HHI", 6, 4, 77)), "<")
     assert four.numbers().tolist() == [77]
     with pytest.raises(DamagedError, match="numbers of an unknown type 16"):
-        _Part(memoryview(element(16, b"abc")), "<").numbers()
-    assert _Part(memoryview(element(1, b"name\0\0")), "<").text() == "name"
+        _ByteReader(memoryview(element(16, b"abc")), "<").numbers()
+    assert _ByteReader(memoryview(element(1, b"name\0\0")), "<").text() == "name"
 
 
 def npz(path, **entries):
@@ -218,7 +225,7 @@ def test_arrays_of_different_lengths_and_shapes_are_refused():
 
 def test_numbers_of_a_footer():
     def footer(*data):
-        return _Footer(bytes(data))
+        return _ThriftReader(bytes(data))
 
     assert [footer(one)._integer() for one in (0, 1, 2, 3)] == [0, -1, 1, -2]
     assert footer(0x80 | 44, 2)._varint() == 44 + 2 * 128
@@ -276,14 +283,14 @@ def test_columns_follow_the_joints_of_each_message():
     empty = np.empty(0)
     one = JointState(1, ("a", "b"), np.array([1.0, 2.0]), empty, np.array([5.0, 6.0]))
     other = JointState(2, ("b", "c", "a"), np.array([20.0, 30.0, 10.0]), empty, np.array([60.0, 0.0, 50.0]))
-    found = message_columns([one, other, one], ["stamp", "b.position", "a.effort"], "bag")
+    found = stack_messages([one, other, one], ["stamp", "b.position", "a.effort"], "bag")
     assert {name: values.tolist() for name, values in found.items()} == {
         "stamp": [1, 2, 1],
         "b.position": [2.0, 20.0, 2.0],
         "a.effort": [5.0, 50.0, 5.0],
     }
     with pytest.raises(LogError, match="of bag at stamp 1 ns names 2 joints but holds 0 values of velocity"):
-        message_columns([one], ["a.velocity"], "bag")
+        stack_messages([one], ["a.velocity"], "bag")
 
 
 def test_a_chunk_is_as_long_as_its_head_or_its_compression_says():
@@ -291,9 +298,9 @@ def test_a_chunk_is_as_long_as_its_head_or_its_compression_says():
         head = struct.pack("<QQQII", 0, 0, stated, 0, len(compression)) + compression + struct.pack("<Q", packed)
         return io.BytesIO(head + b"\0" * 40)
 
-    assert _unpacked(chunk(1000, b"", 3)) == 1000
-    assert _unpacked(io.BytesIO(b"\0" * 31)) == 0
-    assert _said_by_frame("lz4", b"") == 0
+    assert _unpacked_size(chunk(1000, b"", 3)) == 1000
+    assert _unpacked_size(io.BytesIO(b"\0" * 31)) == 0
+    assert _zstd_content_size("lz4", b"") == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"store_size": False}, {"block_checksum": True, "content_checksum": True}])
@@ -303,14 +310,14 @@ def test_the_bound_of_lz4_frames_is_tight(length, block_size, options):
     frame = pytest.importorskip("lz4.frame")
     for content in (bytes(length), np.random.default_rng(0).bytes(length)):
         packed = frame.compress(content, block_size=block_size, **options)
-        bound = _lz4_bound(io.BytesIO(packed), len(packed))
+        bound = _max_lz4_size(io.BytesIO(packed), len(packed))
         assert length <= bound <= length + (1 << (8 + 2 * block_size))
     strange = b"no frame at all"
-    assert _lz4_bound(io.BytesIO(strange), len(strange)) == 255 * (len(strange) - 6)
+    assert _max_lz4_size(io.BytesIO(strange), len(strange)) == 255 * (len(strange) - 6)
 
 
 def test_a_frame_of_zstandard_says_how_long_it_becomes():
     zstandard = pytest.importorskip("zstandard")
     frame = zstandard.ZstdCompressor().compress(b"x" * 12345)
-    assert _said_by_frame("zstd", frame) == 12345
-    assert _said_by_frame("zstd", b"no frame") == 0
+    assert _zstd_content_size("zstd", frame) == 12345
+    assert _zstd_content_size("zstd", b"no frame") == 0

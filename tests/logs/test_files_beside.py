@@ -15,18 +15,18 @@ from scipy.io import savemat
 from mindyn.errors import InputError
 from mindyn.logs import formats, json_table, mat_file
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import _column_names
-from mindyn.logs.draft_gaps import _of_fewer_joints
-from mindyn.logs.draft_names import _by_number
-from mindyn.logs.drafting import _by_file_names
+from mindyn.logs.columns import _expand_column_names
+from mindyn.logs.draft_errors import _hint_for_missing_joints
+from mindyn.logs.draft_names import _group_by_number
+from mindyn.logs.drafting import _find_signal_files
 from mindyn.logs.errors import LogError
 from mindyn.logs.json_table import JsonLinesTable
-from mindyn.logs.log import Log, log_of_arrays
+from mindyn.logs.locations import RemoteFile, list_matching, parse_location
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.mat_file import read_mat
-from mindyn.logs.parquet_table import _unreadable
-from mindyn.logs.places import RemoteFile, matching, place_of
-from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S
-from mindyn.logs.text_table import TextTable, _separator, _without_mark
+from mindyn.logs.parquet_table import _parquet_error
+from mindyn.logs.stamps import MAX_LATE_ROWS, RESTART_GAP_S
+from mindyn.logs.text_table import TextTable, _detect_separator, _strip_comment_mark
 from mindyn.reading import InputBudget
 
 
@@ -34,12 +34,12 @@ def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_pa
     for name in ("pos.csv", "current.csv", "velocity.txt", "notes.csv"):
         (tmp_path / name).write_text("column_1,column_2\n0.5,1.5\n")
     (tmp_path / "velocity.csv").mkdir()
-    chosen, files = _by_file_names(tmp_path / "pos.csv", [group("column_")], {}, 2)
+    chosen, files = _find_signal_files(tmp_path / "pos.csv", [group("column_")], {}, 2)
     assert files == {"torque": "current.csv"}
     assert set(chosen) == {"position", "torque"}
     assert chosen["torque"].words[-1] == "current"
     given = group("tau")
-    chosen, files = _by_file_names(tmp_path / "pos.csv", [group("column_")], {"torque": given}, 2)
+    chosen, files = _find_signal_files(tmp_path / "pos.csv", [group("column_")], {"torque": given}, 2)
     assert (chosen["torque"], files) == (given, {})  # what the file has itself is not looked for elsewhere
 
 
@@ -70,9 +70,9 @@ def test_packed_numbers_are_those_that_were_written(tmp_path, order):
 
 def test_a_damaged_file_of_a_store_is_told_from_a_store_that_is_not_reached():
     place = RemoteFile("s3://store/one.parquet")
-    assert "cannot be read as Parquet" in _unreadable(place, PanicException("out of range")).message
-    assert "cannot be read: no route" in _unreadable(place, RuntimeError("no route")).message
-    assert "cannot be read as Parquet" in _unreadable(Path("one.parquet"), RuntimeError("no index")).message
+    assert "cannot be read as Parquet" in _parquet_error(place, PanicException("out of range")).message
+    assert "cannot be read: no route" in _parquet_error(place, RuntimeError("no route")).message
+    assert "cannot be read as Parquet" in _parquet_error(Path("one.parquet"), RuntimeError("no index")).message
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_damaged_file_of_a_store_is_told_from_a_store_that_is_not_reached():
     ],
 )
 def test_the_separator_divides_names_and_numbers_alike(header, first, separator):
-    assert _separator(header, first) == separator
+    assert _detect_separator(header, first) == separator
 
 
 def recorded(time, first=0):
@@ -101,10 +101,10 @@ def test_of_rows_that_came_late_only_the_last_wait():
     time[[90, 91]] = time[[91, 90]]
     cleaner = Cleaner("log")
     begun = cleaner.clean(recorded(time))
-    assert_close(begun.time, np.arange(200 - LATE_ROWS) / 100, EXACT)
+    assert_close(begun.time, np.arange(200 - MAX_LATE_ROWS) / 100, EXACT)
     assert cleaner.late == 1
     more = cleaner.clean(recorded(np.arange(200, 260) / 100, 200))
-    assert_close(more.time, np.arange(200 - LATE_ROWS, 260) / 100, EXACT)
+    assert_close(more.time, np.arange(200 - MAX_LATE_ROWS, 260) / 100, EXACT)
     assert cleaner.rest() is None
     few = Cleaner("log")
     assert len(few.clean(recorded([0.0, 0.02, 0.01, *np.arange(3, 30) / 100]))) == 0
@@ -115,7 +115,7 @@ def test_of_rows_that_came_late_only_the_last_wait():
 def test_an_empty_file_of_a_store_is_said_to_be_empty(monkeypatch):
     monkeypatch.setattr(RemoteFile, "info", lambda _: SimpleNamespace(size=0))
     with pytest.raises(LogError, match=r"one.parquet is empty \(0 bytes\)"):
-        formats._remote(RemoteFile("s3://store/one.parquet"))
+        formats._open_remote(RemoteFile("s3://store/one.parquet"))
 
 
 def test_times_that_go_back_are_recordings_one_after_the_other():
@@ -131,18 +131,18 @@ def test_times_that_go_back_are_recordings_one_after_the_other():
 def test_joints_of_a_statement_are_those_of_the_robot():
     for joints in (["joint1", "elbow"], ["joint1"], ["joint1", "joint1"]):
         with pytest.raises(LogError, match="joints"):
-            _column_names("position", ["a", "b"], joints, PLANAR)
-    assert _column_names("position", "q{i}", ["joint2", "joint1"], PLANAR) == ("q2", "q1")
+            _expand_column_names("position", ["a", "b"], joints, PLANAR)
+    assert _expand_column_names("position", "q{i}", ["joint2", "joint1"], PLANAR) == ("q2", "q1")
 
 
 def test_a_log_of_two_joints_says_which_of_three_to_hold():
     counts = {"position": 2, "torque": 2}
-    said = _of_fewer_joints(head(), ["a", "b", "c"], counts)
+    said = _hint_for_missing_joints(head(), ["a", "b", "c"], counts)
     assert said.startswith("the log has 2 joints, the robot 3")
     assert "--lock c=0" in said
-    assert _of_fewer_joints(head(), ["a", "b"], counts) == ""
-    assert _of_fewer_joints(head(), ["a", "b", "c"], {"position": 1, "torque": 1}) == ""
-    assert _of_fewer_joints(head(), ["a", "b", "c"], {"position": 2, "torque": 3}) == ""
+    assert _hint_for_missing_joints(head(), ["a", "b"], counts) == ""
+    assert _hint_for_missing_joints(head(), ["a", "b", "c"], {"position": 1, "torque": 1}) == ""
+    assert _hint_for_missing_joints(head(), ["a", "b", "c"], {"position": 2, "torque": 3}) == ""
 
 
 @pytest.mark.parametrize("between", ["", "\n", "\n \n"])
@@ -193,27 +193,27 @@ def test_rows_with_an_empty_cell_stay_where_the_names_stand_again(tmp_path):
 
 @pytest.mark.parametrize("mark", ["#", "%", "//"])
 def test_the_mark_of_a_comment_is_no_part_of_a_name(mark):
-    assert _without_mark([f"{mark}t", "q"], ["0", "1"]) == ["t", "q"]
-    assert _without_mark([mark, "t", "q"], ["0", "1"]) == ["t", "q"]
-    assert _without_mark([mark, "q"], ["0", "1"]) == [mark, "q"]
-    assert _without_mark(["t", "q"], ["0", "1"]) == ["t", "q"]
-    assert _without_mark([], []) == []
+    assert _strip_comment_mark([f"{mark}t", "q"], ["0", "1"]) == ["t", "q"]
+    assert _strip_comment_mark([mark, "t", "q"], ["0", "1"]) == ["t", "q"]
+    assert _strip_comment_mark([mark, "q"], ["0", "1"]) == [mark, "q"]
+    assert _strip_comment_mark(["t", "q"], ["0", "1"]) == ["t", "q"]
+    assert _strip_comment_mark([], []) == []
 
 
 def test_the_number_that_most_names_count_by_is_that_of_the_joint():
-    (found,) = _by_number(["a1_b1", "a1_b2", "a1_b3", "a2_b1"])
+    (found,) = _group_by_number(["a1_b1", "a1_b2", "a1_b3", "a2_b1"])
     assert found.columns == ("a1_b1", "a1_b2", "a1_b3")
 
 
 def test_a_place_stays_itself_and_a_pattern_is_of_what_there_is(tmp_path):
     place = RemoteFile("s3://key:secret@store.example/one.parquet?token=abc")
-    assert place_of(place) is place
+    assert parse_location(place) is place
     (tmp_path / "one.csv").write_text("t\n")
     for pattern, count in (("one.csv", 1), ("two.csv", 0), ("*.csv", 1), ("o?e.csv", 1), ("*.txt", 0)):
-        assert len(matching(str(tmp_path / pattern))) == count
+        assert len(list_matching(str(tmp_path / pattern))) == count
 
 
 def test_names_of_joints_are_a_list_of_them():
     for wrong in ("ab", None, 2):
         with pytest.raises(InputError, match="joint_names is a list of names"):
-            log_of_arrays(wrong, np.arange(3.0), np.zeros((3, 2)), np.zeros((3, 2)))
+            log_from_arrays(wrong, np.arange(3.0), np.zeros((3, 2)), np.zeros((3, 2)))

@@ -10,15 +10,15 @@ from closeness import ORACLE, assert_close
 from messages import messages
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError, RobotError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
-from mindyn.logs.followed_loops import LoopFollower
+from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 
 RATE_HZ = 100.0
 RAW = Conditioning(position_cutoff_hz=None, edge_s=0.05, stamps="uniform")
@@ -29,13 +29,13 @@ IN_LINE = -np.arcsin(0.02 / 0.45)
 def press(crank_angles):
     """The press with its ram as the primary joint, and what its ram does while the crank turns."""
     robot = replace(mindyn.load_robot("slider_crank"), drives=())
-    q = closure_of(robot).along(np.asarray(crank_angles)[:, None])
+    q = home_closure(robot).along(np.asarray(crank_angles)[:, None])
     loop = replace(robot.loops[0], dependent=("crank", "rod"))
     return replace(robot, loops=(loop,), home=q[0]), q
 
 
 def log_of(robot, p):
-    return mindyn.log_of_arrays(robot.primary_names, np.arange(len(p)) / RATE_HZ, p, np.ones_like(p))
+    return mindyn.log_from_arrays(robot.primary_names, np.arange(len(p)) / RATE_HZ, p, np.ones_like(p))
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.5, 0.7])
@@ -64,7 +64,7 @@ def in_blocks(samples, size):
     follower, rows = LoopFollower(samples[0]), np.arange(len(samples[1]))
     for start in range(0, len(rows), size):
         taken = slice(start, start + size)
-        yield follower.followed(samples[1].take(taken), rows[taken])
+        yield follower.follow(samples[1].take(taken), rows[taken])
 
 
 def test_blocks_of_a_log_go_on_from_one_another():
@@ -113,17 +113,17 @@ def by_hand(p, rate_hz=RATE_HZ):
 def test_samples_made_by_hand_are_followed_as_logs_are():
     robot, q = press(IN_LINE + 0.02 * (np.arange(-80, 70) + 0.5))
     over = by_hand(q[:, 2:])
-    true = mindyn.LeastSquares().fit(rows_of(robot, by_hand(q[:60, 2:])))
-    for use in (lambda: rows_of(robot, over), lambda: true.predict(over)):
+    true = mindyn.LeastSquares().fit(build_rows(robot, by_hand(q[:60, 2:])))
+    for use in (lambda: build_rows(robot, over), lambda: true.predict(over)):
         with pytest.raises(LogError, match="(dead point|only through a singular configuration)"):
             use()
     before = over.take(slice(0, 70))
-    followed = rows_of(robot, before).whole("a test")
+    followed = build_rows(robot, before).all_samples("a test")
     assert_close(followed.dependent_q, q[:70, :2], ORACLE)
     assert followed.closure[:, 0].max() < 1e-14
     # Rows in no order are no motion: each stands in the assembly that home reaches.
     order = np.random.default_rng(0).permutation(70)
-    mixed = rows_of(robot, before.take(order)).whole("a test")
+    mixed = build_rows(robot, before.take(order)).all_samples("a test")
     assert_close(mixed.dependent_q, q[order, :2], ORACLE)
 
 

@@ -11,7 +11,7 @@ import mindyn
 from mindyn.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.errors import LogError
-from mindyn.reading import OUTSIDE_FILES
+from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import SIDECAR, csv_text, stated
@@ -48,11 +48,11 @@ def test_a_sidecar_names_no_file_outside_the_folder_of_its_log(tmp_path, file):
         with pytest.raises(LogError, match="outside of the folder"):
             read(path, ARM)
     assert len(mindyn.read_log(path, ARM, outside_files=True)) == 400
-    held = OUTSIDE_FILES.set(True)
+    held = ALLOW_OUTSIDE_FILES.set(True)
     try:
         scan = mindyn.scan_log(path, ARM)
     finally:
-        OUTSIDE_FILES.reset(held)
+        ALLOW_OUTSIDE_FILES.reset(held)
     assert len(next(iter(scan.opening()))) == 400, "what was allowed here is allowed where the log is opened anew"
 
 

@@ -18,7 +18,7 @@ import mindyn
 from mindyn.errors import MindynError
 from mindyn.logs.formats import open_table
 from mindyn.logs.mat_file import read_mat
-from mindyn.logs.statement import Statement
+from mindyn.logs.metadata import LogMetadata
 from mindyn.reading import parse_toml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
@@ -144,7 +144,7 @@ def test_lists_of_json_and_parquet_keep_missing_values(tmp_path):
     expected = np.array([[1, 2], [np.nan, np.nan], [3, np.nan]])
     for name, write in (("log.jsonl", frame.write_ndjson), ("log.parquet", frame.write_parquet)):
         write(tmp_path / name)
-        opened = open_table(tmp_path / name, ARM, Statement())
+        opened = open_table(tmp_path / name, ARM, LogMetadata())
         (chunk,) = opened.chunks(["q", "tau"], 10)
         assert np.array_equal(chunk["q"], expected, equal_nan=True)
         assert chunk["tau"].shape == (3, 2)

@@ -16,10 +16,10 @@ from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.cleaning import DAY_S
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import read_log, scan_log
-from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S, order_of
+from mindyn.logs.stamps import MAX_LATE_ROWS, RESTART_GAP_S, sort_late_rows
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.parts import Drive, Joint, Link
 
@@ -49,21 +49,21 @@ def test_rows_that_come_late_are_put_in_order(tmp_path, chunk_rows):
     assert_close(q, MOTION.q, SAME_ALGEBRA)
     assert np.concatenate([chunk.rows for chunk in chunks])[10:14].tolist() == [13, 11, 12, 10]
     assert any("rows of run.csv came late: put in the order of the stamps" in note for note in messages(scan))
-    whole = log_of_arrays(NAMES, MOTION.t[swapped(1200)], MOTION.q[swapped(1200)], MOTION.tau[swapped(1200)])
+    whole = log_from_arrays(NAMES, MOTION.t[swapped(1200)], MOTION.q[swapped(1200)], MOTION.tau[swapped(1200)])
     assert_close(whole.tau, MOTION.tau, EXACT)
 
 
 def test_a_clock_that_is_set_back_is_no_disorder():
     t = np.arange(400) / 100
-    assert order_of(t[swapped(400)]).tolist() == swapped(400).tolist()
+    assert sort_late_rows(t[swapped(400)]).tolist() == swapped(400).tolist()
     for back in (0.05, 0.053):  # rows of other instants get the same stamps, or stamps between those
-        assert order_of(np.where(t < 2, t, t - back)) is None
-    run = np.r_[t[:100], t[101 : 102 + LATE_ROWS], t[100], t[102 + LATE_ROWS :]]
-    assert order_of(run) is not None
-    long = np.r_[t[: 2 * LATE_ROWS], t[3 * LATE_ROWS + 1 :], t[2 * LATE_ROWS : 3 * LATE_ROWS + 1]]
-    assert order_of(long) is None
+        assert sort_late_rows(np.where(t < 2, t, t - back)) is None
+    run = np.r_[t[:100], t[101 : 102 + MAX_LATE_ROWS], t[100], t[102 + MAX_LATE_ROWS :]]
+    assert sort_late_rows(run) is not None
+    long = np.r_[t[: 2 * MAX_LATE_ROWS], t[3 * MAX_LATE_ROWS + 1 :], t[2 * MAX_LATE_ROWS : 3 * MAX_LATE_ROWS + 1]]
+    assert sort_late_rows(long) is None
     with pytest.raises(LogError, match=r"time goes back by .*\n?.*restarts"):
-        log_of_arrays(NAMES, np.where(MOTION.t < 1, MOTION.t, MOTION.t - 0.9), MOTION.q, MOTION.tau)
+        log_from_arrays(NAMES, np.where(MOTION.t < 1, MOTION.t, MOTION.t - 0.9), MOTION.q, MOTION.tau)
 
 
 def test_recordings_in_one_file_are_stretches_of_their_own(tmp_path):

@@ -223,18 +223,18 @@ def test_drive_gains_scale_the_torque_of_each_joint(path):
 
 
 def test_the_mount_of_a_log_is_that_of_its_robot(path):
-    from mindyn.logs.mounting import mounted_as_logged
+    from mindyn.logs.mounting import apply_logged_mount
 
     (path.parent / "run.parquet.toml").write_text('mount = "ceiling"\n' + SIDECAR)
     with pytest.raises(LogError, match=r"under a gravity of \[0, 0, 9.81\] m/s\^2 in the root's frame"):
         read_log(path, arm())
-    hanging = mounted_as_logged(arm(), [path])
+    hanging = apply_logged_mount(arm(), [path])
     assert_close(hanging.gravity, np.array([0, 0, 9.81]), SAME_ALGEBRA)
     assert len(read_log(path, hanging)) == 300
     standing = path.with_name("other.parquet")
     standing.write_bytes(path.read_bytes())
     with pytest.raises(MindynError, match="other.parquet was made under another gravity than run.parquet"):
-        mounted_as_logged(arm(), [path, standing])
+        apply_logged_mount(arm(), [path, standing])
 
 
 def test_seconds_and_nanoseconds_are_one_time(tmp_path):

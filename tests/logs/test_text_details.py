@@ -7,11 +7,17 @@ import pytest
 
 from mindyn.logs import text_table
 from mindyn.logs.array_table import ArrayTable, NpzArrays
-from mindyn.logs.draft_names import is_measured, signal_of, unit_of, words_of
-from mindyn.logs.draft_numbers import Clock, clock_of, position_side, position_unit, velocity_units
+from mindyn.logs.draft_names import guess_signal, guess_unit, is_measured, split_words
+from mindyn.logs.draft_numbers import (
+    Clock,
+    detect_clock,
+    fitting_velocity_units,
+    guess_position_side,
+    guess_position_unit,
+)
 from mindyn.logs.errors import LogError
-from mindyn.logs.places import Listed, RemoteFile, matching, place_of
-from mindyn.logs.tables import numbers_of
+from mindyn.logs.locations import FileListing, RemoteFile, list_matching, parse_location
+from mindyn.logs.tables import require_numbers
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.loading import load_robot
 
@@ -112,7 +118,7 @@ def test_rows_of_another_length_are_named(tmp_path):
 
 
 def test_lines_longer_than_any_table_s_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_table, "LONGEST_LINE", 40)
+    monkeypatch.setattr(text_table, "MAX_LINE_BYTES", 40)
     assert read(table_of(tmp_path, "t,q\n0,1\n"))["q"] == [1.0]
     with pytest.raises(LogError, match="has a line of more than"):
         table_of(tmp_path, "t,q" + 50 * "x" + "\n0,1\n")
@@ -135,7 +141,7 @@ def test_decimal_commas_are_told_from_thousands(tmp_path):
     [("act_pos_motDeg1", "act pos mot deg"), ("tau_J[3]", "tau j"), ("qVel2", "q vel"), ("TCPForce", "tcp force")],
 )
 def test_words_of_names(name, words):
-    assert words_of(name) == tuple(words.split())
+    assert split_words(name) == tuple(words.split())
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,7 @@ def test_words_of_names(name, words):
     ],
 )
 def test_signals_that_words_mean(words, signal):
-    assert signal_of(words.split()) == signal
+    assert guess_signal(words.split()) == signal
 
 
 def test_references_and_other_things_are_not_measured():
@@ -161,51 +167,51 @@ def test_references_and_other_things_are_not_measured():
     assert is_measured(["d"])  # alone it says nothing of desired
     for words in (["q", "d"], ["q", "target"], ["tcp", "pos"], ["tau", "c"]):
         assert not is_measured(words)
-    assert unit_of("position", ["q", "deg"], ["deg"]) == "deg"
-    assert unit_of("position", ["m", "q"], ["q"]) is None  # one letter is a unit at the end alone
-    assert unit_of("position", ["q", "m"], ["m"]) == "m"
+    assert guess_unit("position", ["q", "deg"], ["deg"]) == "deg"
+    assert guess_unit("position", ["m", "q"], ["q"]) is None  # one letter is a unit at the end alone
+    assert guess_unit("position", ["q", "m"], ["m"]) == "m"
 
 
 def test_the_unit_of_time_is_that_of_the_name_unless_the_rate_speaks_against_it():
     t = np.arange(50.0)
-    assert clock_of({"time_ms": 5 * t}).unit == "ms"
-    against = clock_of({"time_s": 5 * t})  # 0.2 Hz as named
+    assert detect_clock({"time_ms": 5 * t}).unit == "ms"
+    against = detect_clock({"time_s": 5 * t})  # 0.2 Hz as named
     assert (against.unit, against.seconds[1]) == ("ms", 0.005)
     assert "the unit in which the rate is usual" in against.evidence
-    assert "the name says so" in clock_of({"time_s": 0.005 * t}).evidence
-    assert clock_of({"time": 0.005 * t}).unit == "s"
-    unknown = clock_of({"time": 3e11 * t})
+    assert "the name says so" in detect_clock({"time_s": 0.005 * t}).evidence
+    assert detect_clock({"time": 0.005 * t}).unit == "s"
+    unknown = detect_clock({"time": 3e11 * t})
     assert (unknown.unit, unknown.columns) == (None, ("time",))
-    assert clock_of({"time_s": 3e11 * t}).unit == "s"  # said, and nothing fits
-    assert clock_of({"q": t}) == clock_of({}) or clock_of({"q": t}).columns == ()
+    assert detect_clock({"time_s": 3e11 * t}).unit == "s"  # said, and nothing fits
+    assert detect_clock({"q": t}) == detect_clock({}) or detect_clock({"q": t}).columns == ()
     assert Clock(seconds=np.arange(5.0)).restarts == 0
     late = 0.005 * t
-    assert "200 Hz; " in clock_of({"time": late}).evidence
+    assert "200 Hz; " in detect_clock({"time": late}).evidence
     late[10] += 0.001
-    assert "200 Hz, 4 % of the steps differ from it; " in clock_of({"time": late}).evidence
+    assert "200 Hz, 4 % of the steps differ from it; " in detect_clock({"time": late}).evidence
 
 
 @pytest.mark.parametrize(("slope", "units"), [(1.0, ["rad/s"]), (57.3, ["deg/s"]), (1.39, ["rad/s"]), (1.41, [])])
 def test_units_of_velocities(slope, units):
-    assert velocity_units("rad", slope, "revolute") == units
-    assert velocity_units("m", 1000.0, "prismatic") == ["mm/s"]
+    assert fitting_velocity_units("rad", slope, "revolute") == units
+    assert fitting_velocity_units("m", 1000.0, "prismatic") == ["mm/s"]
 
 
 def test_units_of_positions_by_their_size():
     slides = ["prismatic"]
-    assert position_unit(np.array([[19.0]]), None, slides).value == "m"
-    assert position_unit(np.array([[-21.0]]), None, slides).value == "mm"
+    assert guess_position_unit(np.array([[19.0]]), None, slides).value == "m"
+    assert guess_position_unit(np.array([[-21.0]]), None, slides).value == "mm"
     turns = ["revolute"]
-    assert position_unit(np.array([[0.19]]), None, turns).value is None
-    assert position_unit(np.array([[0.21]]), None, turns).value == "rad"
-    assert position_unit(np.array([[4.1 * np.pi]]), None, turns).value == "rad"
-    far = position_unit(np.array([[90.0]]), None, turns)
+    assert guess_position_unit(np.array([[0.19]]), None, turns).value is None
+    assert guess_position_unit(np.array([[0.21]]), None, turns).value == "rad"
+    assert guess_position_unit(np.array([[4.1 * np.pi]]), None, turns).value == "rad"
+    far = guess_position_unit(np.array([[90.0]]), None, turns)
     assert far.value is None
     assert "deg at the joints" in far.evidence
     robot = load_robot("planar2")
-    assert position_side(np.ones((4, 2)), "deg", robot).value == "joint"
-    assert position_side(np.ones((4, 2)), "deg", None).value is None
-    beyond = [position_side(np.full((4, 2), scale * 4 * np.pi), "rad", robot) for scale in (1.4, 2.0, 6.0)]
+    assert guess_position_side(np.ones((4, 2)), "deg", robot).value == "joint"
+    assert guess_position_side(np.ones((4, 2)), "deg", None).value is None
+    beyond = [guess_position_side(np.full((4, 2), scale * 4 * np.pi), "rad", robot) for scale in (1.4, 2.0, 6.0)]
     assert [one.value for one in beyond] == ["joint", None, None]
     assert "another zero" in beyond[1].evidence
     assert "motors turn so far" in beyond[2].evidence
@@ -221,7 +227,7 @@ def test_arrays_along_either_axis_and_their_heads():
         list(ArrayTable("run.npz", {"q": np.zeros((2, 2))}, 2).chunks(["q"], 4))
     assert refused.value.hint == "there are as many rows as joints"
     with pytest.raises(LogError, match="holds <U1, not numbers"):
-        numbers_of(np.array(["a"]), "s", "run")
+        require_numbers(np.array(["a"]), "s", "run")
 
 
 def test_npz_files_hold_vectors_and_matrices(tmp_path):
@@ -245,17 +251,17 @@ def test_places_have_names_and_neighbours(tmp_path):
     assert (place.parent / "three").name == "three"
     assert "secret" not in str(place)
     assert "key" not in str(place)
-    assert place_of(".").name  # a folder by its own name
-    assert place_of("a/b.csv").as_posix() == "a/b.csv"
-    assert place_of("file:///a/b%20c.csv").as_posix() == "/a/b c.csv"
-    assert Listed(place, 1, "etag:x", None).is_content
-    assert not Listed(place, 1, "changed:1:2", None).is_content
+    assert parse_location(".").name  # a folder by its own name
+    assert parse_location("a/b.csv").as_posix() == "a/b.csv"
+    assert parse_location("file:///a/b%20c.csv").as_posix() == "/a/b c.csv"
+    assert FileListing(place, 1, "etag:x", None).is_content
+    assert not FileListing(place, 1, "changed:1:2", None).is_content
     for name in ("b.csv", "a.csv", "c.txt"):
         (tmp_path / name).write_text("12345")
-    found = matching(f"{tmp_path}/*.csv")
+    found = list_matching(f"{tmp_path}/*.csv")
     assert [(one.place.name, one.size) for one in found] == [("a.csv", 5), ("b.csv", 5)]
-    assert [one.place.name for one in matching(f"{tmp_path}/c.txt")] == ["c.txt"]
-    assert matching(f"{tmp_path}/d.txt") == []
+    assert [one.place.name for one in list_matching(f"{tmp_path}/c.txt")] == ["c.txt"]
+    assert list_matching(f"{tmp_path}/d.txt") == []
 
 
 def test_objects_of_a_store_are_listed_by_their_own_urls():
@@ -263,15 +269,15 @@ def test_objects_of_a_store_are_listed_by_their_own_urls():
     store = fsspec.filesystem("memory")
     store.pipe("/runs/one.csv", b"12")
     store.pipe("/runs/two.csv", b"123")
-    found = matching("memory://runs/*.csv")
+    found = list_matching("memory://runs/*.csv")
     assert [one.place.read_text() for one in found] == ["12", "123"]
     assert [one.size for one in found] == [2, 3]
-    assert place_of("memory://runs/one.csv").exists()
-    assert not place_of("memory://runs/none.csv").exists()
-    assert matching("memory://runs/none.csv") == []
-    assert matching("memory://runs") == []  # a folder is no log
+    assert parse_location("memory://runs/one.csv").exists()
+    assert not parse_location("memory://runs/none.csv").exists()
+    assert list_matching("memory://runs/none.csv") == []
+    assert list_matching("memory://runs") == []  # a folder is no log
     store.pipe("/user:word@runs/one.csv", b"1")
-    (listed,) = matching("memory://user:word@runs/one.csv")
-    assert listed.place == place_of("memory://user:word@runs/one.csv")
-    with place_of("memory://runs/one.csv").open() as stream:
+    (listed,) = list_matching("memory://user:word@runs/one.csv")
+    assert listed.place == parse_location("memory://user:word@runs/one.csv")
+    with parse_location("memory://runs/one.csv").open() as stream:
         assert stream.read() == b"12"

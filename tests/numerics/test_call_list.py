@@ -8,8 +8,8 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.numerics import machine, native
-from mindyn.numerics.call_list import CallList, Place, _module
-from mindyn.numerics.products import Products
+from mindyn.numerics.call_list import CallList, RowBlock, _module
+from mindyn.numerics.products import ProductSums
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 40])
@@ -17,8 +17,8 @@ def test_rows_are_scaled_each_by_its_factor(width):
     rng = np.random.default_rng(width)
     x, factors = rng.normal(size=(30, width + 3))[:, 2 : 2 + width], rng.normal(size=(30, 4))
     y = np.full((30, width + 2), 7.0)
-    calls, given, made = CallList(), Place.of(x), Place.of(y).columns(1, width)
-    each = Place.of(factors).columns(2, 1)
+    calls, given, made = CallList(), RowBlock.from_array(x), RowBlock.from_array(y).columns(1, width)
+    each = RowBlock.from_array(factors).columns(2, 1)
     calls.scale(30, width, (each.address, each.step), (given.address, given.step), (made.address, made.step))
     assert (y == 7.0).all()  # not before the list is run
     calls.run()
@@ -32,8 +32,8 @@ def test_rows_are_scaled_each_by_its_factor(width):
 def test_calls_are_made_in_their_order_and_once():
     rng = np.random.default_rng(0)
     x, y, factors, total = rng.normal(size=(20, 5)), np.zeros((20, 5)), np.full((20, 1), 3.0), np.zeros((2, 5, 5))
-    calls, given, made, each = CallList(), Place.of(x), Place.of(y), Place.of(factors)
-    products = Products([(total, y)])
+    calls, given, made, each = CallList(), RowBlock.from_array(x), RowBlock.from_array(y), RowBlock.from_array(factors)
+    products = ProductSums([(total, y)])
     products.add(slice(0, 20), 1, calls)  # of zeros
     calls.scale(20, 5, (each.address, each.step), (given.address, given.step), (made.address, made.step))
     products.add(slice(0, 20, 2), 1, calls)
@@ -48,7 +48,7 @@ def test_a_kernel_that_finds_no_finite_number_is_told_of():
     q, told = np.zeros((3, 40, 6)), []
     out = np.zeros((40, *kernel.output_shapes[0]))
     table = np.array([word for one in (*q, out) for word in (one.ctypes.data, one.strides[0])], dtype=np.int64)
-    calls, code = CallList(lambda: told.append(1)), kernel.code_of_batches()
+    calls, code = CallList(lambda: told.append(1)), kernel.batch_code()
     calls.add("kernel", code, 0, 30, table.ctypes.data)
     calls.run()
     assert not told

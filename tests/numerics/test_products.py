@@ -7,7 +7,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.numerics import machine, native
-from mindyn.numerics.products import Products, _module, mirrored
+from mindyn.numerics.products import ProductSums, _module, mirror_upper_triangle
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
@@ -19,7 +19,7 @@ def test_products_are_those_of_numpy(rows):
             total = rng.normal(size=(m + 1, n + 3))
             expected = total.copy()
             expected[:m, :n] += X.T @ Y
-            Products([], [(total[:m, :n], X, Y)]).add(slice(None))
+            ProductSums([], [(total[:m, :n], X, Y)]).add(slice(None))
             assert_close(total, expected, SAME_ALGEBRA)  # also that nothing beside it was written
 
 
@@ -29,8 +29,8 @@ def test_squares_are_symmetric_products(width):
     X, start = rng.normal(size=(200, width + 2))[:, 1:-1], rng.normal(size=(width, width))
     total = start + start.T
     expected = total + X.T @ X
-    Products([(total, X)]).add(slice(None))
-    whole = mirrored(total)
+    ProductSums([(total, X)]).add(slice(None))
+    whole = mirror_upper_triangle(total)
     assert_close(whole, expected, SAME_ALGEBRA)
     assert np.array_equal(whole, whole.T)
 
@@ -39,12 +39,12 @@ def test_rows_that_are_taken_are_added_in_any_steps():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(500, 9)), rng.normal(size=(500, 3))
     squares, products = np.zeros((9, 9)), np.zeros((3, 9))
-    both = Products([(squares, X), (np.zeros((0, 0)), X[:, :0])], [(products, Y, X)])
+    both = ProductSums([(squares, X), (np.zeros((0, 0)), X[:, :0])], [(products, Y, X)])
     taken = (slice(0, 100), slice(100, 101), slice(200, 400, 7), slice(300, 300), slice(450, None))
     for rows in taken:
         both.add(rows)
     index = np.concatenate([np.arange(500)[rows] for rows in taken])
-    assert_close(mirrored(squares), X[index].T @ X[index], SAME_ALGEBRA)
+    assert_close(mirror_upper_triangle(squares), X[index].T @ X[index], SAME_ALGEBRA)
     assert_close(products, Y[index].T @ X[index], SAME_ALGEBRA)
 
 

@@ -12,20 +12,20 @@ import typer
 from typer.testing import CliRunner
 
 from mindyn.algebra.inertia import mass_com_inertia, pseudo_inertia
-from mindyn.cli.papers import PAGE, PAPERS, papers
+from mindyn.cli.papers import PAGE_FILE, PAPERS, papers
 from mindyn.identifiability.numeric import numeric_base
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
 from mindyn.papers.lin_paper import slide_operations
-from mindyn.papers.reproduction import as_markdown
+from mindyn.papers.reproduction import format_markdown
 from mindyn.papers.sheu_walker_paper import decoupling_constraints
 from mindyn.papers.yoshida_paper import samples_needed
 from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_load, yoshida_values
 from mindyn.robots.loading import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE_TEXT = (DOCS / PAGE).read_text()
+PAGE_TEXT = (DOCS / PAGE_FILE).read_text()
 OVERVIEW = (DOCS / "papers.md").read_text()
 QUICK = ("lin", "lin-fang", "angeles", "sheu-walker")
 
@@ -38,13 +38,13 @@ def reproduction(request):
 def test_every_number_is_within_its_tolerance(reproduction):
     assert not reproduction.outside
     assert all(
-        row.note for table in reproduction.tables for row in table.rows if row.verdict in ("not told", "erratum")
+        row.note for table in reproduction.tables for row in table.rows if row.verdict in ("unpublished", "erratum")
     )
 
 
 def test_the_page_says_what_the_command_says(reproduction):
     """Rows of the page are those of the command, but for digits at the level of rounding."""
-    own = [line for line in as_markdown([reproduction], "papers").splitlines() if line.startswith("| ")]
+    own = [line for line in format_markdown([reproduction], "papers").splitlines() if line.startswith("| ")]
     told = [line for line in own if "relative error" not in line and "a map of rank" not in line]
     assert len(told) > 10
     missing = [line for line in told if line not in PAGE_TEXT]
@@ -122,7 +122,7 @@ def test_the_command_lists_prints_and_writes(tmp_path):
     done = command("angeles", "--out", str(tmp_path))
     assert done.exit_code == 0
     assert "Hollerbach [3], Euler-Lagrange" in done.stdout
-    assert (tmp_path / PAGE).exists()
+    assert (tmp_path / PAGE_FILE).exists()
     assert (tmp_path / "papers" / "angeles-figure-8.svg").exists()
     data = json.loads(command("angeles", "--json").stdout)
     assert data[0]["outside"] == []
@@ -180,7 +180,7 @@ def test_three_constraints_leave_23_parameters_and_ten_decouple_the_arm():
     for three in (C[:3], rng.normal(size=(3, base.count)) @ base.matrix):
         assert numeric_base(arm, constraints=three).count == 23
     assert len(C) == 10
-    energy = regressors_of(arm).energy_rows
+    energy = make_regressors(arm).energy_rows
     unseen = np.eye(C.shape[1]) - C.T @ C
     for i, j in ((0, 1), (0, 2), (1, 2)):
         one, other = np.tile(np.eye(3)[i], (len(q), 1)), np.tile(np.eye(3)[j], (len(q), 1))

@@ -64,7 +64,7 @@ def test_values_reproduce_the_torques(seed):
 def test_equals_lin_1999_where_all_joints_turn():
     for seed in range(120):
         robot = random_chain(seed, kinds=("revolute",))
-        T = gautier_khalil_base(robot).to(lin_base(robot, 1999))
+        T = gautier_khalil_base(robot).transform_to(lin_base(robot, 1999))
         order = T.argmax(axis=1)
         assert_close(T, np.eye(len(T))[order], ORACLE)
 
@@ -73,7 +73,7 @@ def test_differs_from_lin_1995_by_moments_of_inertia_about_outer_axes():
     """Table I of Lin 1995, by conversion: U33 of a link is counted again in the links before it."""
     robot = load_robot("puma560")
     gautier, lin = gautier_khalil_base(robot), lin_base(robot, 1995)
-    T = gautier.to(lin)
+    T = gautier.transform_to(lin)
     terms = {
         name: {gautier.names[k]: round(row[k], 9) for k in np.flatnonzero(np.abs(row) > ORACLE)}
         for name, row in zip(lin.names, T, strict=True)
@@ -90,7 +90,7 @@ def test_differs_from_lin_beside_prismatic_joints():
     lin_mass = lin.matrix[lin.names.index("m_3")]
     khalil_mass = gautier.matrix[gautier.names.index("MR3")]
     assert_close(lin_mass, khalil_mass, ORACLE)  # one prismatic joint: the mass from it outwards in both
-    T = gautier.to(lin)
+    T = gautier.transform_to(lin)
     assert np.abs(T - np.eye(len(T))[np.abs(T).argmax(axis=1)]).max() > 0.01
 
 

@@ -16,7 +16,7 @@ from robots import NONE, OBLIQUE, random_motion
 from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
-from mindyn.algebra.inertia import moved_phi, tensor_from_entries
+from mindyn.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.algebra.poses import IDENTITY
 from mindyn.algebra.rotations import cos_sin, rot_z
 from mindyn.errors import InputError, RobotError
@@ -69,7 +69,7 @@ def composite(robot, structure, q, i):
             slide = np.array([0.0, 0.0, 0.0 if turns else q[j]])
             turn = rot_z(*cos_sin(q[j])) if turns else np.eye(3)
             X = X @ row.pose @ type(X)(turn, slide)
-        total = total + moved_phi(X @ structure.dh.links[j], robot.links[j].phi)
+        total = total + transform_phi(X @ structure.dh.links[j], robot.links[j].phi)
     return total[1:4], tensor_from_entries(total[4:])
 
 
@@ -141,7 +141,7 @@ def test_values_reproduce_the_torques(seed):
 def test_versions_convert_into_each_other():
     robot = load_robot("puma560")
     old, new = (lin_base(robot, version) for version in VERSIONS)
-    assert_close(old.to(new) @ old.values, new.values, ORACLE)
+    assert_close(old.transform_to(new) @ old.values, new.values, ORACLE)
 
 
 def test_trees_and_unknown_versions_are_refused():

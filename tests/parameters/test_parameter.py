@@ -10,7 +10,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.parameters.parameter import (
     friction_parameter,
     joint_side_parameters,
-    parameters_of_base,
+    list_base_parameters,
     standard_parameters,
 )
 from mindyn.regression.friction import Friction
@@ -56,7 +56,7 @@ def test_names_of_a_base_set_are_of_the_parameters_that_carry_it(name):
     base = base_parameters(robot, drives=True)
     standard = {one.name: one for one in standard_parameters(robot, drives=True)}
     assert tuple(standard) == base.labels
-    for one in parameters_of_base(base):
+    for one in list_base_parameters(base):
         carrier = standard[one.name.removesuffix("R")]
         assert replace(carrier, name=one.name) == one
 
@@ -70,15 +70,15 @@ def test_a_torque_is_an_extra_one_whatever_it_is_called():
     regressor = Regressor(robot, Friction("tanh", 0.1, ("root",), (first,)))
     by_name = {one.name: one for one in regressor.parameters}
     for name, joint in names.items():
-        assert by_name[name].place == ("extra", joint, name)
-        assert not by_name[name].brakes
-        assert not by_name[name].turns_over
-    assert by_name["f_root1"].place == ("friction", first, "f_root")
-    assert [by_name[name].turns_over for name in ("fvj1", "fcj1", "fc1", "fv1", "f_root1")] == [0, 1, 1, 0, 1]
+        assert by_name[name].identity == ("extra", joint, name)
+        assert not by_name[name].is_friction
+        assert not by_name[name].depends_on_direction
+    assert by_name["f_root1"].identity == ("friction", first, "f_root")
+    assert [by_name[name].depends_on_direction for name in ("fvj1", "fcj1", "fc1", "fv1", "f_root1")] == [0, 1, 1, 0, 1]
 
 
 def test_a_combination_is_of_the_highest_moment_in_it():
     base = base_parameters(load_robot("puma560"), "lin")
-    units = {one.name: one.unit for one in parameters_of_base(base)}
+    units = {one.name: one.unit for one in list_base_parameters(base)}
     assert {units[name] for name in units if name.startswith("U")} == {"kg m^2"}
     assert {units[name] for name in units if name.startswith("k")} == {"kg m"}

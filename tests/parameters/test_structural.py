@@ -69,7 +69,7 @@ def test_conversion_between_link_frames_round_trips(seed):
     robot = random_robot(seed)
     base, other = structural_base(robot), structural_base(with_link_frames(robot, seed))
     assert base.count == other.count
-    assert_close(base.to(base), np.eye(base.count), ORACLE)
+    assert_close(base.transform_to(base), np.eye(base.count), ORACLE)
 
 
 def test_rotors_merge_where_they_cannot_be_told_apart():

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import mindyn
-from mindyn.contact.detection import contact_thresholds, contact_trace, contacts
+from mindyn.contact.detection import contact_thresholds, contact_trace, find_contacts
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent")) / "ur10e_innopolis"
 JOINTS = ("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint")
@@ -45,12 +45,12 @@ def test_every_push_is_found_and_nothing_else():
 
     free = log("free")
     first, second = free.take(slice(0, len(free) // 2)), free.take(slice(len(free) // 2, len(free)))
-    treatment = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", 0.03))
+    treatment = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", 0.03))
     estimate = mindyn.identify(robot, [first], mindyn.LeastSquares(), treatment)
     thresholds = contact_thresholds(estimate, [first])
     assert not contact_trace(estimate, second, thresholds).alarms.any()
     for name, pushes in PUSHES.items():
-        found = contacts(contact_trace(estimate, log(name), thresholds), robot)
+        found = find_contacts(contact_trace(estimate, log(name), thresholds), robot)
         assert len(found) == len(pushes)
         for one, (start, end, joints) in zip(found, pushes, strict=True):
             assert one.start_s < end

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from logs.real_sets import real_log, real_robot
 
-from mindyn.algebra.inertia import consistency_of
+from mindyn.algebra.inertia import check_consistency
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive, ExtraTorque
 from mindyn.validation.validate import validate
 
@@ -72,7 +72,7 @@ def total(estimate, name, held_out=None):
 def require_sane(found, name):
     values = found.physical.values
     links = values[: 10 * found.robot.joint_count].reshape(-1, 10)
-    assert all(consistency_of(phi).possible for phi in links)
+    assert all(check_consistency(phi).is_feasible for phi in links)
     assert links[:, 0].sum() < HEAVIEST[name]
 
 
@@ -84,7 +84,7 @@ def test_held_out_rows_are_explained(name):
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
     chosen = identify(robot, logs)
     assert total(chosen, name) <= BOUNDS[name]
-    rows = rows_of(robot, logs, chosen.treatment)
+    rows = build_rows(robot, logs, chosen.settings)
     near, light = (PhysicallyConsistent(prior=prior).fit(rows).with_own_load() for prior in ("robot", None))
     for fit in (near, light):
         require_sane(fit, name)

@@ -29,7 +29,7 @@ def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
             np.column_stack([table[f"{signal}{k}_{unit}"].to_numpy() for k in range(1, 7)])
             for signal, unit in (("q", "rad"), ("qd", "rad_s"), ("current", "A"))
         )
-        log = mindyn.log_of_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
+        log = mindyn.log_from_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
         runs[name] = mindyn.condition([log], robot, None).samples
     gains = mindyn.drive_gains(arm, runs["free"], runs["loaded_1"], mass=MASS).values
     again = mindyn.drive_gains(arm, runs["free"], runs["loaded_2"], mass=MASS).values

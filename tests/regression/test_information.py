@@ -15,9 +15,9 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.filters import lowpass
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import FILTERED_ROWS, blocks, gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import FILTERED_ROWS, blocks, gather
 from mindyn.robots.parts import ExtraTorque
 
 
@@ -94,10 +94,10 @@ def test_parameters_that_the_data_cannot_tell_are_named():
     samples = exact_samples(robot, 400)
     one_way = replace(samples, qd=np.abs(samples.qd) + 0.1)  # offset and Coulomb friction are then the same column
     told, untold = gather(Regressor(robot), samples), gather(Regressor(robot), one_way)
-    assert told.untold() == {}
+    assert told.unidentifiable() == {}
     assert np.isfinite(told.condition_number())
-    assert set(untold.untold()) == {"fo1", "fc1", "fo2", "fc2", "fo3", "fc3"}
-    assert untold.untold()["fc2"] != ()
+    assert set(untold.unidentifiable()) == {"fo1", "fc1", "fo2", "fc2", "fo3", "fc3"}
+    assert untold.unidentifiable()["fc2"] != ()
     assert untold.condition_number() == np.inf
 
 

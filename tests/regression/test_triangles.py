@@ -92,8 +92,8 @@ def test_rows_that_grow_do_not_drown_those_that_told_the_rest():
 
 def test_most_blocks_need_no_reflections(monkeypatch):
     made = []
-    reflected = triangles._reflected
-    monkeypatch.setattr(triangles, "_reflected", lambda *given: made.append(1) or reflected(*given))
+    reflected = triangles._reflect
+    monkeypatch.setattr(triangles, "_reflect", lambda *given: made.append(1) or reflected(*given))
     for case in ("noisy", "no noise", "dependent", "almost dependent"):
         made.clear()
         appended(changed(case))

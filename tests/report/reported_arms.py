@@ -10,9 +10,9 @@ from estimators.recovered import smooth_samples
 import mindyn
 from mindyn.feasibility.answer import Answer
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.report.inputs import MotionComparison
 
 
@@ -31,20 +31,22 @@ def log_of(robot, seed, count=1500, noise=0.05):
     samples = smooth_samples(robot, count, seed)
     tau = samples.tau + noise * np.random.default_rng(seed).standard_normal(samples.tau.shape)
     time = np.arange(count) / samples.rate_hz
-    return log_of_arrays(robot.joint_names, time, samples.q, tau, samples.qd, samples.qdd)
+    return log_from_arrays(robot.joint_names, time, samples.q, tau, samples.qd, samples.qdd)
 
 
 def estimate_of(robot, *, treated=None, **settings):
-    treatment = Treatment(AS_LOGGED, **(treated or {}))
+    treatment = EquationSettings(AS_LOGGED, **(treated or {}))
     return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), treatment)
 
 
 ANSWERS = (
-    Answer("possible", True, "Some positive masses have these values.", {"masses": {"link1": 1e-9, "link2": 2.5}}),
+    Answer(
+        "positive_definite", True, "Some positive masses have these values.", {"masses": {"link1": 1e-9, "link2": 2.5}}
+    ),
     Answer("consistent", False, "Link 2 would need a negative moment.", {"link": "link2", "at": {"q": [0.1, 0.2]}}),
     Answer("plausible", None, "No outer shape is known."),
 )
-FEASIBLE = tuple(Answer(question, True, "So it is.") for question in ("possible", "consistent"))
+FEASIBLE = tuple(Answer(question, True, "So it is.") for question in ("positive_definite", "consistent"))
 
 
 def everything(robot):

@@ -12,7 +12,7 @@ from mesh_samples import stl
 from reported_arms import arm, estimate_of, log_of
 from typer.testing import CliRunner
 
-from mindyn.cli.identify import FILES
+from mindyn.cli.identify import RUN_FILES
 from mindyn.cli.main import app
 from mindyn.errors import InputError, MindynError
 from mindyn.export.toml_writer import write_toml
@@ -126,10 +126,10 @@ def test_a_folder_describes_one_run(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings, "--out", tmp_path]
     (tmp_path / "notes.txt").write_text("mine")
     assert run(*given, "--validate", folder / "run2.parquet").exit_code == 0
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {*RUN_FILES, "notes.txt"}
     assert run(*given, "--no-report").exit_code == 0
     gone = {"validation.json", "report.html"}
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"} - gone
+    assert {path.name for path in tmp_path.iterdir()} == {*RUN_FILES, "notes.txt"} - gone
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 

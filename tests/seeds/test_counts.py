@@ -79,9 +79,9 @@ def test_the_counter_folds_shares_and_drops():
     first, again = y * x - a, a - x * y
     tape.line("one", None)
     assert tape.counts() == Counts(3, 2)
-    assert tape.needed([folded]) == Counts(1, 0)
-    assert tape.needed([first, again]) == Counts(2, 2)
-    assert tape.needed([first, again], shared=True) == Counts(1, 1)
+    assert tape.count_needed([folded]) == Counts(1, 0)
+    assert tape.count_needed([first, again]) == Counts(2, 2)
+    assert tape.count_needed([first, again], shared=True) == Counts(1, 1)
     assert tape.by_line() == {"one": Counts(3, 2)}
     assert tape.counts(without=["one"]) == Counts()
     _ = 2.0 * x

@@ -12,9 +12,9 @@ from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
 from mindyn.equations.catalogue import equation
+from mindyn.equations.external_inputs import ExternalInputs
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
-from mindyn.equations.outside import Outside
 from mindyn.errors import MindynError
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
@@ -32,7 +32,7 @@ def torques(robot, motion, wrench):
     base, n = lin_base(robot), robot.joint_count
     symbols = [casadi.SX.sym("mlc", base.count), *(casadi.SX.sym(name, n) for name in ("q", "qd", "qdd"))]
     end = casadi.SX.sym("wrench", 6)
-    tau = mlc_inverse_dynamics(lin_structure(robot), *symbols, outside=Outside(tip_wrench=end))
+    tau = mlc_inverse_dynamics(lin_structure(robot), *symbols, outside=ExternalInputs(tip_wrench=end))
     return np.array(casadi.Function("tau", [*symbols, end], [tau])(base.values, *motion, wrench)).ravel()
 
 

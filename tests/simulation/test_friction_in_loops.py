@@ -16,7 +16,7 @@ from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import InputError
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
-from mindyn.simulation.control_laws import law_of
+from mindyn.simulation.control_laws import convert_to_law
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.rollouts import rollout
 
@@ -114,7 +114,7 @@ def test_a_law_of_rollouts_reads_all_joints_or_the_primary_ones():
     press = mindyn.load_robot("slider_crank")
     wanted = SineMotion([0.5], [[0.8]], [[0.7]], [[1.0]])
     controller = ComputedTorque(press, wanted, 400.0, 40.0, drives=True)
-    law = law_of(controller)
+    law = convert_to_law(controller)
     q, qd, _ = wanted(0.0)
     called = mindyn.simulate(press, controller, seconds=0.1, q0=q, qd0=qd, drives=True, method="fixed")
     signals = law.signals(called.t[:-1])

@@ -18,7 +18,7 @@ from mindyn.errors import ExportError, InputError, RobotFileError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 SIDECAR = """
 side = "joint"
@@ -226,7 +226,7 @@ def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
     robot = mindyn.load_robot(arm)
     log = mindyn.read_log(logs / "run1.parquet", robot)
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
-    alone = mindyn.identify(robot, log.between(0, 1800), treatment=Treatment.automatic(settings))
+    alone = mindyn.identify(robot, log.between(0, 1800), settings=EquationSettings.automatic(settings))
     assert said["parameters"]["value"] == alone.beta.tolist()
     assert said["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()
     for more, words in (

@@ -14,10 +14,10 @@ from robots import random_robot, with_random_drives
 import mindyn
 from mindyn.errors import InputError
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
-from mindyn.regression.treatment import Treatment
+from mindyn.logs.log import log_from_arrays
+from mindyn.regression.settings import EquationSettings
 from mindyn.validation.friction_curves import friction_curve
-from mindyn.validation.prediction import prediction_of
+from mindyn.validation.prediction import predict_log
 from mindyn.validation.residual_spectra import spectrum
 from mindyn.validation.validate import fit_error, prior_estimate
 
@@ -25,7 +25,7 @@ from mindyn.validation.validate import fit_error, prior_estimate
 def log_of(robot, seed, noise):
     s = smooth_samples(robot, 2000, seed)
     tau = s.tau + noise * np.random.default_rng(seed).standard_normal(s.tau.shape)
-    return log_of_arrays(robot.joint_names, np.arange(2000) / s.rate_hz, s.q, tau, s.qd, s.qdd)
+    return log_from_arrays(robot.joint_names, np.arange(2000) / s.rate_hz, s.q, tau, s.qd, s.qdd)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def robot():
 
 @pytest.fixture(scope="module")
 def estimate(robot):
-    return mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), Treatment(AS_LOGGED))
+    return mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
 
 
 def test_the_prior_predicts_what_the_robot_states(robot, estimate):
@@ -78,7 +78,7 @@ def test_friction_curves_know_how_sure_they_are(estimate):
 
 
 def test_the_stop_operator_ends_as_a_sign(robot):
-    stop = Treatment(AS_LOGGED, friction=mindyn.Friction("stop", 0.01))
+    stop = EquationSettings(AS_LOGGED, friction=mindyn.Friction("stop", 0.01))
     found = mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), stop)
     signed = replace(found, regressor=found.regressor.with_friction(mindyn.Friction()))
     speeds = [-0.5, -1e-6, 1e-6, 0.5]
@@ -112,7 +112,7 @@ def test_the_error_of_the_fit_is_that_of_its_residuals(robot, estimate):
 
 def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate):
     log = log_of(robot, 2, 0.01)
-    made = prediction_of(estimate, log)
+    made = predict_log(estimate, log)
     assert (made.measured == log.tau).all()
     assert made.error.total == mindyn.validate(estimate, log).error.total
     assert (made.residual == log.tau - made.predicted).all()
@@ -120,9 +120,9 @@ def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate)
 
 def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
-    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), Treatment(AS_LOGGED, filter_hz=2.0))
+    filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED, filter_hz=2.0))
     assert not any("error of the fit" in one for one in mindyn.validate(filtered, other).sentences)
-    plain = mindyn.identify(robot, training, mindyn.LeastSquares(), Treatment(AS_LOGGED))
+    plain = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
     flattered = replace(plain, residuals=tuple(replace(one, rms=one.rms / 5) for one in plain.residuals))
     assert all("times the error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
 
@@ -130,7 +130,7 @@ def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
 def test_a_fit_to_means_over_intervals_is_not_held_against_torques(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
     found = mindyn.identify(
-        robot, training, mindyn.EnergyDifference("momentum", reversals="within"), Treatment(AS_LOGGED)
+        robot, training, mindyn.EnergyDifference("momentum", reversals="within"), EquationSettings(AS_LOGGED)
     )
     flattered = replace(found, residuals=tuple(replace(one, rms=one.rms / 50) for one in found.residuals))
     assert not any("error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
@@ -145,6 +145,6 @@ def test_rows_beside_a_gap_are_not_scored(robot, estimate, gaps):
     inner = [np.arange(a + edge, b - edge) for a, b in pairwise(ends)]
     filtered = replace(
         estimate,
-        treatment=replace(estimate.treatment, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0)),
+        settings=replace(estimate.settings, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0)),
     )
-    assert prediction_of(filtered, cut).scored.tolist() == np.concatenate(inner).tolist()
+    assert predict_log(filtered, cut).scored.tolist() == np.concatenate(inner).tolist()

@@ -21,7 +21,7 @@ from mindyn.feasibility.intervals import constrained_intervals
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import ComputedTorque
 from mindyn.simulation.sensors import Sensors
@@ -76,7 +76,7 @@ class Course:
         tau = mindyn.compile_model(self.robot, drives=True).inverse_dynamics(q, qd, qdd)
         segment = np.zeros(len(q), dtype=np.int64)
         self.samples = Samples(self.robot.primary_names, q, qd, qdd, tau, RATE_HZ, segment)
-        self.rows = rows_of(self.robot, self.samples)
+        self.rows = build_rows(self.robot, self.samples)
         self.truth = Regressor(self.robot).base.values
 
 
@@ -119,9 +119,9 @@ def noisy_fits(course):
         longest_step_s=2e-3,
         sensors=Sensors(rate_hz=250.0, torque_noise=0.2, noise_side="joint", seed=1),
     ).measured
-    log = mindyn.log_of_arrays(read.joint_names, read.t, read.position, read.torque)
+    log = mindyn.log_from_arrays(read.joint_names, read.t, read.position, read.torque)
     # Torques are held for 2 ms from when they were computed: on average they are 1 ms old.
-    treatment = mindyn.Treatment(conditioning=Conditioning(position_cutoff_hz=None, delay_s=-1e-3))
+    treatment = mindyn.EquationSettings(conditioning=Conditioning(position_cutoff_hz=None, delay_s=-1e-3))
     methods = {
         "least squares": mindyn.LeastSquares(covariance="correlated"),
         "instruments": mindyn.InstrumentalVariables(),
@@ -157,7 +157,7 @@ def require_written(course, log, by_method, tmp_path):
     mended = mindyn.make_feasible(fit)
     for one in (mended, by_method["consistent"]):
         judged = mindyn.check_feasible(one)
-        assert judged.possible.holds is judged.consistent.holds is True
+        assert judged.positive_definite.holds is judged.consistent.holds is True
     mindyn.write_report(tmp_path / "report.html", by_method["consistent"], validation_logs=[log])
     page = (tmp_path / "report.html").read_text()
     assert all(name in page for name in course.robot.primary_names)

@@ -12,7 +12,7 @@ from equations import equations
 from typer.testing import CliRunner
 
 from mindyn.cli.main import app
-from mindyn.comparison.bench_methods import BENCH_METHODS, Method
+from mindyn.comparison.bench_methods import BENCH_METHODS, BenchMethod
 from mindyn.comparison.bench_setting import BenchSetting, make_bench
 from mindyn.comparison.method_bench import compare_methods
 from mindyn.errors import InputError, MindynError
@@ -118,7 +118,7 @@ def test_a_method_that_fails_is_told_with_its_reason(monkeypatch):
     def fails(_trial):
         raise InputError("no such log")
 
-    monkeypatch.setitem(BENCH_METHODS, "hopeless", Method(fails, tests=lambda robot: 3 * robot.joint_count))
+    monkeypatch.setitem(BENCH_METHODS, "hopeless", BenchMethod(fails, tests=lambda robot: 3 * robot.joint_count))
     found = compare_methods(load_robot("planar2"), BenchSetting(repetitions=2, seconds=2.0), ["hopeless"])
     assert found.results[0].failed == 2
     assert found.results[0].tests == 6

@@ -12,7 +12,7 @@ from mindyn import StepByStep, load_robot, plan_tests
 from mindyn.errors import InputError
 from mindyn.excitation.step_motions import Sines
 from mindyn.excitation.step_simulation import simulate_tests
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
@@ -51,7 +51,7 @@ def test_a_carriage_with_a_wrong_mass_misses_by_the_closed_form():
     straight = np.column_stack([np.ones_like(t), t])
     missed -= straight @ np.linalg.lstsq(straight, missed, rcond=None)[0]
     assert check.rms == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-4)
-    assert check.doubted
+    assert check.suspect
 
 
 def test_the_values_found_repeat_every_test(robot, plan):
@@ -61,7 +61,7 @@ def test_the_values_found_repeat_every_test(robot, plan):
     assert {one.compared for one in found.checks if one.kind == "accelerated"} == {"position"}
     assert {one.compared for one in found.checks if one.kind != "accelerated"} == {"torque"}
     assert max(one.rms / one.size for one in found.checks) < 1e-4
-    assert found.doubted == ()
+    assert found.suspect == ()
     assert "agree" in found.status
 
 
@@ -70,7 +70,7 @@ def test_noise_is_explained_by_the_uncertainty_of_the_values(robot, plan, seed):
     sensors = Sensors(counts_per_revolution=4096, position_noise=1e-3, torque_noise=0.002)
     logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=seed)
     found = check_steps(StepByStep().fit(robot, plan, logs), plan, logs)
-    assert found.doubted == ()
+    assert found.suspect == ()
     assert all(0 < one.rms < 3 * one.explained for one in found.checks)
 
 
@@ -78,11 +78,11 @@ def test_the_test_whose_torque_came_late_is_named(robot, plan):
     logs = simulate_tests(robot, plan, rate_hz=RATE_HZ)
     name, log = "accelerated-02-1", logs["accelerated-02-1"]
     late = np.concatenate([np.tile(log.tau[0], (40, 1)), log.tau[:-40]])
-    spoiled = {**logs, name: log_of_arrays(log.joint_names, log.time, log.q, late, log.qd)}
+    spoiled = {**logs, name: log_from_arrays(log.joint_names, log.time, log.q, late, log.qd)}
     found = check_steps(StepByStep().fit(robot, plan, spoiled), plan, spoiled)
-    assert found.doubted[0].test == "accelerated-02"
+    assert found.suspect[0].test == "accelerated-02"
     assert "accelerated-02 first" in found.status
-    assert "doubted" in found.table()
+    assert "suspect" in found.table()
 
 
 def test_wrong_friction_and_gravity_are_found_where_nothing_accelerates(robot, plan):
@@ -92,7 +92,7 @@ def test_wrong_friction_and_gravity_are_found_where_nothing_accelerates(robot, p
         beta = found.beta.copy()
         own = [one.kind == kind and one.link_or_joint in ("joint1", "link1") for one in found.regressor.parameters]
         beta[own] *= 2
-        assert check_steps(replace(found, beta=beta), plan, logs).doubted[0].test == first
+        assert check_steps(replace(found, beta=beta), plan, logs).suspect[0].test == first
 
 
 def test_values_without_inertia_run_away(robot, plan):
@@ -103,7 +103,7 @@ def test_values_without_inertia_run_away(robot, plan):
     checks = check_steps(fallen, plan, logs)
     assert by_test(checks)["accelerated-01"].rms == float("inf")
     assert checks.to_dict()[4]["rms"] is None
-    assert checks.to_dict()[4]["doubted"]
+    assert checks.to_dict()[4]["suspect"]
 
 
 def test_a_plan_up_to_a_test_has_the_values_of_the_whole(robot, plan):

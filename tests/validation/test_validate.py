@@ -11,9 +11,9 @@ from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
-from mindyn.regression.treatment import Treatment
-from mindyn.validation.errors import EDGE_S, pooled, torque_error
+from mindyn.logs.log import log_from_arrays
+from mindyn.regression.settings import EquationSettings
+from mindyn.validation.errors import EDGE_S, pool_errors, torque_error
 from mindyn.validation.validate import compare, cross_validate, fold_numbers, validate
 
 
@@ -25,7 +25,7 @@ def robot():
 def log_of(robot, seed, noise=0.0):
     s = smooth_samples(robot, 2000, seed)
     tau = s.tau + noise * np.random.default_rng(seed).standard_normal(s.tau.shape)
-    return log_of_arrays(robot.joint_names, np.arange(2000) / s.rate_hz, s.q, tau, s.qd, s.qdd)
+    return log_from_arrays(robot.joint_names, np.arange(2000) / s.rate_hz, s.q, tau, s.qd, s.qdd)
 
 
 def test_the_measure_is_its_formula():
@@ -37,13 +37,13 @@ def test_the_measure_is_its_formula():
         assert found.relative[j] == pytest.approx(np.linalg.norm(tau[:, j] - hat[:, j]) / np.linalg.norm(tau[:, j]))
     assert found.total == pytest.approx(np.linalg.norm(tau - hat) / np.linalg.norm(tau))
     parts = [torque_error("abc", tau[:120], hat[:120]), torque_error("abc", tau[120:], hat[120:])]
-    assert pooled(parts).total == pytest.approx(found.total)
-    assert pooled(parts).rmse == pytest.approx(found.rmse)
+    assert pool_errors(parts).total == pytest.approx(found.total)
+    assert pool_errors(parts).rmse == pytest.approx(found.rmse)
 
 
 def test_rows_that_are_not_scored_are_counted(robot):
     log = log_of(robot, 1)
-    found = identify(robot, log, LeastSquares(), Treatment(AS_LOGGED))
+    found = identify(robot, log, LeastSquares(), EquationSettings(AS_LOGGED))
     edge = round(EDGE_S / (log.time[1] - log.time[0]))
     error = validate(found, [log, log]).error
     assert (error.rows, error.unscored) == (2 * (2000 - 2 * edge), 4 * edge)
@@ -59,7 +59,7 @@ def test_nan_predictions_are_refused():
 
 
 def test_a_good_model_gets_a_good_verdict(robot):
-    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), Treatment(AS_LOGGED))
+    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), EquationSettings(AS_LOGGED))
     verdict = validate(fit, log_of(robot, 2, 0.01))
     assert verdict.error.rows == 2000 - 2 * 20
     assert verdict.error.total < 0.05
@@ -69,9 +69,9 @@ def test_a_good_model_gets_a_good_verdict(robot):
 
 
 def test_a_wrong_model_is_told(robot):
-    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), Treatment(AS_LOGGED))
+    fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), EquationSettings(AS_LOGGED))
     other = log_of(robot, 3)
-    wrong = log_of_arrays(robot.joint_names, other.time, other.q, -other.tau, other.qd, other.qdd)
+    wrong = log_from_arrays(robot.joint_names, other.time, other.q, -other.tau, other.qd, other.qdd)
     assert "is not explained" in validate(fit, wrong).sentences[0]
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @cache
-def _libraries() -> Any:
+def _load_controller() -> Any:
     import scipy.linalg.lapack  # noqa: F401 - SciPy brings a BLAS of its own, which must be loaded to be found
     from threadpoolctl import ThreadpoolController
 
@@ -25,30 +25,32 @@ def _libraries() -> Any:
 
 
 _LOCK: Final = Lock()
-_INSIDE: list[Any] = []
+_ACTIVE_LIMITS: list[Any] = []
 """The limit that holds, once for every thread inside: BLAS has one number of threads for the whole process."""
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def use_one_blas_thread() -> Iterator[None]:
     """BLAS is kept to one thread inside; the last thread to leave gives back the number that the first found."""
     with _LOCK:
-        _INSIDE.append(_INSIDE[0] if _INSIDE else _libraries().limit(limits=1, user_api="blas"))
+        _ACTIVE_LIMITS.append(
+            _ACTIVE_LIMITS[0] if _ACTIVE_LIMITS else _load_controller().limit(limits=1, user_api="blas")
+        )
     try:
         yield
     finally:
         with _LOCK:
-            limit = _INSIDE.pop()
-            if not _INSIDE:
+            limit = _ACTIVE_LIMITS.pop()
+            if not _ACTIVE_LIMITS:
                 limit.restore_original_limits()
 
 
-def on_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
+def run_on_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
     """The function, with BLAS kept to one thread while it runs."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        with one_blas_thread():
+        with use_one_blas_thread():
             return function(*args, **kwargs)
 
     return limited

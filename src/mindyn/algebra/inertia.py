@@ -26,7 +26,7 @@ def tensor_from_entries(entries: Array) -> Array:
     return J
 
 
-def entries_of_tensor(J: Array) -> Array:
+def tensor_entries(J: Array) -> Array:
     """Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a symmetric tensor."""
     return np.asarray(J[_ROWS, _COLUMNS])
 
@@ -39,7 +39,7 @@ def point_tensor(c: Array) -> Array:
 def phi_about_origin(mass: float, com: Array, inertia_com: Array) -> Array:
     """phi of a body from its mass, centre of mass and tensor about the centre of mass (Steiner)."""
     J = inertia_com + mass * point_tensor(com)
-    return np.concatenate([[mass], mass * np.asarray(com), entries_of_tensor(J)])
+    return np.concatenate([[mass], mass * np.asarray(com), tensor_entries(J)])
 
 
 def mass_com_inertia(phi: Array) -> tuple[float, Array, Array]:
@@ -61,10 +61,10 @@ def pseudo_inertia(phi: Array) -> Array:
     return P
 
 
-def phi_of_pseudo_inertia(P: Array) -> Array:
+def phi_from_pseudo_inertia(P: Array) -> Array:
     """Inverse of `pseudo_inertia`."""
     J = P[:3, :3].trace() * np.eye(3) - P[:3, :3]
-    return np.concatenate([[P[3, 3]], P[:3, 3], entries_of_tensor(J)])
+    return np.concatenate([[P[3, 3]], P[:3, 3], tensor_entries(J)])
 
 
 def spatial_inertia(phi: Array) -> Array:
@@ -73,10 +73,10 @@ def spatial_inertia(phi: Array) -> Array:
     return np.block([[tensor_from_entries(phi[4:]), C], [C.T, phi[0] * np.eye(3)]])
 
 
-def moved_phi(X_ab: Pose, phi_b: Array) -> Array:
+def transform_phi(X_ab: Pose, phi_b: Array) -> Array:
     """phi in frame a of a body given in frame b: the pseudo-inertia transforms as X P X^T."""
     X = X_ab.matrix
-    return phi_of_pseudo_inertia(X @ pseudo_inertia(phi_b) @ X.T)
+    return phi_from_pseudo_inertia(X @ pseudo_inertia(phi_b) @ X.T)
 
 
 _UNIT_PSEUDO_INERTIAS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
@@ -87,7 +87,7 @@ def phi_map(X_ab: Pose) -> Array:
     if X_ab.is_identity:
         return np.eye(PARAMETERS_PER_LINK)
     X = X_ab.matrix
-    return np.stack([phi_of_pseudo_inertia(P) for P in X @ _UNIT_PSEUDO_INERTIAS @ X.T], axis=1)
+    return np.stack([phi_from_pseudo_inertia(P) for P in X @ _UNIT_PSEUDO_INERTIAS @ X.T], axis=1)
 
 
 MOMENT_ROUNDING: Final = 1e-12
@@ -106,7 +106,7 @@ class Consistency:
     reason: str = ""
 
     @property
-    def possible(self) -> bool:
+    def is_feasible(self) -> bool:
         """Whether a mass distribution exists, solid or degenerate."""
         return self.status in ("consistent", "boundary")
 
@@ -118,14 +118,16 @@ def least_moment(phi: Array) -> float | None:
     return float(np.linalg.eigvalsh(inertia_com)[0]) if np.isfinite(inertia_com).all() else None
 
 
-def consistency_of(phi: Array | None) -> Consistency:
+def check_consistency(phi: Array | None) -> Consistency:
     """Judge phi by the eigenvalues of its pseudo-inertia, and say in mechanical terms what is wrong."""
     if phi is None:
         return Consistency("unknown", "the link states no inertial parameters")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mass, com, inertia_com = mass_com_inertia(phi)
     if mass == 0:
-        return Consistency("inconsistent", _massless(phi)) if phi.any() else Consistency("boundary", "massless")
+        return (
+            Consistency("inconsistent", _describe_massless(phi)) if phi.any() else Consistency("boundary", "massless")
+        )
     if mass < 0:
         return Consistency("inconsistent", f"the mass is negative: {mass:g} kg")
     if not np.isfinite(inertia_com).all():
@@ -143,7 +145,7 @@ def consistency_of(phi: Array | None) -> Consistency:
     return Consistency("consistent")
 
 
-def _massless(phi: Array) -> str:
+def _describe_massless(phi: Array) -> str:
     if phi[1:4].any():
         return f"mass is 0 but the first moment is {phi[1:4].tolist()} kg m"
     return "mass is 0 but the inertia tensor is not: only part of the parameters was published"

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mindyn.errors import InputError, shortened
+from mindyn.errors import InputError, shorten_text
 
 Array = NDArray[np.float64]
 
 _REAL_KINDS: Final = "fiub"
-_ABREAST: Final = 64
+_ROWS_PER_COMPARISON: Final = 64
 """Rows that are compared with the next as many, all their columns together."""
 
 
@@ -53,7 +53,7 @@ def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{what} must be numbers of shape {shape}, got {shortened(repr(value), 300)}") from error
+        raise InputError(f"{what} must be numbers of shape {shape}, got {shorten_text(repr(value), 300)}") from error
     if array.shape != shape:
         raise InputError(f"{what} must have shape {shape}, got shape {array.shape}: {value!r}")
     if not np.isfinite(array).all():
@@ -62,33 +62,33 @@ def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     return array
 
 
-def column_ends(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
+def column_extremes(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
     """Least and largest number of every column of x (N, k); NaN where it has one, or with `gaps` of the others.
 
     Many rows are compared at once: NumPy goes down few columns one row at a time, twenty times as slowly.
     """
     least, largest = (np.fmin, np.fmax) if gaps else (np.minimum, np.maximum)
-    whole = len(x) // _ABREAST * _ABREAST
+    whole = len(x) // _ROWS_PER_COMPARISON * _ROWS_PER_COMPARISON
     if not whole or not x.flags.c_contiguous:
         return least.reduce(x, axis=0), largest.reduce(x, axis=0)
-    wide, rest = x[:whole].reshape(-1, _ABREAST * x.shape[1]), x[whole:]
+    wide, rest = x[:whole].reshape(-1, _ROWS_PER_COMPARISON * x.shape[1]), x[whole:]
     low, high = (
-        one.reduce(np.concatenate([one.reduce(wide, axis=0).reshape(_ABREAST, -1), rest]), axis=0)
+        one.reduce(np.concatenate([one.reduce(wide, axis=0).reshape(_ROWS_PER_COMPARISON, -1), rest]), axis=0)
         for one in (least, largest)
     )
     return low, high
 
 
-def content(value: Any) -> Any:
+def hashable_content(value: Any) -> Any:
     """A hashable copy of a value: equal contents, and only they, compare equal."""
     if isinstance(value, Value):
-        return (type(value).__name__, *(content(getattr(value, f.name)) for f in fields(value) if f.compare))  # type: ignore[arg-type]
+        return (type(value).__name__, *(hashable_content(getattr(value, f.name)) for f in fields(value) if f.compare))  # type: ignore[arg-type]
     if isinstance(value, np.ndarray):
         return (value.shape, *map(float, value.flat))
     if isinstance(value, Mapping):
-        return tuple(sorted((key, content(item)) for key, item in value.items()))
+        return tuple(sorted((key, hashable_content(item)) for key, item in value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(map(content, value))
+        return tuple(map(hashable_content, value))
     return value
 
 
@@ -98,7 +98,7 @@ class Value:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and content(self) == content(other)
+        return type(self) is type(other) and hashable_content(self) == hashable_content(other)
 
     def __hash__(self) -> int:
-        return hash(content(self))
+        return hash(hashable_content(self))

@@ -35,38 +35,44 @@ def complete_robot(incomplete: str) -> Iterator[str]:
                 yield f"{lead}{entry.name}"
 
 
-ROBOT = typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot)
-"""For `Annotated[str, ROBOT]`."""
+ROBOT_ARGUMENT = typer.Argument(
+    help="A bundled name, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot
+)
+"""For `Annotated[str, ROBOT_ARGUMENT]`."""
 
 
-def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
+def complete_from(names: Iterable[str]) -> Callable[[str], list[str]]:
     """For `autocompletion=`: the names that begin with what was typed."""
     known = list(names)
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
-VERBOSE = typer.Option("--verbose", "-v", help="Print every row and every note.")
-"""For `verbose: Annotated[bool, VERBOSE]`."""
-JSON = typer.Option("--json", help="Print JSON.")
-"""For `as_json: Annotated[bool, JSON]`."""
-MESHES = typer.Option("--meshes", help="Draw the meshes that the URDF names, where its files are at hand; up to 5 MB.")
-"""For `meshes: Annotated[bool, MESHES]`."""
+VERBOSE_OPTION = typer.Option("--verbose", "-v", help="Print every row and every note.")
+"""For `verbose: Annotated[bool, VERBOSE_OPTION]`."""
+JSON_OPTION = typer.Option("--json", help="Print JSON.")
+"""For `as_json: Annotated[bool, JSON_OPTION]`."""
+MESHES_OPTION = typer.Option(
+    "--meshes", help="Draw the meshes that the URDF names, where its files are at hand; up to 5 MB."
+)
+"""For `meshes: Annotated[bool, MESHES_OPTION]`."""
 
 
-FLOOR = typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one.")
-NO_FLOOR = typer.Option("--no-floor", help="There is no floor.")
-CLEARANCE = typer.Option(help="Distance to floor, obstacles and between links, m.")
-TRACKING_ERROR = typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
+FLOOR_OPTION = typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one.")
+NO_FLOOR_OPTION = typer.Option("--no-floor", help="There is no floor.")
+CLEARANCE_OPTION = typer.Option(help="Distance to floor, obstacles and between links, m.")
+TRACKING_ERROR_OPTION = typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
 TIP_SPEED_OPTION = typer.Option(help="Largest speed of any point of the arm, m/s.")
-LIMITS_FILE = typer.Option(
+LIMITS_OPTION = typer.Option(
     "--limits", help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."
 )
-RADIUS = typer.Option(help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M")
-ACCEPT_UNCHECKED = typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
+RADIUS_OPTION = typer.Option(
+    help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M"
+)
+ACCEPT_UNCHECKED_OPTION = typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
 """Options of the commands that check motions."""
 
 
-MOVE = typer.Option(help="Move this joint of a gripper or propeller too. Repeatable.", metavar="JOINT")
+MOVE_OPTION = typer.Option(help="Move this joint of a gripper or propeller too. Repeatable.", metavar="JOINT")
 
 
 def load_and_hold(
@@ -82,7 +88,7 @@ def load_and_hold(
     return options.load(source), options, findings
 
 
-def floor_of(height: float | None, absent: bool) -> float | Literal["base plane"] | None:
+def resolve_floor(height: float | None, absent: bool) -> float | Literal["base plane"] | None:
     """Return the floor that --floor and --no-floor state."""
     if absent and height is not None:
         raise InputError("--floor and --no-floor exclude each other", hint="give only one of them")
@@ -116,22 +122,22 @@ _ROBOT_OPTIONS: Final[dict[str, Any]] = {
 }
 """Options of every command that takes a robot: what `load_robot` can be told."""
 
-_UNSAID: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"snap": True}
+_ROBOT_DEFAULTS: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"snap": True}
 """Their values where nothing is said, on a command line or where the command is called as a function."""
 
 
-def takes_robot(command: Callable[..., None]) -> Callable[..., None]:
+def with_robot_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of `_ROBOT_OPTIONS` in place of its parameter `options: RobotOptions`."""
 
     @wraps(command)
     def with_options(*args: Any, **given: Any) -> None:
-        stated = {name: given.pop(name, unsaid) for name, unsaid in _UNSAID.items()}
-        command(*args, **given, options=robot_options(**stated))
+        stated = {name: given.pop(name, unsaid) for name, unsaid in _ROBOT_DEFAULTS.items()}
+        command(*args, **given, options=parse_robot_options(**stated))
 
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values() if p.name != "options"]
     more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=_UNSAID[name])
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=_ROBOT_DEFAULTS[name])
         for name, kind in _ROBOT_OPTIONS.items()
     ]
     with_options.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
@@ -139,7 +145,7 @@ def takes_robot(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def robot_options(
+def parse_robot_options(
     lock: Sequence[str] | None,
     root: str | None,
     tip: str | None,
@@ -149,13 +155,13 @@ def robot_options(
     snap: bool,
 ) -> RobotOptions:
     """What the options of a command line say."""
-    held, stands = placed("--lock", lock), placed("--assembly", assembly)
+    held, stands = parse_assignments("--lock", lock), parse_assignments("--assembly", assembly)
     if gravity is not None and not all(map(isfinite, gravity)):
         raise InputError(f"--gravity {' '.join(map(str, gravity))} must be finite", hint="--gravity 0 0 -9.81")
-    return RobotOptions(snap, gravity, _mount(mount), Selection(held, root, tip), stands or None)
+    return RobotOptions(snap, gravity, _parse_mount(mount), Selection(held, root, tip), stands or None)
 
 
-def _mount(text: str | None) -> str | tuple[float, ...] | None:
+def _parse_mount(text: str | None) -> str | tuple[float, ...] | None:
     if text is None or text in MOUNTS:
         return text
     try:
@@ -170,7 +176,9 @@ def _mount(text: str | None) -> str | tuple[float, ...] | None:
     return angles
 
 
-def placed(option: str, texts: Sequence[str] | None, example: str = "gripper=0.02, in rad or m") -> dict[str, float]:
+def parse_assignments(
+    option: str, texts: Sequence[str] | None, example: str = "gripper=0.02, in rad or m"
+) -> dict[str, float]:
     """Return the numbers of a repeated option NAME=VALUE."""
     numbers: dict[str, float] = {}
     for text in texts or ():

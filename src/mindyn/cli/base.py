@@ -7,23 +7,25 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.cli.printing import say, show, show_table
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, with_robot_options
+from mindyn.cli.printing import print_output, print_status, print_table
 from mindyn.errors import InputError
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
-from mindyn.parameters.parameter import parameters_of_base
-from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
+from mindyn.parameters.formula_text import Coefficients, latex_expression, latex_symbol
+from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
+from mindyn.parameters.parameter import list_base_parameters
 from mindyn.robots.loading import RobotOptions
 
 
-@takes_robot
+@with_robot_options
 def base(
-    robot: Annotated[str, ROBOT],
-    form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.", autocompletion=one_of(FORMS))] = "structural",
+    robot: Annotated[str, ROBOT_ARGUMENT],
+    form: Annotated[
+        str, typer.Option(help=f"One of {', '.join(FORMS)}.", autocompletion=complete_from(FORMS))
+    ] = "structural",
     drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
     symbols: Annotated[bool, typer.Option("--symbols", help="Lengths as symbols in place of numbers.")] = False,
     *,
@@ -34,53 +36,53 @@ def base(
         raise InputError("--json, --latex and --symbols exclude each other", hint="give one of them")
     loaded = options.load(robot)
     if symbols:
-        loaded = in_dh_frames(loaded)
-        say("note: link parameters in modified DH frames, so that lengths are a_i, d_i")
+        loaded = convert_to_dh_frames(loaded)
+        print_status("note: link parameters in modified DH frames, so that lengths are a_i, d_i")
     found = base_parameters(loaded, form=form, drives=drives)
     if as_json:
-        typer.echo(json.dumps(_as_data(found), indent=2))
+        typer.echo(json.dumps(_base_data(found), indent=2))
     elif latex:
-        typer.echo(_as_latex(found))
+        typer.echo(_format_latex(found))
     else:
-        _show(found, symbolic_expressions(found) if symbols else found.shown_expressions)
+        _print_base(found, symbolic_expressions(found) if symbols else found.shown_expressions)
     for note in (*found.robot.findings, *found.notes):
-        say(f"note: {note}")
+        print_status(f"note: {note}")
 
 
 def _values(found: BaseParameters) -> list[float | None]:
     return list(found.values) if found.robot.has_parameters else [None] * found.count
 
 
-def _show(found: BaseParameters, expressions: tuple[str, ...]) -> None:
+def _print_base(found: BaseParameters, expressions: tuple[str, ...]) -> None:
     rows = [("name", "value", "unit", "formula")]
-    units = [one.unit for one in parameters_of_base(found)]
+    units = [one.unit for one in list_base_parameters(found)]
     for name, value, unit, formula in zip(found.names, _values(found), units, expressions, strict=True):
         rows.append((name, "" if value is None else f"{value:.6g}", unit, formula))
     roles = found.roles()
     groups = {kind: [label for label, role in roles.items() if role == kind] for kind in ("alone", "combined", "none")}
     says = {"alone": "by themselves", "combined": "only in combination", "none": "no effect"}
-    show(f"{found.robot.name}: {found.count} base parameters of {len(found.labels)} ({found.form})")
-    show()
-    show_table(rows)
-    show()
+    print_output(f"{found.robot.name}: {found.count} base parameters of {len(found.labels)} ({found.form})")
+    print_output()
+    print_table(rows)
+    print_output()
     for kind, labels in groups.items():
-        show(f"{says[kind]}: {', '.join(labels) or '-'}", "  ")
+        print_output(f"{says[kind]}: {', '.join(labels) or '-'}", "  ")
 
 
-def _as_latex(found: BaseParameters) -> str:
+def _format_latex(found: BaseParameters) -> str:
     lines = [
-        rf"  {_latex_name(name)} &= {latex_expression(Coefficients(found.labels, row))} \\"
+        rf"  {_format_latex_name(name)} &= {latex_expression(Coefficients(found.labels, row))} \\"
         for name, row in zip(found.names, found.matrix, strict=True)
     ]
     return "\n".join([r"\begin{align}", *lines, r"\end{align}"])
 
 
-def _latex_name(name: str) -> str:
+def _format_latex_name(name: str) -> str:
     """The symbol of a parameter, marked where others are regrouped into it."""
     return f"{latex_symbol(name.removesuffix('R'))}^{{R}}" if name.endswith("R") else latex_symbol(name)
 
 
-def _as_data(found: BaseParameters) -> dict[str, object]:
+def _base_data(found: BaseParameters) -> dict[str, object]:
     return {
         "robot": found.robot.name,
         "form": found.form,

@@ -10,21 +10,21 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say, show
-from mindyn.cli.progress_bars import progress
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, with_robot_options
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.progress_bars import progress_bar
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import BenchSetting, Differentiation
 from mindyn.comparison.method_bench import compare_methods
-from mindyn.comparison.methods import LOG_METHODS, named_methods
+from mindyn.comparison.methods import LOG_METHODS, select_methods
 from mindyn.errors import InputError
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.robots.loading import RobotOptions
 
-PLAIN = BenchSetting()
+DEFAULT_SETTING = BenchSetting()
 
-OF_IDENTIFY: Final = {
+IDENTIFY_OPTIONS: Final = {
     "least squares": ("--method", "ordinary"),
     "weighted least squares": (),
     "robust least squares": ("--method", "robust"),
@@ -36,15 +36,15 @@ OF_IDENTIFY: Final = {
 """Methods that `mindyn identify` has too, and what it takes for them; the others are of Python."""
 
 
-@takes_robot
+@with_robot_options
 def compare(
-    robot: Annotated[str | None, ROBOT] = None,
+    robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
             help=f"One of: {', '.join(BENCH_METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with "
             "one. May be repeated; all if left out.",
-            autocompletion=one_of({**BENCH_METHODS, **LOG_METHODS}),
+            autocompletion=complete_from({**BENCH_METHODS, **LOG_METHODS}),
         ),
     ] = None,
     logs: Annotated[
@@ -57,27 +57,29 @@ def compare(
         typer.Option(help="With --logs: another robot file for a set. Repeatable.", metavar="SET=FILE"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --logs: write the page here (HTML).")] = None,
-    repetitions: Annotated[int, typer.Option(help="Recordings with other noise each.")] = PLAIN.repetitions,
-    seconds: Annotated[float, typer.Option(help="Length of a recording.")] = PLAIN.seconds,
-    rate_hz: Annotated[float, typer.Option(help="Rate of the recording.")] = PLAIN.rate_hz,
+    repetitions: Annotated[int, typer.Option(help="Recordings with other noise each.")] = DEFAULT_SETTING.repetitions,
+    seconds: Annotated[float, typer.Option(help="Length of a recording.")] = DEFAULT_SETTING.seconds,
+    rate_hz: Annotated[float, typer.Option(help="Rate of the recording.")] = DEFAULT_SETTING.rate_hz,
     control_rate_hz: Annotated[
         float, typer.Option(help="Rate of the controller: a whole multiple of --rate-hz for methods that replay it.")
-    ] = PLAIN.control_rate_hz,
+    ] = DEFAULT_SETTING.control_rate_hz,
     counts: Annotated[
         float, typer.Option(help="Counts of the encoders for each motor turn.")
-    ] = PLAIN.counts_per_revolution,
-    torque_noise: Annotated[float, typer.Option(help="As part of the rms torque of each joint.")] = PLAIN.torque_noise,
+    ] = DEFAULT_SETTING.counts_per_revolution,
+    torque_noise: Annotated[
+        float, typer.Option(help="As part of the rms torque of each joint.")
+    ] = DEFAULT_SETTING.torque_noise,
     differentiation: Annotated[
         str, typer.Option(help="central: of positions as read; filtered: after a low pass at --filter-hz.")
-    ] = PLAIN.differentiation,
-    filter_hz: Annotated[float, typer.Option(help="Cut-off of filtered differentiation.")] = PLAIN.filter_hz,
+    ] = DEFAULT_SETTING.differentiation,
+    filter_hz: Annotated[float, typer.Option(help="Cut-off of filtered differentiation.")] = DEFAULT_SETTING.filter_hz,
     friction_error: Annotated[
         float, typer.Option(help="Stribeck friction that the model has not, as part of the Coulomb friction.")
-    ] = PLAIN.friction_error,
-    top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion.")] = PLAIN.top_hz,
-    seed: Annotated[int, typer.Option(help="Of motions and noise.")] = PLAIN.seed,
+    ] = DEFAULT_SETTING.friction_error,
+    top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion.")] = DEFAULT_SETTING.top_hz,
+    seed: Annotated[int, typer.Option(help="Of motions and noise.")] = DEFAULT_SETTING.seed,
     workers: Annotated[int, typer.Option(help="Processes; 0: one for each processor.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -109,7 +111,7 @@ def compare(
     )
     arm = options.load(robot)
     shared = min(workers or os.cpu_count() or 1, repetitions)
-    with progress("repetitions", repetitions) as advance:
+    with progress_bar("repetitions", repetitions) as advance:
         found = compare_methods(arm, setting, method, workers=shared, progress=lambda done, _: advance(done))
     if all(one.failed == repetitions for one in found.results):
         reasons = "\n".join(f"  {one.method}: {one.reason}" for one in found.results)
@@ -120,14 +122,22 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=1))
     else:
-        show(found.table(), "  ")
-    say(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s")
+        print_output(found.table(), "  ")
+    print_status(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s")
     least = min(found.results, key=lambda one: one.total_bias if one.total_bias == one.total_bias else inf)
-    say(f"least bias of the torque: {least.method}, {100 * least.total_bias:.3g} %")
-    known = [one for one in found.results if one.method in OF_IDENTIFY and one.total_bias == one.total_bias]
+    print_status(f"least bias of the torque: {least.method}, {100 * least.total_bias:.3g} %")
+    known = [one for one in found.results if one.method in IDENTIFY_OPTIONS and one.total_bias == one.total_bias]
     if known:
         best = min(known, key=lambda one: one.total_bias)
-        say_next("identify", robot, "run1.csv", *option_words(options), *OF_IDENTIFY[best.method], "--out", "run1")
+        print_next_command(
+            "identify",
+            robot,
+            "run1.csv",
+            *format_robot_options(options),
+            *IDENTIFY_OPTIONS[best.method],
+            "--out",
+            "run1",
+        )
 
 
 def _compare_on_logs(
@@ -139,22 +149,24 @@ def _compare_on_logs(
     *,
     as_json: bool,
 ) -> None:
-    from mindyn.comparison.comparing import compare_on_logs, comparison_page
+    from mindyn.comparison.log_comparison import compare_on_logs, comparison_page
     from mindyn.comparison.log_sets import read_sets
 
-    taken = named_methods(methods)
-    splits = read_sets(folder, sets, dict(map(_assigned, models or ())))
-    found = compare_on_logs(splits, taken, say)
+    taken = select_methods(methods)
+    splits = read_sets(folder, sets, dict(map(_parse_model, models or ())))
+    found = compare_on_logs(splits, taken, print_status)
     if out is not None:
-        write_whole(out, comparison_page(found))
+        write_file_atomically(out, comparison_page(found))
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=1))
     else:
-        show(found.table(), "    ")
-    say(f"written to {out}: open it in a browser" if out is not None else "the same as a page: --out compared.html")
+        print_output(found.table(), "    ")
+    print_status(
+        f"written to {out}: open it in a browser" if out is not None else "the same as a page: --out compared.html"
+    )
 
 
-def _assigned(text: str) -> tuple[str, Path]:
+def _parse_model(text: str) -> tuple[str, Path]:
     name, _, file = text.partition("=")
     if not name or not file:
         raise InputError(f"--model {text!r} names no set and file", hint="--model SET=FILE")

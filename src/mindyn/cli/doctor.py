@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 import mindyn
-from mindyn.cli.arguments import JSON
+from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import say, show_table
+from mindyn.cli.printing import print_status, print_table
 from mindyn.numerics.threads import usable_cores
 
 
@@ -47,7 +47,7 @@ LARGEST_DEVIATION = 1e-12
 """Of a kernel from its CasADi function, relative to the largest torque; rounding alone gives 1e-15."""
 
 COMPILERS = ("cc", "gcc", "clang")
-STYLES = {"missing": "dim", "failed": "red"}
+STATE_STYLES = {"missing": "dim", "failed": "red"}
 """How the lines of what is not there look."""
 
 
@@ -62,25 +62,25 @@ class Check:
 
     name: str
     state: Literal["ok", "missing", "failed"]
-    says: str
-    mend: str = ""
+    message: str
+    remedy: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def doctor(as_json: Annotated[bool, JSON] = False) -> None:
+def doctor(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
     """Say what works on this machine and what is missing."""
-    findings = [_guarded(name, check) for name, check in CHECKS.items()] + list(extras())
+    findings = [_run_check(name, check) for name, check in CHECKS.items()] + list(check_extras())
     works = all(one.state != "failed" for one in findings)
     if as_json:
-        typer.echo(json.dumps(_data(findings, works=works), indent=2))
+        typer.echo(json.dumps(_checks_data(findings, works=works), indent=2))
     else:
-        _show(findings)
+        _print_checks(findings)
     if not works:
-        say("the core of mindyn does not work here\nhint: the lines marked failed say why")
+        print_status("the core of mindyn does not work here\nhint: the lines marked failed say why")
         raise typer.Exit(ExitCode.NO)
 
 
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
+def _run_check(name: str, check: Callable[[], Check]) -> Check:
     """A check that breaks is itself what was looked for, whatever it raises."""
     try:
         return check()
@@ -89,20 +89,20 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
         return Check(name, "failed", says, "pip install --force-reinstall mindyn")
 
 
-def python() -> Check:
+def check_python() -> Check:
     """The interpreter."""
     says = f"{platform.python_version()} at {sys.executable}"
     return Check("python", "ok", says, values={"version": platform.python_version(), "executable": sys.executable})
 
 
-def package() -> Check:
+def check_package() -> Check:
     """mindyn itself: version and place."""
     place = str(Path(mindyn.__file__).parent)
     values = {"version": mindyn.__version__, "folder": place}
     return Check("mindyn", "ok", f"{mindyn.__version__} at {place}", values=values)
 
 
-def processor() -> Check:
+def check_processor() -> Check:
     """The CPU that kernels are compiled for, and how many samples they compute at once."""
     from mindyn.numerics.machine import host
 
@@ -114,7 +114,7 @@ def processor() -> Check:
     return Check("SIMD", "ok", says, values={"cpu": machine.cpu, "register_bits": machine.register_bits, **lanes})
 
 
-def threads() -> Check:
+def check_threads() -> Check:
     """Cores for `threads=`."""
     return Check("threads", "ok", f"{usable_cores()} cores to use", values={"cores": usable_cores()})
 
@@ -133,7 +133,7 @@ def _empty_cache() -> Iterator[None]:
                 os.environ["MINDYN_CACHE_DIR"] = before
 
 
-def kernel() -> Check:
+def check_kernel() -> Check:
     """A PUMA 560's inverse dynamics, compiled and set beside its CasADi function."""
     import numpy as np
 
@@ -151,22 +151,22 @@ def kernel() -> Check:
     return Check("kernel", "ok" if good else "failed", says, mend, {"deviation": deviation, "seconds": seconds})
 
 
-def cache() -> Check:
+def check_cache() -> Check:
     """The folder of compiled kernels."""
-    from mindyn.numerics.cache import directory, distrusted, usage
+    from mindyn.numerics.cache import cache_directory, cache_usage, find_distrust_reason
 
-    folder = directory()
+    folder = cache_directory()
     if folder is None:
         return Check("cache", "missing", "no home folder: kernels are compiled anew", "set MINDYN_CACHE_DIR")
-    reason = distrusted(folder) or ("" if _writable(folder) else "not writable")
-    objects, size = usage(folder)
+    reason = find_distrust_reason(folder) or ("" if _is_writable(folder) else "not writable")
+    objects, size = cache_usage(folder)
     says = f"{folder}: {objects} kernels, {size / 2**20:.1f} MiB" + (f"; not used: {reason}" if reason else "")
     values = {"folder": str(folder), "objects": objects, "bytes": size, "writable": not reason}
     mend = "set MINDYN_CACHE_DIR to a folder that is yours alone" if reason else ""
     return Check("cache", "missing" if reason else "ok", says, mend, values)
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -175,7 +175,7 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def compiler() -> Check:
+def check_compiler() -> Check:
     """A C compiler, for exported C alone: kernels need none."""
     found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if found is None:
@@ -183,7 +183,7 @@ def compiler() -> Check:
     return Check("C compiler", "ok", found, values={"path": found})
 
 
-def gpu() -> Check:
+def check_gpu() -> Check:
     """A CUDA device that CuPy sees."""
     from mindyn.errors import MissingExtraError
     from mindyn.kernels.gpu import import_cupy
@@ -192,34 +192,34 @@ def gpu() -> Check:
         cupy = import_cupy()
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     except MissingExtraError as error:
-        return Check("GPU", "missing", error.message, _install("gpu"))
+        return Check("GPU", "missing", error.message, _install_command("gpu"))
     except Exception as error:  # CuPy raises CUDARuntimeError, which can be named only where CuPy is
         return Check("GPU", "missing", f"CuPy finds no device: {error}", "look at nvidia-smi")
     return Check("GPU", "ok", name, values={"device": name})
 
 
 CHECKS: Mapping[str, Callable[[], Check]] = {
-    "python": python,
-    "mindyn": package,
-    "SIMD": processor,
-    "threads": threads,
-    "kernel": kernel,
-    "cache": cache,
-    "C compiler": compiler,
-    "GPU": gpu,
+    "python": check_python,
+    "mindyn": check_package,
+    "SIMD": check_processor,
+    "threads": check_threads,
+    "kernel": check_kernel,
+    "cache": check_cache,
+    "C compiler": check_compiler,
+    "GPU": check_gpu,
 }
 
 
-def extras() -> Iterator[Check]:
+def check_extras() -> Iterator[Check]:
     """Optional packages: there or not."""
     for extra, (module, package, purpose) in EXTRAS.items():
         there = util.find_spec(module) is not None
         says = f"{module}{_version(package)}: {purpose}" if there else f"no {module}: {purpose}"
-        mend = "" if there else _install(extra)
+        mend = "" if there else _install_command(extra)
         yield Check(f"extra {extra}", "ok" if there else "missing", says, mend, {"module": module})
 
 
-def _install(extra: str) -> str:
+def _install_command(extra: str) -> str:
     return f"pip install 'mindyn[{extra}]'"
 
 
@@ -231,13 +231,15 @@ def _version(package: str) -> str:
         return ""
 
 
-def _show(findings: list[Check]) -> None:
-    rows = [("what", "state", "found", "remedy"), *((f.name, f.state, f.says, f.mend) for f in findings)]
-    show_table(rows, styles=["" if one.state == "ok" else STYLES[one.state] for one in findings])
+def _print_checks(findings: list[Check]) -> None:
+    rows = [("what", "state", "found", "remedy"), *((f.name, f.state, f.message, f.remedy) for f in findings)]
+    print_table(rows, styles=["" if one.state == "ok" else STATE_STYLES[one.state] for one in findings])
 
 
-def _data(findings: list[Check], *, works: bool) -> dict[str, Any]:
+def _checks_data(findings: list[Check], *, works: bool) -> dict[str, Any]:
     return {
         "works": works,
-        "findings": [{"name": f.name, "state": f.state, "says": f.says, "mend": f.mend, **f.values} for f in findings],
+        "findings": [
+            {"name": f.name, "state": f.state, "says": f.message, "remedy": f.remedy, **f.values} for f in findings
+        ],
     }

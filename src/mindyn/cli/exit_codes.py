@@ -8,7 +8,7 @@ from typing import Final
 
 
 class ExitCode(IntEnum):
-    """The exit codes of all commands; `MEANINGS` says each in words."""
+    """The exit codes of all commands; `STATE_MEANINGS` says each in words."""
 
     DONE = 0
     ERROR = 1
@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-MEANINGS: Final[Mapping[ExitCode, str]] = {
+EXIT_CODE_MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.DONE: "done; of check, doctor and papers: the answer is yes",
     ExitCode.ERROR: "an error in what was given or done, said with a hint",
     ExitCode.USAGE: "wrong usage: no such command or option, or one is missing",
@@ -26,5 +26,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-IN_HELP: Final = "Exit codes: " + "; ".join(f"{code.value} {says}" for code, says in MEANINGS.items()) + "."
+EXIT_CODES_HELP: Final = (
+    "Exit codes: " + "; ".join(f"{code.value} {says}" for code, says in EXIT_CODE_MEANINGS.items()) + "."
+)
 """For the end of every command's help."""

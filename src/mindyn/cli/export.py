@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, one_of
-from mindyn.cli.next_step import say_next
-from mindyn.cli.printing import say, say_as_it_is
-from mindyn.cli.runs import RUN, estimate_of
+from mindyn.cli.arguments import JSON_OPTION, complete_from
+from mindyn.cli.next_step import print_next_command
+from mindyn.cli.printing import print_status, print_status_lines
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.contact.guiding import hand_guiding
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
@@ -22,26 +22,26 @@ from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import write_mjcf
 from mindyn.export.models import Prior, model_notes
-from mindyn.export.mujoco_replay import mujoco_beside
-from mindyn.export.ros2_package import CONTROL, write_ros2_package
+from mindyn.export.mujoco_replay import compare_with_mujoco
+from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
 from mindyn.export.toml_writer import write_toml
 from mindyn.export.urdf_writer import write_urdf
+from mindyn.feasibility.consistent_projection import project_to_consistent
 from mindyn.feasibility.full_model import full_model
-from mindyn.feasibility.make_consistent import mend_consistent
 from mindyn.kernels.model import Model, compile_model
 from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
 from mindyn.reading import read_json
-from mindyn.robots.loading import load_like
-from mindyn.robots.table import text_table
+from mindyn.robots.loading import load_matching
+from mindyn.robots.table import format_table
 from mindyn.validation.validate import comparison_table
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ExportRequest:
     """An estimate, where it goes, and how: what every writer is given."""
 
-    found: Estimate
+    estimate: Estimate
     out: Path
     source: Path | None
     prior: Prior
@@ -51,72 +51,75 @@ class Order:
     facts: Facts
 
 
-Written = tuple[Sequence[str], Sequence[Path]]
+ExportResult = tuple[Sequence[str], Sequence[Path]]
 """Sentences about what was left out, and the files, or the folder, that were written."""
 
 
-def _urdf(o: Order) -> Written:
-    said = write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force, meshes=o.meshes)
+def _write_urdf_file(o: ExportRequest) -> ExportResult:
+    said = write_urdf(o.estimate, o.out, source=o.source, prior=o.prior, force=o.force, meshes=o.meshes)
     return said[1:], [o.out]
 
 
-def _toml(order: Order) -> Written:
-    full = full_model(order.found, order.prior, force=order.force)
+def _write_toml_file(order: ExportRequest) -> ExportResult:
+    full = full_model(order.estimate, order.prior, force=order.force)
     write_toml(full, order.out, force=order.force)
-    return model_notes(order.found, full), [order.out]
+    return model_notes(order.estimate, full), [order.out]
 
 
-def _code(order: Order, write: Callable[[Model], Sequence[Path]]) -> Written:
+def _write_code(order: ExportRequest, write: Callable[[Model], Sequence[Path]]) -> ExportResult:
     """Code turns friction over as the fit did, so that it gives the estimate's torques."""
-    full = full_model(order.found, order.prior, friction="fitted", force=order.force)
+    full = full_model(order.estimate, order.prior, friction="fitted", force=order.force)
     files = write(compile_model(full, drives=True))
-    return model_notes(order.found, full), files
+    return model_notes(order.estimate, full), files
 
 
-def _c(model: Model, order: Order, path: Path) -> Sequence[Path]:
-    return model.write_c(path, CONTROL, prefix=order.prefix, facts=order.facts)
+def _write_c_files(model: Model, order: ExportRequest, path: Path) -> Sequence[Path]:
+    return model.write_c(path, CONTROL_FUNCTIONS, prefix=order.prefix, facts=order.facts)
 
 
-def _ros2(model: Model, order: Order, *, solver: bool) -> Sequence[Path]:
+def _write_ros2_files(model: Model, order: ExportRequest, *, solver: bool) -> Sequence[Path]:
     write_ros2_package(model, order.out, facts=order.facts, solver=solver)
     return [order.out]
 
 
-def _guide(order: Order) -> Written:
-    part = hand_guiding(order.found)
-    notes, files = _code(order, lambda model: write_hand_guiding_c(model, part, order.out, order.facts))
+def _write_hand_guiding(order: ExportRequest) -> ExportResult:
+    part = hand_guiding(order.estimate)
+    notes, files = _write_code(order, lambda model: write_hand_guiding_c(model, part, order.out, order.facts))
     rows: list[tuple[str, ...]] = [("joint", "sure friction", "holding, +-", "compensated", "viscous, compensated")]
     for j, name in enumerate(part.joint_names):
-        numbers = (part.friction[j], part.doubt[j], part.coulomb[j], part.viscous[j])
+        numbers = (part.friction[j], part.holding_uncertainty[j], part.coulomb[j], part.viscous[j])
         rows.append((name, *(f"{value:.3g}" for value in numbers)))
-    say("torques in N m or N, viscous ones for each rad/s or m/s")
-    say_as_it_is(text_table(rows))
+    print_status("torques in N m or N, viscous ones for each rad/s or m/s")
+    print_status_lines(format_table(rows))
     return (*notes, *map(str, part.findings)), files
 
 
-def _mat(order: Order) -> Written:
-    write_mat(order.found, order.out)
+def _write_mat_file(order: ExportRequest) -> ExportResult:
+    write_mat(order.estimate, order.out)
     return (), [order.out]
 
 
-WRITERS: Mapping[str, Callable[[Order], Written]] = {
-    "urdf": _urdf,
-    "mjcf": lambda o: (write_mjcf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
-    "toml": _toml,
-    "c": lambda o: _code(o, lambda model: _c(model, o, o.out)),
-    "cpp": lambda o: _code(o, lambda model: _c(model, o, o.out.with_suffix(".hpp"))),
-    "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
-    "ros2": lambda o: _code(o, lambda model: _ros2(model, o, solver=False)),
-    "ros2-solver": lambda o: _code(o, lambda model: _ros2(model, o, solver=True)),
-    "gravity-compensation": _guide,
-    "mat": _mat,
+FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
+    "urdf": _write_urdf_file,
+    "mjcf": lambda o: (write_mjcf(o.estimate, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
+    "toml": _write_toml_file,
+    "c": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out)),
+    "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
+    "cuda": lambda o: _write_code(o, lambda model: [model.write_cuda(o.out, CONTROL_FUNCTIONS)]),
+    "ros2": lambda o: _write_code(o, lambda model: _write_ros2_files(model, o, solver=False)),
+    "ros2-solver": lambda o: _write_code(o, lambda model: _write_ros2_files(model, o, solver=True)),
+    "gravity-compensation": _write_hand_guiding,
+    "mat": _write_mat_file,
 }
 """How each format is written."""
 
 
 def export(
-    run: Annotated[Path, RUN],
-    to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.", autocompletion=one_of(WRITERS))],
+    run: Annotated[Path, RUN_ARGUMENT],
+    to: Annotated[
+        str,
+        typer.Option("--to", help=f"One of {', '.join(FORMAT_WRITERS)}.", autocompletion=complete_from(FORMAT_WRITERS)),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The file to write; for ros2 the folder of the package.")],
     source: Annotated[
         Path | None, typer.Option(help="The URDF or MJCF to edit: all but inertials, friction and armature stays.")
@@ -135,16 +138,18 @@ def export(
     check: Annotated[
         Path | None, typer.Option(help="A log whose torques MuJoCo predicts with the MJCF, beside the estimate.")
     ] = None,
-    mend: Annotated[bool, typer.Option("--mend", help="Move the values to the nearest consistent ones first.")] = False,
+    mend: Annotated[
+        bool, typer.Option("--feasible", help="Move the values to the nearest consistent ones first.")
+    ] = False,
     strip_meshes: Annotated[
         bool, typer.Option("--strip-meshes", help="Of a URDF: without meshes, so that simulators load it anywhere.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write values that no arm can have.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Write a full robot model that has the estimate's dynamics, its code, or its numbers."""
-    if to not in WRITERS:
-        raise InputError(f"--to {to!r} is not known; it may be {', '.join(WRITERS)}", hint="--to urdf")
+    if to not in FORMAT_WRITERS:
+        raise InputError(f"--to {to!r} is not known; it may be {', '.join(FORMAT_WRITERS)}", hint="--to urdf")
     if source is not None and to not in ("urdf", "mjcf"):
         raise InputError("--source is edited only with --to urdf and --to mjcf", hint="leave --source out")
     if check is not None and to != "mjcf":
@@ -157,15 +162,17 @@ def export(
         raise InputError("--prefix is of C functions, with --to c and --to cpp", hint="leave --prefix out")
     if prefix and not (prefix.isascii() and prefix.isidentifier()):
         raise InputError(f"--prefix {prefix!r} cannot begin the name of a C function", hint="--prefix arm_")
-    found = estimate_of(run)
-    believed: Prior = "robot" if prior is None else None if prior == "none" else load_like(prior, found.robot)
-    found = mend_consistent(found) if mend else found
-    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, not strip_meshes, _facts(run)))
+    found = load_run_estimate(run)
+    believed: Prior = "robot" if prior is None else None if prior == "none" else load_matching(prior, found.robot)
+    found = project_to_consistent(found) if mend else found
+    said_of_it, written = FORMAT_WRITERS[to](
+        ExportRequest(found, out, source, believed, prefix, force, not strip_meshes, _read_facts(run))
+    )
     notes = [note.removeprefix("Note: ") for note in said_of_it]
     for note in notes:
-        say(f"note: {note}")
-    say(f"written: {', '.join(map(str, written))}")
-    errors = {} if check is None else mujoco_beside(found, out, read_log(check, found.robot))
+        print_status(f"note: {note}")
+    print_status(f"written: {', '.join(map(str, written))}")
+    errors = {} if check is None else compare_with_mujoco(found, out, read_log(check, found.robot))
     if errors and not as_json:
         typer.echo(comparison_table(errors))
     if as_json:
@@ -174,17 +181,17 @@ def export(
             "format": to,
             "files": files,
             "robot": found.robot.name,
-            "mended": mend,
+            "projected": mend,
             "status": found.status,
             "notes": notes,
             "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,
         }
         typer.echo(json.dumps(said, indent=1))
     if to in ("urdf", "mjcf", "toml"):
-        say_next("robots", out)
+        print_next_command("robots", out)
 
 
-def _facts(run: Path) -> Facts:
+def _read_facts(run: Path) -> Facts:
     """What headers define of an estimate: its hash, and when it was made where the run's record stands beside it."""
     folder, file = (run, run / "estimate.json") if run.is_dir() else (run.parent, run)
     facts: list[tuple[str, int | str]] = [("ESTIMATE_SHA256", hashlib.sha256(file.read_bytes()).hexdigest())]

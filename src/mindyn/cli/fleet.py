@@ -15,16 +15,16 @@ from typing import Annotated, Any
 import typer
 
 from mindyn import __version__
-from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, takes_robot
-from mindyn.cli.printing import say, say_findings, show, show_table
-from mindyn.cli.progress_bars import progress
-from mindyn.cli.runs import estimate_of
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, with_robot_options
+from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.progress_bars import progress_bar
+from mindyn.cli.runs import load_run_estimate
 from mindyn.errors import InputError, MissingExtraError
-from mindyn.files import finish_replacing, folder_for
+from mindyn.files import finish_replacement, make_output_folder
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.page import nobody_differs
-from mindyn.fleet.writing import FILES, summary_of, write_study
-from mindyn.logs.places import without_credentials
+from mindyn.fleet.page import explain_no_difference
+from mindyn.fleet.writing import STUDY_FILES, summarise_study, write_study
+from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.inputs import require_count
 
@@ -32,13 +32,15 @@ RETRIES = 3
 """Times that a cluster gives a log to another worker where one died."""
 
 
-@takes_robot
+@with_robot_options
 def fleet(
-    robot: Annotated[str, ROBOT],
+    robot: Annotated[str, ROBOT_ARGUMENT],
     pattern: Annotated[
         str, typer.Argument(help="Places of the logs, fields in braces: 's3://bucket/{robot_id}/{date}/*.parquet'.")
     ],
-    out: Annotated[Path, typer.Option("--out", help=f"Folder for {', '.join(FILES)} and a factor file for each log.")],
+    out: Annotated[
+        Path, typer.Option("--out", help=f"Folder for {', '.join(STUDY_FILES)} and a factor file for each log.")
+    ],
     group_by: Annotated[
         str,
         typer.Option(help="Fields, constant columns, or year, month, week, day; the first names the robot."),
@@ -53,8 +55,8 @@ def fleet(
     without: Annotated[
         list[str] | None, typer.Option(help="A pattern of names of logs that do not count. Repeatable.")
     ] = None,
-    as_json: Annotated[bool, JSON] = False,
-    verbose: Annotated[bool, VERBOSE] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+    verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -64,49 +66,53 @@ def fleet(
         raise InputError("--cluster and --workers exclude each other", hint="leave one of them out")
     start = perf_counter()
     arm = options.load(robot)
-    treatment = None if settings is None else estimate_of(settings).treatment
+    equation_settings = None if settings is None else load_run_estimate(settings).settings
     if out.is_dir():
-        finish_replacing(out)
+        finish_replacement(out)
     try:
-        with folder_for(out), _executor(cluster) as executor, progress("reading logs", 1000) as advance:
+        with (
+            make_output_folder(out),
+            _connect_cluster(cluster) as executor,
+            progress_bar("reading logs", 1000) as advance,
+        ):
             found = study_fleet(
                 arm,
                 pattern,
                 out,
                 group_by=[name.strip() for name in group_by.split(",") if name.strip()],
-                treatment=treatment,
-                without=without or (),
+                settings=equation_settings,
+                exclude_logs=without or (),
                 executor=executor,
                 workers=workers,
                 progress=lambda done, total: advance(1000 * done // max(1, total)),
-                say=say if verbose else _nothing,
+                say=print_status if verbose else _ignore_message,
             )
     except KeyboardInterrupt as stop:
         if not out.is_dir():
             raise
         raise KeyboardInterrupt(f"logs that were read have their factors in {out}; the same command goes on") from stop
     record: dict[str, Any] = {
-        "command": [without_credentials(word) for word in sys.argv],
+        "command": [strip_credentials(word) for word in sys.argv],
         "robot": {"given": robot, **options.to_dict()},
         "version": __version__,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(perf_counter() - start, 3),
     }
     write_study(out, found, record)
-    say_findings(found.findings)
+    print_findings(found.findings)
     for one in found.excluded[:20]:
-        say(f"note: {one.name} does not count: {one.reason}")
+        print_status(f"note: {one.name} does not count: {one.reason}")
     if len(found.excluded) > 20:
-        say(f"{len(found.excluded) - 20} more logs do not count: {out / 'excluded.parquet'} has them all")
+        print_status(f"{len(found.excluded) - 20} more logs do not count: {out / 'excluded.parquet'} has them all")
     if as_json:
-        typer.echo(json.dumps(summary_of(found), indent=1))
+        typer.echo(json.dumps(summarise_study(found), indent=1))
     else:
-        _show(found)
-    say(f"written to {out}: open {out / 'report.html'} in a browser")
+        _print_study(found)
+    print_status(f"written to {out}: open {out / 'report.html'} in a browser")
 
 
 @contextmanager
-def _executor(cluster: str | None) -> Iterator[Executor | None]:
+def _connect_cluster(cluster: str | None) -> Iterator[Executor | None]:
     """Dask's executor of a scheduler; None without one."""
     if cluster is None:
         yield None
@@ -127,17 +133,17 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(retries=RETRIES)
 
 
-def _nothing(_: str) -> None:
+def _ignore_message(_: str) -> None:
     """What is done on the way is said with --verbose alone."""
 
 
-def _show(found: FleetStudy) -> None:
+def _print_study(found: FleetStudy) -> None:
     logs, rows = sum(one.logs for one in found.robots), sum(one.rows for one in found.robots)
-    show(f"{len(found.robots)} robots, {logs} logs, {rows} rows; {found.gathered} logs were read now")
+    print_output(f"{len(found.robots)} robots, {logs} logs, {rows} rows; {found.gathered} logs were read now")
     if not found.differences:
-        show(nobody_differs(found))
+        print_output(explain_no_difference(found))
         return
     lines = [("robot", "what", "deviations", "p")]
     for one in found.differences:
         lines.append((one.robot, one.sentence, f"{abs(one.size) / one.deviation:.1f}", f"{one.p:.0e}"))
-    show_table(lines, numbers=(2, 3))
+    print_table(lines, numbers=(2, 3))

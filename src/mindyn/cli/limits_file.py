@@ -13,20 +13,20 @@ from mindyn.excitation.constraints import Box
 from mindyn.excitation.limits import LIMITS
 from mindyn.reading import read_toml
 from mindyn.robots.robot import Robot
-from mindyn.schemas import NUMBER, TEXT, Schema, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_valid, table_schema
 
-_POINT: Final = list_of(NUMBER, minItems=3, maxItems=3)
-_CORNER: Final = list_of({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
-_CAPSULE: Final = table_of(
-    {}, {"link": TEXT, "a": _POINT, "b": _POINT, "radius": NUMBER, "lower": _CORNER, "upper": _CORNER}
+_POINT: Final = list_schema(ANY_NUMBER, minItems=3, maxItems=3)
+_CORNER: Final = list_schema({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
+_CAPSULE: Final = table_schema(
+    {}, {"link": ANY_TEXT, "a": _POINT, "b": _POINT, "radius": ANY_NUMBER, "lower": _CORNER, "upper": _CORNER}
 )
-PLACES: Final[Mapping[str, Schema]] = {
-    "workspace": table_of({}, {"lower": _CORNER, "upper": _CORNER, "floor": NUMBER}),
-    **dict.fromkeys(("obstacles", "capsules", "tool"), list_of(_CAPSULE)),
-    "noise": list_of(NUMBER, "number"),
-    **dict.fromkeys(("start", "home"), list_of(NUMBER)),
+SURROUNDINGS_SCHEMAS: Final[Mapping[str, Schema]] = {
+    "workspace": table_schema({}, {"lower": _CORNER, "upper": _CORNER, "floor": ANY_NUMBER}),
+    **dict.fromkeys(("obstacles", "capsules", "tool"), list_schema(_CAPSULE)),
+    "noise": list_schema(ANY_NUMBER, "number"),
+    **dict.fromkeys(("start", "home"), list_schema(ANY_NUMBER)),
 }
-FILE: Final = {**LIMITS, "properties": {**LIMITS["properties"], **PLACES}}
+LIMITS_FILE_SCHEMA: Final = {**LIMITS, "properties": {**LIMITS["properties"], **SURROUNDINGS_SCHEMAS}}
 """The JSON Schema of a file of limits."""
 
 
@@ -50,40 +50,40 @@ def read_limits_file(path: Path | None, robot: Robot) -> LimitsFile:
         return LimitsFile()
     hint = "a line of it is like: velocity = { joint1 = 2.0 }"
     given = read_toml(path, "file of limits", InputError, hint)
-    require_valid(given, FILE, path.name, hint=hint)
+    require_valid(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
     return LimitsFile(
-        {key: value for key, value in given.items() if key not in PLACES},
-        _obstacles(given.get("obstacles", [])),
-        _box(given.get("workspace")),
-        _capsules(given.get("tool", []), robot.link_names[-1]),
-        _capsules(given.get("capsules", [])),
+        {key: value for key, value in given.items() if key not in SURROUNDINGS_SCHEMAS},
+        _read_obstacles(given.get("obstacles", [])),
+        _read_workspace(given.get("workspace")),
+        _read_capsules(given.get("tool", []), robot.link_names[-1]),
+        _read_capsules(given.get("capsules", [])),
         given.get("noise"),
         given.get("start"),
         given.get("home"),
     )
 
 
-def _obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
+def _read_obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
     """Tables of capsules, or with `lower` and `upper` corners of a box."""
     return tuple(
-        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _capsule(entry, "")
+        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _read_capsule(entry, "")
         for entry in entries
     )
 
 
-def _capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
+def _read_capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
     """Tables of capsules, on `link` where they name none."""
-    return tuple(_capsule(entry, link) for entry in entries)
+    return tuple(_read_capsule(entry, link) for entry in entries)
 
 
-def _capsule(entry: Any, link: str) -> Capsule:
+def _read_capsule(entry: Any, link: str) -> Capsule:
     """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
     if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
         raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
     return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
 
 
-def _box(entry: Any) -> Box | None:
+def _read_workspace(entry: Any) -> Box | None:
     """A table with `lower` and `upper` corners, or `floor` alone."""
     if entry is None:
         return None

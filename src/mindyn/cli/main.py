@@ -14,12 +14,12 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from mindyn import __version__
-from mindyn.cli.exit_codes import IN_HELP, ExitCode
-from mindyn.cli.printing import columns, say
-from mindyn.errors import InputError, MindynError, UnsafeMotionError, shortened
-from mindyn.escaping import COLUMNS
-from mindyn.interrupts import exit_on_interrupt, insistent_interrupts
-from mindyn.reading import OUTSIDE_FILES
+from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
+from mindyn.cli.printing import print_status, terminal_columns
+from mindyn.errors import InputError, MindynError, UnsafeMotionError, shorten_text
+from mindyn.escaping import TERMINAL_COLUMNS
+from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
+from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
     "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """Command `x` is the function `x` of mindyn/cli/x.py; its line here is the first line of its docstring."""
 
-EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
+COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     "Start here": {"demo": "demo", "doctor": "doctor"},
     "The robot": {"robots": "robots arm.urdf", "base": "base arm.urdf --drives"},
     "A motion and its log": {
@@ -70,20 +70,20 @@ EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Commands by what they are for, in the order of the work, with one example each."""
-NOTHING_KEPT: Final = "nothing was written; what was there before is as it was"
-OTHERS: Final = "More"
-"""Where a command stands that `EXAMPLES` leaves out."""
+NOTHING_WRITTEN: Final = "nothing was written; what was there before is as it was"
+OTHER_PANEL: Final = "More"
+"""Where a command stands that `COMMAND_EXAMPLES` leaves out."""
 
 
-class PlainOptions(TyperCommand):
+class PlainCommand(TyperCommand):
     """Help in which a switch shows no type: nothing is typed behind it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Arguments and options."""
-        return without_types(super().get_params(ctx))
+        return hide_flag_types(super().get_params(ctx))
 
 
-def without_types(params: list[Any]) -> list[Any]:
+def hide_flag_types(params: list[Any]) -> list[Any]:
     """The same, switches with an empty name of their value."""
     for one in params:
         if getattr(one, "is_flag", False) and one.metavar is None:
@@ -96,17 +96,17 @@ class LazyCommands(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Arguments and options."""
-        return without_types(super().get_params(ctx))
+        return hide_flag_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that `args` begin with, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         if name == "simulate":
-            require_file_of_drives(rest)
-        return name, None if name is None or command is None else loaded(name), rest
+            require_drives_file(rest)
+        return name, None if name is None or command is None else load_command(name), rest
 
 
-def require_file_of_drives(words: Sequence[str]) -> None:
+def require_drives_file(words: Sequence[str]) -> None:
     """Explains `simulate --drives` without a file, the switch that it once was."""
     for word, after in zip(words, (*words[1:], "-"), strict=True):
         if word == "--drives" and after.startswith("-"):
@@ -117,12 +117,12 @@ def require_file_of_drives(words: Sequence[str]) -> None:
             )
 
 
-def loaded(name: str) -> Any:
+def load_command(name: str) -> Any:
     """The command of that name with its options."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     with exit_on_interrupt():
         module = import_module(f"mindyn.cli.{name}")
-    alone.command(name, cls=PlainOptions, epilog=epilog_of(name))(getattr(module, name))
+    alone.command(name, cls=PlainCommand, epilog=format_epilog(name))(getattr(module, name))
     return get_command(alone)
 
 
@@ -134,31 +134,33 @@ app = typer.Typer(
 )
 
 
-def _name_only() -> None:
+def _placeholder() -> None:
     """What stands for a command until it is called."""
 
 
-def example_of(name: str) -> str:
-    """A line to type; empty where `EXAMPLES` has none."""
-    given = next((group[name] for group in EXAMPLES.values() if name in group), "")
+def find_example(name: str) -> str:
+    """A line to type; empty where `COMMAND_EXAMPLES` has none."""
+    given = next((group[name] for group in COMMAND_EXAMPLES.values() if name in group), "")
     return f"mindyn {given}" if given else ""
 
 
-def epilog_of(name: str) -> str:
+def format_epilog(name: str) -> str:
     """The end of a command's own help."""
-    example = example_of(name)
-    return f"Example: {example}\n\n{IN_HELP}" if example else IN_HELP
+    example = find_example(name)
+    return f"Example: {example}\n\n{EXIT_CODES_HELP}" if example else EXIT_CODES_HELP
 
 
-def panel_of(name: str) -> str:
+def find_panel(name: str) -> str:
     """The group of commands that a command stands in."""
-    return next((panel for panel, group in EXAMPLES.items() if name in group), OTHERS)
+    return next((panel for panel, group in COMMAND_EXAMPLES.items() if name in group), OTHER_PANEL)
 
 
-_PLACES = [name for group in EXAMPLES.values() for name in group]
-for _name in sorted(COMMANDS, key=lambda name: _PLACES.index(name) if name in _PLACES else len(_PLACES)):
-    _example = f"\n$ {example_of(_name)}" if example_of(_name) else ""
-    app.command(_name, help=f"\b\n{COMMANDS[_name]}{_example}", rich_help_panel=panel_of(_name))(_name_only)
+_COMMAND_ORDER = [name for group in COMMAND_EXAMPLES.values() for name in group]
+for _name in sorted(
+    COMMANDS, key=lambda name: _COMMAND_ORDER.index(name) if name in _COMMAND_ORDER else len(_COMMAND_ORDER)
+):
+    _example = f"\n$ {find_example(_name)}" if find_example(_name) else ""
+    app.command(_name, help=f"\b\n{COMMANDS[_name]}{_example}", rich_help_panel=find_panel(_name))(_placeholder)
 
 
 def _print_version(wanted: bool) -> None:
@@ -176,49 +178,49 @@ def options(
 ) -> None:
     """Minimal dynamics of robot arms: from description and logs to a model you can trust, and fast code."""
     del version
-    OUTSIDE_FILES.set(outside_files)
+    ALLOW_OUTSIDE_FILES.set(outside_files)
 
 
 def run() -> None:
     """Run a command; an error ends it with a message, a hint where we have one, and `ExitCode.ERROR`; Ctrl-C too."""
-    held = COLUMNS.set(columns(sys.stdout))
+    held = TERMINAL_COLUMNS.set(terminal_columns(sys.stdout))
     try:
-        with insistent_interrupts():
+        with reraise_interrupts():
             app()
     except MindynError as error:
-        say(f"error: {error}")
+        print_status(f"error: {error}")
         sys.exit(ExitCode.NO if isinstance(error, UnsafeMotionError) else ExitCode.ERROR)
     except BrokenPipeError:
         raise
     except OSError as error:  # of the system, where no reader or writer said it in words of its own
-        where = "" if error.filename is None else f": {shortened(str(error.filename), 200)!r}"
-        say(f"error: {error.strerror or error}{where}")
+        where = "" if error.filename is None else f": {shorten_text(str(error.filename), 200)!r}"
+        print_status(f"error: {error.strerror or error}{where}")
         sys.exit(ExitCode.ERROR)
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != ExitCode.INTERRUPTED:
             raise
-        _say_interrupted(kept_of(end))
+        _print_interrupted(find_interrupt_message(end))
         sys.exit(ExitCode.INTERRUPTED)
     finally:
-        COLUMNS.reset(held)
+        TERMINAL_COLUMNS.reset(held)
 
 
-def _say_interrupted(kept: str) -> None:
+def _print_interrupted(kept: str) -> None:
     """One line, also where a second Ctrl-C, or another library's word of the first, comes while it is said."""
     before = signal.getsignal(signal.SIGINT)
     with suppress(KeyboardInterrupt, ValueError):  # ValueError: not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     for _ in range(2):
         with suppress(KeyboardInterrupt):
-            say(f"interrupted: {kept}")
+            print_status(f"interrupted: {kept}")
             break
     with suppress(KeyboardInterrupt, ValueError):
         signal.signal(signal.SIGINT, before)
 
 
-def kept_of(end: BaseException) -> str:
+def find_interrupt_message(end: BaseException) -> str:
     """What a command kept when it was interrupted: the words of the KeyboardInterrupt that it raised, if any."""
     one: BaseException | None = end
     while one is not None and not (isinstance(one, KeyboardInterrupt) and one.args):
         one = one.__context__
-    return NOTHING_KEPT if one is None else str(one.args[0])
+    return NOTHING_WRITTEN if one is None else str(one.args[0])

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.cli.arguments import JSON
-from mindyn.cli.printing import say, say_findings, show, show_table
-from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
-from mindyn.errors import unknown_name
+from mindyn.cli.arguments import JSON_OPTION
+from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
+from mindyn.errors import unknown_name_error
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import GAIN_DEVIATION
 from mindyn.loads.payload import payload as payload_of
@@ -20,7 +20,7 @@ from mindyn.robots.robot import Robot
 
 
 def payload(
-    run: Annotated[Path, RUN],
+    run: Annotated[Path, RUN_ARGUMENT],
     log: Annotated[Path, typer.Argument(help="A log with the load; a sidecar .toml beside it says what is in it.")],
     link: Annotated[str | None, typer.Option(help="The link that carries the load; the last one if left out.")] = None,
     frame: Annotated[
@@ -30,73 +30,75 @@ def payload(
     gain_deviation: Annotated[
         float, typer.Option(help="Standard deviation of the scale of each joint's torque: 0.01 is one percent.")
     ] = GAIN_DEVIATION,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """The load that a run carried, from an estimate of the arm without it."""
-    found = estimate_of(run)
+    found = load_run_estimate(run)
     logs = read_logs([log], found.robot, found.conditioning)
     hint = "give a run with the load; the estimate is of the arm without it"
-    require_unseen(found.sources, logs, hint, "what the arm carried in it is part of the estimate")
+    require_held_out(found.sources, logs, hint, "what the arm carried in it is part of the estimate")
     load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)
-    there = _in_frame(found.robot, load, frame)
-    say_findings(load.findings)
+    there = _express_in_frame(found.robot, load, frame)
+    print_findings(load.findings)
     if as_json:
-        typer.echo(json.dumps(_data(load, there), indent=1))
+        typer.echo(json.dumps(_payload_data(load, there), indent=1))
         return
-    show(_mass(load))
-    if not load.is_possible:
-        show()
-        show("Nothing is written for controllers.")
+    print_output(_describe_load(load))
+    if not load.is_feasible:
+        print_output()
+        print_output("Nothing is written for controllers.")
         return
-    show()
-    _show_parameters(load)
-    if load.phi[0] > 0 and "m" not in load.untold:
-        typer.echo(f"\n{for_controllers(there)}")
-        if load.untold:
-            say(f"note: values that a body can have stand for what this run does not tell: {', '.join(load.untold)}")
+    print_output()
+    _print_parameters(load)
+    if load.phi[0] > 0 and "m" not in load.unidentifiable:
+        typer.echo(f"\n{format_for_controllers(there)}")
+        if load.unidentifiable:
+            print_status(
+                f"note: values that a body can have stand for what this run does not tell: {', '.join(load.unidentifiable)}"
+            )
     else:
-        show()
-        show("Nothing is written for controllers: this run does not tell the mass.")
+        print_output()
+        print_output("Nothing is written for controllers: this run does not tell the mass.")
 
 
-def _in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
+def _express_in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
     if frame is None:
         return load
     on_link = {one.name: one.pose for one in robot.frames if one.link == load.link}
     if frame not in on_link:
-        raise unknown_name(f"frame of link {load.link!r}", frame, on_link)
+        raise unknown_name_error(f"frame of link {load.link!r}", frame, on_link)
     return load.in_frame(on_link[frame], frame)
 
 
-def _mass(load: Payload) -> str:
+def _describe_load(load: Payload) -> str:
     """Mass and centre of mass, each coordinate where the run tells it."""
     low, high = load.mass_interval
     mass = f"{load.mass:.4g} kg (95 % interval {low:.4g} to {high:.4g} kg)"
-    if not load.is_possible:
+    if not load.is_feasible:
         return (
             f"The run contradicts the estimate: a load would need a mass between {low:.4g} and {high:.4g} kg, with a "
             "centre and an inertia that no body has together. Is the estimate of this arm, with these gains and zeros?"
         )
-    if "m" in load.untold:
+    if "m" in load.unidentifiable:
         return f"This run shows no load that can be told from none: its mass is at most {max(load.mass, high):.2g} kg."
     spread = load.centre_half_widths
     told = [
-        f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.untold else f"{axis} not identifiable"
+        f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.unidentifiable else f"{axis} not identifiable"
         for axis, c, w in zip("xyz", load.centre, spread, strict=True)
     ]
     return f"The load has a mass of {mass}; its centre of mass in the frame of {load.link}: {', '.join(told)}."
 
 
-def _show_parameters(load: Payload) -> None:
+def _print_parameters(load: Payload) -> None:
     rows: list[tuple[str, ...]] = [("parameter", "value", "95 % +-", "unit", "")]
     for k, (name, unit) in enumerate(zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)):
-        state = "not identifiable" if name in load.untold else ""
+        state = "not identifiable" if name in load.unidentifiable else ""
         value, width = ("-", "-") if state else (f"{load.phi[k]:.4g}", f"{load.half_widths[k]:.2g}")
         rows.append((name, value, width, unit, state))
-    show_table(rows, numbers=(1, 2), styles=["dim" if row[-1] else "" for row in rows[1:]])
+    print_table(rows, numbers=(1, 2), styles=["dim" if row[-1] else "" for row in rows[1:]])
 
 
-def for_controllers(load: Payload) -> str:
+def format_for_controllers(load: Payload) -> str:
     """The load as controllers take it, each with its frame; see the frame of the load for what `F` is."""
     m, c, J = load.mass, load.centre, load.inertia_about_centre
     cog = ", ".join(f"{one:.6f}" for one in c)
@@ -125,7 +127,7 @@ def for_controllers(load: Payload) -> str:
     )
 
 
-def _data(load: Payload, there: Payload) -> dict[str, Any]:
+def _payload_data(load: Payload, there: Payload) -> dict[str, Any]:
     return {
         "link": load.link,
         "mass": load.mass,
@@ -134,8 +136,8 @@ def _data(load: Payload, there: Payload) -> dict[str, Any]:
         "centre_half_widths": load.centre_half_widths.tolist(),
         "phi": load.phi.tolist(),
         "half_widths": load.half_widths.tolist(),
-        "not_identifiable": list(load.untold),
-        "possible": load.is_possible,
+        "not_identifiable": list(load.unidentifiable),
+        "positive_definite": load.is_feasible,
         "frame": there.link,
         "centre_in_frame": there.centre.tolist(),
         "inertia_about_centre_in_frame": there.inertia_about_centre.tolist(),

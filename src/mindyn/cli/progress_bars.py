@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mindyn.cli.printing import say
+from mindyn.cli.printing import print_status
 
 Advance = Callable[[int], None]
 """Told how many steps are done."""
 
 
 @contextmanager
-def progress(label: str, total: int) -> Iterator[Advance]:
+def progress_bar(label: str, total: int) -> Iterator[Advance]:
     """A bar of `total` steps with the time that is left; it goes when the work has ended."""
     if not sys.stderr.isatty():
         yield lambda done: None  # noqa: ARG005
@@ -37,7 +37,7 @@ def progress(label: str, total: int) -> Iterator[Advance]:
 
 
 @dataclass(slots=True)
-class Spoken:
+class MessageProgress:
     """A progress that is told sentences: each counts as one step; with `verbose` it is said as well."""
 
     advance: Advance
@@ -49,11 +49,11 @@ class Spoken:
         self.count += 1
         self.advance(self.count)
         if self.verbose:
-            say(line)
+            print_status(line)
 
 
 @contextmanager
-def spoken_progress(label: str, steps: int, *, verbose: bool) -> Iterator[Spoken]:
+def count_messages(label: str, steps: int, *, verbose: bool) -> Iterator[MessageProgress]:
     """For `progress=` of functions that say a line now and then, about `steps` in all."""
-    with progress(label, steps) as advance:
-        yield Spoken(advance, verbose)
+    with progress_bar(label, steps) as advance:
+        yield MessageProgress(advance, verbose)

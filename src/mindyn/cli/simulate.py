@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, takes_robot
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say
-from mindyn.errors import ExportError, InputError, listed, unknown_name
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_status
+from mindyn.errors import ExportError, InputError, list_names, unknown_name_error
 from mindyn.excitation.run import run_of
 from mindyn.logs.writing import write_log
 from mindyn.reading import read_json, read_toml
@@ -22,16 +22,16 @@ from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
-from mindyn.simulation.closing_sines import closing_share, middle
-from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, Tabulated
+from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
+from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplitude_fraction
 from mindyn.simulation.results import Measurement
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
 
 
-@takes_robot
+@with_robot_options
 def simulate(
-    robot: Annotated[str, ROBOT],
+    robot: Annotated[str, ROBOT_ARGUMENT],
     out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
     motion: Annotated[
         Path | None, typer.Option(help="A folder of `mindyn excite --out`, or its motion.json; sines if left out.")
@@ -68,7 +68,7 @@ def simulate(
     position_delay_s: Annotated[float | None, typer.Option(help="By which position readings are late.")] = None,
     torque_delay_s: Annotated[float | None, typer.Option(help="By which torque readings are late.")] = None,
     seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -91,12 +91,12 @@ def simulate(
         "torque_delay_s": torque_delay_s,
         "noise_side": noise_at,
     }
-    fitted = _sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
+    fitted = _build_sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
     _require_noise_side(loaded, fitted)
-    reference, whole_s = _reference(loaded, motion, seed)
+    reference, whole_s = _load_reference(loaded, motion, seed)
     lasts = whole_s if seconds is None else seconds
     start = reference.rows(np.zeros(1))
-    followed = Tabulated(reference, min(lasts, whole_s))
+    followed = TabulatedReference(reference, min(lasts, whole_s))
     controller = ComputedTorque(loaded, followed, 100.0, 20.0, drives=with_drives)
     run = run_simulation(
         loaded,
@@ -109,16 +109,25 @@ def simulate(
     )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)
-    say(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}")
+    print_status(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}")
     if as_json:
         joints = list(run.measured.joint_names)
         rows, rate = len(run.measured.t), fitted.rate_hz
         said = {"log": str(out), "samples": rows, "rate_hz": rate, "joints": joints, "drives": with_drives}
         typer.echo(json.dumps(said, indent=2))
-    say_next("identify", robot, out, *option_words(options, drives), "--hold-out", "0.3", "--out", out.with_suffix(""))
+    print_next_command(
+        "identify",
+        robot,
+        out,
+        *format_robot_options(options, drives),
+        "--hold-out",
+        "0.3",
+        "--out",
+        out.with_suffix(""),
+    )
 
 
-def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
+def _build_sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     """Those of a file, with what the options state in its place."""
     table: dict[str, Any] = {}
     if path is not None:
@@ -126,7 +135,7 @@ def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     known = [one.name for one in fields(Sensors)]
     for name in table:
         if name not in known:
-            raise unknown_name("setting of the sensors", name, known, has="there are")
+            raise unknown_name_error("setting of the sensors", name, known, has="there are")
     given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated
     for name, value in given.items():
         if not isinstance(value, str if name.endswith("side") else (int, float)) or isinstance(value, bool):
@@ -142,43 +151,44 @@ def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
     if sensors.noise_side is None and geared and (sensors.torque_noise or sensors.position_noise):
         largest = max(abs(drive.ratio) for drive in robot.drives)
         raise InputError(
-            f"the side of the noise is not stated, and {listed(geared)} have gears: 0.3 N m at the motor of a gear of "
+            f"the side of the noise is not stated, and {list_names(geared)} have gears: 0.3 N m at the motor of a gear of "
             f"{largest:g} are {0.3 * largest:g} N m at its joint",
             hint="--noise-at motor, or --noise-at joint (noise_side in the file of --sensors)",
         )
 
 
-def _reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
+def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
     """What the controller follows, and how long it lasts."""
     if motion is None:
-        return sine_reference(robot, seed), 10.0
+        return make_sine_reference(robot, seed), 10.0
     path = motion / "motion.json" if motion.is_dir() else motion
     if not path.exists():
         raise InputError(
-            f"there is no motion {str(motion)!r}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
+            f"there is no motion {str(motion)!r}",
+            hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json",
         )
     record = read_json(path, "motion", InputError)
     run = run_of(record, str(path))
     if run.joints != robot.primary_names:
         raise InputError(
-            f"the motion of {path} is of {listed(run.joints)}; the robot has {listed(robot.primary_names)}",
+            f"the motion of {path} is of {list_names(run.joints)}; the robot has {list_names(robot.primary_names)}",
             hint="give the robot, --lock, --root and --tip that the motion was designed with",
         )
     return run, run.seconds
 
 
-def sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Every primary joint on a sine of its own from the middle of its range: see `_range`."""
+def make_sine_reference(robot: Robot, seed: int) -> SineMotion:
+    """Every primary joint on a sine of its own from the middle of its range: see `_parse_range`."""
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
-    lower, upper = np.array([_range(joint.limits) for joint in joints]).T
-    centre, reach = middle(robot, lower, upper), np.minimum((upper - lower) / 4, 0.8)
-    reach = closing_share(robot, centre, reach) * reach
+    lower, upper = np.array([_motion_range(joint.limits) for joint in joints]).T
+    centre, reach = centre_of_motion(robot, lower, upper), np.minimum((upper - lower) / 4, 0.8)
+    reach = largest_amplitude_fraction(robot, centre, reach) * reach
     frequency = 0.15 + 0.25 * rng.random(len(joints))
     return SineMotion(centre, reach, frequency, np.zeros(len(joints)))
 
 
-def _range(limits: Limits) -> tuple[float, float]:
+def _motion_range(limits: Limits) -> tuple[float, float]:
     """The stated ends; 2 rad or m from the one that is stated; about zero where none is."""
     if limits.lower is None:
         return (-1.0, 1.0) if limits.upper is None else (limits.upper - 2.0, limits.upper)

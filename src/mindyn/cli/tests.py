@@ -10,27 +10,27 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import (
-    ACCEPT_UNCHECKED,
-    CLEARANCE,
-    FLOOR,
-    JSON,
-    LIMITS_FILE,
-    MOVE,
-    NO_FLOOR,
-    RADIUS,
-    ROBOT,
+    ACCEPT_UNCHECKED_OPTION,
+    CLEARANCE_OPTION,
+    FLOOR_OPTION,
+    JSON_OPTION,
+    LIMITS_OPTION,
+    MOVE_OPTION,
+    NO_FLOOR_OPTION,
+    RADIUS_OPTION,
+    ROBOT_ARGUMENT,
     TIP_SPEED_OPTION,
-    TRACKING_ERROR,
-    floor_of,
+    TRACKING_ERROR_OPTION,
+    complete_from,
     load_and_hold,
-    one_of,
-    placed,
-    takes_robot,
+    parse_assignments,
+    resolve_floor,
+    with_robot_options,
 )
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.limits_file import read_limits_file
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say, show
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_output, print_status
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.limits import with_limits
@@ -39,7 +39,7 @@ from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, S
 from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
 from mindyn.excitation.step_plan import load_plan
 from mindyn.excitation.step_simulation import simulate_tests
-from mindyn.files import replacing
+from mindyn.files import replace_folder_files
 from mindyn.findings import name_warnings
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.sensors import Sensors
@@ -48,10 +48,10 @@ from mindyn.validation.step_checks import check_steps
 ACTIONS = ("plan", "simulate", "identify")
 
 
-@takes_robot
+@with_robot_options
 def tests(
-    action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=one_of(ACTIONS))],
-    robot: Annotated[str, ROBOT],
+    action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=complete_from(ACTIONS))],
+    robot: Annotated[str, ROBOT_ARGUMENT],
     folder: Annotated[Path, typer.Argument(help="Of the plan, the motions and the logs; plan makes it.")],
     rate_hz: Annotated[float, typer.Option("--rate", help="Samples a second of motions and simulated logs.")] = 200.0,
     seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion.")] = 2.0,
@@ -60,23 +60,23 @@ def tests(
     seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
     through: Annotated[str | None, typer.Option(help="identify: with the tests up to this one alone.")] = None,
-    limits: Annotated[Path | None, LIMITS_FILE] = None,
-    floor: Annotated[float | None, FLOOR] = None,
-    no_floor: Annotated[bool, NO_FLOOR] = False,
-    clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
-    tracking_error: Annotated[float, TRACKING_ERROR] = TRACKING_ERROR_M,
+    limits: Annotated[Path | None, LIMITS_OPTION] = None,
+    floor: Annotated[float | None, FLOOR_OPTION] = None,
+    no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
+    clearance: Annotated[float, CLEARANCE_OPTION] = CLEARANCE_M,
+    tracking_error: Annotated[float, TRACKING_ERROR_OPTION] = TRACKING_ERROR_M,
     tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
-    radius: Annotated[list[str] | None, RADIUS] = None,
-    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
-    move: Annotated[list[str] | None, MOVE] = None,
-    as_json: Annotated[bool, JSON] = False,
+    radius: Annotated[list[str] | None, RADIUS_OPTION] = None,
+    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED_OPTION] = None,
+    move: Annotated[list[str] | None, MOVE_OPTION] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
     require_choice(action, ACTIONS, "the action of mindyn tests")
     loaded, options, held = load_and_hold(options, robot, move)
-    words = option_words(options)
+    words = format_robot_options(options)
     if action == "plan":
         given = read_limits_file(limits, loaded)
         around = Surroundings(
@@ -84,8 +84,8 @@ def tests(
             workspace=given.workspace,
             tool=given.tool,
             capsules=given.capsules,
-            floor=floor_of(floor, no_floor),
-            radius=placed("--radius", radius, "link5=0.08, in m"),
+            floor=resolve_floor(floor, no_floor),
+            radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
             accept_unchecked=tuple(accept_unchecked or ()),
             clearance=clearance,
             tracking_error=tracking_error,
@@ -101,16 +101,20 @@ def tests(
         if as_json:
             typer.echo(json.dumps({**plan.to_dict(), "check": check.to_dict()}, indent=1))
         else:
-            show(headline)
-            show(f"Largest speed of any point of the arm {check.speed:.3g} m/s ({check.fastest}).")
-            show(plan.table(), "  ")
+            print_output(headline)
+            print_output(f"Largest speed of any point of the arm {check.speed:.3g} m/s ({check.fastest}).")
+            print_output(plan.table(), "  ")
         for finding in (*held, *check.findings):
-            say(f"{finding.severity}: {finding}")
-        say(f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them")
-        if plan.untold:
-            say(f"no test determines: {', '.join(plan.untold)}; wider limits or a longer --seconds may")
+            print_status(f"{finding.severity}: {finding}")
+        print_status(
+            f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them"
+        )
+        if plan.unidentifiable:
+            print_status(
+                f"no test determines: {', '.join(plan.unidentifiable)}; wider limits or a longer --seconds may"
+            )
             raise typer.Exit(ExitCode.NO)
-        say_next("tests", "simulate", robot, folder, *words)
+        print_next_command("tests", "simulate", robot, folder, *words)
         return
     if not (folder / PLAN).is_file():
         raise InputError(f"there is no {PLAN} in {str(folder)!r}", hint=f"mindyn tests plan {robot} {folder}")
@@ -122,8 +126,8 @@ def tests(
         write_test_logs(folder, loaded, load_plan(folder / PLAN), logs)
         if as_json:
             typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
-        say(f"wrote {len(logs)} logs to {folder}")
-        say_next("tests", "identify", robot, folder, *words)
+        print_status(f"wrote {len(logs)} logs to {folder}")
+        print_next_command("tests", "identify", robot, folder, *words)
         return
     plan, logs = read_test_logs(folder, loaded)
     if through is not None:
@@ -133,11 +137,11 @@ def tests(
     found = settings.fit(loaded, plan, logs)
     checked = check_steps(found, plan, logs, settings=settings)
     found = replace(found, provenance={**found.provenance, "simulated": checked.to_dict()})
-    with replacing(folder, ["estimate.json"]) as target:
+    with replace_folder_files(folder, ["estimate.json"]) as target:
         found.save(target / "estimate.json")
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=1))
     else:
-        show(f"{found.table()}\n\n{checked.table()}", "  ")
-    say(f"wrote {folder / 'estimate.json'}")
-    say_next("check", folder)
+        print_output(f"{found.table()}\n\n{checked.table()}", "  ")
+    print_status(f"wrote {folder / 'estimate.json'}")
+    print_next_command("check", folder)

@@ -14,7 +14,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.kernels.model import compile_model
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import Log, log_of_arrays
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -22,9 +22,9 @@ from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closing_sines import closing_share, middle, motion_share
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.inputs import require_count, require_positive
+from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplitude_fraction, largest_motion_fraction
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.simulation.simulate import simulate
@@ -32,21 +32,21 @@ from mindyn.validation.errors import EDGE_S
 
 Differentiation = Literal["central", "filtered"]
 
-SINES: Final = 6
+SINE_COUNT: Final = 6
 SLOWEST_HZ: Final = 0.1
-REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
+DEFAULT_REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
 """rad or m, from the middle of a joint's range, where no range is stated."""
-BANDWIDTH: Final = 2 * np.pi * 6
+BANDWIDTH_RAD_S: Final = 2 * np.pi * 6
 """rad/s of the computed-torque loop."""
-CONTROLLER_KNOWS: Final = 0.8
+CONTROLLER_MODEL_SCALE: Final = 0.8
 """The controller's model of the arm is the arm times this: it tracks well and knows nothing exactly."""
 GEAR_WITHOUT_DRIVES: Final = 100.0
 """Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
 STRIBECK_SPEED: Final = 0.1
-CLEAN_S: Final = 5.0
-LOOKED_AT_S: Final = 0.02
+CLEAN_DURATION_S: Final = 5.0
+LOOP_CHECK_STEP_S: Final = 0.02
 """Between two looks at whether a motion closes the loops."""
-TORQUE_DRAWS: Final = 1
+TORQUE_SEED: Final = 1
 """Last of the seeds of torque noise, so that its draws are not those of position noise."""
 
 
@@ -125,14 +125,14 @@ class Bench:
     @property
     def controller(self) -> ComputedTorque:
         """Computed torque with a model that is too light."""
-        return _controller(self.robot, self.reference)
+        return _build_controller(self.robot, self.reference)
 
     def trial(self, number: int) -> Trial:
         """One recording with its own noise."""
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
-        read = measure(robot, self.motion, encoders(robot, setting, seed))
-        log = self.with_torque_noise(log_of_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
+        read = measure(robot, self.motion, make_encoders(robot, setting, seed))
+        log = self.add_torque_noise(log_from_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
         samples = condition(log, robot, setting.conditioning).samples
         edge = round(EDGE_S * setting.rate_hz)
         usable = np.zeros(samples.q.shape, dtype=np.bool_)
@@ -140,27 +140,27 @@ class Bench:
         return Trial(self, log, replace(samples, usable=usable), seed)
 
     @property
-    def torque_spread(self) -> Array:
+    def torque_deviations(self) -> Array:
         """(n,) standard deviations of the noise of joint torques."""
         return self.setting.torque_noise * _rms(self.motion.tau)
 
-    def with_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
+    def add_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
         """A log with noise of its torques, drawn for its seed and number apart from noise of positions."""
-        rng = np.random.default_rng([seed, number, TORQUE_DRAWS])
-        return replace(log, tau=log.tau + self.torque_spread * rng.standard_normal(log.tau.shape))
+        rng = np.random.default_rng([seed, number, TORQUE_SEED])
+        return replace(log, tau=log.tau + self.torque_deviations * rng.standard_normal(log.tau.shape))
 
     def noise(self) -> MeasurementNoise:
         """Deviations of what regressors are made of, from the resolution of the encoders through the conditioning."""
         rng = np.random.default_rng(self.setting.seed)
-        white = rng.standard_normal(self.motion.q.shape) * _position_spread(self.robot, self.setting)
-        noisy, clean = (self._conditioned(self.motion.q + part) for part in (white, np.zeros_like(white)))
+        white = rng.standard_normal(self.motion.q.shape) * _position_deviations(self.robot, self.setting)
+        noisy, clean = (self._condition_positions(self.motion.q + part) for part in (white, np.zeros_like(white)))
         position, velocity, acceleration = (
             tuple((getattr(noisy, name) - getattr(clean, name)).std(axis=0)) for name in ("q", "qd", "qdd")
         )
-        return MeasurementNoise(position, velocity, acceleration, tuple(self.torque_spread))
+        return MeasurementNoise(position, velocity, acceleration, tuple(self.torque_deviations))
 
-    def _conditioned(self, q: Array) -> Samples:
-        log = log_of_arrays(self.robot.primary_names, self.motion.t, q, np.zeros_like(q))
+    def _condition_positions(self, q: Array) -> Samples:
+        log = log_from_arrays(self.robot.primary_names, self.motion.t, q, np.zeros_like(q))
         return condition(log, self.robot, self.setting.conditioning).samples
 
 
@@ -176,12 +176,12 @@ class Trial:
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
     """The bench of a robot whose values are known."""
-    truth = _with_friction_error(robot, setting.friction_error)
-    reference = _sines(robot, setting, 0)
+    truth = _add_friction_error(robot, setting.friction_error)
+    reference = _draw_sines(robot, setting, 0)
     q0, qd0, _ = reference(0.0)
     motion = simulate(
         truth,
-        _controller(robot, reference),
+        _build_controller(robot, reference),
         seconds=setting.seconds,
         q0=q0,
         qd0=qd0,
@@ -191,39 +191,39 @@ def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
         method="fixed",
         longest_step_s=min(1e-3, 1 / setting.control_rate_hz),
     )
-    return Bench(setting, robot, truth, reference, motion, _clean(truth, setting))
+    return Bench(setting, robot, truth, reference, motion, _simulate_clean(truth, setting))
 
 
-def _clean(truth: Robot, setting: BenchSetting) -> Samples:
-    times = np.arange(round(CLEAN_S * setting.rate_hz)) / setting.rate_hz
-    q, qd, qdd = _sines(truth, setting, 1).rows(times)
+def _simulate_clean(truth: Robot, setting: BenchSetting) -> Samples:
+    times = np.arange(round(CLEAN_DURATION_S * setting.rate_hz)) / setting.rate_hz
+    q, qd, qdd = _draw_sines(truth, setting, 1).rows(times)
     tau = compile_model(truth, drives=bool(truth.drives)).inverse_dynamics(q, qd, qdd)
     return Samples(truth.primary_names, q, qd, qdd, tau, setting.rate_hz, np.zeros(len(times), dtype=np.int64))
 
 
-def _sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
+def _draw_sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
     """Every primary joint about the middle of its range by sines of its own, as far as loops stay well closed."""
     rng = np.random.default_rng([setting.seed, number, 7])
     centre, reach = _centre_and_reach(robot)
-    shape = (SINES, len(centre))
+    shape = (SINE_COUNT, len(centre))
     frequency = rng.uniform(SLOWEST_HZ, setting.top_hz, shape)
-    amplitude = rng.uniform(0.5, 1.0, shape) * reach / np.sqrt(SINES)
+    amplitude = rng.uniform(0.5, 1.0, shape) * reach / np.sqrt(SINE_COUNT)
     motion = SineMotion(centre, amplitude, frequency, rng.uniform(0, 2 * np.pi, shape))
     if not robot.has_dependents:
         return motion
-    times = np.arange(0.0, max(setting.seconds, CLEAN_S), LOOKED_AT_S)
-    share = motion_share(robot, centre, motion.rows(times)[0] - centre)
+    times = np.arange(0.0, max(setting.seconds, CLEAN_DURATION_S), LOOP_CHECK_STEP_S)
+    share = largest_motion_fraction(robot, centre, motion.rows(times)[0] - centre)
     return replace(motion, amplitude=share * amplitude)
 
 
 def _centre_and_reach(robot: Robot) -> tuple[Array, Array]:
     """(k,) of the primary joints: the middle of their ranges, and how far from it they go."""
     joints = robot.primary_joints
-    reach = np.array([REACH[joint.kind] for joint in joints])
+    reach = np.array([DEFAULT_REACH[joint.kind] for joint in joints])
     ends = np.array([(j.limits.lower, j.limits.upper) for j in joints], dtype=np.float64)  # None becomes NaN
     reach = np.fmin(reach, (ends[:, 1] - ends[:, 0]) / 4)
     ends[np.isnan(ends).any(axis=1)] = 0.0
-    return middle(robot, ends[:, 0], ends[:, 1]), reach
+    return centre_of_motion(robot, ends[:, 0], ends[:, 1]), reach
 
 
 def closing_ranges(robot: Robot) -> dict[str, tuple[float, float]] | None:
@@ -231,23 +231,23 @@ def closing_ranges(robot: Robot) -> dict[str, tuple[float, float]] | None:
     if not robot.has_dependents:
         return None
     centre, reach = _centre_and_reach(robot)
-    reach = closing_share(robot, centre, reach) * reach
+    reach = largest_amplitude_fraction(robot, centre, reach) * reach
     return {name: (float(c - r), float(c + r)) for name, c, r in zip(robot.primary_names, centre, reach, strict=True)}
 
 
 @lru_cache(maxsize=4)
-def _controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
+def _build_controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
     known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # refuses links without parameters, by name
-    links = tuple(replace(link, phi=CONTROLLER_KNOWS * own) for link, own in zip(robot.links, known, strict=True))
+    links = tuple(replace(link, phi=CONTROLLER_MODEL_SCALE * own) for link, own in zip(robot.links, known, strict=True))
     drives = (
-        replace(one, **{name: CONTROLLER_KNOWS * getattr(one, name) for name in DRIVE_PARAMETERS})
+        replace(one, **{name: CONTROLLER_MODEL_SCALE * getattr(one, name) for name in DRIVE_PARAMETERS})
         for one in robot.drives
     )
     lighter = replace(robot, links=links, drives=tuple(drives))
-    return ComputedTorque(lighter, reference, BANDWIDTH**2, 2 * BANDWIDTH, drives=bool(robot.drives))
+    return ComputedTorque(lighter, reference, BANDWIDTH_RAD_S**2, 2 * BANDWIDTH_RAD_S, drives=bool(robot.drives))
 
 
-def _with_friction_error(robot: Robot, part: float) -> Robot:
+def _add_friction_error(robot: Robot, part: float) -> Robot:
     if part == 0:
         return robot
     levels = np.abs(friction_matrix(robot)).T @ np.array([drive.coulomb for drive in robot.drives])
@@ -265,7 +265,7 @@ def _with_friction_error(robot: Robot, part: float) -> Robot:
     return replace(robot, extras=(*robot.extras, *extras))
 
 
-def encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
+def make_encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
     """Encoders at the motors, with noise before rounding that makes each recording another; torques as they are."""
     if robot.drives:
         count = 2 * np.pi / setting.counts_per_revolution
@@ -275,10 +275,10 @@ def encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
             position_noise=count / np.sqrt(12),
             seed=seed,
         )
-    return Sensors(setting.rate_hz, position_noise=float(_position_spread(robot, setting)[0]), seed=seed)
+    return Sensors(setting.rate_hz, position_noise=float(_position_deviations(robot, setting)[0]), seed=seed)
 
 
-def _position_spread(robot: Robot, setting: BenchSetting) -> Array:
+def _position_deviations(robot: Robot, setting: BenchSetting) -> Array:
     """(n,) deviations of joint positions: of rounding to counts, and of as much noise before it."""
     count = 2 * np.pi / setting.counts_per_revolution * np.sqrt(2 / 12)
     if not robot.drives:

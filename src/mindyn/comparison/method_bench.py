@@ -19,11 +19,11 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import Bench, BenchSetting, make_bench
-from mindyn.errors import MindynError, unknown_name
-from mindyn.executors import process_pool, spread
+from mindyn.errors import MindynError, unknown_name_error
+from mindyn.executors import process_pool, run_tasks
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 from mindyn.simulation.inputs import require_count
 
 Progress = Callable[[int, int], None]
@@ -71,7 +71,7 @@ class MethodResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class MethodComparison:
     """All methods on one arm."""
 
     robot: str
@@ -84,16 +84,16 @@ class Comparison:
         for one in self.results:
             if one.method == method:
                 return one
-        raise unknown_name("method", method, (one.method for one in self.results), "there are")
+        raise unknown_name_error("method", method, (one.method for one in self.results), "there are")
 
     def table(self) -> str:
         """A line for each method, then the biases joint by joint."""
         head = ("method", "bias %", "spread %", "param. bias %", "time s", "tests", "failed")
-        lines = [head, *(_line(one, self.setting.repetitions) for one in self.results)]
+        lines = [head, *(_format_line(one, self.setting.repetitions) for one in self.results)]
         joints = [("bias of the torque, %", *self.joint_names)]
-        joints += [(one.method, *(_percent(value) for value in one.bias)) for one in self.results]
+        joints += [(one.method, *(_format_percent(value) for value in one.bias)) for one in self.results]
         notes = [f"{one.method}: {one.reason}" for one in self.results if one.reason]
-        return "\n".join([text_table(lines), "", text_table(joints), *(["", *notes] if notes else [])])
+        return "\n".join([format_table(lines), "", format_table(joints), *(["", *notes] if notes else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; null in place of NaN."""
@@ -105,11 +105,11 @@ class Comparison:
             "methods": [
                 {
                     "method": one.method,
-                    "bias": _numbers(one.bias),
-                    "spread": _numbers(one.spread),
-                    "total_bias": _numbers([one.total_bias])[0],
-                    "total_spread": _numbers([one.total_spread])[0],
-                    "parameter_bias": _numbers([one.parameter_bias])[0],
+                    "bias": _format_numbers(one.bias),
+                    "spread": _format_numbers(one.spread),
+                    "total_bias": _format_numbers([one.total_bias])[0],
+                    "total_spread": _format_numbers([one.total_spread])[0],
+                    "parameter_bias": _format_numbers([one.parameter_bias])[0],
                     "seconds": one.seconds,
                     "tests": one.tests,
                     "failed": one.failed,
@@ -128,7 +128,7 @@ def compare_methods(
     workers: int = 1,
     executor: Executor | None = None,
     progress: Progress | None = None,
-) -> Comparison:
+) -> MethodComparison:
     """The comparison of methods (names of `BENCH_METHODS`; all if left out) on a robot whose values are known.
 
     workers   processes that share the repetitions; the numbers do not depend on how many
@@ -137,47 +137,47 @@ def compare_methods(
     setting, names = setting or BenchSetting(), tuple(BENCH_METHODS if methods is None else methods)
     for name in names:
         if name not in BENCH_METHODS:
-            raise unknown_name("method", name, BENCH_METHODS, "there are")
+            raise unknown_name_error("method", name, BENCH_METHODS, "there are")
     require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
     found: dict[str, list[Repetition]] = {name: [] for name in names}
-    for done, one in enumerate(_repetitions(bench, names, workers, executor), start=1):
+    for done, one in enumerate(_run_repetitions(bench, names, workers, executor), start=1):
         for name, fitted in one.items():
             found[name].append(fitted)
         if progress is not None:
             progress(done, setting.repetitions)
     regressor = Regressor(robot)
-    results = tuple(_judged(name, fits, bench, regressor) for name, fits in found.items())
-    return Comparison(robot.name, robot.primary_names, setting, results, perf_counter() - start)
+    results = tuple(_summarise_method(name, fits, bench, regressor) for name, fits in found.items())
+    return MethodComparison(robot.name, robot.primary_names, setting, results, perf_counter() - start)
 
 
-def _repetitions(
+def _run_repetitions(
     bench: Bench, names: tuple[str, ...], workers: int, executor: Executor | None
 ) -> Iterator[dict[str, Repetition]]:
     """The fits of every repetition, in order."""
     numbers = range(bench.setting.repetitions)
     if workers == 1 or executor is not None:
-        yield from spread(executor, fit_all, ((bench, number, names) for number in numbers))
+        yield from run_tasks(executor, fit_methods, ((bench, number, names) for number in numbers))
         return
-    with process_pool(workers, _keep, (bench, names)) as pool:
-        yield from pool.map(_fit_kept, numbers)
+    with process_pool(workers, _store_bench, (bench, names)) as pool:
+        yield from pool.map(_fit_stored, numbers)
 
 
 _WORKER_BENCH: list[tuple[Bench, tuple[str, ...]]] = []
 """What a worker process works on."""
 
 
-def _keep(bench: Bench, names: tuple[str, ...]) -> None:
+def _store_bench(bench: Bench, names: tuple[str, ...]) -> None:
     _WORKER_BENCH.append((bench, names))
 
 
-def _fit_kept(number: int) -> dict[str, Repetition]:
+def _fit_stored(number: int) -> dict[str, Repetition]:
     bench, names = _WORKER_BENCH[-1]
-    return fit_all(bench, number, names)
+    return fit_methods(bench, number, names)
 
 
-def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repetition]:
+def fit_methods(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repetition]:
     """Every method on one recording."""
     trial = bench.trial(number)
     base = Regressor(bench.robot).base
@@ -186,14 +186,14 @@ def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repeti
         start = process_time()
         try:
             estimate = BENCH_METHODS[name].fit(trial)
-            beta = estimate.base.to(base) @ estimate.base_values
+            beta = estimate.base.transform_to(base) @ estimate.base_values
             found[name] = Repetition(beta, process_time() - start)
         except MindynError as error:
             found[name] = Repetition(None, process_time() - start, error.message)
     return found
 
 
-def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regressor) -> MethodResult:
+def _summarise_method(name: str, fits: list[Repetition], bench: Bench, regressor: Regressor) -> MethodResult:
     betas = np.array([one.beta for one in fits if one.beta is not None])
     reason = next((one.reason for one in fits if one.beta is None), "")
     seconds = float(np.median([one.seconds for one in fits]))
@@ -214,14 +214,14 @@ def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regresso
     return MethodResult(name, bias, spread, parameters, seconds, tests, failed, reason)
 
 
-def _line(one: MethodResult, repetitions: int) -> tuple[str, ...]:
-    shown = (_percent(one.total_bias), _percent(one.total_spread), _percent(one.parameter_bias))
+def _format_line(one: MethodResult, repetitions: int) -> tuple[str, ...]:
+    shown = (_format_percent(one.total_bias), _format_percent(one.total_spread), _format_percent(one.parameter_bias))
     return (one.method, *shown, f"{one.seconds:.3f}", str(one.tests), f"{one.failed} of {repetitions}")
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.3g}"
 
 
-def _numbers(values: Iterable[float]) -> list[float | None]:
+def _format_numbers(values: Iterable[float]) -> list[float | None]:
     return [float(v) if np.isfinite(v) else None for v in values]

@@ -29,42 +29,42 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.identification.methods import METHODS
 from mindyn.logs.log import Log
-from mindyn.reading import reason_of
+from mindyn.reading import describe_exception
 from mindyn.robots.robot import Robot
-from mindyn.validation.prediction import prediction_of
+from mindyn.validation.prediction import predict_log
 
 Predictor = Callable[[Log], Array]
 """The torque (N, n) of each row of a log, from its motion."""
-Fit = Callable[[Robot, Sequence[Log]], Predictor]
+FitFunction = Callable[[Robot, Sequence[Log]], Predictor]
 
 
-def _by(estimator: Estimator | None) -> Fit:
-    return lambda robot, logs: partial(_predicted, identify(robot, list(logs), estimator))
+def _fit_with(estimator: Estimator | None) -> FitFunction:
+    return lambda robot, logs: partial(_predict_rows, identify(robot, list(logs), estimator))
 
 
-def _predicted(estimate: Estimate, log: Log) -> Array:
-    predicted = prediction_of(estimate, log).predicted
+def _predict_rows(estimate: Estimate, log: Log) -> Array:
+    predicted = predict_log(estimate, log).predicted
     if len(predicted) != len(log):
         raise InputError("the log has gaps or uneven stamps: its samples are not its rows")
     return predicted
 
 
-LOG_METHODS: Final[Mapping[str, Fit]] = {
-    "identify": _by(None),
-    "weighted": _by(LeastSquares()),
-    "consistent": _by(PhysicallyConsistent()),
-    **{name: _by(estimator) for name, estimator in METHODS.items()},
+LOG_METHODS: Final[Mapping[str, FitFunction]] = {
+    "identify": _fit_with(None),
+    "weighted": _fit_with(LeastSquares()),
+    "consistent": _fit_with(PhysicallyConsistent()),
+    **{name: _fit_with(estimator) for name, estimator in METHODS.items()},
     "pinocchio": fit_with_pinocchio,
 }
 """`identify` chooses by itself; the rest of ours are its estimators by name; the last is a plain pipeline of others."""
 
 
-def named_methods(names: Sequence[str] | None) -> dict[str, Fit]:
+def select_methods(names: Sequence[str] | None) -> dict[str, FitFunction]:
     """Those of `LOG_METHODS`, all where none is named; a path to a Python file adds the method in it."""
-    found: dict[str, Fit] = {}
+    found: dict[str, FitFunction] = {}
     for name in names or LOG_METHODS:
         if name.endswith(".py"):
-            found.update([_from_file(Path(name))])
+            found.update([_load_method(Path(name))])
         elif name in LOG_METHODS:
             found[name] = LOG_METHODS[name]
         else:
@@ -74,13 +74,13 @@ def named_methods(names: Sequence[str] | None) -> dict[str, Fit]:
     return found
 
 
-def _from_file(path: Path) -> tuple[str, Fit]:
+def _load_method(path: Path) -> tuple[str, FitFunction]:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r} with a method")
     try:
         content: dict[str, Any] = runpy.run_path(str(path))
     except Exception as error:  # whatever a stranger's file raises
-        raise InputError(f"{path} cannot be run: {reason_of(error)}") from error
+        raise InputError(f"{path} cannot be run: {describe_exception(error)}") from error
     name, fit = content.get("name"), content.get("fit")
     if not isinstance(name, str) or not callable(fit):
         raise InputError(f"{path} has no method", hint="it needs a text `name` and a function `fit(robot, logs)`")

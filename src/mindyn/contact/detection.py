@@ -23,32 +23,32 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.kernels.model import Model
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import FACTORED_ROWS, segment_ends
+from mindyn.regression.row_blocks import FACTORED_ROWS, segment_ends
 from mindyn.robots.robot import Robot
 
-GAIN: Final = 20.0
+OBSERVER_GAIN_PER_S: Final = 20.0
 """1/s: contacts show within 50 ms."""
 REST_SPEED: Final = 0.02
 """rad/s or m/s: slower joints may stand still, and their friction may be anything up to breakaway."""
-BREAKAWAY: Final = 1.5
+BREAKAWAY_RATIO: Final = 1.5
 """Static friction as a multiple of the sliding friction at `REST_SPEED`; harmonic drives: 1.1 to 1.5."""
-SETTLED_S: Final = 1.0
+MIN_REST_S: Final = 1.0
 """The arm has stood for so long before a change of a residual counts: friction changes by stopping and by pushes."""
 BASELINE_S: Final = 2.0
 """Time constant in which the residual of a standing joint is followed: drives creep on after a push for seconds."""
-STRETCH_S: Final = 0.5
+SEGMENT_S: Final = 0.5
 """Stretches whose greatest residuals are taken: ten time constants, so that they hardly depend on each other."""
-FEWEST_STRETCHES: Final = 20
+MIN_SEGMENTS: Final = 20
 ALARMS_PER_HOUR: Final = 1.0
-ENDS: Final = 2.5
+EDGE_PERIODS: Final = 2.5
 """Periods of the cut-off that the low pass of positions errs by at the ends of a stretch that begins or ends moving."""
-TOGETHER_S: Final = 0.2
+MERGE_GAP_S: Final = 0.2
 """Alarms that are no further apart are one contact."""
 
 
@@ -66,7 +66,7 @@ class ContactThresholds:
     joint_names: tuple[str, ...]
     moving: Array
     standstill: Array
-    gain: float = GAIN
+    gain: float = OBSERVER_GAIN_PER_S
     alarms_per_hour: float = ALARMS_PER_HOUR
     seconds: float = 0.0
 
@@ -122,7 +122,9 @@ class Contact:
     torque: Mapping[str, float]
 
 
-def external_torque(estimate: Estimate, log: Log, gain: float = GAIN) -> tuple[Samples, Array, Array, Array]:
+def external_torque(
+    estimate: Estimate, log: Log, gain: float = OBSERVER_GAIN_PER_S
+) -> tuple[Samples, Array, Array, Array]:
     """Samples of a log, their time in s, r (N, n) along them, and breakaway friction (N, n).
 
     Friction is not modelled at standstill.
@@ -131,7 +133,7 @@ def external_torque(estimate: Estimate, log: Log, gain: float = GAIN) -> tuple[S
         raise InputError("the estimate was made from samples: no log can be conditioned as it was", hint="identify")
     # Ends of a stretch have no neighbours to be filtered with: their accelerations are no contact.
     own = estimate.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
-    reach_s = ENDS / own.position_cutoff_hz if isinstance(own.position_cutoff_hz, float) else 0.0
+    reach_s = EDGE_PERIODS / own.position_cutoff_hz if isinstance(own.position_cutoff_hz, float) else 0.0
     settings = replace(own.for_prediction(), edge_s=max(own.edge_s, reach_s))
     made = condition(log, estimate.robot, settings)
     time = log.time[np.searchsorted(log.rows, made.rows)]
@@ -139,10 +141,10 @@ def external_torque(estimate: Estimate, log: Log, gain: float = GAIN) -> tuple[S
 
 
 def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array, Array]:
-    friction = np.where([one.brakes for one in estimate.parameters], estimate.beta, 0.0)
+    friction = np.where([one.is_friction for one in estimate.parameters], estimate.beta, 0.0)
     still = np.abs(samples.qd) < REST_SPEED
-    modelled = unfiltered_prediction(estimate.regressor, estimate.beta, samples)
-    modelled -= np.where(still, unfiltered_prediction(estimate.regressor, friction, samples), 0.0)
+    modelled = predict_unfiltered(estimate.regressor, estimate.beta, samples)
+    modelled -= np.where(still, predict_unfiltered(estimate.regressor, friction, samples), 0.0)
     unexplained, r = modelled - samples.tau, np.zeros_like(samples.tau)
     decay = float(np.exp(-gain / samples.rate_hz))
     first = max(1, round(2 * samples.rate_hz / gain))
@@ -152,7 +154,7 @@ def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array,
         for row in range(start, stop):
             state = decay * state + (1 - decay) * unexplained[row]
             r[row] = state
-    return r, BREAKAWAY * _sliding_friction(estimate, samples, friction)
+    return r, BREAKAWAY_RATIO * _sliding_friction(estimate, samples, friction)
 
 
 def _sliding_friction(estimate: Estimate, samples: Samples, friction: Array) -> Array:
@@ -172,7 +174,11 @@ def _sliding_friction(estimate: Estimate, samples: Samples, friction: Array) -> 
 
 
 def contact_thresholds(
-    estimate: Estimate, logs: Sequence[Log], *, alarms_per_hour: float = ALARMS_PER_HOUR, gain: float = GAIN
+    estimate: Estimate,
+    logs: Sequence[Log],
+    *,
+    alarms_per_hour: float = ALARMS_PER_HOUR,
+    gain: float = OBSERVER_GAIN_PER_S,
 ) -> ContactThresholds:
     """Thresholds from logs of motions without contact; motions unlike them may pass the thresholds more often."""
     if not (np.isfinite(alarms_per_hour) and alarms_per_hour > 0):
@@ -182,34 +188,34 @@ def contact_thresholds(
     for log in logs:
         samples, _, r, friction = external_torque(estimate, log, gain)
         hidden = np.maximum(hidden, friction.max(axis=0))
-        over = np.maximum(np.abs(r) - _hidden(samples, friction, gain), 0.0)
-        rows = max(1, round(STRETCH_S * samples.rate_hz))
+        over = np.maximum(np.abs(r) - _hidden_friction(samples, friction, gain), 0.0)
+        rows = max(1, round(SEGMENT_S * samples.rate_hz))
         for start, stop in segment_ends(samples.segments):
             parts = [over[first : first + rows] for first in range(start, stop - rows + 1, rows)]
             peaks += [part.max(axis=0) for part in parts]
         seconds += len(samples) / samples.rate_hz
-    if len(peaks) < FEWEST_STRETCHES:
+    if len(peaks) < MIN_SEGMENTS:
         raise InputError(
-            f"{seconds:.3g} s of motion without contact is too little: {FEWEST_STRETCHES * STRETCH_S:g} s is needed",
+            f"{seconds:.3g} s of motion without contact is too little: {MIN_SEGMENTS * SEGMENT_S:g} s is needed",
             hint="give more logs of free motion",
         )
     each = alarms_per_hour / len(hidden)
-    moving = _passed_rarely(np.array(peaks), each * STRETCH_S / 3600)
+    moving = _rare_peak_threshold(np.array(peaks), each * SEGMENT_S / 3600)
     names = estimate.regressor.joint_names
     return ContactThresholds(names, moving, hidden, gain, alarms_per_hour, seconds)
 
 
-def _passed_rarely(peaks: Array, probability: float) -> Array:
+def _rare_peak_threshold(peaks: Array, probability: float) -> Array:
     """(n,) what the greatest of a stretch passes with that probability: Gumbel's law of these mean and deviation."""
     scale = peaks.std(axis=0, ddof=1) * np.sqrt(6) / np.pi
     return np.asarray(peaks.mean(axis=0) + scale * (-natural_log(-np.log1p(-probability)) - np.euler_gamma))
 
 
-class Watch:
+class ResidualBounds:
     """What the residual may be, sample by sample, from speeds and the residuals before.
 
         hidden_k = max(standstill where the joint stands, d hidden_(k-1)),  d = exp(-gain dt)
-        |r| <= moving + hidden; and |r - b| <= moving where the arm has stood for `SETTLED_S`
+        |r| <= moving + hidden; and |r - b| <= moving where the arm has stood for `MIN_REST_S`
 
     b follows the residual with `BASELINE_S`, and holds while a change is an alarm; when an alarm ends, friction is
     another, and the joint has to settle anew.
@@ -229,22 +235,22 @@ class Watch:
         self.settling_s = self.settling_s + self.dt if still.all() else np.zeros_like(self.moving)
         level = self.moving + self.hidden
         self.settling_s = np.where(self.changed | (np.abs(r) <= level), self.settling_s, 0.0)
-        settled = self.settling_s > SETTLED_S
+        settled = self.settling_s > MIN_REST_S
         changed = settled & (np.abs(r - self.baseline) > self.moving)
         low = np.where(settled, self.baseline - self.moving, -np.inf)
         high = np.where(settled, self.baseline + self.moving, np.inf)
         self.settling_s = np.where(self.changed & ~changed, 0.0, self.settling_s)
         following = self.baseline + self._follow * (r - self.baseline)
-        self.baseline = np.where(changed, self.baseline, np.where(self.settling_s > SETTLED_S, following, r))
+        self.baseline = np.where(changed, self.baseline, np.where(self.settling_s > MIN_REST_S, following, r))
         self.changed = changed
         return np.maximum(-level, low), np.minimum(level, high)
 
 
-def _hidden(samples: Samples, friction: Array, gain: float) -> Array:
-    """(N, n) what friction hides along samples: see `Watch`."""
+def _hidden_friction(samples: Samples, friction: Array, gain: float) -> Array:
+    """(N, n) what friction hides along samples: see `ResidualBounds`."""
     hidden = np.zeros_like(friction)
     for start, stop in segment_ends(samples.segments):
-        watch = Watch(np.zeros(friction.shape[1]), friction[start], gain, 1 / samples.rate_hz)
+        watch = ResidualBounds(np.zeros(friction.shape[1]), friction[start], gain, 1 / samples.rate_hz)
         for row in range(start, stop):
             watch.standstill = friction[row]
             watch.bounds(hidden[row], samples.qd[row])
@@ -263,22 +269,22 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
     samples, time, r, _ = external_torque(estimate, log, thresholds.gain)
     lower, upper = np.zeros_like(r), np.zeros_like(r)
     for start, stop in segment_ends(samples.segments):
-        watch = Watch(thresholds.moving, thresholds.standstill, thresholds.gain, 1 / samples.rate_hz)
+        watch = ResidualBounds(thresholds.moving, thresholds.standstill, thresholds.gain, 1 / samples.rate_hz)
         for row in range(start, stop):
             lower[row], upper[row] = watch.bounds(r[row], samples.qd[row])
     return ContactTrace(thresholds.joint_names, time, r, lower, upper)
 
 
-def contacts(trace: ContactTrace, robot: Robot) -> tuple[Contact, ...]:
+def find_contacts(trace: ContactTrace, robot: Robot) -> tuple[Contact, ...]:
     """The contacts along a trace, in the order of time."""
     rows = np.flatnonzero(trace.alarms.any(axis=1))
     if not len(rows):
         return ()
-    apart = np.flatnonzero(np.diff(trace.time[rows]) > TOGETHER_S) + 1
-    return tuple(_contact(trace, robot, part) for part in np.split(rows, apart))
+    apart = np.flatnonzero(np.diff(trace.time[rows]) > MERGE_GAP_S) + 1
+    return tuple(_build_contact(trace, robot, part) for part in np.split(rows, apart))
 
 
-def _contact(trace: ContactTrace, robot: Robot, rows: NDArray[np.intp]) -> Contact:
+def _build_contact(trace: ContactTrace, robot: Robot, rows: NDArray[np.intp]) -> Contact:
     span = slice(int(rows[0]), int(rows[-1]) + 1)
     r, alarms = trace.residual[span], trace.alarms[span]
     joints = {}
@@ -286,10 +292,12 @@ def _contact(trace: ContactTrace, robot: Robot, rows: NDArray[np.intp]) -> Conta
         # The first alarm is the push; later ones may be friction that lets go again.
         joints[trace.joint_names[j]] = int(np.sign(r[int(np.argmax(alarms[:, j])), j]))
     peaks = {name: float(np.abs(r[:, trace.joint_names.index(name)]).max()) for name in joints}
-    return Contact(float(trace.time[span][0]), float(trace.time[span][-1]), joints, touched_link(robot, joints), peaks)
+    return Contact(
+        float(trace.time[span][0]), float(trace.time[span][-1]), joints, find_contact_link(robot, joints), peaks
+    )
 
 
-def touched_link(robot: Robot, joints: Iterable[str]) -> str:
+def find_contact_link(robot: Robot, joints: Iterable[str]) -> str:
     """The link beyond the joint that is furthest from the root among those that feel a contact."""
     named = {joint.name: joint for joint in robot.joints}
     depth = {name: len(robot.path(robot.link_index(named[name].child))) for name in joints}
@@ -311,7 +319,7 @@ class ContactDetector:
             )
         self.thresholds = thresholds
         self._observer = MomentumObserver(model, thresholds.gain, dt)
-        self._watch = Watch(thresholds.moving, thresholds.standstill, thresholds.gain, dt)
+        self._watch = ResidualBounds(thresholds.moving, thresholds.standstill, thresholds.gain, dt)
         self.residual = np.zeros(len(thresholds.joint_names))
 
     def update(self, q: Array, qd: Array, tau: Array) -> Array:

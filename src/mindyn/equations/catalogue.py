@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.certificate import COMPARED, Witness, equation_deviation, refusal
+from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
-from mindyn.equations.drives import load_refusal, loaded_extras, rotor_energy
-from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, formulated
+from mindyn.equations.drives import load_dependent_extras, load_friction_error, rotor_energy
+from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.equations.traces import BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name
-from mindyn.parameters.base import BaseParameters, same_mechanism
+from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
+from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name_error
+from mindyn.parameters.base import BaseParameters, has_same_mechanism
 from mindyn.parameters.certificate import COMPARED_STATES
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
@@ -46,12 +46,12 @@ class Equation:
 
 
 def _inverse_dynamics(t: Trace) -> SX:
-    return t.with_drives(t.torques(t["qd"], t["qdd"], outside=t.outside), t["qd"], t["qdd"])
+    return t.add_drives(t.torques(t["qd"], t["qdd"], outside=t.outside), t["qd"], t["qdd"])
 
 
 def _inverse_dynamics_with_wrenches(t: Trace) -> SX:
     tau = inverse_dynamics(t.chain, t["q"], t["qd"], t["qdd"], t["wrenches"])
-    return t.with_drives(tau, t["qd"], t["qdd"])
+    return t.add_drives(tau, t["qd"], t["qdd"])
 
 
 def _inertia_matrix(t: Trace) -> SX:
@@ -61,18 +61,18 @@ def _inertia_matrix(t: Trace) -> SX:
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t.without_drives(t["tau"], t["qd"])
+    left = t.subtract_drives(t["tau"], t["qd"])
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), t.drive_inertia)
 
 
 def _slotine_li(t: Trace) -> SX:
     tau = slotine_li_torques(t.torques, t["qd"], t["qd_r"], t["qdd_r"])
-    return t.with_drives(tau, t["qd_r"], t["qdd_r"])
+    return t.add_drives(tau, t["qd_r"], t["qdd_r"])
 
 
 def _observer(t: Trace) -> SX:
     M = _inertia_matrix(t)
-    friction = t.with_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
+    friction = t.add_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
     drift = momentum_drift(M, t.torques(t.rest, t.rest), t["q"], t["qd"]) - friction
     return observer_step(M @ t["qd"], drift, t["tau"], t["state"], t["gain"], t["dt"])
 
@@ -119,7 +119,7 @@ EQUATIONS: dict[str, Equation] = {
     "bias": Equation(
         ("q", "qd"),
         "tau",
-        lambda t: t.with_drives(t.torques(t["qd"], t.rest), t["qd"], t.rest),
+        lambda t: t.add_drives(t.torques(t["qd"], t.rest), t["qd"], t.rest),
         "torques at qdd = 0: C(q, qd) qd + G(q)",
     ),
     "gravity": Equation(
@@ -226,13 +226,13 @@ SYMBOLS: Mapping[str, str] = {
 }
 """Inputs and outputs of the equations, for readers of exported sources."""
 
-PLACED = ("forward_kinematics", "geometric_jacobian")
+FRAME_EQUATIONS = ("forward_kinematics", "geometric_jacobian")
 """Equations of a link or frame, which `place` names."""
 
 SERIAL_EQUATIONS = ("inverse_dynamics_with_tip_wrench",)
 """Equations of serial robots: a tree has no one tip (`inverse_dynamics_with_wrenches` takes every link)."""
 
-WITHOUT_LOAD = (
+LOAD_INDEPENDENT_EQUATIONS = (
     "standard_regressor",
     "regressor",
     "slotine_li_regressor",
@@ -241,9 +241,9 @@ WITHOUT_LOAD = (
 """Equations that friction depending on the load of a joint cannot take part in: linear in the parameters, or without
 an acceleration to know the load by."""
 
-FORMULATED = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
+INVERSE_DYNAMICS_EQUATIONS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
 """Equations that a formulation of inverse dynamics makes."""
-STATES_OF_FORMULATIONS = 32
+FORMULATION_CHECK_STATES = 32
 """At which a formulation that was asked for is compared: of nearly degenerate arms some lose digits at a few alone."""
 
 
@@ -275,21 +275,23 @@ def equation(
                 than "constant". Longer, and exact in the last digits of tiny angles and offsets
     """
     if name not in EQUATIONS:
-        raise unknown_name("equation", name, EQUATIONS)
+        raise unknown_name_error("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
     asked = Request(drives, parameters, base, place, moved)
     _require_usable(robot, entry, asked, name)
     trace = start_trace(robot, entry.inputs, entry.needs, entry.regressor_of, asked)
-    result = casadi.cse(entry.trace(trace) if formulation is None else _formulated(trace, name, asked, formulation))
+    result = casadi.cse(
+        entry.trace(trace) if formulation is None else _trace_formulation(trace, name, asked, formulation)
+    )
     given = {} if entry.regressor_of else trace.parameters
     inputs = {key: trace[key] for key in entry.inputs} | given
     function = casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
-    if check and name in COMPARED:
-        _require_right(function, robot, asked, COMPARED_STATES if formulation is None else STATES_OF_FORMULATIONS)
+    if check and name in COMPARATORS:
+        _require_agreement(function, robot, asked, COMPARED_STATES if formulation is None else FORMULATION_CHECK_STATES)
     return function
 
 
-def _require_right(function: Function, robot: Robot, asked: Request, states: int) -> None:
+def _require_agreement(function: Function, robot: Robot, asked: Request, states: int) -> None:
     """Refuses an equation that deviates from standard parameters at one of so many states."""
     of = EQUATIONS[function.name()].regressor_of
     base = asked.base
@@ -297,26 +299,30 @@ def _require_right(function: Function, robot: Robot, asked: Request, states: int
         base = structural_base(robot, drives=asked.drives) if base is None else base
         if base.survivors is None and base.form == "numeric":
             return  # parameters under constraints: right for those that obey them alone
-    witness = Witness(robot, asked.drives, "input" if of else asked.parameters, base, states)
+    witness = ReferenceDynamics(robot, asked.drives, "input" if of else asked.parameters, base, states)
     deviation = equation_deviation(function, witness)
     if deviation.is_wrong:
         hint = 'load with snap=True if the file rounds its angles, or use parameters="standard" and moved=False'
-        raise refusal(robot, function.name(), deviation, hint)
+        raise deviation_error(robot, function.name(), deviation, hint)
 
 
-def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
+def _trace_formulation(t: Trace, name: str, asked: Request, formulation: str) -> SX:
     """The equation by a formulation that was asked for by name."""
-    if asked.parameters == "standard" or name not in (*FORMULATED, "inertia_matrix", "forward_dynamics"):
+    if asked.parameters == "standard" or name not in (
+        *INVERSE_DYNAMICS_EQUATIONS,
+        "inertia_matrix",
+        "forward_dynamics",
+    ):
         raise InputError(
-            f"formulations are of {', '.join(FORMULATED)}, inertia_matrix and forward_dynamics, with constant, input "
+            f"formulations are of {', '.join(INVERSE_DYNAMICS_EQUATIONS)}, inertia_matrix and forward_dynamics, with constant, input "
             f"or base parameters; not of {name} with {asked.parameters} ones"
         )
-    if name in FORMULATED:
-        tau = formulated(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
-        return t.with_drives(tau, t["qd"], t["qdd"])
+    if name in INVERSE_DYNAMICS_EQUATIONS:
+        tau = build_formulation(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
+        return t.add_drives(tau, t["qd"], t["qdd"])
     if name == "inertia_matrix":
-        return formulated(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
-    left = t.without_drives(t["tau"], t["qd"]) if t.drives else t["tau"]
+        return build_formulation(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
+    left = t.subtract_drives(t["tau"], t["qd"]) if t.drives else t["tau"]
     return accelerations(formulation, t.arm, t["q"], t["qd"], left, t.drive_inertia)
 
 
@@ -334,9 +340,9 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
         )
     if asked.drives:
         require_load_usable(robot, name, asked.parameters)
-    if (asked.place is None) == (name in PLACED):
+    if (asked.place is None) == (name in FRAME_EQUATIONS):
         raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
-    if asked.base is not None and not same_mechanism(asked.base.robot, robot):
+    if asked.base is not None and not has_same_mechanism(asked.base.robot, robot):
         raise InputError(
             f"the base set is of {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
         )
@@ -345,7 +351,7 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
             f"{name} is of serial robots, and {robot.name!r} branches: it has no one tip",
             hint="inverse_dynamics_with_wrenches takes a wrench on every link",
         )
-    if asked.parameters == "base" and entry.needs in BEYOND_BASE:
+    if asked.parameters == "base" and entry.needs in NEEDS_BEYOND_BASE:
         raise InputError(f"{name} depends on more than the base parameters; use parameters='input'")
     if asked.base is not None and asked.base.drives != asked.drives:
         raise InputError(
@@ -355,8 +361,10 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
 
 def require_load_usable(robot: Robot, name: str, parameters: Parameters | str) -> None:
     """Refuses an equation with drives in which friction that depends on the load cannot take part."""
-    if loaded := loaded_extras(robot):
-        if name in WITHOUT_LOAD:
-            raise load_refusal(loaded[0], f"{name} is linear in the parameters, or knows no accelerations")
+    if loaded := load_dependent_extras(robot):
+        if name in LOAD_INDEPENDENT_EQUATIONS:
+            raise load_friction_error(loaded[0], f"{name} is linear in the parameters, or knows no accelerations")
         if name == "forward_dynamics" and parameters not in ("constant", "standard"):
-            raise load_refusal(loaded[0], "accelerations are solved for with its own coefficient, not one at run time")
+            raise load_friction_error(
+                loaded[0], "accelerations are solved for with its own coefficient, not one at run time"
+            )

@@ -11,7 +11,7 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.algebra.rotations import TURN_NOISE, skew
+from mindyn.algebra.rotations import ROTATION_ROUNDING, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.reduced import reduced_parameters
@@ -48,7 +48,7 @@ class Body:
     tensor: SX
 
 
-def body_of(phi: SX) -> Body:
+def make_body(phi: SX) -> Body:
     """The body of ten standard parameters."""
     tensor = casadi.SX(3, 3)
     for k, (row, column) in enumerate(TENSOR_INDICES, start=4):
@@ -57,7 +57,7 @@ def body_of(phi: SX) -> Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class JointPlacement:
     """A joint at a position: rotation by the joint angle about z, then the constant rotation of its step.
 
     c, s         cos and sin of the joint angle; 1, 0 for a prismatic joint
@@ -85,7 +85,7 @@ class Moved:
     def tensor_to_parent(self, J: SX) -> SX:
         """R J R^T of a symmetric tensor; the turn about z takes 8 multiplications."""
         A = constant(self.step.rotation)
-        return symmetric(A @ self._turn_tensor(J) @ A.T)
+        return share_lower_triangle(A @ self._turn_tensor(J) @ A.T)
 
     def _turn_tensor(self, J: SX) -> SX:
         if self.step.kind == "prismatic":
@@ -94,7 +94,7 @@ class Moved:
         v = s * (J[0, 0] - J[1, 1]) + 2 * c * J[0, 1]
         xx, yy, xy = J[0, 0] - s * v, J[1, 1] + s * v, c * v - J[0, 1]
         xz, yz = c * J[0, 2] - s * J[1, 2], s * J[0, 2] + c * J[1, 2]
-        return symmetric_of(xx, xy, yy, xz, yz, J[2, 2])
+        return symmetric_matrix(xx, xy, yy, xz, yz, J[2, 2])
 
     @property
     def rotation(self) -> SX:
@@ -102,15 +102,15 @@ class Moved:
         return casadi.horzcat(*(self.to_parent(casadi.SX(unit)) for unit in np.eye(3)))
 
 
-def symmetric_of(xx: SX, xy: SX, yy: SX, xz: SX, yz: SX, zz: SX) -> SX:
+def symmetric_matrix(xx: SX, xy: SX, yy: SX, xz: SX, yz: SX, zz: SX) -> SX:
     """The symmetric matrix of its six entries."""
     return casadi.vertcat(casadi.horzcat(xx, xy, xz), casadi.horzcat(xy, yy, yz), casadi.horzcat(xz, yz, zz))
 
 
-def symmetric(J: SX) -> SX:
+def share_lower_triangle(J: SX) -> SX:
     """J with its lower triangle shared from the upper, so that equal entries are one expression."""
     J = casadi.densify(J)
-    return symmetric_of(J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2])
+    return symmetric_matrix(J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2])
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ class Chain:
         """Index of the parent joint, -1 for the root."""
         return self.robot.parents
 
-    def at(self, q: SX) -> tuple[Moved, ...]:
+    def at(self, q: SX) -> tuple[JointPlacement, ...]:
         """Every joint at position q (n, 1)."""
-        return tuple(_moved(step, q[i]) for i, step in enumerate(self.frames.steps))
+        return tuple(_place_joint(step, q[i]) for i, step in enumerate(self.frames.steps))
 
     @property
     def gravity(self) -> SX:
@@ -141,25 +141,27 @@ class Chain:
         return constant(self.frames.gravity)
 
 
-def _moved(step: Step, q: SX) -> Moved:
+def _place_joint(step: Step, q: SX) -> JointPlacement:
     p = constant(step.translation)
     if step.kind == "prismatic":
-        return Moved(step, casadi.SX(1), casadi.SX(0), p + constant(step.rotation[:, 2]) * q)
+        return JointPlacement(step, casadi.SX(1), casadi.SX(0), p + constant(step.rotation[:, 2]) * q)
     angle = q + step.offset if step.offset else q
-    return Moved(step, casadi.cos(angle), casadi.sin(angle), p)
+    return JointPlacement(step, casadi.cos(angle), casadi.sin(angle), p)
 
 
 def reduced_chain(robot: Robot) -> Chain:
     """The chain with the robot's base values in place: the same torques from the fewest parameters."""
     frames = working_frames(robot)
-    return Chain(robot, frames, tuple(body_of(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
+    return Chain(robot, frames, tuple(make_body(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
 
 
 def standard_chain(robot: Robot, *, moved: bool = True) -> Chain:
     """The chain with the robot's own ten parameters of each link; in the source's own frames where none is `moved`."""
     frames = working_frames(robot) if moved else source_frames(robot)
     phis = robot.phi.reshape(-1, PARAMETERS_PER_LINK)
-    return Chain(robot, frames, tuple(body_of(_moved_numbers(s, p)) for s, p in zip(frames.steps, phis, strict=True)))
+    return Chain(
+        robot, frames, tuple(make_body(_move_parameters(s, p)) for s, p in zip(frames.steps, phis, strict=True))
+    )
 
 
 def symbolic_chain(robot: Robot, phi: SX, *, moved: bool = True) -> Chain:
@@ -167,7 +169,7 @@ def symbolic_chain(robot: Robot, phi: SX, *, moved: bool = True) -> Chain:
     frames = working_frames(robot) if moved else source_frames(robot)
     parts = [phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] for i in range(robot.joint_count)]
     placed = [p if s.link.is_identity else constant(s.phi_map) @ p for s, p in zip(frames.steps, parts, strict=True)]
-    return Chain(robot, frames, tuple(body_of(casadi.densify(one)) for one in placed))
+    return Chain(robot, frames, tuple(make_body(casadi.densify(one)) for one in placed))
 
 
 def kinematic_chain(robot: Robot) -> Chain:
@@ -179,12 +181,12 @@ def _numbers(phi: Array) -> SX:
     return casadi.SX(casadi.DM(phi))
 
 
-def _moved_numbers(step: Step, phi: Array) -> SX:
+def _move_parameters(step: Step, phi: Array) -> SX:
     """Parameters in the working frame; what is rounding of a zero becomes zero, and vanishes from the trace."""
     if step.link.is_identity:
         return _numbers(phi)
     moved = step.phi_map @ phi
-    noise = TURN_NOISE * (np.abs(step.phi_map) @ np.abs(phi))
+    noise = ROTATION_ROUNDING * (np.abs(step.phi_map) @ np.abs(phi))
     return _numbers(np.where(np.abs(moved) <= noise, 0.0, moved))
 
 

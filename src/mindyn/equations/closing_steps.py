@@ -12,13 +12,13 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.loop_constraints import ClosingEquations, closing_residual
 
-SPANNED: Final = 1e-9
+SPAN_TOLERANCE: Final = 1e-9
 """Directions of c whose derivatives are smaller, relative to the largest, belong to no motion of the joints."""
 
-CORRECTIONS: Final = 4
+NEWTON_CORRECTIONS: Final = 4
 """Newton steps after a prediction along a motion: one that is off by 0.1 rad ends at rounding."""
 
 
@@ -30,13 +30,13 @@ def independent_rows(equations: ClosingEquations, dependent: tuple[int, ...], ho
     """
     rng = np.random.default_rng(0)
     q = home + rng.uniform(-1, 1, (40, len(home))) * equations.units
-    J = evaluated(equations.jacobian, q) * equations.units
+    J = evaluate_batch(equations.jacobian, q) * equations.units
     U, s, _ = np.linalg.svd(np.concatenate(list(J), axis=1), full_matrices=False)
-    rank = int((s > SPANNED * s[0]).sum())
+    rank = int((s > SPAN_TOLERANCE * s[0]).sum())
     if rank != len(dependent):
         return None
     # Equations that stand alone keep their zeros.
-    alone = np.flatnonzero(np.linalg.norm(U[:, :rank], axis=1) > 1 - SPANNED)
+    alone = np.flatnonzero(np.linalg.norm(U[:, :rank], axis=1) > 1 - SPAN_TOLERANCE)
     return np.eye(len(U))[:, alone] if len(alone) == rank else U[:, :rank]
 
 
@@ -69,21 +69,21 @@ class ClosingSystem:
         """1 / |J_d^-1|, displacements in their units: at most the smallest singular value of J_d."""
         return 1 / casadi.norm_fro(casadi.diag(constant(1 / self.units)) @ inverse)
 
-    def moved(self, q: SX, step: SX) -> SX:
+    def move_dependents(self, q: SX, step: SX) -> SX:
         """Q with its dependent joints moved."""
         moved = casadi.SX(q)
         for row, i in enumerate(self.dependent):
             moved[i] = q[i] + step[row]
         return moved
 
-    def corrected(self, q: SX, times: int) -> SX:
+    def correct(self, q: SX, times: int) -> SX:
         """Q after Newton's steps."""
         for _ in range(times):
             c, J = self.at(q)
-            q = self.moved(q, -(self.inverse(J) @ c))
+            q = self.move_dependents(q, -(self.inverse(J) @ c))
         return q
 
-    def turning(self, q: SX, qd: SX) -> SX:
+    def jacobian_rate(self, q: SX, qd: SX) -> SX:
         """(dJ/dt) qd."""
         return self._turning(q, qd)
 
@@ -97,10 +97,10 @@ def advance(system: ClosingSystem, primary: tuple[int, ...], units: Array) -> An
     change = p - q[list(primary)]
     _, J = system.at(q)
     predicted = -(system.inverse(J) @ (J[:, list(primary)] @ change))
-    moved = system.moved(q, predicted)
+    moved = system.move_dependents(q, predicted)
     for column, i in enumerate(primary):
         moved[i] = p[column]
-    found = system.corrected(moved, CORRECTIONS)
+    found = system.correct(moved, NEWTON_CORRECTIONS)
     c, J = system.at(found)
     regular = system.regularity(system.inverse(J))
     correction = casadi.norm_inf((found - moved) / constant(units))

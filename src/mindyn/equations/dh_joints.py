@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.inertia import moved_phi
+from mindyn.algebra.inertia import transform_phi
 from mindyn.algebra.rotations import cos_sin
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
@@ -89,20 +89,20 @@ def serial_dh(robot: Robot, form: str) -> ModifiedDh:
 
 def dh_parameters(robot: Robot, dh: ModifiedDh) -> list[Array]:
     """The ten standard parameters of every link in its DH frame."""
-    return [moved_phi(X, phi) for X, phi in zip(dh.links, robot.phi.reshape(-1, PARAMETERS_PER_LINK), strict=True)]
+    return [transform_phi(X, phi) for X, phi in zip(dh.links, robot.phi.reshape(-1, PARAMETERS_PER_LINK), strict=True)]
 
 
-def kinds(robot: Robot) -> tuple[JointKind, ...]:
+def list_joint_kinds(robot: Robot) -> tuple[JointKind, ...]:
     """Kinds of all joints."""
     return tuple(joint.kind for joint in robot.joints)
 
 
-def joints_at(rows: tuple[DhRow, ...], joint_kinds: tuple[JointKind, ...], q: SX) -> tuple[DhJoint, ...]:
+def place_dh_joints(rows: tuple[DhRow, ...], joint_kinds: tuple[JointKind, ...], q: SX) -> tuple[DhJoint, ...]:
     """Every joint at position q (n, 1) of the robot; theta and d of the rows are those at q = 0."""
-    return tuple(_at(row, kind, q[i]) for i, (row, kind) in enumerate(zip(rows, joint_kinds, strict=True)))
+    return tuple(_place_dh_joint(row, kind, q[i]) for i, (row, kind) in enumerate(zip(rows, joint_kinds, strict=True)))
 
 
-def _at(row: DhRow, kind: JointKind, q: SX) -> DhJoint:
+def _place_dh_joint(row: DhRow, kind: JointKind, q: SX) -> DhJoint:
     cb, sb = cos_sin(row.alpha)
     if kind == "prismatic":
         return dh_joint(True, cb, sb, *cos_sin(row.theta), row.a, row.d + q)
@@ -124,19 +124,19 @@ def end_wrench(dh: ModifiedDh, wrench: SX) -> EndWrench:
     link = dh.links[-1]
     R = casadi.SX(casadi.DM(link.rotation))
     moment, force = R @ wrench[0:3], R @ wrench[3:6]
-    return EndWrench(entries(force), entries(moment), Triple(*(float(v) for v in link.translation)))
+    return EndWrench(to_triple(force), to_triple(moment), Triple(*(float(v) for v in link.translation)))
 
 
-def entries(column: SX) -> Triple:
+def to_triple(column: SX) -> Triple:
     """A (3, 1) column as a triple."""
     return Triple(column[0], column[1], column[2])
 
 
-def column(values: tuple[Scalar, ...] | list[Scalar]) -> SX:
+def to_column(values: tuple[Scalar, ...] | list[Scalar]) -> SX:
     """Scalars as an SX column."""
     return casadi.vertcat(*(casadi.SX(value) for value in values))
 
 
-def scalars(v: SX) -> list[Scalar]:
+def to_scalars(v: SX) -> list[Scalar]:
     """The scalars of an SX column."""
     return [v[i] for i in range(v.shape[0])]

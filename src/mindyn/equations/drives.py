@@ -22,7 +22,7 @@ from mindyn.robots.expressions import parse_formula
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
 
-LOAD_SHARE: Final = 0.8
+MAX_LOAD_CONTRACTION: Final = 0.8
 """Part of the load that its friction may take where accelerations are solved for."""
 UNIT_ROUNDOFF: Final = 2.0**-53
 LOAD_STATES: Final = 16
@@ -90,18 +90,18 @@ def extra_torques(robot: Robot, motion: dict[str, SX], coefficients: SX) -> SX:
     for k, extra in enumerate(robot.extras):
         i, formula = robot.joint_index(extra.joint), parse_formula(extra.formula)
         if formula.needs_load and "load" not in motion:
-            raise load_refusal(extra, "it is asked for without the torque of the links")
+            raise load_friction_error(extra, "it is asked for without the torque of the links")
         own = {name: v[i] for name, v in motion.items()}
         tau[i] += coefficients[k] * formula.evaluate(numbered | own, _FUNCTIONS)
     return tau
 
 
-def loaded_extras(robot: Robot) -> list[ExtraTorque]:
+def load_dependent_extras(robot: Robot) -> list[ExtraTorque]:
     """Extra torques that depend on the load of a joint."""
     return [extra for extra in robot.extras if parse_formula(extra.formula).needs_load]
 
 
-def load_refusal(extra: ExtraTorque, why: str) -> RobotError:
+def load_friction_error(extra: ExtraTorque, why: str) -> RobotError:
     """The error where a torque that depends on the load cannot take part."""
     return RobotError(
         f"the extra torque {extra.name!r} ({extra.formula}) depends on the load of its joint: {why}",
@@ -116,14 +116,16 @@ def require_loads_known(robot: Robot) -> None:
     dependent joint gives none: what its pin carries is a force of the loop, which no torque tells.
     """
     kept = set(robot.primary_names)
-    for extra in loaded_extras(robot):
+    for extra in load_dependent_extras(robot):
         numbered = [name.removeprefix("load") for name in parse_formula(extra.formula).variables if name[:4] == "load"]
         joints = [robot.joint_names[int(number) - 1] if number else extra.joint for number in numbered]
         if dependent := [name for name in (extra.joint, *joints) if name not in kept]:
-            raise load_refusal(extra, f"{dependent[0]!r} is a dependent joint, whose pin carries what no torque tells")
+            raise load_friction_error(
+                extra, f"{dependent[0]!r} is a dependent joint, whose pin carries what no torque tells"
+            )
 
 
-def loads_of_joints(robot: Robot, load: SX) -> SX:
+def expand_loads(robot: Robot, load: SX) -> SX:
     """(n, 1) loads by joint of those (k, 1) of the primary joints; dependent joints have none that is a number."""
     found = casadi.SX.nan(robot.joint_count, 1)
     for j, name in enumerate(robot.primary_names):
@@ -131,18 +133,19 @@ def loads_of_joints(robot: Robot, load: SX) -> SX:
     return found
 
 
-def load_under(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = None, W: SX | None = None) -> SX:
+def solve_load(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = None, W: SX | None = None) -> SX:
     """The load (k, 1) with load + W^T friction(q, qd, load) = tau: a fixed point, by as many iterations as it needs.
 
     load -> tau - friction(load) contracts by r, the largest row sum of |d friction / d load|: the error after i
-    iterations is r^i of the first. From `LOAD_SHARE` on it is refused; at 1 one torque would belong to several motions.
+    iterations is r^i of the first. From `MAX_LOAD_CONTRACTION` on it is refused; at 1 one torque would belong to
+    several motions.
 
     W  (n, k) with qd = W pd where joints are dependent; friction that depends on the load is of primary ones, which
        W leaves as they are, so that r is theirs
     """
     load = casadi.SX.sym("load", tau.shape[0])
     own = constant(drive_parameters(robot)) if parameters is None else parameters
-    friction = friction_torques(robot, q, qd, own, loads_of_joints(robot, load))
+    friction = friction_torques(robot, q, qd, own, expand_loads(robot, load))
     left = tau - (friction if W is None else W.T @ friction)
     rate = _contraction(robot)
     found = tau
@@ -165,9 +168,9 @@ def _contraction(robot: Robot) -> float:
             signs = rng.choice([-1.0, 1.0], (2, n))
             found = np.abs(np.array(slopes(rng.uniform(-2, 2, n), 10 * signs[0], size * signs[1]))).sum(axis=1)
             largest = max(largest, float(found.max()))
-    if not largest < LOAD_SHARE:
-        raise load_refusal(
-            loaded_extras(robot)[0],
-            f"friction takes {largest:.2g} of it, and from {LOAD_SHARE:g} on accelerations are not solved for",
+    if not largest < MAX_LOAD_CONTRACTION:
+        raise load_friction_error(
+            load_dependent_extras(robot)[0],
+            f"friction takes {largest:.2g} of it, and from {MAX_LOAD_CONTRACTION:g} on accelerations are not solved for",
         )
     return largest

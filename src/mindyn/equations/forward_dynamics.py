@@ -10,7 +10,7 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
-from mindyn.equations.chain import SX, Chain, Moved, cross_matrix
+from mindyn.equations.chain import SX, Chain, JointPlacement, cross_matrix
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
@@ -18,7 +18,7 @@ from mindyn.errors import MissingPhysicsError
 
 TRIED_CONFIGURATIONS: Final = 3
 """In which a singular inertia matrix is looked for: a determinant vanishes in all of them or almost nowhere."""
-NO_INERTIA: Final = 64 * 2.0**-52
+SINGULAR_PIVOT_RATIO: Final = 64 * 2.0**-52
 """Part of the inertia that a pivot is made of, up to which rounding alone may have left it."""
 
 
@@ -29,17 +29,17 @@ def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inert
     added_inertia  (n, n) constant of the drives, on top of M
     """
     if added_inertia is not None:
-        return by_factoring(chain, q, tau - bias, added_inertia)
+        return solve_by_factoring(chain, q, tau - bias, added_inertia)
     recursive, pivots = _recursion(chain, q, qd, tau)
     size = _size(recursive)
-    if _fewest_of_factoring(chain) > size:  # of long arms: to trace what will not be taken takes 5 s at 60 joints
-        require_inertia(_composite_inertia(chain, q) + _turned_inertia(chain), pivots, q, chain.robot.joint_names)
+    if _min_factoring_operations(chain) > size:  # of long arms: to trace what will not be taken takes 5 s at 60 joints
+        require_inertia(_composite_inertia(chain, q) + _rotated_inertia(chain), pivots, q, chain.robot.joint_names)
         return recursive
-    factored = by_factoring(chain, q, tau - bias)
+    factored = solve_by_factoring(chain, q, tau - bias)
     return factored if _size(factored) <= size else recursive
 
 
-def _fewest_of_factoring(chain: Chain) -> int:
+def _min_factoring_operations(chain: Chain) -> int:
     """Operations that factoring takes at least: two for every update, nine for every entry off the diagonal.
 
     Of these four are of the solution, and five of the entry itself.
@@ -54,18 +54,18 @@ def _size(expression: SX) -> int:
     return int(casadi.Function("size", casadi.symvar(shared), [shared]).n_instructions())
 
 
-def by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
+def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
     """M qdd = left through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
     M = inertia_matrix(chain, q)
     if added_inertia is not None:
         M = M + added_inertia
-    ancestors = _ancestors(chain, coupled=_couples(added_inertia))
+    ancestors = _ancestors(chain, coupled=_couples_branches(added_inertia))
     L, D = factor(M, ancestors)
-    require_inertia(casadi.diag(M) + _turned_inertia(chain), D, q, chain.robot.joint_names)
+    require_inertia(casadi.diag(M) + _rotated_inertia(chain), D, q, chain.robot.joint_names)
     return solve(L, D, ancestors, left)
 
 
-def _couples(added_inertia: SX | None) -> bool:
+def _couples_branches(added_inertia: SX | None) -> bool:
     """Whether drives couple joints that the tree does not."""
     return added_inertia is not None and not added_inertia.sparsity().is_diag()
 
@@ -91,7 +91,7 @@ def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
     return L, D
 
 
-def _turned_inertia(chain: Chain) -> SX:
+def _rotated_inertia(chain: Chain) -> SX:
     """(n, 1) traces of the tensors that each rotation moves, as stated: M is rounded by a part of them at least.
 
     The tensors of the chain itself may be those of base parameters, out of which all that does not count has gone.
@@ -119,7 +119,7 @@ def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None
     drawn = np.random.default_rng(0).uniform(-2.0, 2.0, (TRIED_CONFIGURATIONS, q.numel()))
     found = [tuple(np.asarray(one, dtype=np.float64).ravel() for one in pivots(row)) for row in drawn]
     for k in reversed(range(q.numel())):
-        if all(not abs(pivot[k]) > NO_INERTIA * abs(size[k]) for pivot, size in found):
+        if all(not abs(pivot[k]) > SINGULAR_PIVOT_RATIO * abs(size[k]) for pivot, size in found):
             raise MissingPhysicsError(
                 f"the inertia matrix is singular in every configuration: with the joints after it free, joint "
                 f"{joint_names[k]!r} moves no inertia, and no torque has a finite acceleration",
@@ -149,7 +149,7 @@ class Articulated:
     bias: SX
 
 
-def by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
+def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
     """O(n) recursion over articulated bodies [Featherstone 2008, 7.3], with accelerations relative to gravity."""
     return _recursion(chain, q, qd, tau)[0]
 
@@ -205,7 +205,7 @@ def _spatial_inertia(chain: Chain, i: int) -> SX:
     return casadi.vertcat(casadi.horzcat(body.tensor, H), casadi.horzcat(-H, body.mass * casadi.SX.eye(3)))
 
 
-def motion_transform(joint: Moved) -> SX:
+def motion_transform(joint: JointPlacement) -> SX:
     """(6, 6) X with (w, v)_child = X (w, v)_parent, both at their own origins."""
     E = joint.rotation.T
     return casadi.vertcat(casadi.horzcat(E, casadi.SX(3, 3)), casadi.horzcat(-E @ cross_matrix(joint.translation), E))

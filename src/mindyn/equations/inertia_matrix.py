@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import casadi
 
-from mindyn.equations.chain import SX, Body, Chain, Moved, constant, cross
+from mindyn.equations.chain import SX, Body, Chain, JointPlacement, constant, cross
 from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.motion import LinkMotion, spatial_velocities
-from mindyn.equations.newton_euler import Wrench, along_axis, carried_to_parent
+from mindyn.equations.newton_euler import Wrench, carry_to_parent, project_on_axis
 
 
 def inertia_matrix(chain: Chain, q: SX) -> SX:
@@ -17,26 +17,26 @@ def inertia_matrix(chain: Chain, q: SX) -> SX:
     M = casadi.SX(chain.joint_count, chain.joint_count)
     for i, (joint, body) in enumerate(zip(joints, composites, strict=True)):
         wrench = unit_acceleration_wrench(joint, body)
-        M[i, i] = along_axis(joint, wrench)
+        M[i, i] = project_on_axis(joint, wrench)
         k = i
         while chain.parents[k] >= 0:
-            wrench = carried_to_parent(joints[k], wrench)
+            wrench = carry_to_parent(joints[k], wrench)
             k = chain.parents[k]
-            M[i, k] = M[k, i] = along_axis(joints[k], wrench)
+            M[i, k] = M[k, i] = project_on_axis(joints[k], wrench)
     return M
 
 
-def composite_bodies(chain: Chain, joints: tuple[Moved, ...]) -> list[Body]:
+def composite_bodies(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[Body]:
     """Each link with everything that hangs on it, as one rigid body in its frame."""
     total = list(chain.bodies)
     for i in reversed(range(chain.joint_count)):
         parent = chain.parents[i]
         if parent >= 0:
-            total[parent] = joined(total[parent], moved_to_parent(joints[i], total[i]))
+            total[parent] = join_bodies(total[parent], move_to_parent(joints[i], total[i]))
     return total
 
 
-def moved_to_parent(joint: Moved, body: Body) -> Body:
+def move_to_parent(joint: JointPlacement, body: Body) -> Body:
     """The body in the parent's frame: J' = R J R^T + 2 (p.h) E - p h^T - h p^T + m ((p.p) E - p p^T), h = R mc."""
     p = casadi.densify(joint.translation)
     h = joint.to_parent(body.moment)
@@ -46,12 +46,12 @@ def moved_to_parent(joint: Moved, body: Body) -> Body:
     return Body(body.mass, h + body.mass * p, joint.tensor_to_parent(body.tensor) + shift)
 
 
-def joined(a: Body, b: Body) -> Body:
+def join_bodies(a: Body, b: Body) -> Body:
     """Two bodies as one."""
     return Body(a.mass + b.mass, a.moment + b.moment, a.tensor + b.tensor)
 
 
-def unit_acceleration_wrench(joint: Moved, body: Body) -> Wrench:
+def unit_acceleration_wrench(joint: JointPlacement, body: Body) -> Wrench:
     """The wrench that accelerates a body by one unit about or along z of its frame."""
     if joint.step.kind == "prismatic":
         force = casadi.vertcat(0, 0, body.mass)

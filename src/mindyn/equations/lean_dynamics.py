@@ -21,14 +21,14 @@ from typing import Literal
 import casadi
 import numpy as np
 
-from mindyn.algebra.inertia import moved_phi, tensor_from_entries
+from mindyn.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import TURN_NOISE, rot_z
+from mindyn.algebra.rotations import ROTATION_ROUNDING, rot_z
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import SX, Chain, Moved, constant, cross_matrix
-from mindyn.equations.motion import of_root
-from mindyn.equations.newton_euler import Wrench, along_axis, without_external
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside
+from mindyn.equations.chain import SX, Chain, JointPlacement, constant, cross_matrix
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
+from mindyn.equations.motion import base_frame_motion
+from mindyn.equations.newton_euler import Wrench, project_on_axis, subtract_external
 from mindyn.parameters.reduced import reduced_parameters, reduced_parameters_on_moving_root
 from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
 from mindyn.robots.robot import Robot
@@ -72,7 +72,7 @@ class LeanChain:
     links: tuple[LeanLink, ...]
     length: float = 1.0
 
-    def torques(self, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
+    def torques(self, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
         """Inverse dynamics, tau (n, 1); a root that moves needs `lean_chain_on_moving_root`."""
         return lean_inverse_dynamics(self, q, qd, qdd, outside)
 
@@ -82,21 +82,21 @@ def lean_chain(robot: Robot) -> LeanChain:
     """The preparation that takes fewest operations; prismatic lines may lie in two ways, which are both tried."""
     ways: tuple[Literal["free", "source"], ...] = ("free", "source")
     slides = ways if any(joint.kind == "prismatic" for joint in robot.joints) else ways[:1]
-    candidates = [_prepared(robot, working_frames(robot, slides=way)) for way in slides]
+    candidates = [_prepare_chain(robot, working_frames(robot, slides=way)) for way in slides]
     return min(candidates, key=_size) if len(candidates) > 1 else candidates[0]
 
 
 def lean_chain_on_moving_root(robot: Robot) -> LeanChain:
     """The preparation for a root that moves, which sees more of the first links; lengths stay in m, as its motion."""
     frames = working_frames(robot)
-    frames, phis = with_last_frames_turned(frames, reduced_parameters_on_moving_root(robot, frames))
+    frames, phis = turn_last_frames(frames, reduced_parameters_on_moving_root(robot, frames))
     return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
 
 
-def _prepared(robot: Robot, frames: WorkingFrames) -> LeanChain:
+def _prepare_chain(robot: Robot, frames: WorkingFrames) -> LeanChain:
     phis = reduced_parameters(robot, frames)
-    frames, phis = with_last_frames_turned(frames, phis)
-    frames, phis, length = with_length_unit(frames, phis)
+    frames, phis = turn_last_frames(frames, phis)
+    frames, phis, length = scale_length_unit(frames, phis)
     return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps), length)
 
 
@@ -105,29 +105,29 @@ def _size(lean: LeanChain) -> int:
     return int(casadi.Function("size", motion, [casadi.cse(lean.torques(*motion))]).n_instructions())
 
 
-def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
     """Joint torques tau (n, 1)."""
     chain = lean.chain
     joints = chain.at(q)
-    first = of_root(chain, outside.root)
+    first = base_frame_motion(chain, outside.root)
     motions = lean_motion(chain, joints, q, qd, qdd, FrameMotion(first.w, first.wd, first.omega, first.a, None))
     loads = [lean_wrench(link, motion) for link, motion in zip(lean.links, motions, strict=True)]
     if (wrenches := outside.wrenches(chain.joint_count)) is not None:
-        loads = without_external(chain, loads, wrenches, lean.length)
+        loads = subtract_external(chain, loads, wrenches, lean.length)
     for i in reversed(range(chain.joint_count)):
         if chain.parents[i] >= 0:
             loads[chain.parents[i]] += _to_parent(joints[i], loads[i])
-    return casadi.vertcat(*(along_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))
+    return casadi.vertcat(*(project_on_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))
 
 
-def _offsets(joint: Moved) -> tuple[SX, SX]:
+def _offsets(joint: JointPlacement) -> tuple[SX, SX]:
     """The step's translation as a part across the joint axis, in the parent frame, and d along it."""
     z = constant(joint.step.rotation[:, 2])
     d = z.T @ joint.translation
     return casadi.sparsify(joint.translation - z * d), d
 
 
-def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
+def _to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
     """The same wrench at the parent's origin; the part of the offset along z is dealt with before the turn."""
     across, d = _offsets(joint)
     f = casadi.densify(wrench.force)
@@ -137,7 +137,7 @@ def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
 
 
 def lean_motion(
-    chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX, root: FrameMotion
+    chain: Chain, joints: tuple[JointPlacement, ...], q: SX, qd: SX, qdd: SX, root: FrameMotion
 ) -> list[FrameMotion]:
     """Motion of every frame, from the root outwards."""
     motions: list[FrameMotion] = []
@@ -147,7 +147,7 @@ def lean_motion(
         a = joint.to_child(before.a + before.omega @ across)
         if joint.step.kind == "prismatic":
             motion = _slide(joint, before, a, qd[i], qdd[i])
-        elif _permutes(joint.step.rotation):
+        elif _is_signed_permutation(joint.step.rotation):
             motion = _turn(joint, before, a, q[i] + joint.step.offset, qd[i], qdd[i])
         else:
             motion = _general_turn(joint, before, a, qd[i], qdd[i])
@@ -155,12 +155,12 @@ def lean_motion(
     return motions
 
 
-def _permutes(R: np.ndarray) -> bool:
+def _is_signed_permutation(R: np.ndarray) -> bool:
     """Whether a rotation only exchanges axes and signs, so that applying it is free."""
     return bool(np.isin(np.abs(R), (0.0, 1.0)).all())
 
 
-def _slide(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
+def _slide(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
     R = constant(joint.step.rotation)
     w = casadi.densify(R.T @ before.w)
     twice = 2 * qd
@@ -168,13 +168,13 @@ def _slide(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMo
     return FrameMotion(w, R.T @ before.wd, R.T @ before.omega @ R, a + along, None)
 
 
-def _turned(c: SX, s: SX, v: SX) -> SX:
+def _rotate_back(c: SX, s: SX, v: SX) -> SX:
     """Rz(angle)^T v."""
     v = casadi.densify(v)
     return casadi.vertcat(c * v[0] + s * v[1], c * v[1] - s * v[0], v[2])
 
 
-def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) -> FrameMotion:
+def _turn(joint: JointPlacement, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) -> FrameMotion:
     """A revolute joint with its axis along or across the parent's axes."""
     R = joint.step.rotation
     if before.anchor is not None and (np.eye(3) == R).all():
@@ -183,7 +183,7 @@ def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) 
     else:
         anchor = Anchor(constant(R.T) @ before.w, constant(R.T) @ (before.omega @ constant(R[:, 2])), angle)
         c, s = joint.c, joint.s
-    spun, column = _turned(c, s, anchor.w), _turned(c, s, anchor.column)
+    spun, column = _rotate_back(c, s, anchor.w), _rotate_back(c, s, anchor.column)
     x, y, z = spun[0], spun[1], (constant(R[:, 2]).T @ before.w) + qd
     wd_z = constant(R[:, 2]).T @ before.wd + qdd
     P, Q, third = column[0], column[1], column[2]
@@ -197,7 +197,7 @@ def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) 
     return FrameMotion(casadi.vertcat(x, y, z), wd, omega, a, anchor)
 
 
-def _general_turn(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
+def _general_turn(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
     """A revolute joint at any twist: w and wd are turned, Omega is built from them."""
     w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
     x, y, z = w_p[0], w_p[1], w_p[2] + qd
@@ -262,14 +262,14 @@ def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Ste
 
 def _link(phi: Array, J: Array, size: float) -> LeanLink:
     second = J.trace() / 2 * np.eye(3) - J
-    return LeanLink(float(phi[0]), phi[1:4], _without_noise(second, size))
+    return LeanLink(float(phi[0]), phi[1:4], _remove_noise(second, size))
 
 
-def _without_noise(values: Array, size: float) -> Array:
+def _remove_noise(values: Array, size: float) -> Array:
     return np.where(np.abs(values) <= PRODUCT_ROUNDING * size, 0.0, values)
 
 
-def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
+def turn_last_frames(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
     """Frames and parameters with last revolute frames turned until their first moment lies on x, where that leaves
     no more numbers than before.
     """
@@ -280,18 +280,18 @@ def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[Working
             continue
         angle = atan2(phis[i, 2], phis[i, 1])
         turn = Pose(rot_z(np.cos(angle), np.sin(angle)))
-        phi = moved_phi(turn.inverse(), phis[i])
+        phi = transform_phi(turn.inverse(), phis[i])
         phi[2] = 0.0
         # A turn mixes first moments among themselves, and tensor entries.
         for kind in (slice(1, 4), slice(4, 10)):
-            phi[kind] = _without_noise(phi[kind], float(np.abs(phi[kind]).max()))
+            phi[kind] = _remove_noise(phi[kind], float(np.abs(phi[kind]).max()))
         if np.count_nonzero(phi) <= np.count_nonzero(phis[i]):
             turned[i] = phi
             steps[i] = replace(step, offset=step.offset + angle, link=turn.inverse() @ step.link)
     return replace(frames, steps=tuple(steps)), turned
 
 
-def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
+def scale_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
     """Frames and parameters of a robot without slides in a unit of length L, of mass 1/L^2: torques keep their numbers.
 
     The third value is L in m; forces count in N / L.
@@ -303,11 +303,11 @@ def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames,
         return frames, phis, 1.0
     # Equal lengths may differ by rounding; one unit in the last digits must not make two of them.
     unit = Counter(float(f"{x:.12g}") for x in lengths).most_common(1)[0][0]
-    steps = tuple(replace(step, translation=_in_unit(step.translation, unit)) for step in frames.steps)
+    steps = tuple(replace(step, translation=_scale_translation(step.translation, unit)) for step in frames.steps)
     scale = np.array([unit**2, *[unit] * 3, *[1.0] * 6])
     return replace(frames, gravity=frames.gravity / unit, steps=steps), phis * scale, unit
 
 
-def _in_unit(translation: Array, unit: float) -> Array:
+def _scale_translation(translation: Array, unit: float) -> Array:
     scaled = translation / unit
-    return np.where(np.abs(np.abs(scaled) - 1) < TURN_NOISE * 10, np.sign(scaled), scaled)
+    return np.where(np.abs(np.abs(scaled) - 1) < ROTATION_ROUNDING * 10, np.sign(scaled), scaled)

@@ -13,14 +13,14 @@ from mindyn.algebra.values import Array, require_unmasked
 from mindyn.errors import InputError
 
 
-class Buffered:
+class BufferedFunction:
     """A `casadi.Function` on arrays of its own: `inputs` are filled in, `run` fills `outputs`, columns after columns.
 
     One call of a small function takes 1 us where CasADi's own call takes 130. Not to be shared by threads.
     """
 
     def __init__(self, function: Any) -> None:
-        self.function = function if _is_dense(function) else _densified(function)
+        self.function = function if _is_dense(function) else _densify(function)
         self.inputs = [np.zeros(self.function.nnz_in(i)) for i in range(self.function.n_in())]
         self.outputs = [np.zeros(self.function.nnz_out(i)) for i in range(self.function.n_out())]
         pair: tuple[Any, Callable[[], None]] = self.function.buffer()
@@ -35,19 +35,19 @@ def _is_dense(function: Any) -> bool:
     return all(function.sparsity_out(i).is_dense() for i in range(function.n_out()))
 
 
-def _densified(function: Any) -> Any:
+def _densify(function: Any) -> Any:
     inputs = function.sx_in()
     return casadi.Function("dense", inputs, [casadi.densify(one) for one in function.call(inputs)])
 
 
-def evaluated(function: Any, *columns: Array) -> Array:
+def evaluate_batch(function: Any, *columns: Array) -> Array:
     """(N, rows, columns) values of a function at N samples; each argument (N, size)."""
     count = columns[0].shape[0]
     rows, width = function.size_out(0)
     values = np.zeros((count, width * rows))
     if count == 0 or rows * width == 0:
         return values.reshape(count, rows, width)
-    made = Buffered(function)
+    made = BufferedFunction(function)
     (result, *_), run = made.outputs, made.run
     pairs = list(zip(made.inputs, columns, strict=True))
     for k in range(count):
@@ -58,7 +58,7 @@ def evaluated(function: Any, *columns: Array) -> Array:
     return np.ascontiguousarray(values.reshape(count, width, rows).transpose(0, 2, 1))
 
 
-def as_rows(value: ArrayLike, size: int, what: str) -> tuple[Array, tuple[int, ...]]:
+def to_rows(value: ArrayLike, size: int, what: str) -> tuple[Array, tuple[int, ...]]:
     """(N, size) copy of an array (..., size) of finite numbers, and its batch shape."""
     require_unmasked(value, what)
     array = np.array(value, dtype=np.float64)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
@@ -26,9 +26,9 @@ from mindyn.equations.loop_constraints import (
     primary_joints,
 )
 from mindyn.equations.loop_newton import (
-    CLOSED,
-    SINGULAR,
-    STEPS,
+    CLOSED_TOLERANCE,
+    MAX_STEP_SIZES,
+    MIN_SINGULAR_VALUE,
     Home,
     Mask,
     Newton,
@@ -41,14 +41,14 @@ from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
-REGULAR: Final = 1e6
+MAX_RELATION_CONDITION: Final = 1e6
 """Condition up to which the relations of parallelograms determine the dependent joints."""
 
 
-MOTIONS: Final = 64
+MAX_CACHED_MOTIONS: Final = 64
 """Motions whose closure is kept."""
 
-OTHER_HOME: Final = (
+HOME_HINT: Final = (
     "pass home=, a closed configuration in the assembly that is meant, to what takes it (compile_model, loop_dynamics, "
     "base_parameters), or move the zeros of the joints in the robot file"
 )
@@ -115,9 +115,9 @@ class LoopClosure:
         if relations:
             C = np.vstack(relations) @ A_m
             C_d, C_p = C[:, dependent], C[:, primary]
-            if C_d.shape[0] != C_d.shape[1] or np.linalg.cond(C_d) > REGULAR:
+            if C_d.shape[0] != C_d.shape[1] or np.linalg.cond(C_d) > MAX_RELATION_CONDITION:
                 return None
-            A_s[dependent] = _solved(C_d, -C_p)
+            A_s[dependent] = _solve_relations(C_d, -C_p)
         A = A_m @ A_s + 0.0
         return AffineClosure(A, self.home - A @ self.home[list(self.primary)])
 
@@ -135,17 +135,17 @@ class LoopClosure:
             return known
         q, reached = self.newton.solve(p)
         if not reached.all():
-            raise self.newton.refusal(p[~reached][0])
-        return self.mimics.filled(q)
+            raise self.newton.unreachable_error(p[~reached][0])
+        return self.mimics.fill(q)
 
     def remember(self, q: Array) -> None:
-        """Keep closed configurations q (N, n) that `reachable` found: `positions` need not solve for them again."""
+        """Keep closed configurations q (N, n) that `find_reachable` found: `positions` need not solve for them again."""
         self._keep(_position_key(q[:, list(self.primary)]), q)
 
-    def onward(self, q: Array, p: Array) -> Array:
+    def continue_from(self, q: Array, p: Array) -> Array:
         """(n,) joint positions of p (k,), on a straight way from the closed configuration q (n,), else from home."""
         found, reached = self.newton.walk(q[None], p[None])
-        return self.mimics.filled(found[0]) if reached[0] else self.positions(p[None])[0]
+        return self.mimics.fill(found[0]) if reached[0] else self.positions(p[None])[0]
 
     def along(self, p: Array) -> Array:
         """(N, n) joint positions of a motion p (N, k), solved in its order from the first row, which home reaches.
@@ -158,16 +158,16 @@ class LoopClosure:
         if key not in self._solved:
             q, reached = self.newton.along(p)
             # Rows in no order need not follow from one another.
-            found = self.mimics.filled(q) if reached.all() else self.positions(p)
+            found = self.mimics.fill(q) if reached.all() else self.positions(p)
             self._keep(key, found)
         return self._solved[key]
 
     def _keep(self, key: bytes, found: Array) -> None:
-        while len(self._solved) >= MOTIONS:
+        while len(self._solved) >= MAX_CACHED_MOTIONS:
             self._solved.pop(next(iter(self._solved)))
         self._solved[key] = found
 
-    def followed(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
+    def follow(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
         """(N, n) joint positions of a motion p (N, k) and whether each row was reached, in order and no other way.
 
         start  (n,) the closed configuration before the first row; where it is left out, home reaches that
@@ -178,11 +178,11 @@ class LoopClosure:
         if key not in self._solved:
             q, reached = self.newton.along(p, start)
             if not reached.all():
-                return self.mimics.filled(q), reached
-            self._keep(key, self.mimics.filled(q))
+                return self.mimics.fill(q), reached
+            self._keep(key, self.mimics.fill(q))
         return self._solved[key], np.ones(len(p), dtype=bool)
 
-    def reachable(self, p: Array, steps: Sequence[float] = STEPS[:2]) -> tuple[Array, Mask]:
+    def find_reachable(self, p: Array, steps: Sequence[float] = MAX_STEP_SIZES[:2]) -> tuple[Array, Mask]:
         """Return joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home.
 
         steps  longest steps that are tried in turn; without the finest a row near a singular configuration is given up
@@ -190,7 +190,7 @@ class LoopClosure:
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
         q, reached = self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p, steps)
-        return self.mimics.filled(q), reached
+        return self.mimics.fill(q), reached
 
     def regularity(self, q: Array) -> Array:
         """(N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite of affine ones."""
@@ -198,9 +198,9 @@ class LoopClosure:
             return np.full(len(q), np.inf)
         assert self.constraints is not None
         units = self.constraints.units[list(self.dependent)]
-        J_d = evaluated(self.constraints.jacobian, q)[:, :, list(self.dependent)] * units
+        J_d = evaluate_batch(self.constraints.jacobian, q)[:, :, list(self.dependent)] * units
         sizes = np.linalg.svd(J_d, compute_uv=False)
-        return np.asarray(1 / np.sqrt((1 / np.maximum(sizes, SINGULAR) ** 2).sum(axis=1)))
+        return np.asarray(1 / np.sqrt((1 / np.maximum(sizes, MIN_SINGULAR_VALUE) ** 2).sum(axis=1)))
 
     def velocity_matrix(self, q: Array) -> Array:
         """W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""
@@ -218,19 +218,19 @@ class LoopClosure:
         if self.affine is None:
             assert self.constraints is not None
             inverse, _ = self._dependent_inverse(q)
-            bias[:, list(self.dependent)] = -(inverse @ evaluated(self.constraints.bias, q, qd))[:, :, 0]
+            bias[:, list(self.dependent)] = -(inverse @ evaluate_batch(self.constraints.bias, q, qd))[:, :, 0]
         return np.asarray(bias[:, list(self.mimics.free)] @ self.mimics.matrix.T)
 
     def _dependent_inverse(self, q: Array) -> tuple[Array, Array]:
         """Pseudo-inverse of the dependent columns of J, and J; refuses singular configurations."""
         assert self.constraints is not None
-        J = evaluated(self.constraints.jacobian, q)
+        J = evaluate_batch(self.constraints.jacobian, q)
         units = self.constraints.units[list(self.dependent)]
         J_d = J[:, :, list(self.dependent)] * units
         smallest = np.linalg.svd(J_d, compute_uv=False)[:, -1]
-        if (smallest < SINGULAR).any():
+        if (smallest < MIN_SINGULAR_VALUE).any():
             worst = int(np.argmin(smallest))
-            raise self.newton.singular(q[worst], float(smallest[worst]))
+            raise self.newton.singular_error(q[worst], float(smallest[worst]))
         return np.asarray(np.linalg.pinv(J_d), dtype=np.float64) * units[:, None], J
 
 
@@ -238,7 +238,7 @@ def _position_key(p: Array) -> bytes:
     return sha256(b"positions" + p.tobytes()).digest()
 
 
-def _solved(C_d: Array, C_p: Array) -> Array:
+def _solve_relations(C_d: Array, C_p: Array) -> Array:
     """C_d^-1 C_p; of relations in whole numbers, as those of angles are, in whole numbers."""
     solution = np.linalg.solve(C_d, C_p)
     whole = all((part == np.round(part)).all() for part in (C_d, C_p)) and abs(np.linalg.det(C_d)) < 1.5
@@ -257,13 +257,13 @@ def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
     if home is None:
         home = robot.home
     start = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
-    start = mimic_map(robot).filled(start)
+    start = mimic_map(robot).fill(start)
     if not robot.loops:
         return LoopClosure(robot, None, start)
     found = _home(closing_equations(robot), loop_dependents(robot), start)
-    closure = LoopClosure(robot, found.constraints, mimic_map(robot).filled(found.q), found.notes)
+    closure = LoopClosure(robot, found.constraints, mimic_map(robot).fill(found.q), found.notes)
     if closure.affine is None:
-        _require_freedom(closure)
+        _require_determined_joints(closure)
     return closure
 
 
@@ -278,7 +278,7 @@ def _home(constraints: ClosingEquations, dependent: tuple[int, ...], start: Arra
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def closure_of(robot: Robot) -> LoopClosure:
+def home_closure(robot: Robot) -> LoopClosure:
     """The closure of a robot in the assembly of its own home; finding it takes some 10 ms."""
     return loop_closure(robot)
 
@@ -297,11 +297,11 @@ def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
-    affine = closure_of(with_home(robot, home)).affine
+    affine = home_closure(with_home(robot, home)).affine
     if affine is None:
         raise RobotError(
             f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
-            hint=f"use loop_dynamics, which solves it numerically; if they are in another assembly, {OTHER_HOME}",
+            hint=f"use loop_dynamics, which solves it numerically; if they are in another assembly, {HOME_HINT}",
         )
     return affine
 
@@ -312,7 +312,7 @@ def primary_friction(robot: Robot) -> Array:
     Rows of frictions that move with a dependent joint of a loop that is solved for are zero: theirs vary with q.
     """
     F = friction_matrix(robot)
-    if not robot.loops or closure_of(robot).affine is not None:
+    if not robot.loops or home_closure(robot).affine is not None:
         return np.asarray(F @ affine_closure(robot).matrix)
     varying = np.asarray(F[:, list(dependent_joints(robot))].any(axis=1))
     return np.where(varying[:, None], 0.0, F[:, list(primary_joints(robot))])
@@ -323,7 +323,7 @@ def primary_gears(robot: Robot) -> Array:
     driven = [drive.joint for drive in robot.drives]
     rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
     if robot.has_dependents and rows[:, dependent_joints(robot)].any():
-        if robot.loops and closure_of(robot).affine is None:
+        if robot.loops and home_closure(robot).affine is None:
             raise RobotError(
                 f"a motor of robot {robot.name!r} turns with a dependent joint of a loop that is solved for: its "
                 "reading is no fixed multiple of the primary joints'",
@@ -333,18 +333,18 @@ def primary_gears(robot: Robot) -> Array:
     return np.asarray(rows[:, primary_joints(robot)])
 
 
-def _require_freedom(closure: LoopClosure) -> None:
+def _require_determined_joints(closure: LoopClosure) -> None:
     """Refuse a choice of dependent joints that the loops do not determine, or that cannot keep them closed."""
     assert closure.constraints is not None
-    J = evaluated(closure.constraints.jacobian, closure.home[None])[0] * closure.constraints.units
+    J = evaluate_batch(closure.constraints.jacobian, closure.home[None])[0] * closure.constraints.units
     J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]
     smallest = float(np.linalg.svd(J_d, compute_uv=False)[-1])
-    if len(closure.dependent) > len(J_d) or smallest < SINGULAR:
-        raise closure.newton.singular(closure.home, smallest, OTHER_HOME)
+    if len(closure.dependent) > len(J_d) or smallest < MIN_SINGULAR_VALUE:
+        raise closure.newton.singular_error(closure.home, smallest, HOME_HINT)
     free = J_p - J_d @ (np.linalg.pinv(J_d) @ J_p)
-    if np.abs(free).max() > np.sqrt(CLOSED):
+    if np.abs(free).max() > np.sqrt(CLOSED_TOLERANCE):
         names = ", ".join(closure.robot.joint_names[i] for i in closure.dependent)
-        missing = np.linalg.matrix_rank(J, tol=np.sqrt(CLOSED)) - len(closure.dependent)
+        missing = np.linalg.matrix_rank(J, tol=np.sqrt(CLOSED_TOLERANCE)) - len(closure.dependent)
         raise RobotError(
             f"the loops of robot {closure.robot.name!r} leave fewer degrees of freedom than it has primary joints: "
             f"{missing} more must be dependent beside {names}"

@@ -23,18 +23,18 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import SX, Chain, Moved, constant, kinematic_chain
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.chain import SX, Chain, JointPlacement, constant, kinematic_chain
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.errors import RobotError
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop, LoopKind
 from mindyn.robots.robot import Robot
 
-EQUATIONS_OF: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
+EQUATIONS_PER_KIND: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
 """Equations of a loop by what closes it."""
 
-TURNS_HELD: Final = ("slide", "weld")
+PARALLEL_AXIS_KINDS: Final = ("slide", "weld")
 """Kinds whose two poses have parallel axes."""
 
 
@@ -97,11 +97,11 @@ class ClosingEquations:
     @cached_property
     def loop_joints(self) -> tuple[tuple[int, ...], ...]:
         """For each loop the joints that move it, its closing joint left out: of mimic joints those that they follow."""
-        return tuple(_movers(self.robot, self.mimics, loop) for loop in self.robot.loops)
+        return tuple(_find_moving_joints(self.robot, self.mimics, loop) for loop in self.robot.loops)
 
     def gaps(self, q: Array) -> Array:
         """(N, loops): by how much each loop is open, m; the tilt of its axes counts by the loop's length."""
-        c = evaluated(self.residual, q)[:, :, 0]
+        c = evaluate_batch(self.residual, q)[:, :, 0]
         sizes = [np.linalg.norm(c[:, rows], axis=1) for rows in self.rows]
         return np.asarray(np.stack(sizes, axis=1) * self.lengths)
 
@@ -118,7 +118,7 @@ def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> Cl
         _require_dependents_in_loop(robot, mimics, loop)
     q, qd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", robot.joint_count)
     lengths = np.array([_length(robot, loop) for loop in robot.loops])
-    kept = tuple(np.eye(EQUATIONS_OF[loop.kind]) for loop in robot.loops) if kept is None else kept
+    kept = tuple(np.eye(EQUATIONS_PER_KIND[loop.kind]) for loop in robot.loops) if kept is None else kept
     c = closing_residual(robot, mimics, q, lengths, kept)
     J = casadi.jacobian(c, q)
     bias = casadi.jtimes(casadi.jtimes(c, q, qd), q, qd)
@@ -147,7 +147,7 @@ def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array, kept
 def _facing(robot: Robot, mimics: MimicMap, q: SX) -> SX:
     turned = [1 + casadi.trace(first[0].T @ second[0]) for first, second in _loop_ends(robot, mimics, q)]
     kinds = [loop.kind for loop in robot.loops]
-    return casadi.vertcat(*(one if kind in TURNS_HELD else 1 for one, kind in zip(turned, kinds, strict=True)))
+    return casadi.vertcat(*(one if kind in PARALLEL_AXIS_KINDS else 1 for one, kind in zip(turned, kinds, strict=True)))
 
 
 def _loop_ends(robot: Robot, mimics: MimicMap, q: SX) -> list[tuple[tuple[SX, SX], tuple[SX, SX]]]:
@@ -163,13 +163,13 @@ def _loop_ends(robot: Robot, mimics: MimicMap, q: SX) -> list[tuple[tuple[SX, SX
     return ends
 
 
-def _movers(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
+def _find_moving_joints(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
     inside = sum(branches(robot, loop), ())
     return tuple(mimics.free[k] for k in np.flatnonzero(mimics.matrix[list(inside)].any(axis=0)))
 
 
 def _require_dependents_in_loop(robot: Robot, mimics: MimicMap, loop: Loop) -> None:
-    inside = [robot.joint_names[i] for i in _movers(robot, mimics, loop)]
+    inside = [robot.joint_names[i] for i in _find_moving_joints(robot, mimics, loop)]
     if not loop.dependent:
         raise RobotError(f"loop {loop.name!r} names no dependent joints; its joints are: {', '.join(inside)}")
     if strangers := [name for name in loop.dependent if name not in inside]:
@@ -197,7 +197,9 @@ def _residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], lengt
     return casadi.vertcat(d if kind == "weld" else d[:2], *axial)
 
 
-def _end(chain: Chain, joints: tuple[Moved, ...], branch: tuple[int, ...], link: str, pose: Pose) -> tuple[SX, SX]:
+def _end(
+    chain: Chain, joints: tuple[JointPlacement, ...], branch: tuple[int, ...], link: str, pose: Pose
+) -> tuple[SX, SX]:
     """Rotation and origin of a pose on a link, in the working frame of the link that carries the loop's branches."""
     R, p = casadi.SX.eye(3), casadi.SX(3, 1)
     for i in branch:

@@ -20,24 +20,24 @@ from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
 from mindyn.equations.control import observer_step
 from mindyn.equations.drives import (
+    expand_loads,
     friction_torques,
-    load_under,
-    loaded_extras,
-    loads_of_joints,
+    load_dependent_extras,
     require_loads_known,
     rotor_torques,
+    solve_load,
 )
 from mindyn.equations.forward_dynamics import factor, require_inertia, solve
 from mindyn.equations.inertia_matrix import coriolis_matrix
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, with_home
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
-from mindyn.errors import InputError, RobotError, unknown_name
+from mindyn.errors import InputError, RobotError, unknown_name_error
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
-_PROJECTED: dict[str, Callable[[SX, SX], SX]] = {
+_PROJECTIONS: dict[str, Callable[[SX, SX], SX]] = {
     "tau": lambda A, tau: A.T @ tau,
     "M": lambda A, M: A.T @ M @ A,
     "Y": lambda A, Y: A.T @ Y,
@@ -45,8 +45,8 @@ _PROJECTED: dict[str, Callable[[SX, SX], SX]] = {
 }
 """What an output of the open tree becomes in the primary joints, where it is not the same."""
 
-_MOTION = ("q", "qd", "qdd")
-_OF_JOINTS = ("tau", "qd_r", "qdd_r", "state", "gain")
+_MOTION_INPUTS = ("q", "qd", "qdd")
+_JOINT_INPUTS = ("tau", "qd_r", "qdd_r", "state", "gain")
 """Further inputs that have one entry for each primary joint."""
 
 
@@ -67,38 +67,38 @@ def loop_equation(
     its dependent joints.
     """
     if name not in EQUATIONS:
-        raise unknown_name("equation", name, EQUATIONS)
-    if unknown := _without_projection(name):
+        raise unknown_name_error("equation", name, EQUATIONS)
+    if unknown := _projection_error(name):
         raise RobotError(f"{name} is not made for robots with loops: {', '.join(sorted(unknown))} has no projection")
     if base is None and (name == "regressor" or parameters == "base"):
         raise InputError(f"{name} of a robot with loops needs base=, a base set made with its loops")
     robot = with_home(robot, home)
-    made = _Projected(robot, drives, parameters, base, place)
+    made = _ProjectedEquations(robot, drives, parameters, base, place)
     return made.function(name)
 
 
 def has_projection(name: str) -> bool:
     """Whether `loop_equation` makes an equation."""
-    return not _without_projection(name)
+    return not _projection_error(name)
 
 
-def _without_projection(name: str) -> set[str]:
-    return set(EQUATIONS[name].inputs) - {*_MOTION, *_OF_JOINTS, "dt", "wrenches", "root_motion"}
+def _projection_error(name: str) -> set[str]:
+    return set(EQUATIONS[name].inputs) - {*_MOTION_INPUTS, *_JOINT_INPUTS, "dt", "wrenches", "root_motion"}
 
 
-class _Projected:
+class _ProjectedEquations:
     """Equations of the open tree on the motion of all joints, projected to the primary ones."""
 
     def __init__(
         self, robot: Robot, drives: bool, parameters: Parameters, base: BaseParameters | None, place: str | None
     ) -> None:
-        self.loaded = drives and bool(loaded_extras(robot))
+        self.loaded = drives and bool(load_dependent_extras(robot))
         self.robot, self.tree, self.place = robot, open_tree(robot), place
         self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None
         count = len(robot.primary_names)
         sizes = {"q": count if self.affine else robot.joint_count, "qd": count, "qdd": count, "dt": 1}
-        sizes |= dict.fromkeys(_OF_JOINTS, count)
+        sizes |= dict.fromkeys(_JOINT_INPUTS, count)
         self.symbols = {key: casadi.SX.sym(key, size) for key, size in sizes.items()}
         self.given: dict[str, SX] = {}
 
@@ -152,7 +152,7 @@ class _Projected:
             return motion.W.T @ self.on(name, motion, **more)
         tau = self.on(name, motion, rigid=True, **more)
         load = motion.W.T @ (tau + rotor_torques(self.tree, qdd, self.drive_parameters))
-        friction = friction_torques(self.tree, motion.q, qd, self.drive_parameters, loads_of_joints(self.robot, load))
+        friction = friction_torques(self.tree, motion.q, qd, self.drive_parameters, expand_loads(self.robot, load))
         return load + motion.W.T @ friction
 
     @property
@@ -171,8 +171,8 @@ class _Projected:
         if entry.output == "tau" and name != "gravity":
             return motion, self.torques(traced, motion, motion.qd, motion.qdd)
         result = self.on(traced, motion)
-        kept = name == "energy_regressor" or entry.output not in _PROJECTED
-        return motion, result if kept else _PROJECTED[entry.output](motion.W, result)
+        kept = name == "energy_regressor" or entry.output not in _PROJECTIONS
+        return motion, result if kept else _PROJECTIONS[entry.output](motion.W, result)
 
     def _coriolis(self) -> tuple[ClosedMotion, SX]:
         """Christoffel's symbols: half the derivative of the velocity torques by the velocities.
@@ -216,7 +216,7 @@ class _Projected:
         motion, tau = self.motion("qd"), self.symbols["tau"]
         H = motion.W.T @ self.on("inertia_matrix", motion) @ motion.W
         if self.loaded:
-            left = load_under(self.robot, motion.q, motion.qd, tau, W=motion.W)
+            left = solve_load(self.robot, motion.q, motion.qd, tau, W=motion.W)
             turning = rotor_torques(self.tree, motion.qdd, self.drive_parameters)
             left -= motion.W.T @ (self.on("inverse_dynamics", motion, rigid=True) + turning)
         else:

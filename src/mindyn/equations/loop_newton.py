@@ -17,41 +17,41 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closing_steps import ClosingSystem, advance
-from mindyn.equations.loop_batches import Buffered, evaluated
+from mindyn.equations.loop_batches import BufferedFunction, evaluate_batch
 from mindyn.equations.loop_constraints import ClosingEquations, closing_equations
 from mindyn.errors import RobotError
 
 Mask = NDArray[np.bool_]
 
-CLOSED: Final = 1e-12
+CLOSED_TOLERANCE: Final = 1e-12
 """A loop is closed when its residual, relative to its length, is smaller."""
 
-CLOSES_FURTHER: Final = 1e-15
+POLISHED_RESIDUAL: Final = 1e-15
 """A residual above this can be made smaller: J_d^-1 magnifies what is left of it in every position."""
 
-PLAY: Final = 1e-4
+PLAY_TOLERANCE: Final = 1e-4
 """Directions of c that change by less, relative to the others, and values of c below this, in lengths, are play."""
 
-SINGULAR: Final = 1e-6
+MIN_SINGULAR_VALUE: Final = 1e-6
 """Singular values of the dependent columns, relative to the loop's length, below this mark a singular configuration."""
 
-STEPS: Final = (0.2, 0.02, 0.002)
+MAX_STEP_SIZES: Final = (0.2, 0.02, 0.002)
 """Longest steps of the primary joints, tried in turn, rad or loop lengths."""
 
-LARGEST_CORRECTION: Final = 0.5
+MAX_RELATIVE_CORRECTION: Final = 0.5
 """Of the step: a correction beyond this share of a prediction means that the prediction cannot be trusted."""
 
-FACING: Final = 0.5
+MIN_FACING: Final = 0.5
 """Below it a loop that holds its turn is nearer to a half turn than to none."""
 
-KEPT: Final = 4
+BUFFERED_ROBOTS_PER_THREAD: Final = 4
 """Robots whose buffers a thread keeps."""
 
-MARCHED: Final = 64
+ROWS_PER_MARCH: Final = 64
 """Rows of a motion that are stepped through in one call."""
 
-ITERATIONS: Final = 12
-DESCENTS: Final = 60
+MAX_NEWTON_ITERATIONS: Final = 12
+MAX_DESCENT_ITERATIONS: Final = 60
 
 
 def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
@@ -59,15 +59,15 @@ def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int])
     q, units = q.copy(), constraints.units[dependent]
     active = np.arange(len(q))
     residual, smallest = np.full(len(q), np.inf), np.zeros(len(q))
-    for _ in range(ITERATIONS):
-        c = evaluated(constraints.residual, q[active])[:, :, 0]
-        J_d = evaluated(constraints.jacobian, q[active])[:, :, dependent] * units
+    for _ in range(MAX_NEWTON_ITERATIONS):
+        c = evaluate_batch(constraints.residual, q[active])[:, :, 0]
+        J_d = evaluate_batch(constraints.jacobian, q[active])[:, :, dependent] * units
         U, s, Vt = np.linalg.svd(J_d, full_matrices=False)
         residual[active], smallest[active] = np.abs(c).max(axis=1), s[:, -1]
-        inverse = np.where(s > SINGULAR, 1 / np.maximum(s, SINGULAR), 0.0)
+        inverse = np.where(s > MIN_SINGULAR_VALUE, 1 / np.maximum(s, MIN_SINGULAR_VALUE), 0.0)
         step = np.einsum("nji,nj,nkj,nk->ni", Vt, inverse, U, c)
         # One more step after closing costs little and brings the residual to rounding.
-        done = residual[active] < CLOSED
+        done = residual[active] < CLOSED_TOLERANCE
         q[active[:, None], dependent] -= np.clip(step, -1.0, 1.0) * units
         active = active[~done]
         if not active.size:
@@ -75,23 +75,23 @@ def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int])
     return q, residual, smallest
 
 
-def _least_open(constraints: ClosingEquations, q: Array, dependent: list[int]) -> Array:
+def _minimize_gap(constraints: ClosingEquations, q: Array, dependent: list[int]) -> Array:
     """A configuration at which the loops are least open, downhill from q in the dependent joints (Levenberg)."""
     units = constraints.units[dependent]
-    damping, c = 1e-2, evaluated(constraints.residual, q[None])[0, :, 0]
-    for _ in range(DESCENTS):
-        J = evaluated(constraints.jacobian, q[None])[0][:, dependent] * units
+    damping, c = 1e-2, evaluate_batch(constraints.residual, q[None])[0, :, 0]
+    for _ in range(MAX_DESCENT_ITERATIONS):
+        J = evaluate_batch(constraints.jacobian, q[None])[0][:, dependent] * units
         tried = q.copy()
         tried[dependent] -= np.linalg.solve(J.T @ J + damping * np.eye(len(dependent)), J.T @ c) * units
-        new = evaluated(constraints.residual, tried[None])[0, :, 0]
+        new = evaluate_batch(constraints.residual, tried[None])[0, :, 0]
         better = new @ new < c @ c
-        damping = max(damping / 5, CLOSED) if better else damping * 5
+        damping = max(damping / 5, CLOSED_TOLERANCE) if better else damping * 5
         if better:
             q, c = tried, new
     return q
 
 
-def _starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
+def _candidate_starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
     """The start, and turned ones around it: joints drawn in line are a place that descent does not leave."""
     rng = np.random.default_rng(0)
     starts = [start]
@@ -103,21 +103,22 @@ def _starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
 
 def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Array:
     """The closed configuration nearest to `start` with its primary joints; a RobotError where the loop stays open."""
-    facing = evaluated(constraints.facing, start[None]).min()
-    if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED and facing > FACING:
+    facing = evaluate_batch(constraints.facing, start[None]).min()
+    if np.abs(evaluate_batch(constraints.residual, start[None])).max() < CLOSED_TOLERANCE and facing > MIN_FACING:
         return start
     found = [
-        _least_open(constraints, one, list(dependent)) for one in _starts(start, list(dependent), constraints.units)
+        _minimize_gap(constraints, one, list(dependent))
+        for one in _candidate_starts(start, list(dependent), constraints.units)
     ]
     q, residual, smallest = _newton_steps(constraints, np.array(found), list(dependent))
-    facing = evaluated(constraints.facing, q)[:, :, 0].min(axis=1)
-    residual = np.where(facing > FACING, residual, np.inf)  # at half turns c vanishes, but the loops are not closed
-    closed = np.flatnonzero((residual < CLOSED) & (smallest > SINGULAR))
+    facing = evaluate_batch(constraints.facing, q)[:, :, 0].min(axis=1)
+    residual = np.where(facing > MIN_FACING, residual, np.inf)  # at half turns c vanishes, but the loops are not closed
+    closed = np.flatnonzero((residual < CLOSED_TOLERANCE) & (smallest > MIN_SINGULAR_VALUE))
     if closed.size:
         nearest = np.argmin((np.abs(q[closed] - start) / constraints.units).max(axis=1))
         return np.asarray(q[closed][nearest])
     robot = constraints.robot
-    if (residual < CLOSED).any():
+    if (residual < CLOSED_TOLERANCE).any():
         return np.asarray(q[int(np.argmin(residual))])
     gaps = min((constraints.gaps(one[None])[0] for one in found), key=max)
     loop = robot.loops[int(np.argmax(gaps))]
@@ -137,11 +138,11 @@ def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], st
     robot = constraints.robot
     rng = np.random.default_rng(0)
     q = start + rng.uniform(-1, 1, (40, len(start))) * constraints.units
-    J = np.concatenate(list(evaluated(constraints.jacobian, q) * constraints.units), axis=1)
+    J = np.concatenate(list(evaluate_batch(constraints.jacobian, q) * constraints.units), axis=1)
     kept = []
     for rows in constraints.rows:
         U, s, _ = np.linalg.svd(J[rows], full_matrices=False)
-        kept.append(U[:, s > PLAY * s[0]])
+        kept.append(U[:, s > PLAY_TOLERANCE * s[0]])
     if all(S.shape[0] == S.shape[1] for S in kept):
         return None
     planar = closing_equations(robot, tuple(kept))
@@ -149,8 +150,8 @@ def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], st
         closed = home_configuration(planar, dependent, start)
     except RobotError:
         return None
-    c = evaluated(constraints.residual, closed[None])[0, :, 0]
-    if np.abs(c).max() > PLAY:
+    c = evaluate_batch(constraints.residual, closed[None])[0, :, 0]
+    if np.abs(c).max() > PLAY_TOLERANCE:
         return None
     gaps = constraints.gaps(closed[None])[0]
     loop = robot.loops[int(np.argmax(gaps))]
@@ -190,8 +191,8 @@ class Newton:
 
     @cached_property
     def _march(self) -> Any:
-        """`MARCHED` steps of `_advance`, each from where the one before ended."""
-        return self._advance.mapaccum("march", MARCHED)
+        """`ROWS_PER_MARCH` steps of `_advance`, each from where the one before ended."""
+        return self._advance.mapaccum("march", ROWS_PER_MARCH)
 
     @cached_property
     def _moving(self) -> list[int]:
@@ -220,36 +221,36 @@ class Newton:
 
         start  (n,) the closed configuration that the first row follows from; home where it is left out
         """
-        walker, marcher = _own_steppers(self)
+        walker, marcher = _thread_steppers(self)
         here = self.home if start is None else start
         q = np.repeat(here[None], len(p), axis=0)
-        path, ends = self._in_steps(np.vstack([here[list(self.primary)], p]))
+        path, ends = self._subdivide_steps(np.vstack([here[list(self.primary)], p]))
         k, patience = 0, 1
         while k < len(p):
             first = ends[k - 1] + 1 if k else 0
-            found = marcher.to(here, path[first : first + MARCHED])
+            found = marcher.to(here, path[first : first + ROWS_PER_MARCH])
             reached = int(np.searchsorted(ends, first + len(found))) - k
             q[k : k + reached] = found[ends[k : k + reached] - first]
             k += reached
             here = q[k - 1] if reached else here
-            if len(found) == MARCHED and reached:
+            if len(found) == ROWS_PER_MARCH and reached:
                 patience = 1
                 continue
             for row in p[k : k + patience]:  # next to a singular configuration
-                one = walker.to(here, row, STEPS)
+                one = walker.to(here, row, MAX_STEP_SIZES)
                 if one is None:
                     return q, np.arange(len(p)) < k
                 q[k] = here = one
                 k += 1
-            patience = min(2 * patience, MARCHED)
+            patience = min(2 * patience, ROWS_PER_MARCH)
         return q, np.ones(len(p), dtype=bool)
 
-    def _in_steps(self, p: Array) -> tuple[Array, NDArray[np.int64]]:
+    def _subdivide_steps(self, p: Array) -> tuple[Array, NDArray[np.int64]]:
         """Rows in between so that no step is longer than the longest, and where each row but the first stands."""
         units = self.constraints.units[[self.primary[i] for i in self._moving]]
         across = np.diff(p, axis=0)
         distances = np.abs(across[:, self._moving] / units).max(axis=1, initial=0.0)
-        counts = np.maximum(1, np.ceil(distances / STEPS[0])).astype(np.int64)
+        counts = np.maximum(1, np.ceil(distances / MAX_STEP_SIZES[0])).astype(np.int64)
         ends = np.cumsum(counts) - 1
         row = np.repeat(np.arange(len(counts)), counts)
         part = (np.arange(len(row)) - ends[row] + counts[row]) / counts[row]
@@ -257,9 +258,9 @@ class Newton:
         path[ends] = p[1:]
         return path, ends
 
-    def walk(self, start: Array, p: Array, steps: Sequence[float] = STEPS) -> tuple[Array, Mask]:
+    def walk(self, start: Array, p: Array, steps: Sequence[float] = MAX_STEP_SIZES) -> tuple[Array, Mask]:
         """Every sample from its own closed configuration straight to its primary positions."""
-        walker, _ = _own_steppers(self)
+        walker, _ = _thread_steppers(self)
         q, reached = start.copy(), np.zeros(len(p), dtype=bool)
         for k, row in enumerate(p):
             found = walker.to(start[k], row, steps)
@@ -267,19 +268,19 @@ class Newton:
                 q[k], reached[k] = found, True
         return q, reached
 
-    def refusal(self, p: Array) -> RobotError:
+    def unreachable_error(self, p: Array) -> RobotError:
         """Why primary positions cannot be reached: the loop stays open, or a singular configuration lies between."""
         walker = _Walker(self)
-        walker.to(self.home, p, STEPS[-1:])
+        walker.to(self.home, p, MAX_STEP_SIZES[-1:])
         stuck = walker.here[None].copy()
         stuck[:, list(self.primary)] = p
         closed, residual, smallest = _newton_steps(self.constraints, stuck, list(self.dependent))
-        if residual[0] < CLOSED and smallest[0] < SINGULAR:
-            return self.singular(closed[0], float(smallest[0]))
-        gaps = self.constraints.gaps(_least_open(self.constraints, stuck[0], list(self.dependent))[None])[0]
+        if residual[0] < CLOSED_TOLERANCE and smallest[0] < MIN_SINGULAR_VALUE:
+            return self.singular_error(closed[0], float(smallest[0]))
+        gaps = self.constraints.gaps(_minimize_gap(self.constraints, stuck[0], list(self.dependent))[None])[0]
         loop = self.constraints.robot.loops[int(np.argmax(gaps))]
         where = self._where(p)
-        if gaps.max() < np.sqrt(CLOSED):
+        if gaps.max() < np.sqrt(CLOSED_TOLERANCE):
             return RobotError(
                 f"loop {loop.name!r} reaches {where} only through a singular configuration: its assembly is not kept",
                 hint="pass home= of the assembly that is meant, or give the positions in between",
@@ -288,10 +289,10 @@ class Newton:
             f"loop {loop.name!r} cannot close at {where}: its {loop.kind} stays open by {gaps.max():.3g} m"
         )
 
-    def singular(self, q: Array, smallest: float, hint: str = "") -> RobotError:
+    def singular_error(self, q: Array, smallest: float, hint: str = "") -> RobotError:
         """The error that names a singular configuration."""
         robot = self.constraints.robot
-        J = evaluated(self.constraints.jacobian, q[None])[0]
+        J = evaluate_batch(self.constraints.jacobian, q[None])[0]
         sizes = []
         for rows, loop in zip(self.constraints.rows, robot.loops, strict=True):
             columns = [robot.joint_index(name) for name in loop.dependent]
@@ -309,36 +310,39 @@ class Newton:
         return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, p, strict=True))
 
 
-_OWN = local()
+_THREAD_STATE = local()
 """Of each thread, what it steps the last robots with: buffers are not shared, and take as long to make as a motion."""
 
 
-def _own_steppers(newton: Newton) -> tuple[_Walker, _Marcher]:
-    kept: list[tuple[Newton, _Walker, _Marcher]] = getattr(_OWN, "kept", [])
+def _thread_steppers(newton: Newton) -> tuple[_Walker, _Marcher]:
+    kept: list[tuple[Newton, _Walker, _Marcher]] = getattr(_THREAD_STATE, "kept", [])
     for one, walker, marcher in kept:
         if one is newton:
             return walker, marcher
     made = _Walker(newton), _Marcher(newton)
-    _OWN.kept = [(newton, *made), *kept][:KEPT]
+    _THREAD_STATE.kept = [(newton, *made), *kept][:BUFFERED_ROBOTS_PER_THREAD]
     return made
 
 
 class _Marcher:
-    """Goes through rows that are near one another, one step each: `MARCHED` of them in one call, 3 times as fast."""
+    """Goes through rows that are near one another, one step each: `ROWS_PER_MARCH` of them in one call, 3 times as fast."""
 
     def __init__(self, newton: Newton) -> None:
-        self._made, self._polished = Buffered(newton._march), Buffered(newton._advance)
+        self._made, self._polished = BufferedFunction(newton._march), BufferedFunction(newton._advance)
 
     def to(self, start: Array, p: Array) -> Array:
         """(M, n) configurations at the first M rows of p (N, k) that each follow in one step that can be trusted."""
         (q, targets), (found, known) = self._made.inputs, self._made.outputs
         q[:] = start
-        targets[:] = np.vstack([p, np.repeat(p[-1:], MARCHED - len(p), axis=0)]).ravel()
+        targets[:] = np.vstack([p, np.repeat(p[-1:], ROWS_PER_MARCH - len(p), axis=0)]).ravel()
         self._made.run()
-        rows, (residual, regular, correction, size) = found.reshape(MARCHED, -1), known.reshape(MARCHED, -1).T
-        good = trusted(residual, regular, correction, size)
+        rows, (residual, regular, correction, size) = (
+            found.reshape(ROWS_PER_MARCH, -1),
+            known.reshape(ROWS_PER_MARCH, -1).T,
+        )
+        good = is_trusted(residual, regular, correction, size)
         count = len(p) if good[: len(p)].all() else int(np.argmin(good))
-        for k in np.flatnonzero(residual[:count] > CLOSES_FURTHER):
+        for k in np.flatnonzero(residual[:count] > POLISHED_RESIDUAL):
             (here, target), (closer, _) = self._polished.inputs, self._polished.outputs
             here[:], target[:] = rows[k], p[k]
             self._polished.run()
@@ -346,16 +350,20 @@ class _Marcher:
         return rows[:count].copy()
 
 
-def trusted(residual: Any, regular: Any, correction: Any, size: Any) -> Any:
+def is_trusted(residual: Any, regular: Any, correction: Any, size: Any) -> Any:
     """Whether a step ended closed, away from singular configurations, near its prediction; NaN counts as lost."""
-    return (residual < CLOSED) & (regular > SINGULAR) & (correction <= LARGEST_CORRECTION * size + CLOSED)
+    return (
+        (residual < CLOSED_TOLERANCE)
+        & (regular > MIN_SINGULAR_VALUE)
+        & (correction <= MAX_RELATIVE_CORRECTION * size + CLOSED_TOLERANCE)
+    )
 
 
 class _Walker:
     """Goes from closed configurations straight to primary positions, in steps that are checked one by one."""
 
     def __init__(self, newton: Newton) -> None:
-        self._made = Buffered(newton._advance)
+        self._made = BufferedFunction(newton._advance)
         self._primary, self._moving = list(newton.primary), newton._moving
         self._units = newton.constraints.units[[newton.primary[k] for k in self._moving]]
         self.here, self.size = newton.home, 0.0
@@ -380,9 +388,9 @@ class _Walker:
         q[:], target[:] = self.here, p
         self._made.run()
         residual, regular, correction, self.size = known.tolist()
-        if not trusted(residual, regular, correction, self.size):
+        if not is_trusted(residual, regular, correction, self.size):
             return False
-        if residual > CLOSES_FURTHER:  # near singular configurations steps converge slowly
+        if residual > POLISHED_RESIDUAL:  # near singular configurations steps converge slowly
             q[:] = found
             self._made.run()
         self.here = found.copy()

@@ -15,28 +15,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mindyn.equations.chain import SX
-from mindyn.equations.dh_joints import DhJoint, EndWrench, column, end_wrench, entries, joints_at, scalars
+from mindyn.equations.dh_joints import DhJoint, EndWrench, end_wrench, place_dh_joints, to_column, to_scalars, to_triple
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
 from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_links, slides_after
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, RootMotion
 from mindyn.equations.rotation_rates import omega
-from mindyn.equations.tensor_turns import turned
+from mindyn.equations.tensor_rotation import rotate_symmetric
 from mindyn.equations.triples import (
-    NOTHING,
     ZERO,
+    ZERO_TENSOR,
     Line,
     Matrix,
     Scalar,
     Symmetric,
     Triple,
-    as_written,
     cross,
     dot,
+    keep_value,
 )
 from mindyn.parameters.lin_structure import LinStructure
 
 
 def mlc_inverse_dynamics(
-    structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE
+    structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS
 ) -> SX:
     """Joint torques tau (n, 1) from the MLC vector alone.
 
@@ -44,13 +44,13 @@ def mlc_inverse_dynamics(
     mlc        (count, 1) in the order of `structure.layout`, version 1999: `lin_base(robot).values` or symbols
     outside    the tip's wrench is Lin's f_E, t_E
     """
-    joints = joints_at(structure.dh.rows, lin_joints(structure), q)
+    joints = place_dh_joints(structure.dh.rows, lin_joints(structure), q)
     links = mlc_links(structure, mlc)
     end = None if outside.tip_wrench is None else end_wrench(structure.dh, outside.tip_wrench)
     gravity = Triple(*(float(v) for v in structure.gravity))
     root = None if outside.root is None else outside.root.at(structure.dh.base)
-    motions = outward(joints, links, gravity, scalars(qd), scalars(qdd), root=root)
-    return column(inward(joints, links, motions, scalars(qd), scalars(qdd), end))
+    motions = propagate_outward(joints, links, gravity, to_scalars(qd), to_scalars(qdd), root=root)
+    return to_column(propagate_inward(joints, links, motions, to_scalars(qd), to_scalars(qdd), end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +79,37 @@ class FrameState:
     hop: Triple = ZERO
 
 
-def outward(
+def propagate_outward(
     joints: Sequence[DhJoint],
     links: Sequence[MlcLink],
     gravity: Triple,
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
-    line: Line = as_written,
+    line: Line = keep_value,
     root: RootMotion | None = None,
 ) -> list[FrameState]:
     """FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
-    before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), NOTHING, -gravity)
+    before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), ZERO_TENSOR, -gravity)
     if root is not None:
-        w, wd = entries(root.w), entries(root.wd)
-        before = FrameState(w, wd, *omega(w, wd), entries(root.a) - gravity)
+        w, wd = to_triple(root.w), to_triple(root.wd)
+        before = FrameState(w, wd, *omega(w, wd), to_triple(root.a) - gravity)
     motions: list[FrameState] = []
     for i, (joint, link) in enumerate(zip(joints, links, strict=True)):
         if link.group == "sliding":
             a = line("a", joint.to_child(before.a) + Triple(0.0, 0.0, qdd[i]))
-            motion = FrameState(ZERO, ZERO, before.turn, NOTHING, a)
+            motion = FrameState(ZERO, ZERO, before.turn, ZERO_TENSOR, a)
         else:
             if link.group == "spatial":
                 before = line("motion before", before)
-            motion = _moved(joint, before, _turned(joint, link, before, qd[i], qdd[i], line), qd[i], qdd[i], line)
+            motion = _accelerate_origin(
+                joint, before, _turn_frame(joint, link, before, qd[i], qdd[i], line), qd[i], qdd[i], line
+            )
         motions.append(motion)
         before = motion
     return motions
 
 
-def _turned(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
+def _turn_frame(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
     """w, wd and Omega; the accelerations of the origin are yet to come."""
     if link.group == "parallel":
         u = link.u
@@ -126,7 +128,9 @@ def _turned(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: 
     return FrameState(w, wd, turn, products, before.a)
 
 
-def _moved(joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
+def _accelerate_origin(
+    joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd: Scalar, line: Line
+) -> FrameState:
     """The acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
     if not joint.slides:
         a = line("a", joint.to_child(before.a + before.turn @ joint.s_before))
@@ -138,18 +142,18 @@ def _moved(joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd:
     return replace(now, a=line("a", start + hop), start=start, slide=slide, hop=hop)
 
 
-def inward(
+def propagate_inward(
     joints: Sequence[DhJoint],
     links: Sequence[MlcLink],
     motions: Sequence[FrameState],
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     end: EndWrench | None = None,
-    line: Line = as_written,
+    line: Line = keep_value,
 ) -> list[Scalar]:
     """Torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
     count = len(joints)
-    taken = Taken(ZERO, ZERO, 0.0) if end is None else _from_end(end, links[-1], line)
+    taken = CarriedWrench(ZERO, ZERO, 0.0) if end is None else _initial_wrench(end, links[-1], line)
     torques: list[Scalar] = [0.0] * count
     for i in reversed(range(count)):
         joint, link, motion = joints[i], links[i], motions[i]
@@ -164,12 +168,12 @@ def inward(
             torques[i] = zeta.z if link.group == "spatial" else link.u.z * about
         if i > 0:
             mu = line("mu", line("mub", _inertia_force(joint, link, motion, qdd[i])) + taken.force)
-            taken = _towards_root(joint, link, links[i - 1], mu, zeta, about, line)
+            taken = _carry_to_parent(joint, link, links[i - 1], mu, zeta, about, line)
     return torques
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CarriedWrench:
     """What link i takes over from link i + 1, in frame i.
 
     force   mu_{i+1}^{<i>}
@@ -182,27 +186,27 @@ class Taken:
     about: Scalar
 
 
-def _from_end(end: EndWrench, last: MlcLink, line: Line) -> Taken:
+def _initial_wrench(end: EndWrench, last: MlcLink, line: Line) -> CarriedWrench:
     """mu_{n+1} = -f_E, zeta_{n+1} = -t_E - s_E x f_E."""
     moment = line("zeta", -(end.moment + cross(end.arm, end.force)))
-    return Taken(-end.force, moment, dot(last.u, moment) if last.group == "parallel" else 0.0)
+    return CarriedWrench(-end.force, moment, dot(last.u, moment) if last.group == "parallel" else 0.0)
 
 
-def _towards_root(
+def _carry_to_parent(
     joint: DhJoint, link: MlcLink, before: MlcLink, mu: Triple, zeta: Triple, about: Scalar, line: Line
-) -> Taken:
+) -> CarriedWrench:
     """mu and zeta of link i as link i - 1 takes them over [eq. 74, 75, 88-90]."""
     force = line("mu", joint.to_parent(mu))
     if before.group == "sliding":
-        return Taken(force, ZERO, 0.0)
+        return CarriedWrench(force, ZERO, 0.0)
     shifted = zeta + cross(joint.along, mu) if link.group == "spatial" else ZERO
     if before.group == "spatial":
-        return Taken(force, line("zeta", joint.to_parent(shifted) + cross(joint.across, force)), 0.0)
+        return CarriedWrench(force, line("zeta", joint.to_parent(shifted) + cross(joint.across, force)), 0.0)
     if link.group == "spatial":
         about = dot(first_axis(joint, before), shifted)
     else:
         about = about + joint.d * (link.u.y * mu.x - link.u.x * mu.y)
-    return Taken(force, ZERO, line("zeta", about + joint.b * (before.u.z * force.y - before.u.y * force.z)))
+    return CarriedWrench(force, ZERO, line("zeta", about + joint.b * (before.u.z * force.y - before.u.y * force.z)))
 
 
 def _inertia_force(joint: DhJoint, link: MlcLink, motion: FrameState, qdd: Scalar) -> Triple:
@@ -254,7 +258,7 @@ def _tensor(joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int) -> Symm
         kx, ky, kz = links[k].k.scalars
         W = Symmetric(2.0 * kz, 2.0 * kz, 0.0, 0.0, -kx, -ky)
         for j in reversed(range(i + 1, k + 1)):
-            W = turned(joints[j], W)
+            W = rotate_symmetric(joints[j], W)
         d = joints[k].d
         D = D + Symmetric(d * W.xx, d * W.yy, d * W.zz, d * W.xy, d * W.xz, d * W.yz)
     return D

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mindyn.algebra.rotations import tidy
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import DhJoint
-from mindyn.equations.triples import NOTHING, ZERO, Scalar, Symmetric, Triple
+from mindyn.equations.triples import ZERO, ZERO_TENSOR, Scalar, Symmetric, Triple
 from mindyn.parameters.axis_groups import Group
 from mindyn.parameters.lin_structure import LinJoint, LinStructure
 from mindyn.robots.parts import JointKind
@@ -30,7 +30,7 @@ class MlcLink:
     u: Triple = ZERO
     mass: Scalar = 0.0
     k: Triple = ZERO
-    U: Symmetric = NOTHING
+    U: Symmetric = ZERO_TENSOR
     kap1: Scalar = 0.0
     kap2: Scalar = 0.0
 

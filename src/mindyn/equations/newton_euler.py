@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.equations.chain import SX, Body, Chain, Moved, cross, cross_matrix, wrench_to_working
+from mindyn.equations.chain import SX, Body, Chain, JointPlacement, cross, cross_matrix, wrench_to_working
+from mindyn.equations.external_inputs import RootMotion
 from mindyn.equations.motion import LinkMotion, forward_motion
-from mindyn.equations.outside import RootMotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def inverse_dynamics(
     motions = forward_motion(chain, joints, qd, qdd, root)
     loads = link_wrenches(chain, motions)
     if wrenches is not None:
-        loads = without_external(chain, loads, wrenches)
+        loads = subtract_external(chain, loads, wrenches)
     return joint_torques(chain, joints, loads)
 
 
@@ -58,7 +58,7 @@ def link_wrenches(chain: Chain, motions: tuple[LinkMotion, ...]) -> list[Wrench]
     return [inertial_wrench(body, motion) for body, motion in zip(chain.bodies, motions, strict=True)]
 
 
-def without_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
+def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
     """The part of each link's wrench that the joints must supply; `length` is the chain's unit of length in m."""
     supplied = []
     for i, load in enumerate(loads):
@@ -67,21 +67,21 @@ def without_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: fl
     return supplied
 
 
-def joint_torques(chain: Chain, joints: tuple[Moved, ...], loads: list[Wrench]) -> SX:
+def joint_torques(chain: Chain, joints: tuple[JointPlacement, ...], loads: list[Wrench]) -> SX:
     """Wrenches summed towards the root; each joint supplies the part along its axis."""
     total = list(loads)
     for i in reversed(range(chain.joint_count)):
         if chain.parents[i] >= 0:
-            total[chain.parents[i]] += carried_to_parent(joints[i], total[i])
-    return casadi.vertcat(*(along_axis(joint, wrench) for joint, wrench in zip(joints, total, strict=True)))
+            total[chain.parents[i]] += carry_to_parent(joints[i], total[i])
+    return casadi.vertcat(*(project_on_axis(joint, wrench) for joint, wrench in zip(joints, total, strict=True)))
 
 
-def carried_to_parent(joint: Moved, wrench: Wrench) -> Wrench:
+def carry_to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
     """The same wrench at the parent's origin."""
     force = joint.to_parent(wrench.force)
     return Wrench(joint.to_parent(wrench.moment) + cross(joint.translation, force), force)
 
 
-def along_axis(joint: Moved, wrench: Wrench) -> SX:
+def project_on_axis(joint: JointPlacement, wrench: Wrench) -> SX:
     """The component that a joint supplies: moment about z, or force along z."""
     return wrench.force[2] if joint.step.kind == "prismatic" else wrench.moment[2]

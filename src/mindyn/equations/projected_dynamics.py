@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.drives import load_refusal, loaded_extras
-from mindyn.equations.loop_batches import as_rows, evaluated
-from mindyn.equations.loop_closure import LoopClosure, closure_of, loop_closure
+from mindyn.equations.drives import load_dependent_extras, load_friction_error
+from mindyn.equations.loop_batches import evaluate_batch, to_rows
+from mindyn.equations.loop_closure import LoopClosure, home_closure, loop_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.errors import InputError
 from mindyn.parameters.base import BaseParameters
@@ -32,21 +32,21 @@ class TreeState:
     qdd: Array
     W: Array
 
-    def projected(self, tau: Array) -> Array:
+    def project(self, tau: Array) -> Array:
         """W^T tau (N, k) of torques (N, n) of the tree."""
         return np.asarray((self.W.transpose(0, 2, 1) @ tau[:, :, None])[:, :, 0])
 
 
 def tree_state(robot: Robot, q: Array, pd: Array, pdd: Array) -> TreeState:
     """Motion of all joints at q (N, n), closed, or (N, k) of the primary ones, with their rates (N, k)."""
-    closure = closure_of(robot)
+    closure = home_closure(robot)
     return _state(closure, q if q.shape[1] == robot.joint_count else closure.positions(q), pd, pdd)
 
 
 def _state(closure: LoopClosure, q: Array, pd: Array, pdd: Array) -> TreeState:
     W = closure.velocity_matrix(q)
-    qd = _times(W, pd)
-    return TreeState(q, qd, _times(W, pdd) + closure.acceleration_bias(q, qd), W)
+    qd = _project_rows(W, pd)
+    return TreeState(q, qd, _project_rows(W, pdd) + closure.acceleration_bias(q, qd), W)
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,16 @@ class LoopDynamics:
     def _tree(self, name: str, *columns: Array) -> Array:
         """Values of an equation of the open tree; its function is traced when first asked for."""
         if name not in self._functions:
-            if self.drives and (loaded := loaded_extras(self.robot)):
-                raise load_refusal(loaded[0], "here torques of the open tree are projected, whose joints carry others")
+            if self.drives and (loaded := load_dependent_extras(self.robot)):
+                raise load_friction_error(
+                    loaded[0], "here torques of the open tree are projected, whose joints carry others"
+                )
             drives = self.drives and not name.startswith("energy")
             self._functions[name] = equation(open_tree(self.robot), name, drives=drives)
-        return evaluated(self._functions[name], *columns)
+        return evaluate_batch(self._functions[name], *columns)
 
     def _rows(self, value: ArrayLike, what: str) -> tuple[Array, tuple[int, ...]]:
-        return as_rows(value, len(self.primary_names), what)
+        return to_rows(value, len(self.primary_names), what)
 
     def motion(self, p: ArrayLike, pd: ArrayLike | None = None, pdd: ArrayLike | None = None) -> TreeState:
         """Motion of all joints; velocities and accelerations that are left out are zero."""
@@ -97,7 +99,7 @@ class LoopDynamics:
         """Torques (..., k) of the primary joints."""
         state = self.motion(p, pd, pdd)
         tau = self._tree("inverse_dynamics", state.q, state.qd, state.qdd)[:, :, 0]
-        return state.projected(tau).reshape(np.shape(p))
+        return state.project(tau).reshape(np.shape(p))
 
     def bias(self, p: ArrayLike, pd: ArrayLike) -> Array:
         """Torques (..., k) at pdd = 0."""
@@ -106,7 +108,7 @@ class LoopDynamics:
     def gravity(self, p: ArrayLike) -> Array:
         """Torques (..., k) that hold the robot at rest."""
         state = self.motion(p)
-        return state.projected(self._tree("gravity", state.q)[:, :, 0]).reshape(np.shape(p))
+        return state.project(self._tree("gravity", state.q)[:, :, 0]).reshape(np.shape(p))
 
     def inertia_matrix(self, p: ArrayLike) -> Array:
         """W^T M W (..., k, k)."""
@@ -143,7 +145,7 @@ class LoopDynamics:
         return Y.reshape(*np.shape(p)[:-1], *Y.shape[1:])
 
 
-def _times(W: Array, rows: Array) -> Array:
+def _project_rows(W: Array, rows: Array) -> Array:
     return np.asarray((W @ rows[:, :, None])[:, :, 0])
 
 

@@ -10,11 +10,11 @@ from typing import Literal
 import casadi
 
 from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
-from mindyn.equations.drives import drive_torques, friction_torques, load_under, loaded_extras, rotor_torques
+from mindyn.equations.drives import drive_torques, friction_torques, load_dependent_extras, rotor_torques, solve_load
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, root_motion
 from mindyn.equations.formulations import Arm
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, root_motion
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.structural import structural_base
@@ -28,7 +28,7 @@ as an input; beta as an input."""
 
 Needs = Literal["nothing", "torques", "torques on a moving root", "bodies"]
 
-BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
+NEEDS_BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
 """Needs that base parameters, which are those of a root at rest, do not meet."""
 
 
@@ -72,7 +72,7 @@ class Trace:
         """The chain, with parameters as they enter."""
         return self.make_chain()
 
-    def torques(self, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
+    def torques(self, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
         """Inverse dynamics of the rigid chain, by the shortest recursion at hand."""
         if self.lean is not None:
             return self.lean.torques(self["q"], qd, qdd, outside=outside)
@@ -80,26 +80,26 @@ class Trace:
         return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, outside.root)
 
     @property
-    def outside(self) -> Outside:
+    def outside(self) -> ExternalInputs:
         """What comes from outside, of the equation's own inputs."""
         root = self.symbols.get("root_motion")
-        return Outside(None if root is None else root_motion(root), self.symbols.get("tip_wrench"))
+        return ExternalInputs(None if root is None else root_motion(root), self.symbols.get("tip_wrench"))
 
     @property
     def arm(self) -> Arm:
         """The robot and its link parameters as they enter."""
         return Arm(self.robot, self.phi)
 
-    def with_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
+    def add_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
         """Tau, plus what the drives take where they take part."""
         if not self.drives:
             return tau
         return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters, tau)
 
-    def without_drives(self, tau: SX, qd: SX) -> SX:
+    def subtract_drives(self, tau: SX, qd: SX) -> SX:
         """What is left of tau for links and rotors after friction, offsets and extra torques."""
-        if loaded_extras(self.robot):
-            return load_under(self.robot, self["q"], qd, tau, self.drive_parameters)
+        if load_dependent_extras(self.robot):
+            return solve_load(self.robot, self["q"], qd, tau, self.drive_parameters)
         own = constant(drive_parameters(self.robot)) if self.drive_parameters is None else self.drive_parameters
         return tau - friction_torques(self.robot, self["q"], qd, own, None)
 

@@ -1,7 +1,7 @@
 """Vectors and symmetric tensors of plain scalars, for formulas that numbers, CasADi and the operation counter all run.
 
-A scalar is whatever has +, - and *: float, casadi.SX, or `Traced` of papers/counting.py. The seeds' recursions are
-written on these, so that the equations that are evaluated and the equations that are counted are one text.
+A scalar is whatever has +, - and *: float, casadi.SX, or `TracedScalar` of papers/counting.py. The seeds' recursions
+are written on these, so that the equations that are evaluated and the equations that are counted are one text.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Symmetric:
         )
 
 
-NOTHING = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+ZERO_TENSOR = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,16 @@ class Matrix:
         return Triple(dot(self.x, v), dot(self.y, v), dot(self.z, v))
 
 
-def mapped(value: T, change: Callable[[Scalar], Scalar]) -> T:
+def map_scalars(value: T, change: Callable[[Scalar], Scalar]) -> T:
     """`value` with every scalar in it changed: of a scalar, a triple, a tensor, a matrix, a tuple or a dataclass."""
     if value is None:
         return value
     if isinstance(value, tuple):
-        return tuple(mapped(one, change) for one in value)  # type: ignore[return-value]
+        return tuple(map_scalars(one, change) for one in value)  # type: ignore[return-value]
     names = getattr(type(value), "__dataclass_fields__", None)
     if names is None or hasattr(value, "tape"):
         return change(value)  # type: ignore[no-any-return]
-    return type(value)(*(mapped(getattr(value, name), change) for name in names))
+    return type(value)(*(map_scalars(getattr(value, name), change) for name in names))
 
 
 class Line(Protocol):
@@ -124,6 +124,6 @@ class Line(Protocol):
         ...
 
 
-def as_written(name: str, value: T, /) -> T:  # noqa: ARG001 - the counter's hook takes the name
+def keep_value(name: str, value: T, /) -> T:  # noqa: ARG001 - the counter's hook takes the name
     """The line hook that changes nothing."""
     return value

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.instruments import coloured_covariance, instrument_step
+from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import status_of, unexplained
-from mindyn.regression.information import told_directions
+from mindyn.estimators.summaries import describe_status, describe_unexplained
+from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.regression.information import identifiable_directions
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
 from mindyn.simulation.inputs import require_count
 
 
@@ -39,14 +39,14 @@ class ClosedLoopInstruments(Estimator):
     control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
     """
 
-    controller: Controller
+    controller: CandidateController
     model: Estimate | None = None
     passes: int = 10
     weights: Weights | tuple[float, ...] = "joint"
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
-    longest_step_s: float = LONGEST_STEP_S
+    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
         require_count(self.passes, "passes")
@@ -56,18 +56,18 @@ class ClosedLoopInstruments(Estimator):
         """Samples, beside which a loop is simulated."""
         return "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Friction that forward dynamics knows."""
         return replace(wanted, friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells whether the passes settled and whether a model was indefinite."""
-        samples = rows.whole("closed-loop instruments")
+        samples = rows.all_samples("closed-loop instruments")
         loop = LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
         replay = LoopReplay(loop, rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
-        basis = told_directions(rows.information.stacked(plain.joint_weights)[0])
-        cutoff, thinned = rows.treatment.cutoff_hz, rows.treatment.step
+        basis = identifiable_directions(rows.information.stacked(plain.joint_weights)[0])
+        cutoff, thinned = rows.settings.cutoff_hz, rows.settings.step
         first = replay.first(plain, self.model)
         estimate, motion = plain, first.motion
         indefinite, moved, count = 0, True, 0
@@ -81,9 +81,9 @@ class ClosedLoopInstruments(Estimator):
             estimate = step.applied(estimate)
             if moved and count < self.passes:
                 motion = replay.run(estimate.beta[None])
-        covariance = coloured_covariance(step, estimate, samples, expected, cutoff, thinned)
+        covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
         estimate = replace(estimate, covariance=covariance)
-        found = _reported(estimate, plain, count, indefinite, settled=not moved)
+        found = _report(estimate, plain, count, indefinite, settled=not moved)
         return found.with_provenance(first_model=first.source)
 
 
@@ -96,11 +96,11 @@ def _require_stable(motion: CandidateMotions, number: int) -> None:
         )
 
 
-def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
+def _report(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
     """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
     told = [
         f"{len(plain.names)} parameters, {passes} passes{'' if settled else ', NOT settled'}, leave "
-        f"{100 * unexplained(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * describe_unexplained(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if indefinite:
         told.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")
@@ -111,8 +111,8 @@ def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int,
     }
     return replace(
         estimate,
-        covariance=infinite_variances(estimate.covariance, plain.names, plain.untold),
-        status=status_of(told, plain.untold),
+        covariance=infinite_variances(estimate.covariance, plain.names, plain.unidentifiable),
+        status=describe_status(told, plain.unidentifiable),
         method="instrumental variables, closed loop",
         provenance={**estimate.provenance, **provenance},
     )

@@ -17,8 +17,8 @@ from scipy.signal import lfilter
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks, segment_ends, with_neighbours
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import blocks, segment_ends, with_neighbours
 
 LONGEST_MEMORY: Final = 24
 """Order up to which autoregressive processes are tried."""
@@ -53,7 +53,7 @@ def colouring_of(
     return Colouring(tuple(a for a, _ in made), tuple(v for _, v in made), neighbours)
 
 
-def coloured_spread(
+def coloured_covariance_of(
     regressor: Regressor,
     samples: Samples | Iterable[Samples],
     colouring: Colouring,

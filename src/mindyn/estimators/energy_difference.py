@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.regression.integrated import Integration, integrated_rows
+from mindyn.regression.integrated import Integration, integrate_rows
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 
@@ -26,15 +26,15 @@ class EnergyDifference(Integration, Estimator):
         """Samples, to be integrated."""
         return "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Every sample: what is integrated needs no filter; and friction that knows no load."""
         return wanted.without_load().unfiltered()
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; residuals are of mean torques (momentum) or mean power in W (energy) over the intervals."""
         solver = LeastSquares(weights="joint" if self.form == "momentum" else "ordinary")
-        estimate = solver.fit(integrated_rows(rows, self))
-        samples = rows.whole("energy and momentum differences")
+        estimate = solver.fit(integrate_rows(rows, self))
+        samples = rows.all_samples("energy and momentum differences")
         taken = self.intervals(rows.regressor, samples)
         seconds = sum(one.stop - one.start - 1 for one in taken) / samples.rate_hz
         return replace(

@@ -64,20 +64,20 @@ def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Es
         raise InputError(f"level = {level!r} must lie between 0 and 1")
     full, information = estimator.fit(rows), rows.information
     R, z = information.stacked(full.joint_weights)
-    kept = np.array([name not in estimator.left_out for name in information.names])
+    kept = np.array([name not in estimator.dropped for name in information.names])
     path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
-    shares = _effective_shares(full)
+    shares = _effective_fractions(full)
     count = float(np.dot(shares, information.counts))
     # Weighted residuals have unit variance; correlated ones count for as many rows as are independent.
     costs = np.maximum.accumulate(path.increases) * count / sum(information.counts)
     threshold = float(f_distribution.isf(level, 1, max(1.0, count - full.beta.size)))
     dropped = int(np.searchsorted(costs, threshold))
     names = np.array(information.names)[kept][path.order[:dropped]]
-    found = replace(estimator, left_out=(*estimator.left_out, *map(str, names))).fit(rows)
+    found = replace(estimator, dropped=(*estimator.dropped, *map(str, names))).fit(rows)
     return found.with_provenance(essential={"level": level, "dropped": names.tolist()})
 
 
-def _effective_shares(estimate: Estimate) -> Array:
+def _effective_fractions(estimate: Estimate) -> Array:
     """(n,) part of the rows that are independent, from the correlation of neighbours: (1 - r) / (1 + r)."""
     correlations = [max(0.0, one.correlation or 0.0) for one in estimate.residuals]
     return np.array([(1 - r) / (1 + r) for r in correlations])

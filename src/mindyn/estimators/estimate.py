@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, shortened
+from mindyn.errors import InputError, shorten_text
 from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_files import (
+    read_base,
+    require_agreement,
     require_physical,
-    require_sound,
     robot_from_record,
     robot_record,
-    saved_base,
 )
 from mindyn.estimators.estimate_parts import (
     CrossValidated,
@@ -29,25 +29,25 @@ from mindyn.estimators.estimate_parts import (
     JointResidual,
     Physical,
     read_ends,
-    saved_ends,
+    save_ends,
 )
-from mindyn.estimators.untold import read_covariance, saved_covariance
-from mindyn.files import write_whole
+from mindyn.estimators.unidentifiable import read_covariance, save_covariance
+from mindyn.files import write_file_atomically
 from mindyn.findings import Finding
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
-from mindyn.logs.log import Log, Source
+from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import FACTORED_ROWS, require_joints, segment_ends
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import FACTORED_ROWS, require_joints, segment_ends
 from mindyn.regression.rows import Quantity
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ ESTIMATE_FORMAT: Final = "mindyn estimate 5"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Estimate(Shown):
+class Estimate(NotebookDisplay):
     """Values of the parameters of a regressor.
 
     regressor         robot, base set and friction shape; what the parameters are
@@ -93,24 +93,24 @@ class Estimate(Shown):
     covariance: Array
     status: str
     residuals: tuple[JointResidual, ...]
-    treatment: Treatment
-    left_out: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    settings: EquationSettings
+    dropped: tuple[str, ...] = ()
+    unidentifiable: tuple[str, ...] = ()
     method: str = ""
     residual_of: Quantity = "torque"
     joint_weights: Array | None = None
     condition_number: float | None = None
     physical: Physical | None = None
-    mended: bool = False
+    projected: bool = False
     shifts: Array | None = None
-    block_spread: JackknifeDeviation | None = None
+    jackknife: JackknifeDeviation | None = None
     identifiable: Identifiability | None = None
     findings: tuple[Finding, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
     cross_validated: CrossValidated | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    left_out_ends: Array | None = None
-    left_out_shifts: Array | None = None
+    dropped_ends: Array | None = None
+    dropped_shifts: Array | None = None
 
     @property
     def robot(self) -> Robot:
@@ -140,12 +140,12 @@ class Estimate(Shown):
     @property
     def filter_hz(self) -> float | None:
         """Cut-off of the low pass on columns and torque in the fit, and on predictions."""
-        return self.treatment.cutoff_hz
+        return self.settings.cutoff_hz
 
     @property
     def conditioning(self) -> Conditioning | None:
         """How logs became samples; None when samples were given."""
-        return self.treatment.conditioning
+        return self.settings.conditioning
 
     @property
     def base_values(self) -> Array:
@@ -168,14 +168,14 @@ class Estimate(Shown):
     def by_noise_alone(self) -> Estimate:
         """The same with the covariance of noise alone: how sharply the data tell the parameters among each other."""
         alone = self.covariance if self.shifts is None else self.covariance - self.shifts.T @ self.shifts
-        if self.block_spread is not None:
-            alone = alone / np.outer(self.block_spread.widened, self.block_spread.widened)
-        return replace(self, covariance=alone, shifts=None, block_spread=None)
+        if self.jackknife is not None:
+            alone = alone / np.outer(self.jackknife.inflated, self.jackknife.inflated)
+        return replace(self, covariance=alone, shifts=None, jackknife=None)
 
     @property
     def half_widths(self) -> Array:
         """(p,) of the 95 % intervals by the covariance alone: infinite where untold, zero where left out."""
-        return self.deviations * (NORMAL_95 if self.block_spread is None else self.block_spread.quantiles)
+        return self.deviations * (NORMAL_95 if self.jackknife is None else self.jackknife.quantiles)
 
     def half_widths_of(self, rows: Array) -> Array:
         """(k,) of the 95 % intervals of rows (k, p) @ beta; infinite where a row has a part that is untold."""
@@ -188,7 +188,7 @@ class Estimate(Shown):
     @property
     def quantile(self) -> float:
         """Half-width, in standard deviations, of the 95 % interval of what all parameters make together."""
-        return NORMAL_95 if self.block_spread is None else self.block_spread.quantile
+        return NORMAL_95 if self.jackknife is None else self.jackknife.quantile
 
     @property
     def intervals(self) -> Array:
@@ -201,24 +201,24 @@ class Estimate(Shown):
             ends = np.array(self.physical.ends)
         else:
             ends = self.beta + np.array([[-1.0], [1.0]]) * self.half_widths
-        without = np.array([name in self.left_out or name in self.untold for name in self.names], dtype=np.bool_)
+        without = np.array([name in self.dropped or name in self.unidentifiable for name in self.names], dtype=np.bool_)
         ends[:, without | ~np.isfinite(ends).all(axis=0)] = np.nan
-        return np.asarray(ends if self.left_out_ends is None else np.where(np.isnan(ends), self.left_out_ends, ends))
+        return np.asarray(ends if self.dropped_ends is None else np.where(np.isnan(ends), self.dropped_ends, ends))
 
     def with_own_load(self) -> Estimate:
         """The same with its own values as the reference of friction that depends on the load, as a robot has it."""
         if not self.regressor.friction.needs_load:
             return self
         own = replace(self.regressor.friction, reference=tuple(self.base_values.tolist()))
-        regressor, treatment = self.regressor.with_friction(own), replace(self.treatment, friction=own)
-        return replace(self, regressor=regressor, treatment=treatment)
+        regressor, treatment = self.regressor.with_friction(own), replace(self.settings, friction=own)
+        return replace(self, regressor=regressor, settings=treatment)
 
     def __repr__(self) -> str:
         return f"Estimate({self.robot.name!r}, {len(self.names)} parameters by {self.method or 'hand'})"
 
     def plot(self, *logs: Log) -> Page:
         """The report's figures of it, with `logs` also of torque, friction and residuals; `.save(path)` writes them."""
-        return drawn(self, *logs)
+        return draw_page(self, *logs)
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each parameter: name, value, unit, deviation, ends of its 95 % interval, state."""
@@ -248,7 +248,7 @@ class Estimate(Shown):
         """
         if isinstance(motion, Samples):
             require_joints(self.regressor, motion)
-            tau = unfiltered_prediction(self.regressor, self.beta, motion)
+            tau = predict_unfiltered(self.regressor, self.beta, motion)
             if self.filter_hz is not None:
                 for start, stop in segment_ends(motion.segments):
                     tau[start:stop] = lowpass(tau[start:stop], self.filter_hz, motion.rate_hz)
@@ -267,7 +267,7 @@ class Estimate(Shown):
         flat = [np.ascontiguousarray(one).reshape(-1, n) for one in (q, qd, qdd)]
         numbers = np.arange(len(flat[0]), dtype=np.int64)  # every state by itself
         alone = Samples(names, flat[0], flat[1], flat[2], np.zeros_like(flat[0]), 1.0, numbers)
-        return unfiltered_prediction(self.regressor, self.beta, alone).reshape(q.shape)
+        return predict_unfiltered(self.regressor, self.beta, alone).reshape(q.shape)
 
     def samples_of(self, log: Log) -> Samples:
         """The log conditioned as in the fit, at every row and with the torque as logged."""
@@ -286,7 +286,7 @@ class Estimate(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
-        physical, base, friction = self.physical, self.base, self.treatment.friction
+        physical, base, friction = self.physical, self.base, self.settings.friction
         if isinstance(friction, Friction):
             friction = replace(friction, reference=())  # on loading, the estimate's own values
         return {
@@ -302,22 +302,22 @@ class Estimate(Shown):
             },
             "names": list(self.names),
             "beta": self.beta.tolist(),
-            "covariance": saved_covariance(self.covariance),
+            "covariance": save_covariance(self.covariance),
             "status": self.status,
             "residuals": [asdict(one) for one in self.residuals],
-            "treatment": replace(self.treatment, friction=friction).to_dict(),
-            "left_out": list(self.left_out),
-            "left_out_ends": None if self.left_out_ends is None else saved_ends(self.left_out_ends),
-            "left_out_shifts": None if self.left_out_shifts is None else self.left_out_shifts.tolist(),
-            "untold": list(self.untold),
+            "settings": replace(self.settings, friction=friction).to_dict(),
+            "dropped": list(self.dropped),
+            "dropped_ends": None if self.dropped_ends is None else save_ends(self.dropped_ends),
+            "dropped_shifts": None if self.dropped_shifts is None else self.dropped_shifts.tolist(),
+            "unidentifiable": list(self.unidentifiable),
             "method": self.method,
             "residual_of": self.residual_of,
             "joint_weights": None if self.joint_weights is None else self.joint_weights.tolist(),
             "condition_number": self.condition_number,
             "physical": physical and physical.to_dict(),
-            "mended": self.mended,
+            "projected": self.projected,
             "shifts": None if self.shifts is None else self.shifts.tolist(),
-            "block_spread": self.block_spread and self.block_spread.to_dict(),
+            "jackknife": self.jackknife and self.jackknife.to_dict(),
             "identifiable": self.identifiable and asdict(self.identifiable),
             "findings": [finding.to_dict() for finding in self.findings],
             "sources": [asdict(one) for one in self.sources],
@@ -327,10 +327,10 @@ class Estimate(Shown):
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
-        write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
+        write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
-def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -> Array:
+def predict_unfiltered(regressor: Regressor, beta: Array, samples: Samples) -> Array:
     """Y beta (N, n), block by block."""
     tau, q = np.empty_like(samples.q), regressor.positions(samples)
     directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
@@ -351,28 +351,28 @@ def load_estimate(path: str | Path) -> Estimate:
     if stated != ESTIMATE_FORMAT:
         later = isinstance(stated, str) and stated.startswith("mindyn estimate ")
         raise InputError(
-            f"{path} is not an estimate of mindyn: its format is {shortened(repr(stated), 100)}, "
+            f"{path} is not an estimate of mindyn: its format is {shorten_text(repr(stated), 100)}, "
             f"not {ESTIMATE_FORMAT!r}",
             hint="a later version of mindyn wrote it: install that one" if later else "",
         )
     try:
-        require_sound(values, str(path))
+        require_agreement(values, str(path))
         return _estimate_of(values, str(path))
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {shortened(f'{type(error).__name__} {error}', 300)}") from error
+        raise InputError(f"{path} is damaged: {shorten_text(f'{type(error).__name__} {error}', 300)}") from error
 
 
 def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
-    robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
-    base, kernel = saved_base(robot, values["base"])
+    robot, treatment = robot_from_record(values["robot"]), EquationSettings.from_dict(values["settings"])
+    base, kernel = read_base(robot, values["base"])
     if treatment.shape.needs_load:
         treatment = replace(treatment, friction=replace(treatment.shape, reference=tuple(values["beta"][: base.count])))
     regressor = Regressor(robot, treatment.shape, base, kernel)
     if list(regressor.names) != values["names"]:
         raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
     require_physical(regressor, np.array(values["beta"]), values["physical"])
-    physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
-    judged, ends, shifts = (values.get(key) for key in ("identifiable", "left_out_ends", "left_out_shifts"))
+    physical, score, blocks = values["physical"], values["cross_validated"], values.get("jackknife")
+    judged, ends, shifts = (values.get(key) for key in ("identifiable", "dropped_ends", "dropped_shifts"))
     return Estimate(
         regressor,
         np.array(values["beta"]),
@@ -380,19 +380,19 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         values["status"],
         tuple(JointResidual(**one) for one in values["residuals"]),
         treatment,
-        tuple(values["left_out"]),
-        tuple(values["untold"]),
+        tuple(values["dropped"]),
+        tuple(values["unidentifiable"]),
         values["method"],
         values["residual_of"],
         None if values["joint_weights"] is None else np.array(values["joint_weights"]),
         values["condition_number"],
         physical and Physical.from_dict(physical),
-        values["mended"],
+        values["projected"],
         None if values["shifts"] is None else np.array(values["shifts"]),
         blocks and JackknifeDeviation.from_dict(blocks),
         judged and Identifiability(judged["holds"], judged["uncertainty"]),
         tuple(map(Finding.from_dict, values["findings"])),
-        tuple(Source(**one) for one in values["sources"]),
+        tuple(SourceFile(**one) for one in values["sources"]),
         score and CrossValidated(**score),
         values["provenance"],
         None if ends is None else read_ends(ends),

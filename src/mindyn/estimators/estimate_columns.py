@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mindyn.algebra.spread import relative_deviation
-from mindyn.robots.table import text_table
+from mindyn.algebra.deviations import relative_deviation
+from mindyn.robots.table import format_table
 
 if TYPE_CHECKING:
     from mindyn.estimators.estimate import Estimate
@@ -22,9 +22,9 @@ def columns_of(found: Estimate) -> dict[str, list[Any]]:
 
     What was left out has an interval where the data tell one, and no deviation: it was not fitted.
     """
-    state = {**dict.fromkeys(found.untold, "cannot be told"), **dict.fromkeys(found.left_out, "left out")}
+    state = {**dict.fromkeys(found.unidentifiable, "cannot be told"), **dict.fromkeys(found.dropped, "left out")}
     low, high = ([None if np.isnan(end) else end for end in ends] for ends in found.intervals.tolist())
-    fitted = [end is not None and name not in found.left_out for name, end in zip(found.names, low, strict=True)]
+    fitted = [end is not None and name not in found.dropped for name, end in zip(found.names, low, strict=True)]
     spread = zip(found.deviations.tolist(), fitted, strict=True)
     return {
         "name": list(found.names),
@@ -44,16 +44,16 @@ def table_of(estimate: Estimate) -> str:
     rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
     relative = relative_deviation(estimate.beta, estimate.deviations, estimate.intervals)
     for k, (name, value, unit) in enumerate(zip(estimate.names, estimate.beta, estimate.units, strict=True)):
-        rows.append((name, f"{value:.5g}", unit, *_spread(estimate, k, relative[k])))
+        rows.append((name, f"{value:.5g}", unit, *_format_deviation(estimate, k, relative[k])))
     unbounded = estimate.physical is not None and estimate.physical.ends is None
-    return f"{text_table(rows)}\n\n{estimate.status}{UNBOUNDED if unbounded else ''}"
+    return f"{format_table(rows)}\n\n{estimate.status}{UNBOUNDED if unbounded else ''}"
 
 
-def _spread(estimate: Estimate, k: int, relative: float) -> tuple[str, str, str]:
+def _format_deviation(estimate: Estimate, k: int, relative: float) -> tuple[str, str, str]:
     name, (low, high) = estimate.names[k], estimate.intervals[:, k]
-    if name in estimate.left_out:
+    if name in estimate.dropped:
         return "-", "-", "left out" if np.isnan(low) else f"left out; {low:.2g} to {high:.2g}"
-    if name in estimate.untold:
+    if name in estimate.unidentifiable:
         return "-", "-", "the data cannot tell"
     if np.isnan(low):
         return "-", "-", FROM_PRIOR

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MindynError
-from mindyn.estimators.untold import read_covariance
+from mindyn.estimators.unidentifiable import read_covariance
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters, parameter_sizes
@@ -26,7 +26,7 @@ from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.description import Selection
 from mindyn.robots.robot import Robot
-from mindyn.robots.toml_table import robot_of_table, toml_table
+from mindyn.robots.toml_table import robot_from_table, toml_table
 from mindyn.schemas import require_valid
 
 EXACT: Final = 1e-120
@@ -38,8 +38,8 @@ _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "beta": ("p",),
     "covariance": ("p", "p"),
     "shifts": ("k", "p"),
-    "left_out_ends": ("2", "p"),
-    "left_out_shifts": ("k", "p"),
+    "dropped_ends": ("2", "p"),
+    "dropped_shifts": ("k", "p"),
     "joint_weights": ("n",),
     "block_spread.telling": ("p",),
     "block_spread.widened": ("p",),
@@ -57,14 +57,14 @@ def schema() -> Mapping[str, Any]:
     return json.loads(Path(__file__).with_name("estimate.schema.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
-def require_sound(values: Mapping[str, Any], path: str) -> None:
+def require_agreement(values: Mapping[str, Any], path: str) -> None:
     """Raise `InputError` if types, lengths or names contradict the format or each other."""
     require_valid(values, schema(), path, hint=_HINT)
-    for found in _contradictions(values):
+    for found in _find_disagreements(values):
         raise InputError(f"{path} is not a sound estimate: {found}", hint=_HINT)
 
 
-def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
+def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
     names, physical = values["names"], values["physical"]
     sizes = {"p": len(names), "n": len(values["residuals"]), "x": len((physical or {"labels": ()})["labels"]), "2": 2}
     for key, wanted in _SHAPES.items():
@@ -73,12 +73,14 @@ def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
         if given.get(entry) is not None and not _has_shape(given[entry], [sizes.get(one, -1) for one in wanted]):
             yield f"{key} must have the shape ({', '.join(str(sizes.get(one, 'any')) for one in wanted)})"
             return
-    for key in ("left_out", "untold"):
+    for key in ("dropped", "unidentifiable"):
         if unknown := [name for name in values[key] if name not in names]:
             yield f"{key} names {unknown[0]!r}, which is not a parameter"
             return
     C, shifts = read_covariance(values["covariance"]), np.array(values["shifts"] or []).reshape(-1, len(names))
-    untold, left_out = (np.array([name in values[key] for name in names], dtype=bool) for key in ("untold", "left_out"))
+    untold, left_out = (
+        np.array([name in values[key] for name in names], dtype=bool) for key in ("unidentifiable", "dropped")
+    )
     yield from _covariance_faults(C, shifts, untold, left_out)
     if np.array(values["beta"])[left_out].any():
         yield "a parameter that was left out is not zero"
@@ -92,14 +94,14 @@ def _has_shape(value: Any, shape: list[int]) -> bool:
 
 
 def _covariance_faults(
-    C: Array, shifts: Array, untold: NDArray[np.bool_], left_out: NDArray[np.bool_]
+    C: Array, shifts: Array, unidentifiable: NDArray[np.bool_], dropped: NDArray[np.bool_]
 ) -> Iterator[str]:
     """Yield why a covariance is not one: it contains that of noise and the outer products of the shifts."""
     infinite = ~np.isfinite(C)
-    if (infinite != np.diag(untold)).any():
+    if (infinite != np.diag(unidentifiable)).any():
         yield "covariance must be infinite (null) for the variances of untold parameters, and for nothing else"
         return
-    finite = np.where(untold | untold[:, None] | (np.abs(C) < EXACT), 0.0, C)
+    finite = np.where(unidentifiable | unidentifiable[:, None] | (np.abs(C) < EXACT), 0.0, C)
     scale = np.sqrt(np.maximum(np.diag(finite), 0.0))
     terms = np.outer(scale, scale)
     if (np.abs(finite - finite.T) > ROUNDING * terms).any() or (np.abs(finite) > (1 + ROUNDING) * terms).any():
@@ -108,11 +110,11 @@ def _covariance_faults(
     noise = (finite - shifts.T @ shifts) / np.where(terms > 0, terms, 1.0)
     if len(C) and np.linalg.eigvalsh(noise).min() < -ROUNDING * len(C):
         yield "covariance, less the shifts that it contains, must not be negative in any direction"
-    if finite[left_out].any():
+    if finite[dropped].any():
         yield "covariance of a parameter that was left out must be zero"
 
 
-def saved_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
+def read_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
     """Return the base set that the robot gives; raise `InputError` if the saved one is not that of the robot.
 
     A set with survivors is determined by them and by the space that it spans: one with other survivors, as `priority`
@@ -136,7 +138,7 @@ def saved_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters,
     if chosen is None or not np.allclose(K[:, list(chosen)], np.eye(len(K)), rtol=0, atol=ROUNDING):
         raise wrong
     try:
-        saved.to(own)
+        saved.transform_to(own)
     except MindynError as error:
         raise wrong from error
     return saved, None
@@ -165,6 +167,6 @@ def robot_record(robot: Robot) -> dict[str, Any]:
 
 def robot_from_record(record: Mapping[str, Any]) -> Robot:
     """The inverse of `robot_record`."""
-    robot = robot_of_table({name: value for name, value in record.items() if name != "selection"})
+    robot = robot_from_table({name: value for name, value in record.items() if name != "selection"})
     home = np.array([record["home"][name] for name in robot.joint_names]) if "home" in record else None
     return replace(robot, selection=Selection(**record.get("selection", {})), home=home)

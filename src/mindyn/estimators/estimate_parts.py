@@ -10,20 +10,20 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import stdtrit
 
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
 
 FEWEST_BLOCKS: Final = 3.0
 """Blocks in effect below which a parameter keeps the spread of the noise model: they cannot say how they differ."""
 
 
-def saved_ends(ends: Array) -> list[list[float | None]]:
+def save_ends(ends: Array) -> list[list[float | None]]:
     """Ends of intervals as JSON can hold them."""
     return [[float(v) if np.isfinite(v) else None for v in row] for row in ends]
 
 
 def read_ends(saved: Sequence[Sequence[float | None]]) -> Array:
-    """The inverse of `saved_ends`."""
+    """The inverse of `save_ends`."""
     return np.array([[np.nan if v is None else v for v in row] for row in saved])
 
 
@@ -64,7 +64,7 @@ class Physical:
     values: Array
     unconstrained: Array
     prior_links: tuple[str, ...] = ()
-    prior_shares: Array | None = None
+    prior_fractions: Array | None = None
     ends: Array | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,14 +74,14 @@ class Physical:
             "values": self.values.tolist(),
             "unconstrained": self.unconstrained.tolist(),
             "prior_links": list(self.prior_links),
-            "prior_shares": None if self.prior_shares is None else self.prior_shares.tolist(),
-            "ends": None if self.ends is None else saved_ends(self.ends),
+            "prior_fractions": None if self.prior_fractions is None else self.prior_fractions.tolist(),
+            "ends": None if self.ends is None else save_ends(self.ends),
         }
 
     @staticmethod
     def from_dict(saved: Mapping[str, Any]) -> Physical:
         """The inverse of `to_dict`; files without intervals of their own load too."""
-        ends, shares = saved.get("ends"), saved.get("prior_shares")
+        ends, shares = saved.get("ends"), saved.get("prior_fractions")
         return Physical(
             tuple(saved["labels"]),
             np.array(saved["values"]),
@@ -104,14 +104,14 @@ class JackknifeDeviation:
 
     count: int
     repeated: bool
-    telling: Array
-    widened: Array
+    significant: Array
+    inflated: Array
 
     @property
     def quantiles(self) -> Array:
         """(p,) half-widths of 95 % intervals in standard deviations: Student's, for the blocks that tell each."""
-        judged = self.telling >= FEWEST_BLOCKS
-        return np.asarray(np.where(judged, stdtrit(np.maximum(self.telling - 1, 1.0), 0.975), NORMAL_95))
+        judged = self.significant >= FEWEST_BLOCKS
+        return np.asarray(np.where(judged, stdtrit(np.maximum(self.significant - 1, 1.0), 0.975), NORMAL_95))
 
     @property
     def quantile(self) -> float:
@@ -120,13 +120,13 @@ class JackknifeDeviation:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return asdict(self) | {"telling": self.telling.tolist(), "widened": self.widened.tolist()}
+        return asdict(self) | {"significant": self.significant.tolist(), "inflated": self.inflated.tolist()}
 
     @staticmethod
     def from_dict(saved: Mapping[str, Any]) -> JackknifeDeviation:
         """The inverse of `to_dict`."""
         return JackknifeDeviation(
-            saved["count"], saved["repeated"], np.array(saved["telling"]), np.array(saved["widened"])
+            saved["count"], saved["repeated"], np.array(saved["significant"]), np.array(saved["inflated"])
         )
 
 

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from mindyn.estimators.estimate import Estimate
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 Needs = Literal["information", "samples"]
@@ -24,7 +24,7 @@ class Estimator(Protocol):
         """Whether `choose` must low-pass columns, torque and instruments alike, noise of the torque being in all."""
         return False
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002 - part of the protocol
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002 - part of the protocol
         """The treatment that it can use in place of the one wanted; refuses a robot that it cannot fit."""
         return wanted
 

@@ -19,14 +19,14 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.instruments import coloured_covariance, instrument_step
+from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import status_of, unexplained
+from mindyn.estimators.summaries import describe_status, describe_unexplained
+from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
-from mindyn.regression.information import Information, told_directions
+from mindyn.regression.information import Information, identifiable_directions
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.simulation.inputs import require_count
@@ -45,7 +45,8 @@ class InstrumentalVariables(Estimator):
     """Settings of an instrumental-variables fit.
 
     instrument_model  whose accelerations are the first instruments; None: the least-squares estimate. Where that is
-                      indefinite, as slow motion makes it, `mend_possible` gives the nearest one that is not
+                      indefinite, as slow motion makes it, `project_to_positive_definite` gives the nearest one that
+                      is not
     passes            most passes; from the second on, the instruments come from the estimate of the pass before
     weights           of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
     """
@@ -72,29 +73,29 @@ class InstrumentalVariables(Estimator):
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells where an inertia matrix was indefinite."""
-        samples = rows.whole("instrumental variables")
+        samples = rows.all_samples("instrumental variables")
         plain = LeastSquares(weights=self.weights).fit(rows)
         return self.passes_from(plain, rows.information, samples)
 
     def passes_from(self, plain: Estimate, information: Information, samples: Samples) -> Estimate:
         """Passes until the estimate settles; where beta starts matters to rounding alone, not to the first solution."""
-        basis = told_directions(information.stacked(plain.joint_weights)[0])
-        cutoff, thinned = plain.treatment.cutoff_hz, plain.treatment.step
+        basis = identifiable_directions(information.stacked(plain.joint_weights)[0])
+        cutoff, thinned = plain.settings.cutoff_hz, plain.settings.step
         estimate, model, moved = plain, self._first_model(plain), True
         shares: list[float] = []
         while moved and len(shares) < self.passes:
             instrument = model_acceleration(model.regressor, model.beta, samples)
             _require_definite(instrument, len(shares) + 1)
             shares.append(instrument.indefinite_part)
-            expected = _expected(samples, instrument)
+            expected = _expected_columns(samples, instrument)
             common = noise_in_both(estimate, expected, instrument.M, cutoff)
             step = instrument_step(estimate, samples, expected, basis, cutoff, thinned, common)
             moved = step.matters(estimate.beta)
             estimate = model = step.applied(estimate)
-        covariance = coloured_covariance(step, estimate, samples, expected, cutoff, thinned)
+        covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
         estimate = replace(estimate, covariance=covariance)
         left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part
-        return _reported(estimate, plain, shares, left, settled=not moved)
+        return _report(estimate, plain, shares, left, settled=not moved)
 
     def _first_model(self, plain: Estimate) -> Estimate:
         model = self.instrument_model
@@ -108,7 +109,7 @@ class InstrumentalVariables(Estimator):
         return model
 
 
-def _expected(samples: Samples, instrument: ModelAcceleration) -> Samples:
+def _expected_columns(samples: Samples, instrument: ModelAcceleration) -> Samples:
     """The samples with accelerations of the model; not usable where it has none."""
     usable = np.repeat(instrument.definite[:, None], samples.q.shape[1], axis=1)
     if samples.usable is not None:
@@ -127,11 +128,11 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
         )
 
 
-def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
+def _report(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
     """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
     told = [
         f"{len(plain.names)} parameters, {len(shares)} passes{'' if settled else ', not settled'}, leave "
-        f"{100 * unexplained(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * describe_unexplained(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if max(shares) > 0:
         told.append(
@@ -148,8 +149,8 @@ def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: fl
     }
     return replace(
         estimate,
-        covariance=infinite_variances(estimate.covariance, plain.names, plain.untold),
-        status=status_of(told, plain.untold),
+        covariance=infinite_variances(estimate.covariance, plain.names, plain.unidentifiable),
+        status=describe_status(told, plain.unidentifiable),
         method="instrumental variables",
         provenance={**estimate.provenance, **provenance},
     )
@@ -173,7 +174,7 @@ def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: fl
     expected   samples with the accelerations of the instrument model, `usable` where it has some
     M          (N, n, n) inertia matrices of that model
     """
-    variances = torque_noise(expected) ** 2 * _passed(cutoff_hz, expected.rate_hz)
+    variances = torque_noise(expected) ** 2 * _filter_columns(cutoff_hz, expected.rate_hz)
     every = slice(None, None, 1 + len(expected) // AVERAGED_ROWS)
     some, M = expected.take(every), M[every]
     assert some.usable is not None
@@ -197,7 +198,7 @@ def _mean_change(regressor: Regressor, q: Array, qd: Array, push: Array, joint: 
     return np.asarray((pushed - coasting)[:, joint].mean(axis=0))
 
 
-def _passed(cutoff_hz: float | None, rate_hz: float) -> float:
+def _filter_columns(cutoff_hz: float | None, rate_hz: float) -> float:
     """The part of the variance of white noise that a low pass leaves."""
     if cutoff_hz is None:
         return 1.0

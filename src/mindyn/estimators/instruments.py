@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import coloured_spread, colouring_of, sandwich
+from mindyn.estimators.covariance import coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks
+from mindyn.regression.row_blocks import blocks
 
 PASSES_END: Final = 0.01
 """Passes end when no parameter moves by more than this part of its standard deviation ..."""
@@ -85,7 +85,7 @@ def instrument_step(
     return InstrumentStep(change, sandwich(inverse, meat), rms, inverse, weights)
 
 
-def coloured_covariance(
+def coloured_instrument_covariance(
     step: InstrumentStep,
     estimate: Estimate,
     measured: Samples,
@@ -95,7 +95,7 @@ def coloured_covariance(
 ) -> Array:
     """The covariance (p, p) after a step, for residuals that are correlated in time (see `covariance`)."""
     colouring = colouring_of(estimate.regressor, estimate.beta, measured, cutoff_hz, decimation)
-    spread = coloured_spread(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
+    spread = coloured_covariance_of(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
     return sandwich(step.inverse, np.asarray(sum(spread)))
 
 

@@ -20,12 +20,12 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import joint_residuals, unexplained
+from mindyn.estimators.summaries import describe_unexplained, joint_residuals
+from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.information import Information, Solution, null_space, solve
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 
@@ -38,7 +38,7 @@ class LastLinkFirst(Estimator):
         """R factors alone."""
         return "information"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:
         """Lin's own columns, with friction and rotors as wanted; but friction by the load is of other columns."""
         if not robot.drives:
             lin_structure(robot)  # refuses robots that are no chain
@@ -53,14 +53,14 @@ class LastLinkFirst(Estimator):
                 hint='rows_of(robot, logs, Treatment(base_form="lin"))',
             )
         information = rows.information
-        found = _Found.nothing(rows.regressor.count)
+        found = _PartialEstimate.nothing(rows.regressor.count)
         for joint in reversed(range(rows.robot.joint_count)):
             found.add(information, joint)
         return _estimate(rows, information, found)
 
 
 @dataclass(slots=True, eq=False)
-class _Found:
+class _PartialEstimate:
     """What the joints so far, from the last, have given.
 
     beta, covariance  zero where not yet found
@@ -73,11 +73,11 @@ class _Found:
     covariance: Array
     known: NDArray[np.bool_]
     conditions: list[float]
-    untold: list[str]
+    unidentifiable: list[str]
 
     @staticmethod
-    def nothing(count: int) -> _Found:
-        return _Found(np.zeros(count), np.zeros((count, count)), np.zeros(count, dtype=np.bool_), [], [])
+    def nothing(count: int) -> _PartialEstimate:
+        return _PartialEstimate(np.zeros(count), np.zeros((count, count)), np.zeros(count, dtype=np.bool_), [], [])
 
     def add(self, information: Information, joint: int) -> None:
         """Steps 2 to 4 for one joint: phi_i from what is known, then A_i w_i = tau_i - phi_i."""
@@ -96,7 +96,7 @@ class _Found:
         self._spread(solution, variance, own, later, G)
         self.known[own] = True
         open_ones = (np.abs(null_space(A)) > 1e-6).any(axis=1)
-        self.untold += [information.names[k] for k in own[open_ones]]
+        self.unidentifiable += [information.names[k] for k in own[open_ones]]
         self.conditions.append(_condition(A) if solution.rank == len(own) else float("inf"))
 
     def _spread(
@@ -114,7 +114,7 @@ def _condition(A: Array) -> float:
     return float(np.linalg.cond(A / np.linalg.norm(A, axis=0)))
 
 
-def _estimate(rows: Rows, information: Information, found: _Found) -> Estimate:
+def _estimate(rows: Rows, information: Information, found: _PartialEstimate) -> Estimate:
     residuals = joint_residuals(information, found.beta)
     conditions = {
         name: value if np.isfinite(value) else None  # JSON has no infinity
@@ -123,23 +123,25 @@ def _estimate(rows: Rows, information: Information, found: _Found) -> Estimate:
     return Estimate(
         rows.regressor,
         found.beta,
-        infinite_variances(found.covariance, information.names, found.untold),
-        _status(information, found, unexplained(residuals)),
+        infinite_variances(found.covariance, information.names, found.unidentifiable),
+        _status(information, found, describe_unexplained(residuals)),
         residuals,
-        rows.treatment,
-        untold=tuple(found.untold),
+        rows.settings,
+        unidentifiable=tuple(found.unidentifiable),
         method="last link first",
         provenance={"joint_conditions": conditions},
     )
 
 
-def _status(information: Information, found: _Found, error: float) -> str:
+def _status(information: Information, found: _PartialEstimate, error: float) -> str:
     worst = int(np.argmax(found.conditions))
     told = (
         f"{len(information.names)} parameters, joint by joint from the last, leave {100 * error:.3g} % of the torque "
         f"unexplained; the worst conditioned joint is {information.joint_names[::-1][worst]!r} "
         f"({found.conditions[worst]:.3g})"
     )
-    if not found.untold:
+    if not found.unidentifiable:
         return f"{told}."
-    return f"{told}; the rows of their own joint leave open: {', '.join(found.untold)}, and joints before suffer."
+    return (
+        f"{told}; the rows of their own joint leave open: {', '.join(found.unidentifiable)}, and joints before suffer."
+    )

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import Colouring, coloured_spread, colouring_of, sandwich
+from mindyn.estimators.covariance import Colouring, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import joint_residuals, told_from, unexplained
-from mindyn.regression.gathering import gather
+from mindyn.estimators.summaries import data_summary, describe_unexplained, joint_residuals
+from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.regression.information import Information, Solution, null_space, solve
+from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import Rows, SampleBlocks
 
 Weights = Literal["joint", "ordinary"]
@@ -41,7 +41,7 @@ class LeastSquares(Estimator):
     weights: Weights | tuple[float, ...] = "joint"
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
-    left_out: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
@@ -59,27 +59,27 @@ class LeastSquares(Estimator):
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
         names = rows.regressor.names
-        unknown = [name for name in self.left_out if name not in names]
+        unknown = [name for name in self.dropped if name not in names]
         if unknown:
             raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(names)}")
-        samples = rows.again if self.needs == "samples" else None
+        samples = rows.repeatable_samples if self.needs == "samples" else None
         information = rows.information
-        fitted = self._weighted(information, rows.constant_torques)
+        fitted = self._fit_weighted(information, rows.constant_torques)
         if samples is not None and self.robust:
-            information, fitted = self._robust(rows, samples, information, fitted)
+            information, fitted = self._fit_robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
-            treatment = rows.treatment
+            treatment = rows.settings
             colouring = colouring_of(rows.regressor, fitted.beta, samples, treatment.cutoff_hz, treatment.step)
-            fitted = self._coloured(rows, samples, information, fitted, colouring)
+            fitted = self._fit_coloured(rows, samples, information, fitted, colouring)
         return _estimate(self, rows, information, fitted)
 
-    def _weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> Fitted:
+    def _fit_weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> WeightedFit:
         """The fit with one weight for each joint, by iteration where the weights come from the residuals.
 
         A joint whose torque never changes, as without a sensor or a motor, has no weight: any small weight of its own
         would be infinite after some iterations. Its rows decide what the other joints leave open.
         """
-        kept = np.array([name not in self.left_out for name in information.names])
+        kept = np.array([name not in self.dropped for name in information.names])
         n = len(information.factors)
         weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
         if weights.shape != (n,):
@@ -88,18 +88,18 @@ class LeastSquares(Estimator):
         alive = (torques > 0) & np.logical_not(constant)
         if self.weights == "joint":  # begun by the joints' torques: beside 1e4 Nm a joint of 1e-4 Nm is rounding
             weights = np.where(alive, np.array(information.counts) / np.where(alive, torques, 1.0), 0.0)
-        fitted = _solved(information, weights, kept)
+        fitted = _solve_weighted(information, weights, kept)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
             before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
-            fitted = _solved(information, weights, kept)
+            fitted = _solve_weighted(information, weights, kept)
             if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
                 break
         return fitted
 
-    def _robust(
-        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: Fitted
-    ) -> tuple[Information, Fitted]:
-        regressor, treatment = rows.regressor, rows.treatment
+    def _fit_robust(
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit
+    ) -> tuple[Information, WeightedFit]:
+        regressor, treatment = rows.regressor, rows.settings
         for _ in range(ROBUST_PASSES):
             beta, sigma = fitted.beta, np.sqrt(fitted.variances)
 
@@ -110,16 +110,16 @@ class LeastSquares(Estimator):
             information = gather(
                 regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step, row_weight=weight
             )
-            fitted = self._weighted(information, rows.constant_torques)
+            fitted = self._fit_weighted(information, rows.constant_torques)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
                 break
         return information, fitted
 
-    def _coloured(
-        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: Fitted, colouring: Colouring
-    ) -> Fitted:
-        cutoff, step = rows.treatment.cutoff_hz, rows.treatment.step
-        spread = coloured_spread(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
+    def _fit_coloured(
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit, colouring: Colouring
+    ) -> WeightedFit:
+        cutoff, step = rows.settings.cutoff_hz, rows.settings.step
+        spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
         residuals = information.residuals(fitted.beta)  # none at a joint without torque
         inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
         total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
@@ -128,7 +128,7 @@ class LeastSquares(Estimator):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class WeightedFit:
     """beta, its covariance, the inverse of the weighted normal matrix, rank, and for each joint variance and weight."""
 
     beta: Array
@@ -141,9 +141,9 @@ class Fitted:
     correlations: tuple[float, ...] | None = None
 
 
-def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -> Fitted:
+def _solve_weighted(information: Information, weights: Array, kept: NDArray[np.bool_]) -> WeightedFit:
     R, z = information.stacked(weights)
-    idle = information.idle(weights)
+    idle = information.unused_columns(weights)
     part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
     p = len(kept)
     beta, inverse = np.zeros(p), np.zeros((p, p))
@@ -155,7 +155,7 @@ def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -
         information.columns, information.factors, weights, variances, strict=True
     ):
         meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
-    return Fitted(beta, sandwich(inverse, meat), inverse, part.rank, variances, weights, kept)
+    return WeightedFit(beta, sandwich(inverse, meat), inverse, part.rank, variances, weights, kept)
 
 
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
@@ -171,19 +171,19 @@ def _variances(information: Information, beta: Array, inverse: Array, weights: A
     return np.array(found)
 
 
-def _estimate(settings: LeastSquares, rows: Rows, information: Information, fitted: Fitted) -> Estimate:
+def _estimate(settings: LeastSquares, rows: Rows, information: Information, fitted: WeightedFit) -> Estimate:
     R, _ = information.stacked(fitted.weights)
-    untold = _untold(R, fitted.kept, information.names)
+    untold = _find_unidentifiable(R, fitted.kept, information.names)
     residuals = joint_residuals(information, fitted.beta, fitted.correlations)
     condition = information.condition_number(fitted.weights)
     return Estimate(
         rows.regressor,
         fitted.beta,
         infinite_variances(fitted.covariance, information.names, untold),
-        _status(rows, information, fitted, untold, 100 * unexplained(residuals)),
+        _status(rows, information, fitted, untold, 100 * describe_unexplained(residuals)),
         residuals,
-        rows.treatment,
-        settings.left_out,
+        rows.settings,
+        settings.dropped,
         untold,
         method="least squares",
         residual_of=rows.quantity,
@@ -197,19 +197,21 @@ def _estimate(settings: LeastSquares, rows: Rows, information: Information, fitt
     )
 
 
-def _untold(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[str, ...]:
+def _find_unidentifiable(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[str, ...]:
     V = null_space(R[:, kept])
     open_ones = np.flatnonzero((np.abs(V) > 1e-6).any(axis=1))
     return tuple(names[k] for k in np.flatnonzero(kept)[open_ones])
 
 
-def _status(rows: Rows, information: Information, fitted: Fitted, untold: tuple[str, ...], error: float) -> str:
-    source = told_from(information, rows.treatment)
+def _status(
+    rows: Rows, information: Information, fitted: WeightedFit, unidentifiable: tuple[str, ...], error: float
+) -> str:
+    source = data_summary(information, rows.settings)
     told = f"{int(fitted.kept.sum())} parameters from {source} leave {error:.3g} % of the {rows.quantity} unexplained"
-    if not untold:
+    if not unidentifiable:
         return f"{told}."
     open_count = int(fitted.kept.sum()) - fitted.rank
     return (
-        f"{told}; the data leave {open_count} combinations open, among: {', '.join(untold)} "
+        f"{told}; the data leave {open_count} combinations open, among: {', '.join(unidentifiable)} "
         "(their values are the smallest that fit)."
     )

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import blocks
 
 
 @dataclass(frozen=True, slots=True)

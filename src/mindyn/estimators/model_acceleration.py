@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import unfiltered_prediction
+from mindyn.estimators.estimate import predict_unfiltered
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
 
@@ -42,7 +42,7 @@ def model_acceleration(
     M = inertia_matrices(regressor, beta, samples)
     definite = _definite(M)
     rest = np.zeros_like(samples.q)
-    left = samples.tau - unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
+    left = samples.tau - predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
     qdd = np.zeros_like(samples.q)
     qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
     if largest is None:
@@ -54,9 +54,9 @@ def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Arr
     """M (N, n, n): column j is what unit acceleration of joint j adds to the torque, without friction under load."""
     beta = np.where(np.arange(len(beta)) < regressor.base.count, beta, 0.0)
     rest = np.zeros_like(samples.q)
-    held = unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
+    held = predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
     units = np.eye(regressor.joint_count)
-    columns = [unfiltered_prediction(regressor, beta, replace(samples, qdd=rest + unit)) - held for unit in units]
+    columns = [predict_unfiltered(regressor, beta, replace(samples, qdd=rest + unit)) - held for unit in units]
     M = np.stack(columns, axis=2)
     return np.asarray((M + M.transpose(0, 2, 1)) / 2)
 

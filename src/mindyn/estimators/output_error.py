@@ -23,15 +23,15 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import First, Initial, LoopReplay, LoopSettings
-from mindyn.estimators.wording import status_of
+from mindyn.estimators.simulated_states import Initial, InitialModel, LoopReplay, LoopSettings
+from mindyn.estimators.summaries import describe_status
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
-from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
 from mindyn.simulation.inputs import require_count
 
 Compare = Literal["torque", "position"]
@@ -62,7 +62,7 @@ class OutputError(Estimator):
     control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
     """
 
-    controller: Controller
+    controller: CandidateController
     compare: Compare = "torque"
     jacobian: Jacobian | None = None
     start: Estimate | None = None
@@ -71,7 +71,7 @@ class OutputError(Estimator):
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
-    longest_step_s: float = LONGEST_STEP_S
+    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
         if self.compare not in get_args(Compare):
@@ -87,13 +87,13 @@ class OutputError(Estimator):
         """Samples, beside which a loop is simulated."""
         return "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Every sample, with friction that forward dynamics knows."""
         return replace(wanted.unfiltered(), friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""
-        samples = rows.whole("output error")
+        samples = rows.all_samples("output error")
         replay = LoopReplay(self._loop(), rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
         search = _Search(self, rows, replay, samples, replay.first(plain, self.start))
@@ -115,7 +115,7 @@ class _Search:
         rows: Rows,
         replay: LoopReplay,
         samples: Samples,
-        first: First,
+        first: InitialModel,
     ) -> None:
         self._settings, self._rows, self._regressor = settings, rows, rows.regressor
         self._solver = LeastSquares(weights=settings.weights)
@@ -126,7 +126,7 @@ class _Search:
 
     def step(self) -> bool:
         """One step; False when there is none to take."""
-        local = self._linearised()
+        local = self._linearise()
         moved = _size(local.beta, local.covariance, self.beta)
         candidates = self.beta + LENGTHS[:, None] * local.beta
         trial = self._replay.run(candidates)
@@ -146,13 +146,13 @@ class _Search:
 
     def estimate(self) -> Estimate:
         """Where the search ended, with the covariance of the last linearisation."""
-        local = self._linearised()
+        local = self._linearise()
         return replace(
             local,
             beta=self.beta,
             residuals=self._residuals(local),
             status=self._status(local),
-            treatment=self._rows.treatment,
+            settings=self._rows.settings,
             method=f"output error, {self._settings.compare}",
             residual_of=self._settings.compare,
             provenance={
@@ -166,16 +166,16 @@ class _Search:
             },
         )
 
-    def _linearised(self) -> Estimate:
+    def _linearise(self) -> Estimate:
         """The least-squares fit of the step to what the simulation misses."""
-        left = self._measured - self._simulated(self._motion)[0]
+        left = self._measured_values - self._simulate(self._motion)[0]
         settings = self._settings
         exact = settings.jacobian == "exact" or settings.compare == "position"
         if not exact:
             states = self._replay.samples(self._motion)
-            treatment = replace(self._rows.treatment, drives="stated")
+            treatment = replace(self._rows.settings, drives="stated")
             return self._solver.fit(
-                rows_of(self._regressor.robot, replace(states, tau=left), treatment, base=self._regressor.base)
+                build_rows(self._regressor.robot, replace(states, tau=left), treatment, base=self._regressor.base)
             )
         found = self._replay.loop.sensitivities(self.beta, *self._replay.start)
         J = found.tau if settings.compare == "torque" else found.q
@@ -185,7 +185,7 @@ class _Search:
                 "stability",
                 hint='begin with a better estimate, or use jacobian="regressor"',
             )
-        return self._solver.fit(Rows.of_information(self._regressor, self._information(J, left), self._rows.treatment))
+        return self._solver.fit(Rows.of_information(self._regressor, self._information(J, left), self._rows.settings))
 
     def _information(self, J: Array, left: Array) -> Information:
         """R factors of [dy_i/dbeta | residual]."""
@@ -199,10 +199,10 @@ class _Search:
         return Information(regressor.robot.primary_names, regressor.names, columns, tuple(factors), counts)
 
     @property
-    def _measured(self) -> Array:
+    def _measured_values(self) -> Array:
         return self._samples.tau if self._settings.compare == "torque" else self._samples.q
 
-    def _simulated(self, motions: CandidateMotions) -> Array:
+    def _simulate(self, motions: CandidateMotions) -> Array:
         return motions.tau if self._settings.compare == "torque" else motions.q
 
     @property
@@ -213,19 +213,19 @@ class _Search:
     def _cost(self, motions: CandidateMotions, weights: Array) -> Array:
         """(B,) weighted squares; infinite where a motion ran away."""
         with np.errstate(invalid="ignore", over="ignore"):
-            squares = ((self._measured - self._simulated(motions)) ** 2 * self._usable).sum(axis=1) @ weights
+            squares = ((self._measured_values - self._simulate(motions)) ** 2 * self._usable).sum(axis=1) @ weights
         return np.where(motions.stable & np.isfinite(squares), squares, np.inf)
 
     def _residuals(self, local: Estimate) -> tuple[JointResidual, ...]:
-        left = self._measured - self._simulated(self._motion)[0]
-        usable, measured = self._usable, self._measured
+        left = self._measured_values - self._simulate(self._motion)[0]
+        usable, measured = self._usable, self._measured_values
         return tuple(
             replace(one, rms=_rms(left[usable[:, i], i]), rms_torque=_rms(measured[usable[:, i], i]))
             for i, one in enumerate(local.residuals)
         )
 
     def _status(self, local: Estimate) -> str:
-        left, measured = self._measured - self._simulated(self._motion)[0], self._measured
+        left, measured = self._measured_values - self._simulate(self._motion)[0], self._measured_values
         error = _rms(left[self._usable]) / max(_rms(measured[self._usable]), 1e-300)
         told = [
             f"{self._regressor.count} parameters, {self.count} Gauss-Newton steps"
@@ -238,7 +238,7 @@ class _Search:
             told.append("the inertia matrix of the estimate is indefinite on the simulated motion")
         elif self.indefinite:
             told.append(f"{self.indefinite} candidates on the way had an indefinite inertia matrix")
-        return status_of(told, local.untold)
+        return describe_status(told, local.unidentifiable)
 
 
 def _size(step: Array, covariance: Array, beta: Array) -> float:

@@ -18,7 +18,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.regression.triangles import Triangle
 from mindyn.robots.robot import Robot
 
@@ -69,10 +69,10 @@ class RecursiveLeastSquares:
     def information(self) -> Information:
         """R factors of all samples so far; their rows count by their weights, as the squares in the factors do."""
         factors = tuple(triangle.R for triangle in self._factors_so_far())
-        names, counts = self.regressor.joint_names, (self._remembered(),) * len(factors)
+        names, counts = self.regressor.joint_names, (self._forget(),) * len(factors)
         return Information(names, self.regressor.names, self.regressor.columns, factors, counts)
 
-    def _remembered(self) -> int:
+    def _forget(self) -> int:
         """The sum of the samples' weights."""
         kept = 1 - self.forgetting
         return self.count if not kept else max(1, round((1 - self.forgetting**self.count) / kept))
@@ -87,7 +87,7 @@ class RecursiveLeastSquares:
         widest = max(len(columns) for columns in self.regressor.columns)
         if self.count <= widest:
             raise InputError(f"too few rows: {self.count} samples so far, more than {widest} are needed")
-        treatment = Treatment(friction=self.regressor.friction, drives="stated")
+        treatment = EquationSettings(friction=self.regressor.friction, drives="stated")
         found = self.settings.fit(Rows.of_information(self.regressor, self.information, treatment))
         return replace(found, method="recursive least squares").with_provenance(forgetting=self.forgetting)
 

@@ -18,7 +18,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import model_acceleration
 from mindyn.estimators.recursive import WAITING_ROWS, require_sample
-from mindyn.estimators.untold import among_untold
+from mindyn.estimators.unidentifiable import depends_on_unidentifiable
 from mindyn.logs.samples import Samples
 
 
@@ -38,7 +38,7 @@ class _Sums:
     squares: Array
     spread: Array
     rows: float = 0.0
-    left_out: int = 0
+    dropped: int = 0
 
 
 class RecursiveInstruments:
@@ -51,7 +51,8 @@ class RecursiveInstruments:
     ----------
     model : Estimate
         A least-squares estimate whose accelerations under the measured torque are the instruments; use
-        `mend_possible` first if its inertia matrix is indefinite. Its friction, base set and joint weights are kept.
+        `project_to_positive_definite` first if its inertia matrix is indefinite. Its friction, base set and joint
+        weights are kept.
     forgetting : float
         Weight of a sample relative to the next one. With 1, the result equals the batch's.
     largest_acceleration : array_like (n,) or float, optional
@@ -83,9 +84,9 @@ class RecursiveInstruments:
             self._sums, self._waiting = self._sums_so_far(), []
 
     @property
-    def left_out(self) -> int:
+    def dropped(self) -> int:
         """Samples so far at which the model's inertia matrix is not positive definite."""
-        return self._sums_so_far().left_out
+        return self._sums_so_far().dropped
 
     @property
     def beta(self) -> Array:
@@ -104,7 +105,7 @@ class RecursiveInstruments:
     def estimate(self) -> Estimate:
         """Return the model with the values so far and their covariance."""
         sums = self._sums_so_far()
-        status = f"recursive instrumental variables after {self.count} samples, {sums.left_out} left out"
+        status = f"recursive instrumental variables after {self.count} samples, {sums.dropped} left out"
         method = "recursive instrumental variables"
         return replace(
             self.model, beta=self._beta(sums), covariance=self._covariance(sums), status=status, method=method
@@ -126,7 +127,7 @@ class RecursiveInstruments:
             )
         variance = max(float(left @ sums.squares @ left), 0.0) / freedom
         half = np.linalg.solve(A, sums.spread[np.ix_(told, told)] / d[told] / d[told][:, None])
-        return among_untold(variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None], told)
+        return depends_on_unidentifiable(variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None], told)
 
     def _equations(self, sums: _Sums) -> tuple[Array, NDArray[np.bool_], Array]:
         """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
@@ -168,7 +169,7 @@ class RecursiveInstruments:
             kept * sums.squares + np.einsum("njp,njr->pr", weights * whole, whole, optimize=True),
             kept**2 * sums.spread + np.einsum("njp,njr->pr", weighted * ages[:, None, None], Omega, optimize=True),
             kept * sums.rows + float(ages.sum()) * regressor.joint_count,
-            sums.left_out + int((~expected.definite).sum()),
+            sums.dropped + int((~expected.definite).sum()),
         )
 
 

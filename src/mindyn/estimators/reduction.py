@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mindyn.estimators.estimate import Estimate
-from mindyn.identifiability.reduction import TOLERANCE, Reduction, reduce_model
+from mindyn.identifiability.reduction import MAX_ENERGY_ERROR, Reduction, reduce_model
 from mindyn.logs.samples import Samples
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.parts import Link
 
 
 def reduce_estimate(
-    estimate: Estimate, samples: Samples, *, keep: int | None = None, tolerance: float = TOLERANCE
+    estimate: Estimate, samples: Samples, *, keep: int | None = None, tolerance: float = MAX_ENERGY_ERROR
 ) -> Reduction:
     """The essential components of the estimate's link parameters, ranked by their energy along the samples' motion.
 

@@ -8,15 +8,15 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import inertia_matrices
-from mindyn.logs.followed_loops import with_closure
+from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.regressor import Regressor
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, ClosedLoop, Controller
+from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions, ClosedLoop
 
 Initial = Literal["measured", "reference"]
 
@@ -35,11 +35,11 @@ class LoopSettings:
     longest_step_s   of the integration
     """
 
-    controller: Controller
+    controller: CandidateController
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
-    longest_step_s: float = LONGEST_STEP_S
+    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
         if self.initial not in get_args(Initial):
@@ -47,7 +47,7 @@ class LoopSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class First:
+class InitialModel:
     """A first candidate (p,), its motion, and where it comes from; refused where the motion runs away."""
 
     beta: Array
@@ -108,7 +108,7 @@ class LoopReplay:
             control_rate_hz=settings.control_rate_hz,
             longest_step_s=settings.longest_step_s,
         )
-        whole = with_closure(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
+        whole = add_dependent_positions(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
         measured = np.ascontiguousarray(whole[0]), np.ascontiguousarray(samples.qd[0])
         self.start = measured if settings.initial == "measured" else self.loop.wanted_start()
 
@@ -116,26 +116,26 @@ class LoopReplay:
         """The motions of candidates (B, p)."""
         return self.loop.run(np.ascontiguousarray(betas), *self.start)
 
-    def first(self, plain: Estimate, given: Estimate | None) -> First:
+    def first(self, plain: Estimate, given: Estimate | None) -> InitialModel:
         """Where to begin: the model given, else least squares, else regular values where that one cannot move."""
         if given is not None:
-            beta = np.asarray(given.base.to(plain.base) @ given.base_values)
-            return First(beta, self.run(beta[None]), "given")
+            beta = np.asarray(given.base.transform_to(plain.base) @ given.base_values)
+            return InitialModel(beta, self.run(beta[None]), "given")
         found = self.run(plain.beta[None])
         if found.stable[0] and found.pivots[0] > 0:
-            return First(plain.beta, found, "least squares")
+            return InitialModel(plain.beta, found, "least squares")
         betas = FACTORS[:, None] * regular_values(plain, self._samples)
         motions = self.run(betas)
         astray = ((motions.q - self._samples.q) ** 2).sum(axis=(1, 2))
         best = int(np.argmin(np.where(motions.stable, astray, np.inf)))
-        return First(betas[best], motions.only(best), "regular values")
+        return InitialModel(betas[best], motions.only(best), "regular values")
 
     def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
         """One of the motions at the rows of the log, with the torque that its controller asked for."""
         arrays = (motions.q, motions.qd, motions.qdd, motions.tau)
         q, qd, qdd, tau = (np.ascontiguousarray(array[number]) for array in arrays)
         solved = motions.positions.shape[-1] > motions.q.shape[-1]
-        dependent = motions.positions[number][:, list(closure_of(self._robot).dependent)] if solved else None
+        dependent = motions.positions[number][:, list(home_closure(self._robot).dependent)] if solved else None
         return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau, dependent_q=dependent, closure=None)
 
 

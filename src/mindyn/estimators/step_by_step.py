@@ -20,18 +20,18 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.step_logs import FOLLOWED, LogChecks
+from mindyn.estimators.step_logs import MAX_TRACKING_ERROR, LogChecks
 from mindyn.estimators.step_noise import Noise, TestRows, noises_of
 from mindyn.estimators.step_rows import RowMaker, Rule
-from mindyn.estimators.untold import infinite_variances
+from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.excitation.step_plan import StepPlan
-from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK_TOLERANCE
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 Solution = Literal["steps", "together"]
@@ -49,7 +49,7 @@ class StepByStep:
     """
 
     rule: Rule = "trapezoid"
-    checks: LogChecks = FOLLOWED
+    checks: LogChecks = MAX_TRACKING_ERROR
     solution: Solution = "steps"
     slack: float = 0.0
 
@@ -64,14 +64,14 @@ class StepByStep:
         self.checks.require_all(plan, logs)
         maker = RowMaker(integrated, self.rule, plan.intervals, self.slack)
         groups = [TestRows.of(maker, test, logs) for test in plan.tests]
-        sequence = _Sequence.of(groups, np.isin(plan.names, plan.left_out))
+        sequence = _Sequence.of(groups, np.isin(plan.names, plan.dropped))
         return _estimate(self, integrated.torque, plan, groups, sequence)
 
     @staticmethod
     def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
         """The columns of a plan's rows; refuses a plan of other joints or parameters."""
         if plan.joints == robot.primary_names and plan.drives <= bool(robot.drives):
-            integrated = _integrated(robot, plan.form, plan.drives)
+            integrated = _integrate_test(robot, plan.form, plan.drives)
             if plan.names == integrated.torque.names:
                 return integrated
         raise InputError(
@@ -81,7 +81,7 @@ class StepByStep:
 
 
 @lru_cache(maxsize=4)
-def _integrated(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
+def _integrate_test(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
     """Traced and compiled once for repeated fits."""
     return IntegratedRegressor.of(Regressor(robot, base=base_parameters(robot, form, drives=drives)), "momentum")
 
@@ -96,7 +96,7 @@ class _Sequence:
     yields  for each test the number of combinations that became known
     """
 
-    told: ToldSubspace
+    identifiable: IdentifiableSubspace
     fixed: int
     T: Array
     A: Array
@@ -107,7 +107,7 @@ class _Sequence:
     def of(groups: Sequence[TestRows], known: NDArray[np.bool_]) -> _Sequence:
         """With N the new directions of a test, N beta = (A N^T)^+ (z - A L^T (L beta)), L beta known before."""
         A = np.concatenate([group.white_A for group in groups])
-        told = ToldSubspace.of(np.linalg.norm(A, axis=0), known)
+        told = IdentifiableSubspace.of(np.linalg.norm(A, axis=0), known)
         values, start, yields = np.zeros((told.rank, len(A))), 0, []
         for group in groups:
             U, s, N = told.new(group.white_A)
@@ -129,10 +129,13 @@ class _Sequence:
 
     def together(self, noises: Sequence[Noise]) -> _Sequence:
         """The same rows solved at once, each test by the inverse of its covariance, for what the sequence has told."""
-        L, roots = self.told.L[self.fixed :], block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises))
-        seen = np.linalg.solve(roots, self.told.scaled(self.A) @ L.T)
+        L, roots = (
+            self.identifiable.L[self.fixed :],
+            block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises)),
+        )
+        seen = np.linalg.solve(roots, self.identifiable.scaled(self.A) @ L.T)
         inverse = np.linalg.pinv(seen, rcond=RANK_TOLERANCE) @ np.linalg.inv(roots)
-        return replace(self, T=(L.T @ inverse) / self.told.scales[:, None])
+        return replace(self, T=(L.T @ inverse) / self.identifiable.scales[:, None])
 
     def covariance(self, noises: Sequence[Noise]) -> Array:
         """(p, p) of what is told."""
@@ -146,16 +149,18 @@ def _estimate(
     if settings.solution == "together":
         sequence = sequence.together(noises)
     robot, beta = regressor.robot, sequence.beta
-    untold = tuple(name for name, told in zip(regressor.names, sequence.told.told(), strict=True) if not told)
+    untold = tuple(
+        name for name, told in zip(regressor.names, sequence.identifiable.identifiable(), strict=True) if not told
+    )
     return Estimate(
         regressor,
         beta,
         infinite_variances(sequence.covariance(noises), regressor.names, untold),
         _status(plan, groups, sequence, untold),
         _residuals(robot, groups, beta),
-        Treatment(base_form=plan.form, drives="stated"),
-        left_out=plan.left_out,
-        untold=untold,
+        EquationSettings(base_form=plan.form, drives="stated"),
+        dropped=plan.dropped,
+        unidentifiable=untold,
         method="step by step",
         residual_of="mean torque",
         provenance={
@@ -189,11 +194,11 @@ def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[J
     return tuple(found)
 
 
-def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, untold: tuple[str, ...]) -> str:
+def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unidentifiable: tuple[str, ...]) -> str:
     beta = sequence.beta
     squares = sum(float(np.sum((group.z - group.A @ beta) ** 2)) for group in groups)
     torques = sum(float(np.sum(group.z**2)) for group in groups)
-    count = len(plan.names) - len(plan.left_out) - len(untold)
+    count = len(plan.names) - len(plan.dropped) - len(unidentifiable)
     told = (
         f"{len(plan.tests)} tests in {len(plan.motions)} motions tell {count} parameters and leave "
         f"{100 * np.sqrt(squares / max(torques, 1e-300)):.3g} % of the mean torques unexplained"
@@ -201,4 +206,4 @@ def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unt
     pairs = zip(plan.tests, sequence.yields, strict=True)
     short = [f"{test.name} ({found} of {test.yields})" for test, found in pairs if found < test.yields]
     told += f"; combinations fewer than planned came from {', '.join(short)}" if short else ""
-    return f"{told}; they cannot tell: {', '.join(untold)}." if untold else f"{told}."
+    return f"{told}; they cannot tell: {', '.join(unidentifiable)}." if unidentifiable else f"{told}."

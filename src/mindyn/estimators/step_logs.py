@@ -109,7 +109,7 @@ class LogChecks:
         return None
 
 
-FOLLOWED: Final = LogChecks()
+MAX_TRACKING_ERROR: Final = LogChecks()
 """The usual tolerances."""
 
 

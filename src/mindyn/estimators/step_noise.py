@@ -20,7 +20,7 @@ from mindyn.excitation.step_plan import StepTest
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK_TOLERANCE
 
-ENOUGH_FREEDOM: Final = 8
+MIN_DEGREES_OF_FREEDOM: Final = 8
 """Degrees of freedom from which tests of one kind state their own variance: it is then known to a factor of two."""
 LEAST_VARIANCE: Final = 1e-150
 """A variance that is zero, of noise-free rows, counts as this, so that rows can be weighed."""
@@ -50,7 +50,7 @@ class TestRows:
         """Of the logs of all its motions."""
         row = maker.regressor.joint_names.index(test.row)
         made = [maker.rows(motion, logs[motion.name], row) for motion in test.motions]
-        white = [one.whitened() for one in made]
+        white = [one.whiten() for one in made]
         return TestRows(
             test.row,
             np.concatenate([one.A for one in made]),
@@ -77,15 +77,17 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unexplained:
+class _ResidualSquares:
     """Sum of squares that no parameters explain; its mean is reading^2 freedom + momentum^2 ends."""
 
     squares: float
-    freedom: float
+    search_space: float
     ends: float
 
-    def __add__(self, other: _Unexplained) -> _Unexplained:
-        return _Unexplained(self.squares + other.squares, self.freedom + other.freedom, self.ends + other.ends)
+    def __add__(self, other: _ResidualSquares) -> _ResidualSquares:
+        return _ResidualSquares(
+            self.squares + other.squares, self.search_space + other.search_space, self.ends + other.ends
+        )
 
 
 def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
@@ -105,28 +107,28 @@ def noises_of(tests: Sequence[TestRows]) -> list[Noise]:
 
 def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
     """Variances of a reading and of a momentum: the former from tests at rest or constant speed where they suffice."""
-    nothing = _Unexplained(0.0, 0.0, 0.0)
-    quiet = sum((_unexplained(test) for test in tests if not test.moving), nothing)
-    moving = sum((_unexplained(test) for test in tests if test.moving), nothing)
+    nothing = _ResidualSquares(0.0, 0.0, 0.0)
+    quiet = sum((_unexplained_squares(test) for test in tests if not test.moving), nothing)
+    moving = sum((_unexplained_squares(test) for test in tests if test.moving), nothing)
     both = quiet + moving
-    if not both.freedom:
+    if not both.search_space:
         raise InputError(
             f"no test of the torque of joint {tests[0].joint!r} has more rows than unknowns: "
             "nothing says how uncertain its readings are",
             hint="plan the tests with more intervals, and log them again",
         )
-    if quiet.freedom >= ENOUGH_FREEDOM and moving.ends > 0:
-        reading = quiet.squares / quiet.freedom
-        momentum = (moving.squares - reading * moving.freedom) / moving.ends
+    if quiet.search_space >= MIN_DEGREES_OF_FREEDOM and moving.ends > 0:
+        reading = quiet.squares / quiet.search_space
+        momentum = (moving.squares - reading * moving.search_space) / moving.ends
         if momentum > 0:
             return reading, momentum
-    return both.squares / both.freedom, 0.0
+    return both.squares / both.search_space, 0.0
 
 
-def _unexplained(test: TestRows) -> _Unexplained:
+def _unexplained_squares(test: TestRows) -> _ResidualSquares:
     lengths = np.linalg.norm(test.white_A, axis=0)
     U, s, _ = np.linalg.svd(test.white_A[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
     U = U[:, s > RANK_TOLERANCE * s.max(initial=0.0)]
     rest = test.white_z - U @ (U.T @ test.white_z)
     ends = test.white_D - U @ (U.T @ test.white_D)
-    return _Unexplained(float(rest @ rest), float(len(rest) - U.shape[1]), float((ends**2).sum()))
+    return _ResidualSquares(float(rest @ rest), float(len(rest) - U.shape[1]), float((ends**2).sum()))

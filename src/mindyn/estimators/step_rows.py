@@ -48,7 +48,7 @@ class MotionRows(NamedTuple):
     D: Array
     friction: tuple[float, ...] = ()
 
-    def whitened(self) -> tuple[Array, Array, Array]:
+    def whiten(self) -> tuple[Array, Array, Array]:
         """A, z, D of rows in which errors of torque readings are independent and have the variance of one reading."""
         root = np.linalg.cholesky(self.W @ self.W.T)
         solved = np.linalg.solve(root, np.column_stack([self.A, self.z, self.D]))
@@ -81,7 +81,7 @@ class RowMaker:
             return self._static(motion, log, row)
         if isinstance(motion, ConstantSpeed):
             return self._steady(motion, log, row)
-        return self._accelerated(motion, log, row)
+        return self._accelerate(motion, log, row)
 
     def _row(self, regressor: Regressor, q: Array, qd: Array, row: int) -> Array:
         """(N, p) one joint's row of a regressor, at qdd = 0."""
@@ -110,7 +110,7 @@ class RowMaker:
                     f"(static friction {friction[-1]:.3g})",
                     hint="a sign of the torque, or of the velocity that says the direction, is wrong",
                 )
-        A = W @ self._row(self.regressor, _held(motion, log.q), np.zeros_like(log.q), row)
+        A = W @ self._row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
@@ -121,11 +121,11 @@ class RowMaker:
         W = np.zeros((AVERAGED_PARTS, len(log)))
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
-        A = W @ self._row(self.regressor, _held(motion, log.q), qd, row)
+        A = W @ self._row(self.regressor, _hold(motion, log.q), qd, row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
 
-    def _accelerated(self, motion: Sines, log: Log, row: int) -> MotionRows:
-        q, qd, t, torques = held_motion(motion, log)
+    def _accelerate(self, motion: Sines, log: Log, row: int) -> MotionRows:
+        q, qd, t, torques = find_held_motion(motion, log)
         tau = torques[:, row]
         bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
         W = self._weights(motion, t, bounds)
@@ -156,7 +156,7 @@ class RowMaker:
         return W
 
 
-def _differentiated(q: Array, t: Array) -> Array:
+def _differentiate(q: Array, t: Array) -> Array:
     """Central differences; where an encoder shows no motion, next to nothing in the direction of the nearest motion.
 
     Else friction would be missing from the columns, and not from the torque, whenever a joint starts or stops.
@@ -174,19 +174,19 @@ def _differentiated(q: Array, t: Array) -> Array:
     return qd
 
 
-def held_motion(motion: Sines, log: Log) -> tuple[Array, Array, Array, Array]:
+def find_held_motion(motion: Sines, log: Log) -> tuple[Array, Array, Array, Array]:
     """q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated where none is logged."""
-    q, qd, kept = _held(motion, log.q), np.zeros_like(log.q), slice(None)
+    q, qd, kept = _hold(motion, log.q), np.zeros_like(log.q), slice(None)
     moving = list(motion.joints)
     if log.qd is not None:
         qd[:, moving] = log.qd[:, moving]
     else:
-        qd[:, moving] = _differentiated(log.q[:, moving], log.time)
+        qd[:, moving] = _differentiate(log.q[:, moving], log.time)
         kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
     return q[kept], qd[kept], log.time[kept], log.tau[kept]
 
 
-def _held(motion: StepMotion, q: Array) -> Array:
+def _hold(motion: StepMotion, q: Array) -> Array:
     """Positions with held joints at their mean: what they seem to move is noise."""
     held = np.tile(q.mean(axis=0), (len(q), 1))
     held[:, list(motion.joints)] = q[:, list(motion.joints)]

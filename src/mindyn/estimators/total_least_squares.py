@@ -20,11 +20,11 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import status_of
-from mindyn.regression.information import Information, solve, told_directions
+from mindyn.estimators.summaries import describe_status
+from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.regression.information import Information, identifiable_directions, solve
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 ERROR_FREE: Final = 1e-10
@@ -51,14 +51,14 @@ class TotalLeastSquares(Estimator):
         """Samples where the errors of their columns follow from stated noise."""
         return "information" if self.noise is None else "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Every sample: errors of filtered columns are not independent."""
         return wanted.unfiltered()
 
     def fit(self, rows: Rows) -> Estimate:
         """The estimate; errors that follow from `noise` need samples, as they were measured."""
-        samples = None if self.noise is None else rows.whole("total least squares with stated noise")
-        if rows.treatment.unfiltered() != rows.treatment:
+        samples = None if self.noise is None else rows.all_samples("total least squares with stated noise")
+        if rows.settings.unfiltered() != rows.settings:
             raise InputError("total least squares takes every sample as it is, without the parallel filter")
         information = rows.information
         plain = LeastSquares(weights=self.weights).fit(rows)
@@ -71,7 +71,7 @@ class TotalLeastSquares(Estimator):
         else:
             C = column_errors(rows.regressor, samples, self.noise, weights)
         solution = total_least_squares(Z, C)
-        if idle := information.idle(weights):  # joints without weight decide what the others leave open
+        if idle := information.unused_columns(weights):  # joints without weight decide what the others leave open
             solution = replace(solution, beta=solve(R, R @ solution.beta, idle).beta)
         return _estimate(self, plain, information, weights, solution)
 
@@ -89,7 +89,7 @@ def total_least_squares(Z: Array, C: Array) -> TotalSolution:
     """beta of x = (beta, -1) that minimises |Z x|^2 / x^T C x; directions that Z does not see stay zero."""
     scales = np.linalg.norm(Z, axis=0)
     scales = np.where(scales > 0, scales, 1.0)
-    told = _told(Z / scales)
+    told = _identifiable_subspace(Z / scales)
     T, exact = _coordinates(told.T @ (C / scales / scales[:, None]) @ told)
     y, factor = _least_direction(Z / scales @ told @ T, exact)
     x = told @ T @ y / scales
@@ -104,9 +104,9 @@ def total_least_squares(Z: Array, C: Array) -> TotalSolution:
     return TotalSolution(-x[:-1] / x[-1], factor, root @ np.linalg.pinv(normal, hermitian=True) @ root.T)
 
 
-def _told(Z: Array) -> Array:
+def _identifiable_subspace(Z: Array) -> Array:
     """(p + 1, k + 1): parameter directions that the columns tell, then the torque."""
-    seen = told_directions(Z[:, :-1])
+    seen = identifiable_directions(Z[:, :-1])
     told = np.zeros((len(seen) + 1, seen.shape[1] + 1))
     told[:-1, :-1], told[-1, -1] = seen, 1.0
     return told
@@ -142,14 +142,14 @@ def _estimate(
     rms = np.sqrt(squares / counts)
     moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
     status = (
-        f"{len(plain.names) - len(plain.untold)} parameters with errors in motion and torque; they differ from least "
+        f"{len(plain.names) - len(plain.unidentifiable)} parameters with errors in motion and torque; they differ from least "
         f"squares by up to {100 * moved:.3g} % of the largest"
     )
     return replace(
         plain,
         beta=solution.beta,
-        covariance=infinite_variances(covariance, plain.names, plain.untold),
-        status=status_of([status], plain.untold),
+        covariance=infinite_variances(covariance, plain.names, plain.unidentifiable),
+        status=describe_status([status], plain.unidentifiable),
         method="total least squares",
         residuals=tuple(replace(one, rms=float(r)) for one, r in zip(plain.residuals, rms, strict=True)),
         provenance={

@@ -18,7 +18,7 @@ from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
 from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_check import CHECK_LOSS_M
-from mindyn.excitation.run import CHECK_HZ, Approach
+from mindyn.excitation.run import CHECK_HZ, ApproachPath
 from mindyn.excitation.safety import Safety
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
@@ -42,7 +42,7 @@ def approach_from(
     safety: Safety,
     places: Array,
     rng: np.random.Generator,
-) -> Approach:
+) -> ApproachPath:
     """Return the shortest way from home to the start over some places to stand, straight in the joints between them.
 
     Edges of the graph of all places are tried only when the shortest way has them, and removed where they hit
@@ -74,11 +74,11 @@ def approach_from(
             f"distances: the straight one and those over {len(chosen)} other places hit something",
             hint="give another home, or leave home out and move the arm to the start first",
         )
-    found = Approach(way, _leg_seconds(way, limits))
+    found = ApproachPath(way, _leg_seconds(way, limits))
     for _ in range(TRIES):
         if _worst(found, safety.dynamics) <= 1.0:
             return found
-        found = Approach(found.places, SLOWER * found.seconds)
+        found = ApproachPath(found.places, SLOWER * found.seconds)
     raise UnsafeMotionError(
         f"the way from home {np.round(begin, 3).tolist()} to the start exceeds a limit however slow it is",
         hint="give another home: holding the arm there or on the way takes more torque than the limits allow",
@@ -146,7 +146,7 @@ def _leg_seconds(places: Array, limits: MotionLimits) -> Array:
     return np.asarray(np.where(np.isfinite(found), 1.001 * found, SHORTEST_S))
 
 
-def _worst(approach: Approach, constraints: Sequence[Constraint]) -> float:
+def _worst(approach: ApproachPath, constraints: Sequence[Constraint]) -> float:
     count = int(min(CHECK_HZ * approach.whole_s, 20_000)) + 1
     t = np.linspace(0.0, approach.whole_s, count)
     state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them

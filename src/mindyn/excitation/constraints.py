@@ -64,9 +64,9 @@ class Rates:
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
-        B = instants.by_stretch(instants.basis[self.order])
+        B = instants.by_segment(instants.basis[self.order])
         found = np.zeros((len(B), len(self.joints), B.shape[2], state[0].shape[1]))
-        summed = B.swapaxes(1, 2) @ instants.by_stretch(weights / self.half)  # (w, 1 + m, c)
+        summed = B.swapaxes(1, 2) @ instants.by_segment(weights / self.half)  # (w, 1 + m, c)
         found[:, range(len(self.joints)), :, self.joints] = summed.transpose(2, 0, 1)
         return found
 
@@ -103,8 +103,8 @@ class LinkedRates(_DependentRates):
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:  # noqa: ARG002 - linear
         """See `Constraint`."""
-        B = instants.by_stretch(instants.basis[self.order])
-        summed = B.swapaxes(1, 2) @ instants.by_stretch(weights / self.half)
+        B = instants.by_segment(instants.basis[self.order])
+        summed = B.swapaxes(1, 2) @ instants.by_segment(weights / self.half)
         return np.asarray(summed.swapaxes(1, 2)[:, :, :, None] * self.rows[:, None, :])
 
 
@@ -245,7 +245,7 @@ class Walls:
         return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
 
 
-def aggregated(
+def aggregate_values(
     constraint: Constraint, instants: Instants, state: State, sharpness: float
 ) -> tuple[Array, Callable[[], Array]]:
     """Smooth maxima over each stretch of time (w, c), and what gives their derivatives (w, c, 1 + m, n) by z.
@@ -253,7 +253,7 @@ def aggregated(
     The mean of v with weights exp(sharpness v), over both signs of v where both are bound: exact for a constant
     series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
     """
-    v = instants.by_stretch(constraint.values(state))
+    v = instants.by_segment(constraint.values(state))
     signed = np.concatenate([v, -v], axis=1) if constraint.two_sided else v
     weights = np.exp(sharpness * (signed - signed.max(axis=1, keepdims=True)))
     weights /= weights.sum(axis=1, keepdims=True)

@@ -11,8 +11,8 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.algebra.spread import CLEAR, relative_deviation
+from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.approach import approach_from
@@ -42,19 +42,19 @@ from mindyn.excitation.extent import extent_of
 from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
-from mindyn.excitation.motion_design import MotionDesign, Prediction, check_finding, check_times, checked_design
+from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
 from mindyn.excitation.motions import Family, Motion, require_seconds
-from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, stretches_of
+from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
 from mindyn.findings import Finding
-from mindyn.interrupts import acknowledge
-from mindyn.parameters.parameter import parameters_of_base
+from mindyn.interrupts import acknowledge_interrupt
+from mindyn.parameters.parameter import list_base_parameters
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
 
 BEGINNINGS: Final = 3
@@ -67,7 +67,7 @@ REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
 
-@on_one_blas_thread
+@run_on_one_blas_thread
 def design_motion(
     robot: Robot,
     *,
@@ -124,7 +124,7 @@ def design_motion(
     speed           part of the speed limits that may be used: half of them, for a first run, if left out
     acceleration    part of the acceleration limits, likewise (see `MotionLimits.parts`)
     obstacles       capsules fixed in the root frame (link ""), and finite boxes
-    workspace       a `Box` that the moving links stay in
+    workspace       a `CentreBox` that the moving links stay in
     floor           m, a height in the root frame that they stay above; "base plane" is 0.0, unless the workspace has a
                     lower z wall of its own; None for none
     tool            capsules on links beside their own: a tool, a payload
@@ -183,7 +183,7 @@ def design_motion(
         clearance_m,
         tracking_error_m,
         tip_speed,
-        carrier_of(arm, None) if purpose == "payload" else "",
+        find_load_carrier(arm, None) if purpose == "payload" else "",
     )
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
@@ -201,7 +201,7 @@ def design_motion(
     say = progress or (lambda _: None)
     for left in reversed(range(ATTEMPTS)):
         search = Search(problem, dense, deadline)
-        ending = _searched(search, bounds, rng, starts, say, executor)
+        ending = _search_motion(search, bounds, rng, starts, say, executor)
         found = _design(question, search, ending, findings, safety.volumes.capsules, parts)
         found = replace(found, around=around, capsules=safety.volumes.capsules)
         try:
@@ -210,7 +210,7 @@ def design_motion(
                 ranges = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
                 way = approach_from(home, found.motion.start, ranges, safety, places, rng)
                 found = replace(found, approach=way)
-            found = checked_design(found, safety, tip_speed)
+            found = check_design(found, safety, tip_speed)
         except UnsafeMotionError as unsafe:  # by pairs whose covers always touch, which the search does not see
             if not left:
                 raise
@@ -231,7 +231,7 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     cycles = family.cycles(seconds)
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     series = sum(len(one.labels) for one in constraints)
-    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, stretches_of(cycles, series))
+    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, segments_of_cycle(cycles, series))
     own = OwnColumns(columns)
     return Problem(
         own if question.criterion == "joints" else columns,
@@ -256,7 +256,7 @@ def _scales(limits: MotionLimits, knots: Instants) -> Array:
     return np.vstack([np.minimum(halves[0], 1.0), amplitudes])
 
 
-def _searched(
+def _search_motion(
     search: Search,
     limits: MotionLimits,
     rng: np.random.Generator,
@@ -271,10 +271,12 @@ def _searched(
         begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
         search.offer(begun[0])
         for number, value in enumerate(search.improve(search.first_stage(begun, starts, executor), executor), start=1):
-            say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
-        say(f"refined: {_shown(problem, search.refine(rng, REFINEMENTS))}")
+            say(
+                f"search {number} of {starts}: {_describe_design(problem, value)}, best {_describe_design(problem, search.value)}"
+            )
+        say(f"refined: {_describe_design(problem, search.refine(rng, REFINEMENTS))}")
     except (KeyboardInterrupt, Stopped) as stop:
-        acknowledge()
+        acknowledge_interrupt()
         search.salvage()
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
@@ -284,7 +286,7 @@ def _searched(
     return f"best of {starts} searches"
 
 
-def _shown(problem: Problem, value: float) -> str:
+def _describe_design(problem: Problem, value: float) -> str:
     if problem.criterion.name == "condition":
         return f"condition number {np.exp(value):.3g}"
     if problem.criterion.name == "joints":
@@ -323,7 +325,7 @@ def _design(
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{100 * max(used.values()):.1f} % of the nearest limit"
     )
-    units = tuple(one.unit for one in parameters_of_base(columns.base))
+    units = tuple(one.unit for one in list_base_parameters(columns.base))
     prediction = Prediction(columns.base.names, units, question.beta, deviations, excitation)
     return MotionDesign(
         question.robot,
@@ -360,7 +362,7 @@ def _with_determined(question: Question, design: MotionDesign, earlier: Array) -
         entries = question.columns.signed_entries(q, s * qd, s**2 * qdd)
         S = question.columns.information(entries, 1 / question.noise**2) / s + earlier
         relative = relative_deviation(beta, np.sqrt(np.diag(_inverse(S))))
-        determined[speed] = int(np.sum(relative <= CLEAR))
+        determined[speed] = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
     return replace(design, determined=determined)
 
 

@@ -21,7 +21,7 @@ from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
 NOISE_PART: Final = 0.01
@@ -238,7 +238,8 @@ KNOWN: Final = 1e4
 def known_rows(columns: Columns, purpose: Purpose) -> Array:
     """(k, p) rows of what is known before the motion, noise of one unit: nothing; or the arm, but for a payload.
 
-    A load on the last link (see `carrier_of`) moves the base parameters by K_load phi, and friction is another with it.
+    A load on the last link (see `find_load_carrier`) moves the base parameters by K_load phi, and friction is
+    another with it.
     All that these leave as it is, the left null space of [K_load, K_friction], is known of an arm that was identified
     before.
     """
@@ -247,7 +248,7 @@ def known_rows(columns: Columns, purpose: Purpose) -> Array:
     if purpose == "arm":
         return np.zeros((0, columns.count))
     K, n = columns.base.matrix, robot.joint_count
-    carrier = robot.link_index(carrier_of(robot, None))
+    carrier = robot.link_index(find_load_carrier(robot, None))
     load = np.arange(PARAMETERS_PER_LINK * carrier, PARAMETERS_PER_LINK * (carrier + 1))
     drives = range(PARAMETERS_PER_LINK * n, K.shape[1])
     rotor = DRIVE_PARAMETERS.index("rotor_inertia")

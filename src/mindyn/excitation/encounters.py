@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import listed
+from mindyn.errors import list_names
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import nearest
@@ -278,7 +278,7 @@ class _Finder:
             ),
         )
         return [
-            Finding(kind, severity, f"{sentence}: {listed(names, 12)}", remedy, names)
+            Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", remedy, names)
             for kind, pairs, severity, sentence, remedy in said
             if (names := tuple(dict.fromkeys(pairs)))
         ]

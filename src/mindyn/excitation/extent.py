@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Points
@@ -52,7 +52,7 @@ class Extent:
 def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd: Array) -> Extent:
     """Of the positions q and speeds qd (N, n) at t (N,); primary joints of a robot with loops."""
     if not is_affine(robot):
-        closure = closure_of(robot)
+        closure = home_closure(robot)
         q = closure.along(q)
         qd = np.einsum("tij,tj->ti", closure.velocity_matrix(q), qd)
         robot = open_tree(robot)

@@ -13,7 +13,7 @@ from scipy.linalg import null_space
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.schemas import COUNT, require_valid, table_of
+from mindyn.schemas import POSITIVE_INTEGER, require_valid, table_schema
 
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
 """From 0 at 0 to 1 at 1, its first three derivatives zero at both."""
@@ -21,8 +21,13 @@ RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
 """Coefficients of the ramp and its derivatives, lowest power first."""
 
 
-FOURIER: Final = table_of(
-    {}, {"harmonics": COUNT, "periods": COUNT, "ramp_s": {"type": "number", "minimum": 0, "maximum": 1e6}}
+FOURIER: Final = table_schema(
+    {},
+    {
+        "harmonics": POSITIVE_INTEGER,
+        "periods": POSITIVE_INTEGER,
+        "ramp_s": {"type": "number", "minimum": 0, "maximum": 1e6},
+    },
 )
 """The JSON Schema of the settings."""
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import InputError, unknown_name
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import InputError, unknown_name_error
 from mindyn.excitation.limits import BOUNDS, MotionLimits
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.parameters.parallelogram import branches
@@ -32,7 +32,7 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
     """
     for name in move:
         if name not in robot.joint_names:
-            raise unknown_name("joint", name, robot.joint_names)
+            raise unknown_name_error("joint", name, robot.joint_names)
     propellers, loops = _propellers(robot), _loops(robot)
     chosen = (_grippers(robot) | propellers | _gripper_loops(robot, loops)) - set(move)
     for ring in loops:
@@ -47,7 +47,7 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
         )
     if not names or len(chosen | followers) >= robot.joint_count:
         return {}, ()
-    home = closure_of(robot).home if any(ring <= chosen for ring in loops) else np.zeros(robot.joint_count)
+    home = home_closure(robot).home if any(ring <= chosen for ring in loops) else np.zeros(robot.joint_count)
     held = {}
     for joint, position in zip(robot.joints, home.tolist(), strict=True):
         if joint.name in names:

@@ -25,14 +25,14 @@ class Instants:
 
     t: Array
     basis: tuple[Array, ...]
-    stretches: int = 1
+    segments: int = 1
 
     @staticmethod
-    def of(family: Family, seconds: float, count: int, stretches: int = 1) -> Instants:
+    def of(family: Family, seconds: float, count: int, segments: int = 1) -> Instants:
         """At least `count` instants in the middles of equal intervals, equally many in each of the stretches."""
-        whole = -(-count // stretches) * stretches
+        whole = -(-count // segments) * segments
         t = np.asarray((np.arange(whole) + 0.5) * (seconds / whole), dtype=np.float64)
-        return replace(Instants.at(t, family, seconds), stretches=stretches)
+        return replace(Instants.at(t, family, seconds), segments=segments)
 
     @staticmethod
     def at(t: Array, family: Family, seconds: float) -> Instants:
@@ -58,10 +58,10 @@ class Instants:
         """(w, c, 1 + m, n) for c quantities with derivatives (N, c, n) by q, qd, ..., summed over each stretch."""
         _, c, n = slopes[0].shape
         orders = zip(self.basis, slopes, strict=False)
-        flat = sum(self.by_stretch(B).swapaxes(1, 2) @ self.by_stretch(slope).reshape(self.stretches, -1, c * n)
+        flat = sum(self.by_segment(B).swapaxes(1, 2) @ self.by_segment(slope).reshape(self.segments, -1, c * n)
                    for B, slope in orders)  # fmt: skip
-        return np.asarray(flat).reshape(self.stretches, -1, c, n).transpose(0, 2, 1, 3)
+        return np.asarray(flat).reshape(self.segments, -1, c, n).transpose(0, 2, 1, 3)
 
-    def by_stretch(self, series: Array) -> Array:
+    def by_segment(self, series: Array) -> Array:
         """(w, N / w, ...) of (N, ...)."""
-        return series.reshape(self.stretches, -1, *series.shape[1:])
+        return series.reshape(self.segments, -1, *series.shape[1:])

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MissingPhysicsError, unknown_name
+from mindyn.errors import InputError, MissingPhysicsError, unknown_name_error
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.parts import Joint, Limits
 from mindyn.robots.robot import Robot
-from mindyn.schemas import NUMBER, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
@@ -30,8 +30,8 @@ STILL: Final = 1e-12
 """Stands for a limit of zero where one divides by it."""
 
 _BOUND: Final = {"type": ["number", "infinite"]}
-LIMITS: Final = table_of(
-    {}, {**dict.fromkeys(BOUNDS, list_of(_BOUND, "object", *_BOUND["type"])), "torque_margin": NUMBER}
+LIMITS: Final = table_schema(
+    {}, {**dict.fromkeys(BOUNDS, list_schema(_BOUND, "object", *_BOUND["type"])), "torque_margin": ANY_NUMBER}
 )
 """The JSON Schema of limits in a file: of each a number, one for each joint, or by joint name."""
 
@@ -117,7 +117,7 @@ class MotionLimits:
         """
         given = dict(zip(BOUNDS, (lower, upper, velocity, acceleration, jerk, effort), strict=True))
         bounds = {name: _bound(robot, name, value) for name, value in given.items()}
-        _require_stated(robot, bounds)
+        _require_limits(robot, bounds)
         filled = {name: np.where(np.isnan(bound), np.inf, bound) for name, bound in bounds.items()}
         dependent = dependent_limits(robot, given) if robot.has_dependents else None
         return MotionLimits(**filled, torque_margin=torque_margin, dependent=dependent)
@@ -202,16 +202,16 @@ def dependent_limits(robot: Robot, given: Mapping[str, Given]) -> MotionLimits:
     bounds = {}
     for name in BOUNDS:
         by_name = given.get(name)
-        stated = _stated_of(joints, name, by_name if isinstance(by_name, Mapping) else {})
+        stated = _given_limits_of(joints, name, by_name if isinstance(by_name, Mapping) else {})
         unlimited = -np.inf if name == "lower" else np.inf
         bounds[name] = np.where(np.isnan(stated), unlimited, stated)
     bounds["effort"] = np.full(len(joints), np.inf)
     return MotionLimits(**bounds, torque_margin=0.0, dependent=None)
 
 
-def _stated_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
+def _given_limits_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
     """(joints,) NaN where it is not stated."""
-    bound = np.array([_stated(joint.limits, name) for joint in joints])
+    bound = np.array([_given_limit(joint.limits, name) for joint in joints])
     for k, joint in enumerate(joints):
         if joint.name in given:
             bound[k] = _number(given[joint.name], name)
@@ -237,14 +237,14 @@ def _bound(robot: Robot, name: str, given: Given) -> Array:
     """(n,) NaN where it is not stated."""
     joints = robot.primary_joints
     if given is None:
-        return _stated_of(joints, name, {})
+        return _given_limits_of(joints, name, {})
     if isinstance(given, Mapping):
         for joint in given:
             if joint not in robot.joint_names:
-                raise unknown_name("joint", joint, robot.joint_names)
+                raise unknown_name_error("joint", joint, robot.joint_names)
             if name == "effort" and joint not in robot.primary_names:
                 raise InputError(f"limit effort names {joint!r}, a dependent joint, which no motor drives")
-        return _stated_of(joints, name, given)
+        return _given_limits_of(joints, name, given)
     try:
         array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -254,7 +254,7 @@ def _bound(robot: Robot, name: str, given: Given) -> Array:
     return np.array(np.broadcast_to(array, (len(joints),)))
 
 
-def _stated(limits: Limits, name: str) -> float:
+def _given_limit(limits: Limits, name: str) -> float:
     """NaN where it is not."""
     if limits.continuous and name in ("lower", "upper"):
         return -ONE_TURN if name == "lower" else ONE_TURN
@@ -267,7 +267,7 @@ def _number(value: object, name: str) -> float:
     return float(value)  # type: ignore[arg-type] # a number, by its schema
 
 
-def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
+def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
     missing = {
         name: [joint for joint, value in zip(robot.primary_names, bounds[name], strict=True) if np.isnan(value)]
         for name in REQUIRED

@@ -12,13 +12,13 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
-from mindyn.equations.loop_closure import AffineClosure, affine_closure, closure_of
+from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_closure
 from mindyn.errors import InputError
 from mindyn.excitation.constraints import LinkedRates, SolvedRates
 from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.jacobians import jacobians
-from mindyn.parameters.parallelogram import link_turns, polygon_of
+from mindyn.parameters.parallelogram import find_polygon, link_turns
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
@@ -60,8 +60,8 @@ def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
     corners = np.array(list(product((0.0, 0.5, 1.0), repeat=len(lower))))
     shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(lower)))])
     p = lower + shares * (upper - lower)
-    closure = closure_of(robot)
-    _, reached = closure.reachable(p)
+    closure = home_closure(robot)
+    _, reached = closure.find_reachable(p)
     if not reached.all():
         where = ", ".join(f"{n} = {v:.3g}" for n, v in zip(robot.primary_names, p[~reached][0], strict=True))
         raise InputError(
@@ -87,7 +87,7 @@ def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
         matrices = slopes.name_out()[:-1]
         middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
         labels = tuple(f"{RATES[order]} of {name}" for name in names)
-        kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
+        kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
         made.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
     return made
 
@@ -148,7 +148,7 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Li
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:
     """(n,) by which the angle between two sides changes with q, and that angle where the primary joints are zero."""
-    polygon = polygon_of(robot, loop, affine.offset)
+    polygon = find_polygon(robot, loop, affine.offset)
     assert polygon is not None
     turns = link_turns(robot, polygon)
     a, b = polygon.corners[:2]

@@ -13,7 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.encounters import Encounter, Encounters, cover_gaps
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.pages.markup import plural
+from mindyn.pages.markup import format_plural
 
 STEP_M: Final = 1e-3
 """No point of a volume moves farther between two samples of the check."""
@@ -155,7 +155,7 @@ def _against(encounters: Encounters) -> tuple[str, ...]:
     bodies = encounters.bodies.volumes
     count = sum(not one.link for one in bodies)
     own = any(one.bodies[1] >= 0 and bodies[one.bodies[1]].link for one in encounters.checked)
-    return (*walls, *(["each other"] if own else []), *([plural(count, "obstacle")] if count else []))
+    return (*walls, *(["each other"] if own else []), *([format_plural(count, "obstacle")] if count else []))
 
 
 def _chunks(q: Array, bodies: Bodies) -> Iterator[Array]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.spread import CLEAR, relative_deviation
+from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.capsules import Capsule
@@ -19,14 +19,14 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motions import Motion
-from mindyn.excitation.run import CHECK_HZ, Approach, Run
+from mindyn.excitation.run import CHECK_HZ, ApproachPath, Run
 from mindyn.excitation.safety import Safety, Surroundings
 from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity, name_warnings
-from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
 ENDS_S: Final = 10.0
 """Of a long motion, these seconds at both ends keep that rate: there it is faded in and out."""
@@ -66,7 +66,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MotionDesign(Shown):
+class MotionDesign(NotebookDisplay):
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
     robot       with the drives whose parameters are to be estimated
@@ -100,7 +100,7 @@ class MotionDesign(Shown):
     findings: tuple[Finding, ...] = ()
     extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
-    approach: Approach | None = None
+    approach: ApproachPath | None = None
     around: Surroundings | None = None
     capsules: tuple[Capsule, ...] = ()
     check: PathCheck | None = None
@@ -131,7 +131,7 @@ class MotionDesign(Shown):
 
     def plot(self, meshes: Meshes | None = None) -> Page:
         """The motion beside its limits, as a page that notebooks show and `.save(path)` writes."""
-        return drawn(self, meshes)
+        return draw_page(self, meshes)
 
     def run(self, speed: float = 1.0) -> Run:
         """What a controller is given: from home, the motion, and back; at a part of the speed for a rehearsal."""
@@ -165,15 +165,17 @@ class MotionDesign(Shown):
         said = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
         relative = self.prediction.relative
         if relative is not None:
-            clear = int(np.sum(relative <= CLEAR))
+            clear = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
             said.append(
                 f"A log of it at {self.rate_hz:g} Hz will tell {clear} of {len(relative)} parameters to "
-                f"{100 * CLEAR:g} % or better."
+                f"{100 * MAX_WELL_DETERMINED_DEVIATION:g} % or better."
             )
         said.append(f"It uses at most these parts of the robot's limits: {self._whole_limits()}.")
         if self.determined:
             counts = ", ".join(f"{speed:g} m/s {count}" for speed, count in self.determined.items())
-            said.append(f"Parameters that the same path determines to {100 * CLEAR:g} % by tip speed: {counts}.")
+            said.append(
+                f"Parameters that the same path determines to {100 * MAX_WELL_DETERMINED_DEVIATION:g} % by tip speed: {counts}."
+            )
         if self.extent is not None:
             said.append(_sentence(str(self.extent)))
         return (*said, _sentence(self.status))
@@ -198,7 +200,7 @@ class MotionDesign(Shown):
             said[1] += f" (at most {asked} asked for)"
         if self.extent is not None:
             said.append(str(self.extent))
-        return "\n".join([text_table(rows), "", *said, self.status])
+        return "\n".join([format_table(rows), "", *said, self.status])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
@@ -266,7 +268,7 @@ def check_times(seconds: float, cycles: float) -> Array:
     return np.concatenate([every[ends[0]], np.linspace(ENDS_S, seconds - ENDS_S, count)[1:-1], every[ends[1]]])
 
 
-def checked_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
+def check_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
     """Return the design with the check of its whole run; raise where a distance or the tip speed is violated."""
     run = design.run()
     t = sample_times(run.seconds, PATH_HZ)

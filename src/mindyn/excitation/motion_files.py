@@ -21,7 +21,7 @@ from mindyn.excitation.run import Run
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.executors import require_polars_threads
-from mindyn.files import make_folder, replacing, write_whole
+from mindyn.files import make_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
 
@@ -54,7 +54,7 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
             _write(design, run if one == path else slow, one, rate_hz, meshes)
         return made
     make_folder(path)
-    with replacing(path, (*ALL, *SCRIPTS)) as folder:
+    with replace_folder_files(path, (*ALL, *SCRIPTS)) as folder:
         for name in (*ALL, *(SCRIPTS if has_script(design) else [])):
             _write(design, slow if name.startswith("rehearsal") else run, folder / name, rate_hz, meshes)
         written = sorted(one.name for one in folder.iterdir())
@@ -63,7 +63,7 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
 
 def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: Meshes | None) -> None:
     if path.suffix == ".html":
-        write_whole(path, html_plot(design, meshes))
+        write_file_atomically(path, html_plot(design, meshes))
     else:
         _WRITERS[path.suffix](design, run, path, rate_hz)
 
@@ -105,7 +105,7 @@ def checked_lines(design: MotionDesign, run: Run) -> list[str]:
 
 
 def _write_limits(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_whole(path, limits_draft(design))
+    write_file_atomically(path, limits_draft(design))
 
 
 def limits_draft(design: MotionDesign) -> str:
@@ -161,14 +161,14 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     return made
 
 
-def _sampled(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
+def _sample_rows(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
     t = sample_times(run.seconds, rate_hz)
     return run.derivative(t, 0), run.derivative(t, 1), run.derivative(t, 2), t
 
 
 def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
     require_polars_threads()
-    q, qd, qdd, t = _sampled(run, rate_hz)
+    q, qd, qdd, t = _sample_rows(run, rate_hz)
     columns: dict[str, Any] = {"time": t}
     for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
         columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(run.joints)}
@@ -180,7 +180,7 @@ def _write_csv(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> No
 
     # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
     said = "".join(f"# {line.replace(',', ';')}\n" for line in checked_lines(design, run))
-    write_whole(path, said + polars.DataFrame(_columns(run, rate_hz)).write_csv())
+    write_file_atomically(path, said + polars.DataFrame(_columns(run, rate_hz)).write_csv())
 
 
 def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
@@ -188,29 +188,29 @@ def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -
 
     content = BytesIO()
     polars.DataFrame(_columns(run, rate_hz)).write_parquet(content)
-    write_whole(path, content.getvalue())
+    write_file_atomically(path, content.getvalue())
 
 
 def _write_npz(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
-    q, qd, qdd, t = _sampled(run, rate_hz)
+    q, qd, qdd, t = _sample_rows(run, rate_hz)
     content = BytesIO()
     names = np.array(design.robot.primary_names)
     np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
-    write_whole(path, content.getvalue())
+    write_file_atomically(path, content.getvalue())
 
 
 def _write_json(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_whole(path, json.dumps(design.to_dict(), indent=1) + "\n")
+    write_file_atomically(path, json.dumps(design.to_dict(), indent=1) + "\n")
 
 
 def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     said = "\n   ".join(c_comment(line) for line in checked_lines(design, run))
-    write_whole(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
+    write_file_atomically(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
 
 
 def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     """trajectory_msgs/msg/JointTrajectory, one flow-style point on each line."""
-    q, qd, qdd, t = _sampled(run, rate_hz)
+    q, qd, qdd, t = _sample_rows(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
         *(f"# {line}" for line in checked_lines(design, run)),
@@ -224,7 +224,7 @@ def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
             f"- {{positions: {_floats(q[row])}, velocities: {_floats(qd[row])}, accelerations: {_floats(qdd[row])}, "
             f"time_from_start: {{sec: {seconds}, nanosec: {nanoseconds}}}}}"
         )
-    write_whole(path, "\n".join(lines) + "\n")
+    write_file_atomically(path, "\n".join(lines) + "\n")
 
 
 def _floats(values: Array) -> str:
@@ -237,7 +237,7 @@ def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
     """URScript: to the first position by movej, then one servoj for each step of the controller."""
     if not has_script(design):
         raise ExportError(f"URScript moves six turning joints; robot {design.robot.name!r} has others")
-    q, _, _, _ = _sampled(run, rate_hz)
+    q, _, _, _ = _sample_rows(run, rate_hz)
     settings = ", ".join(f"{name}={value}" for name, value in SERVOJ.items())
     lines = [
         f"# {design.robot.name}: {run.seconds:.3f} s at {rate_hz:g} Hz, from rest to rest",
@@ -251,7 +251,7 @@ def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
         "end",
         "mindyn_motion()",
     ]
-    write_whole(path, "\n".join(lines) + "\n")
+    write_file_atomically(path, "\n".join(lines) + "\n")
 
 
 def _numbers(values: Array) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns, OwnColumns
-from mindyn.excitation.constraints import Constraint, aggregated, greatest, sizes, worst
+from mindyn.excitation.constraints import Constraint, aggregate_values, greatest, sizes, worst
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Family, Motion
@@ -18,7 +18,7 @@ from mindyn.excitation.motions import Family, Motion
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
 """Instants of the criterion and of the constraints for every cycle of the fastest function."""
-STRETCHES_PER_CYCLE: Final = 2
+SEGMENTS_PER_CYCLE: Final = 2
 """Parts of the motion for every such cycle in which each series has a maximum of its own."""
 MOST_MAXIMA: Final = 600
 """Of all series in all stretches: the solver's steps take time in proportion to them."""
@@ -29,9 +29,9 @@ Derivatives = Callable[[], Array]
 """Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
 
 
-def stretches_of(cycles: float, series: int) -> int:
+def segments_of_cycle(cycles: float, series: int) -> int:
     """Into how many stretches the motion is divided."""
-    return max(1, min(round(STRETCHES_PER_CYCLE * cycles), MOST_MAXIMA // max(series, 1)))
+    return max(1, min(round(SEGMENTS_PER_CYCLE * cycles), MOST_MAXIMA // max(series, 1)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +100,7 @@ class Problem:
         each has a constraint of its own, a step takes all of them into account.
         """
         state = self.knots.state(self.table(x))
-        found = [aggregated(one, self.knots, state, sharpness) for one in self.constraints]
+        found = [aggregate_values(one, self.knots, state, sharpness) for one in self.constraints]
         values = np.concatenate([value for value, _ in found], axis=1).ravel() - 1
 
         def jacobian() -> Array:
@@ -114,10 +114,10 @@ class Problem:
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
         return np.concatenate([greatest(one, state) for one in self.constraints])
 
-    def greatest_by_stretch(self, motion: Motion, instants: Instants) -> Array:
+    def greatest_by_segment(self, motion: Motion, instants: Instants) -> Array:
         """(w c,) largest value of every series in each stretch of the knots, at instants in order of time."""
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
-        ends = np.arange(self.knots.stretches) * (self.seconds / self.knots.stretches)
+        ends = np.arange(self.knots.segments) * (self.seconds / self.knots.segments)
         first = np.searchsorted(instants.t, ends)
         found = [np.maximum.reduceat(sizes(one, state), first) for one in self.constraints]
         return np.concatenate(found, axis=1).ravel()

@@ -15,7 +15,17 @@ from mindyn.errors import InputError
 from mindyn.excitation.fourier import FOURIER, RAMPS, Fourier
 from mindyn.excitation.motions import Family, Motion
 from mindyn.excitation.splines import BSpline
-from mindyn.schemas import COUNT, NUMBER, POSITIVE, TEXT, Schema, list_of, or_else, require_valid, table_of
+from mindyn.schemas import (
+    ANY_NUMBER,
+    ANY_TEXT,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    Schema,
+    allow_also,
+    list_schema,
+    require_valid,
+    table_schema,
+)
 
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
@@ -24,7 +34,7 @@ LONGEST_S: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Approach:
+class ApproachPath:
     """Through `places` (k + 1, n), at rest in each: k legs of `seconds` (k,), straight lines of the joints."""
 
     places: Array
@@ -60,7 +70,7 @@ class Run:
 
     joints: tuple[str, ...]
     motion: Motion
-    approach: Approach | None = None
+    approach: ApproachPath | None = None
     speed: float = 1.0
 
     def __post_init__(self) -> None:
@@ -96,22 +106,26 @@ class Run:
         return q[0], qd[0], qdd[0]
 
 
-_LISTS: Final = list_of(list_of(NUMBER))
-_SECONDS: Final = {**POSITIVE, "maximum": LONGEST_S}
+_LISTS: Final = list_schema(list_schema(ANY_NUMBER))
+_SECONDS: Final = {**POSITIVE_NUMBER, "maximum": LONGEST_S}
 _FAMILIES: Final[Mapping[str, tuple[Callable[..., Family], Schema]]] = {
     "Fourier": (Fourier, FOURIER),
-    "BSpline": (BSpline, table_of({"points": COUNT})),
+    "BSpline": (BSpline, table_schema({"points": POSITIVE_INTEGER})),
 }
 MOTION: Final[Schema] = {
-    **table_of(
+    **table_schema(
         {
-            "joints": list_of(TEXT, minItems=1),
+            "joints": list_schema(ANY_TEXT, minItems=1),
             "seconds": _SECONDS,
-            "start": list_of(NUMBER),
+            "start": list_schema(ANY_NUMBER),
             "family": {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": list(_FAMILIES)}}},
             "coefficients": _LISTS,
         },
-        {"approach": or_else(table_of({"places": _LISTS, "seconds": list_of(_SECONDS, minItems=1)}), null=True)},
+        {
+            "approach": allow_also(
+                table_schema({"places": _LISTS, "seconds": list_schema(_SECONDS, minItems=1)}), null=True
+            )
+        },
     ),
     "additionalProperties": True,
 }
@@ -133,5 +147,5 @@ def run_of(record: Mapping[str, Any], where: str) -> Run:
     if way is not None:
         legs = len(way["seconds"])
         places = frozen_array(way["places"], (legs + 1, len(joints)), "approach.places")
-        approach = Approach(places, frozen_array(way["seconds"], (legs,), "approach.seconds"))
+        approach = ApproachPath(places, frozen_array(way["seconds"], (legs,), "approach.seconds"))
     return Run(joints, Motion(family, float(record["seconds"]), start, coefficients), approach)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, UnsafeMotionError, listed
+from mindyn.errors import InputError, UnsafeMotionError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
@@ -144,7 +144,7 @@ class Surroundings:
         if missing and (self.self_collision or self.walls or self.obstacles):
             raise UnsafeMotionError(
                 f"these moving links of robot {robot.name!r} have no volume, so nothing keeps them from hitting "
-                f"something: {listed(missing)} (no shapes, no inertia, no further joint or frame)",
+                f"something: {list_names(missing)} (no shapes, no inertia, no further joint or frame)",
                 hint=f"--radius {missing[0]}=0.08 (radius={{{missing[0]!r}: 0.08}}) gives it one; "
                 f"--accept-unchecked {missing[0]} accepts that it is not checked",
             )

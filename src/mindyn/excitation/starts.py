@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, UnsafeMotionError, listed
+from mindyn.errors import InputError, UnsafeMotionError, list_names
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import sizes
 from mindyn.excitation.instants import State
@@ -57,7 +57,7 @@ def places_to_stand(problem: Problem, limits: MotionLimits, rng: np.random.Gener
         else f"at any of {POSITIONS} random positions, nor near the best of them"
     )
     raise UnsafeMotionError(
-        f"the robot cannot even stand still {where}: {listed(dict.fromkeys(broken))} "
+        f"the robot cannot even stand still {where}: {list_names(dict.fromkeys(broken))} "
         f"(best {worst[best].max():.3g} times the limit)",
         hint="raise these limits, lower torque_margin or --clearance, or move what stands in the way; where it is the "
         "floor: floor= (--floor) states its height in the root frame, floor=None (--no-floor) that there is none",

@@ -13,7 +13,7 @@ from typing import Final
 from mindyn.errors import ExportError, InputError
 from mindyn.excitation.step_motions import Breakaways
 from mindyn.excitation.step_plan import StepPlan, load_plan
-from mindyn.files import finish_replacing, replacing, write_whole
+from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.logs.writing import write_log
@@ -37,7 +37,7 @@ def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0,
             path = motion.trajectory(rate_hz)
             rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
             lines = [*said, _header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
-            write_whole(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
+            write_file_atomically(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
         plan.save(target / PLAN)
 
 
@@ -53,7 +53,7 @@ def write_test_logs(folder: str | Path, robot: Robot, plan: StepPlan, logs: Mapp
             accept = ["velocity", "rate"] if isinstance(plan.motions[name], Breakaways) else []
             write_log(target / f"{name}.csv", robot, log.time, signals, dict.fromkeys(signals, "joint"), accept)
         named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
-        write_whole(target / PLAN, json.dumps(named, indent=1) + "\n")
+        write_file_atomically(target / PLAN, json.dumps(named, indent=1) + "\n")
 
 
 def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str, Log]]:
@@ -62,7 +62,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     The entry "logs" of the plan says the file of every motion, CSV or Parquet, each with its sidecar; motions that it
     does not name have no log.
     """
-    finish_replacing(folder)
+    finish_replacement(folder)
     path = Path(folder) / PLAN
     plan = load_plan(path)
     files = read_json(path, "plan of tests", InputError).get("logs", {})
@@ -85,4 +85,4 @@ def _header(names: Sequence[str]) -> str:
 def _replacing(folder: str | Path, names: Sequence[str]) -> AbstractContextManager[Path]:
     if not Path(folder).is_dir():
         raise ExportError(f"there is no folder {str(folder)!r} to write tests into")
-    return replacing(folder, [PLAN, *names])
+    return replace_folder_files(folder, [PLAN, *names])

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from mindyn.errors import InputError
 from mindyn.excitation.step_motions import StepMotion, motion_from_dict, motion_to_dict
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.reading import read_json
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
 PLAN_FORMAT: Final = "mindyn step plan 1"
 TEST_KINDS: Final = ("static", "constant velocity", "accelerated")
@@ -39,12 +39,12 @@ class StepTest:
     varied: tuple[str, ...]
     motions: tuple[StepMotion, ...]
     yields: int
-    tells: tuple[str, ...]
+    determines: tuple[str, ...]
     mixes: tuple[str, ...]
 
     def outcome(self) -> str:
         """What it yields, in words."""
-        parts = [", ".join(self.tells)] if self.tells else []
+        parts = [", ".join(self.determines)] if self.determines else []
         if self.mixes:
             parts.append(f"combinations of {', '.join(self.mixes)}")
         return "; ".join(parts)
@@ -71,11 +71,11 @@ class StepPlan:
     form: str
     drives: bool
     names: tuple[str, ...]
-    left_out: tuple[str, ...]
+    dropped: tuple[str, ...]
     tests: tuple[StepTest, ...]
     intervals: int
     skipped: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    unidentifiable: tuple[str, ...] = ()
 
     @property
     def motions(self) -> dict[str, StepMotion]:
@@ -100,13 +100,13 @@ class StepPlan:
             varied = ", ".join(test.varied) or "-"
             counts = (str(len(test.motions)), str(test.yields))
             rows.append((test.name, ", ".join(test.moving), test.row, varied, *counts, test.outcome()))
-        known = len(self.names) - len(self.left_out) - len(self.untold)
+        known = len(self.names) - len(self.dropped) - len(self.unidentifiable)
         numbers = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
         lines = [f"{len(self.tests)} tests ({numbers}) in {len(self.motions)} motions tell {known} parameters"]
         lines += [f"skipped: {one}" for one in self.skipped]
-        lines += [f"taken to be zero: {', '.join(self.left_out)}"] if self.left_out else []
-        lines += [f"left open: {', '.join(self.untold)}"] if self.untold else []
-        return "\n".join([text_table(rows), "", *lines])
+        lines += [f"taken to be zero: {', '.join(self.dropped)}"] if self.dropped else []
+        lines += [f"left open: {', '.join(self.unidentifiable)}"] if self.unidentifiable else []
+        return "\n".join([format_table(rows), "", *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
@@ -117,10 +117,10 @@ class StepPlan:
             "form": self.form,
             "drives": self.drives,
             "names": list(self.names),
-            "left_out": list(self.left_out),
+            "dropped": list(self.dropped),
             "intervals": self.intervals,
             "skipped": list(self.skipped),
-            "untold": list(self.untold),
+            "unidentifiable": list(self.unidentifiable),
             "tests": [_test_to_dict(test) for test in self.tests],
         }
 
@@ -129,14 +129,14 @@ class StepPlan:
         """The inverse of `to_dict`."""
         if not isinstance(values, Mapping) or values.get("format") != PLAN_FORMAT:
             raise InputError(f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}")
-        lists = ("joints", "names", "left_out", "skipped", "untold")
+        lists = ("joints", "names", "dropped", "skipped", "unidentifiable")
         entries: dict[str, Any] = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
         entries |= {name: tuple(values[name]) for name in lists}
         return StepPlan(tests=tuple(_test_from_dict(one) for one in values["tests"]), **entries)
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
-        write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
+        write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
 def load_plan(path: str | Path) -> StepPlan:
@@ -149,13 +149,13 @@ def load_plan(path: str | Path) -> StepPlan:
 
 
 def _test_to_dict(test: StepTest) -> dict[str, Any]:
-    listed = {name: list(getattr(test, name)) for name in ("moving", "varied", "tells", "mixes")}
+    listed = {name: list(getattr(test, name)) for name in ("moving", "varied", "determines", "mixes")}
     motions = [motion_to_dict(motion) for motion in test.motions]
     return {"name": test.name, "kind": test.kind, "row": test.row, "yields": test.yields, **listed, "motions": motions}
 
 
 def _test_from_dict(values: Mapping[str, Any]) -> StepTest:
-    listed = {name: tuple(values[name]) for name in ("moving", "varied", "tells", "mixes")}
+    listed = {name: tuple(values[name]) for name in ("moving", "varied", "determines", "mixes")}
     motions = tuple(motion_from_dict(one) for one in values["motions"])
     return StepTest(
         values["name"], values["kind"], row=values["row"], yields=values["yields"], motions=motions, **listed

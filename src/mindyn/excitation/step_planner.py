@@ -9,7 +9,7 @@ two-joint tests vary none as long as some test without tells something [Yoshida 
 test would tell only faintly waits for later ones: of Yoshida's PUMA, joints 4 and 5 tell h5 from J5z through a
 coupling of their motors of 1 : 73, joints 3 and 5 through the whole of J5z.
 
-What a test tells is the rank of its rows outside the combinations that are already known (`ToldSubspace`).
+What a test tells is the rank of its rows outside the combinations that are already known (`IdentifiableSubspace`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import InputError
+from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
 from mindyn.excitation.step_drafts import Draft, DraftMaker
 from mindyn.excitation.step_plan import StepPlan, StepTest
-from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
@@ -107,12 +107,12 @@ def _offsets(regressor: Regressor) -> tuple[str, ...]:
 class _Planner:
     """Adds test after test, each with what it tells beyond those before it."""
 
-    def __init__(self, drafts: DraftMaker, left_out: tuple[str, ...], weakest: float, seed: int) -> None:
-        self.drafts, self.left_out, self.weakest = drafts, left_out, weakest
+    def __init__(self, drafts: DraftMaker, dropped: tuple[str, ...], weakest: float, seed: int) -> None:
+        self.drafts, self.dropped, self.weakest = drafts, dropped, weakest
         self.regressor = drafts.regressor
         self.rng = np.random.default_rng(seed)
-        known = np.array([name in left_out for name in self.regressor.names])
-        self.told = ToldSubspace.of(self._column_lengths(), known)
+        known = np.array([name in dropped for name in self.regressor.names])
+        self.identifiable = IdentifiableSubspace.of(self._column_lengths(), known)
         self.tests: list[StepTest] = []
         self.skipped: list[str] = []
 
@@ -140,14 +140,16 @@ class _Planner:
         every = reversed(range(self.regressor.joint_count))
         self._add_pairs([pair for joint in every for pair in self._pairs(joint)], 0.0)
         self._repeat_single_joints()
-        untold = [name for name, told in zip(self.regressor.names, self.told.told(), strict=True) if not told]
+        untold = [
+            name for name, told in zip(self.regressor.names, self.identifiable.identifiable(), strict=True) if not told
+        ]
         return StepPlan(
             robot.name,
             self.regressor.joint_names,
             self.regressor.base.form,
             self.regressor.base.drives,
             self.regressor.names,
-            self.left_out,
+            self.dropped,
             tuple(self.tests),
             self.drafts.intervals,
             tuple(self.skipped),
@@ -177,7 +179,9 @@ class _Planner:
         """Add tests of single joints at further positions while they determine more, as linkages need."""
         joints = range(self.regressor.joint_count)
         drafts = [Draft(kind, (joint,), joint) for kind in ("accelerated", "static") for joint in joints]
-        while self.told.rank < self.regressor.count and self._added_best([(d, self._fewest(d)) for d in drafts], 0.0):
+        while self.identifiable.rank < self.regressor.count and self._added_best(
+            [(d, self._fewest(d)) for d in drafts], 0.0
+        ):
             continue
 
     def _pairs(self, joint: int) -> list[Draft]:
@@ -200,7 +204,7 @@ class _Planner:
     def _fewest(self, draft: Draft) -> _Choice:
         """With as few held joints varied as tell all that this draft can tell."""
         anywhere = [self.drafts.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
-        most = len(self.told.new(self.drafts.rows(draft, anywhere))[2])
+        most = len(self.identifiable.new(self.drafts.rows(draft, anywhere))[2])
         best = self._best(draft, ())
         held = [j for j in range(self.regressor.joint_count) if j not in draft.joints]
         for count in range(1, MOST_VARIED + 1):
@@ -217,7 +221,7 @@ class _Planner:
         choices = []
         for _ in range(TRIALS):
             configurations = self.drafts.configurations(draft, varied, self.rng)
-            _, s, N = self.told.new(self.drafts.rows(draft, configurations))
+            _, s, N = self.identifiable.new(self.drafts.rows(draft, configurations))
             choices.append(_Choice(varied, configurations, N, float(s.min()) if len(s) else 0.0))
         return max(choices, key=lambda one: one.merit)
 
@@ -225,9 +229,9 @@ class _Planner:
         """Adds the test where it tells something."""
         if not len(choice.directions):
             return False
-        before, names = self.told.told(), np.array(self.regressor.names)
-        self.told = self.told.with_directions(choice.directions)
-        after = self.told.told()
+        before, names = self.identifiable.identifiable(), np.array(self.regressor.names)
+        self.identifiable = self.identifiable.with_directions(choice.directions)
+        after = self.identifiable.identifiable()
         touched = (np.abs(choice.directions) > 1e-6).any(axis=0)
         number = 1 + sum(test.kind == draft.kind for test in self.tests)
         name = f"{draft.kind.replace(' ', '-')}-{number:02d}"

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia, moved_phi
+from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, listed
+from mindyn.errors import InputError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.robots.geometry import Geometry, Solid, VolumeSource, place_in, read_geometry
+from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, read_geometry
 from mindyn.robots.robot import Robot
 
 ENLARGED: Final = 1.05
@@ -138,15 +138,15 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
     guessed: list[Capsule] = []
     source = VolumeSource.COLLISION
     for name, part in geometry.links.items():
-        place = place_in(robot, name)
+        place = locate_file_link(robot, name)
         if place is None or place[0] != link:
             continue
         phi = geometry.phi.get(name)
         if part.solids:
-            solids += [one.moved(place[1]) for one in part.solids]
+            solids += [one.transform(place[1]) for one in part.solids]
             source = max(source, part.source, key=list(VolumeSource).index)
         elif phi is not None and link != robot.root.name:
-            guessed += filter(None, [_ellipsoid(moved_phi(place[1], phi), link, _ends(robot, link))])
+            guessed += filter(None, [_ellipsoid(transform_phi(place[1], phi), link, _ends(robot, link))])
     if guessed and not solids:
         guessed += _between_frames(robot, link)
     known = [Volume(link, *cover(solids, link), source)] if solids else []
@@ -181,9 +181,9 @@ def _payload(robot: Robot, geometry: Geometry) -> dict[str, Capsule]:
     """Return a volume of the load that was put on one link since the file was read."""
     stated: dict[str, Array] = {}
     for name, phi in geometry.phi.items():
-        place = place_in(robot, name)
+        place = locate_file_link(robot, name)
         if place is not None and phi is not None:
-            stated[place[0]] = stated.get(place[0], np.zeros(10)) + moved_phi(place[1], phi)
+            stated[place[0]] = stated.get(place[0], np.zeros(10)) + transform_phi(place[1], phi)
     added = {one.name: one.phi - stated[one.name] for one in robot.links if one.phi is not None and one.name in stated}
     changed = {link: phi for link, phi in added.items() if np.abs(phi).max() > 1e-9}
     if len(changed) != 1:
@@ -244,7 +244,7 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
             yield Finding(
                 Kind.GUESSED_VOLUME,
                 Severity.WARNING,
-                f"the volume of {listed(said)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
+                f"the volume of {list_names(said)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
                 "link may be larger",
                 "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
                 tuple(links),
@@ -264,6 +264,6 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
         yield Finding(
             Kind.MISSING_MESH,
             Severity.WARNING,
-            f"these meshes were not found or cannot be read: {listed(geometry.missing, 3)}",
+            f"these meshes were not found or cannot be read: {list_names(geometry.missing, 3)}",
             "The next source of each link's volume is used; add the files for the true shape",
         )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import consistency_of
+from mindyn.algebra.inertia import check_consistency
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, listed
+from mindyn.errors import ExportError, list_names
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
@@ -18,18 +18,18 @@ from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 
 
-def held_places(described: Description, lock: Mapping[str, float]) -> dict[str, Pose]:
+def find_held_poses(described: Description, lock: Mapping[str, float]) -> dict[str, Pose]:
     """For each joint that is held, itself or since it mimics such a one, the pose of its child in its parent."""
     if not lock:
         return {}
     free = {joint.name for joint in described.joints if not isinstance(joint, FixedJoint)}
-    held = described.selected(Selection(lock)).joints
+    held = described.select(Selection(lock)).joints
     return {joint.name: joint.origin for joint in held if isinstance(joint, FixedJoint) and joint.name in free}
 
 
-def on_held_joints(described: Description, lock: Mapping[str, float]) -> dict[str, str]:
+def find_held_links(described: Description, lock: Mapping[str, float]) -> dict[str, str]:
     """Links that move in the file by a joint that is held, alone or with their carrier; for each that joint."""
-    above, places = {joint.child: joint for joint in described.joints}, held_places(described, lock)
+    above, places = {joint.child: joint for joint in described.joints}, find_held_poses(described, lock)
 
     def moved_by(name: str) -> str | None:
         joint = above.get(name)
@@ -41,7 +41,7 @@ def on_held_joints(described: Description, lock: Mapping[str, float]) -> dict[st
     return {link: joint for link, joint in found.items() if joint is not None}
 
 
-def less_held(robot: Robot, described: Description, held: Mapping[str, str], file: str) -> dict[str, Array]:
+def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str, str], file: str) -> dict[str, Array]:
     """phi for each moving link, less what bodies on held joints keep; an error where no body is left."""
     known = {link.name: link.phi for link in robot.links if link.phi is not None}
     if not held:
@@ -50,22 +50,22 @@ def less_held(robot: Robot, described: Description, held: Mapping[str, str], fil
     unknown = [link for link, joint in held.items() if joint not in stated]
     if unknown:
         raise ExportError(
-            f"{file} states no inertials for {listed(unknown)}, on joints that the robot holds",
+            f"{file} states no inertials for {list_names(unknown)}, on joints that the robot holds",
             hint="state them in the file: they keep them, and the rest goes to the body that carries them",
         )
     nothing = np.zeros(PARAMETERS_PER_LINK)
     alone = [
         link if link.name in held and link.phi is not None else Link(link.name, nothing) for link in described.links
     ]
-    kept = assemble(replace(described, links=tuple(alone)).selected(robot.selection))
+    kept = assemble(replace(described, links=tuple(alone)).select(robot.selection))
     rest = {}
     for link in kept.links:
         assert link.phi is not None
         if link.name not in known:
             continue
         rest[link.name] = known[link.name] - link.phi
-        verdict = consistency_of(rest[link.name])
-        if link.phi.any() and not verdict.possible:
+        verdict = check_consistency(rest[link.name])
+        if link.phi.any() and not verdict.is_feasible:
             raise ExportError(
                 f"bodies on held joints weigh {link.phi[0]:.4g} kg in {file}; without them {link.name!r}, identified "
                 f"with {known[link.name][0]:.4g} kg, is no body: {verdict.reason}",

@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.parameters.base import BaseParameters, all_parameters
 from mindyn.robots.robot import Robot
@@ -31,51 +31,51 @@ def write_mat(source: Robot | Estimate, path: str | Path, *, drives: bool = Fals
 
     if not isinstance(source, (Robot, Estimate)):
         raise InputError(f"a MAT file is written of a Robot or an Estimate, got {type(source).__name__}")
-    values = _of_robot(source, drives=drives) if isinstance(source, Robot) else _of_estimate(source)
+    values = _robot_variables(source, drives=drives) if isinstance(source, Robot) else _estimate_variables(source)
     written = BytesIO()
     savemat(written, values, oned_as="column")
-    write_whole(path, written.getvalue())
+    write_file_atomically(path, written.getvalue())
 
 
-def _of_robot(robot: Robot, *, drives: bool) -> dict[str, Any]:
+def _robot_variables(robot: Robot, *, drives: bool) -> dict[str, Any]:
     base = base_parameters(robot, drives=drives)
     known = robot.has_parameters
     stated = {"standard_values": all_parameters(robot, drives=drives), "base_values": base.values} if known else {}
-    return {**_structure(base), **stated}
+    return {**_structure_variables(base), **stated}
 
 
-def _of_estimate(found: Estimate) -> dict[str, Any]:
+def _estimate_variables(found: Estimate) -> dict[str, Any]:
     prior = all_parameters(found.robot, drives=found.base.drives) if found.robot.has_parameters else None
     return {
-        **_structure(found.base),
-        "names": _cells(found.names),
+        **_structure_variables(found.base),
+        "names": _text_cells(found.names),
         "values": found.beta,
         "covariance": found.covariance,
         "deviations": found.deviations,
-        "left_out": _cells(found.left_out),
-        "untold": _cells(found.untold),
+        "dropped": _text_cells(found.dropped),
+        "unidentifiable": _text_cells(found.unidentifiable),
         "status": found.status,
         "residual_rms": np.array([one.rms for one in found.residuals]),
         **({} if prior is None else {"prior_standard_values": prior}),
     }
 
 
-def _structure(base: BaseParameters) -> dict[str, Any]:
+def _structure_variables(base: BaseParameters) -> dict[str, Any]:
     robot = base.robot
     return {
         "robot": robot.name,
-        "joint_names": _cells(robot.primary_names),
-        "joint_kinds": _cells([joint.kind for joint in robot.primary_joints]),
-        "link_names": _cells(robot.link_names),
+        "joint_names": _text_cells(robot.primary_names),
+        "joint_kinds": _text_cells([joint.kind for joint in robot.primary_joints]),
+        "link_names": _text_cells(robot.link_names),
         "gravity": robot.gravity,
-        "standard_names": _cells(base.labels),
-        "base_names": _cells(base.names),
-        "base_expressions": _cells(base.expressions),
+        "standard_names": _text_cells(base.labels),
+        "base_names": _text_cells(base.names),
+        "base_expressions": _text_cells(base.expressions),
         "base_matrix": base.matrix,
     }
 
 
-def _cells(texts: Sequence[str]) -> Any:
+def _text_cells(texts: Sequence[str]) -> Any:
     """A column of text cells."""
     cells = np.empty((len(texts), 1), dtype=object)
     cells[:, 0] = texts

@@ -11,7 +11,7 @@ Prior = Robot | Literal["robot"] | None
 """What `full_model` completes an estimate with."""
 
 
-def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
+def resolve_model(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
     """The robot itself, or the estimate's full model; an estimate that no arm can have is refused unless forced."""
     if isinstance(given, Robot):
         return given
@@ -20,16 +20,16 @@ def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
     return full_model(given, prior, force=force)
 
 
-def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
+def describe_omissions(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
     """For a comment in the file: where an estimate comes from, what format and model leave out, and what helps."""
     left_out = [f"Not part of this format, and left out: {'; '.join(lost)}.{remedy and f' {remedy}'}"] if lost else []
     if isinstance(given, Robot):
         return left_out
     notes = [f"Note: {note}." for note in model_notes(given, model)]
-    return [f"Identified: {given.status}", *left_out, *_without_offsets(model), *notes]
+    return [f"Identified: {given.status}", *left_out, *_offset_advice(model), *notes]
 
 
-def _without_offsets(model: Robot) -> list[str]:
+def _offset_advice(model: Robot) -> list[str]:
     """What helps a model that was fitted with torque offsets and must do without."""
     if not any(drive.offset for drive in model.drives):
         return []

@@ -9,26 +9,26 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.projected_dynamics import tree_state
-from mindyn.errors import ExportError, listed
+from mindyn.errors import ExportError, list_names
 from mindyn.estimators.estimate import Estimate
-from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.robots.mjcf_reader import import_mujoco
-from mindyn.robots.mjcf_source import mjcf_source
+from mindyn.robots.mjcf_source import prepare_mjcf
 from mindyn.robots.robot import Robot
 from mindyn.validation.errors import TorqueError, torque_error
-from mindyn.validation.prediction import prediction_of
+from mindyn.validation.prediction import predict_log
 
 
-def mujoco_beside(found: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
+def compare_with_mujoco(found: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
     """Errors of the log's torque on the same rows: by the estimate, and by MuJoCo with the MJCF at `path`.
 
     Limits and contacts do not act, all else of the file does. MuJoCo softens dry friction near standstill.
     """
-    ours = prediction_of(found, log)
+    ours = predict_log(found, log)
     rows = ours.scored
     s = ours.samples
-    theirs = mujoco_torques(found.robot, path, whole_positions(found.robot, s)[rows], s.qd[rows], s.qdd[rows])
+    theirs = mujoco_torques(found.robot, path, all_joint_positions(found.robot, s)[rows], s.qd[rows], s.qdd[rows])
     return {"mindyn": ours.error, "MuJoCo": torque_error(s.joint_names, ours.measured[rows], theirs)}
 
 
@@ -39,7 +39,7 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
     are soft, take no part. q is of all joints where loops are solved for, else of the primary ones, as are qd and qdd.
     """
     mujoco = import_mujoco()
-    model = _compiled(mujoco, Path(path))
+    model = _compile_mjcf(mujoco, Path(path))
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
     state = None
@@ -50,7 +50,7 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
     joints = {model.joint(k).name or f"joint{k}": k for k in range(model.njnt)}
     absent = [name for name in robot.joint_names if name not in joints]
     if absent:
-        raise ExportError(f"{Path(path).name} has no joints {listed(absent)}")
+        raise ExportError(f"{Path(path).name} has no joints {list_names(absent)}")
     numbers = [joints[name] for name in robot.joint_names]
     places, dofs = model.jnt_qposadr[numbers], model.jnt_dofadr[numbers]
     data = mujoco.MjData(model)
@@ -62,12 +62,12 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
         data.qpos[places], data.qvel[dofs], data.qacc[dofs] = q[row], qd[row], qdd[row]
         mujoco.mj_inverse(model, data)
         torques[row] = data.qfrc_inverse[dofs]
-    return torques if state is None else state.projected(torques)
+    return torques if state is None else state.project(torques)
 
 
-def _compiled(mujoco: Any, path: Path) -> Any:
+def _compile_mjcf(mujoco: Any, path: Path) -> Any:
     """The file as it is; where its meshes are absent, without what dynamics do not need."""
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     except (ValueError, mujoco.FatalError):
-        return mujoco.MjModel.from_xml_string(mjcf_source(path).text)
+        return mujoco.MjModel.from_xml_string(prepare_mjcf(path).text)

@@ -13,26 +13,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia, phi_of_pseudo_inertia, pseudo_inertia
-from mindyn.algebra.rotations import to_quaternion
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
+from mindyn.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia, pseudo_inertia
+from mindyn.algebra.rotations import quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError, InputError, MissingExtraError
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_bodies import OF_JOINTS
+from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES
 from mindyn.export.models import Prior
-from mindyn.export.writing import joint_side, losses
+from mindyn.export.writing import find_unsupported, joint_side_values
 from mindyn.feasibility.full_model import full_model
 from mindyn.parameters.parameter import Kind
 from mindyn.robots.robot import Robot
 
-MASS_RANGE: Final = (0.1, 10.0)
+MASS_RANGE_FACTORS: Final = (0.1, 10.0)
 """Times the start value: bounds of a link's mass, and of its stretches, that the data do not tell."""
-PLACE_RANGE: Final = 0.5
+CENTRE_RANGE_M: Final = 0.5
 """m: bounds of a centre of mass, and of shears, about their start."""
 COMPLEX_STEP: Final = 1e-30
 """Of a complex number: derivatives without rounding."""
-UNSEEN_DIRECTION: Final = 1e-9
+NULL_SPACE_TOLERANCE: Final = 1e-9
 """A singular value below this part of the largest is a direction that no torque depends on."""
 
 
@@ -64,10 +64,10 @@ def sysid_start(found: Estimate, prior: Prior = "robot") -> SysidStart:
     robot = full_model(found, prior)
     if robot.has_dependents:
         raise ExportError(f"robot {robot.name!r} has {robot.dependence}, which mujoco.sysid fits as soft constraints")
-    coupled = [text for text in losses(replace(robot, extras=()), armature=True) if "coupling" in text]
+    coupled = [text for text in find_unsupported(replace(robot, extras=()), armature=True) if "coupling" in text]
     if coupled:
         raise ExportError(f"MuJoCo cannot express: {'; '.join(coupled)}")
-    thetas = [theta_of(_phi(robot, k)) for k in range(robot.joint_count)]
+    thetas = [theta_from_phi(_phi(robot, k)) for k in range(robot.joint_count)]
     parameters = sysid.ParameterDict()
     names: list[str] = []
     for name, theta in zip(robot.link_names, thetas, strict=True):
@@ -78,7 +78,7 @@ def sysid_start(found: Estimate, prior: Prior = "robot") -> SysidStart:
         names += [f"{name}_inertia[{k}]" for k in range(len(theta))]
     widths = _drive_intervals(found, robot)
     for drive in robot.drives:
-        for key, value, width in zip(OF_JOINTS, joint_side(drive), widths[drive.joint], strict=True):
+        for key, value, width in zip(JOINT_ATTRIBUTES, joint_side_values(drive), widths[drive.joint], strict=True):
             name, write = f"{drive.joint}_{key}", _joint_writer(drive.joint, key)
             parameters.add(sysid.Parameter(name, value, max(0.0, value - width), value + width, modifier=write))
             names.append(name)
@@ -96,7 +96,7 @@ def import_sysid() -> Any:
     return sysid
 
 
-def theta_of(phi: Array) -> Array:
+def theta_from_phi(phi: Array) -> Array:
     """theta (10,) of a link that has an inertia in every direction."""
     P = pseudo_inertia(phi)
     try:
@@ -112,12 +112,12 @@ def theta_of(phi: Array) -> Array:
     return np.array([0.5 * np.log(P[3, 3]), *logs, U[0, 1], U[1, 2], U[0, 2], *U[:3, 3]])
 
 
-def phi_of_theta(theta: Array) -> Array:
+def phi_from_theta(theta: Array) -> Array:
     """Link parameters (10,) of theta; of complex theta too."""
     alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3 = theta
     exp = np.exp
     U = exp(alpha) * np.array([[exp(d1), s12, s13, t1], [0, exp(d2), s23, t2], [0, 0, exp(d3), t3], [0, 0, 0, 1]])
-    return phi_of_pseudo_inertia(U @ U.T)
+    return phi_from_pseudo_inertia(U @ U.T)
 
 
 def _phi(robot: Robot, link: int) -> Array:
@@ -127,9 +127,9 @@ def _phi(robot: Robot, link: int) -> Array:
 
 
 def _theta_bounds(theta: Array) -> tuple[Array, Array]:
-    half = 0.5 * np.log(MASS_RANGE)
-    low = np.array([half[0]] * 4 + [-PLACE_RANGE] * 6)
-    high = np.array([half[1]] * 4 + [PLACE_RANGE] * 6)
+    half = 0.5 * np.log(MASS_RANGE_FACTORS)
+    low = np.array([half[0]] * 4 + [-CENTRE_RANGE_M] * 6)
+    high = np.array([half[1]] * 4 + [CENTRE_RANGE_M] * 6)
     return theta + low, theta + high
 
 
@@ -143,7 +143,7 @@ def _drive_intervals(found: Estimate, robot: Robot) -> dict[str, tuple[float, fl
         ratio = drive.ratio if drive.side == "motor" else 1.0
         scales = (drive.ratio**2, ratio**2, abs(ratio))
         told = []
-        for kind, scale, value in zip(kinds, scales, joint_side(drive), strict=True):
+        for kind, scale, value in zip(kinds, scales, joint_side_values(drive), strict=True):
             deviation = deviations.get((drive.joint, kind), np.inf)
             width = NORMAL_95 * scale * deviation
             told.append(float(max(width, 0.1 * value)) if np.isfinite(width) else 10.0 * value + 1.0)
@@ -156,7 +156,7 @@ def _null_space(found: Estimate, robot: Robot, thetas: list[Array]) -> Array:
     n, ten = robot.joint_count, len(thetas[0])
     drives = len(robot.drives)
     width = found.base.matrix.shape[1]
-    moves = np.zeros((width, ten * n + len(OF_JOINTS) * drives))
+    moves = np.zeros((width, ten * n + len(JOINT_ATTRIBUTES) * drives))
     for k, theta in enumerate(thetas):
         block = slice(ten * k, ten * (k + 1))
         moves[block, block] = _derivative(theta)
@@ -165,16 +165,16 @@ def _null_space(found: Estimate, robot: Robot, thetas: list[Array]) -> Array:
             ratio = drive.ratio if drive.side == "motor" else 1.0
             scales = (drive.ratio**2, ratio**2, abs(ratio))
             for j, scale in enumerate(scales):
-                moves[ten * n + 4 * k + j, ten * n + len(OF_JOINTS) * k + j] = 1 / scale
+                moves[ten * n + 4 * k + j, ten * n + len(JOINT_ATTRIBUTES) * k + j] = 1 / scale
     K = found.base.matrix @ moves
     rows = np.linalg.norm(K, axis=1)
     _, s, Vt = np.linalg.svd(K / np.where(rows > 0, rows, 1.0)[:, None], full_matrices=True)
-    return np.asarray(Vt[int((s > UNSEEN_DIRECTION * s[0]).sum()) :].T)
+    return np.asarray(Vt[int((s > NULL_SPACE_TOLERANCE * s[0]).sum()) :].T)
 
 
 def _derivative(theta: Array) -> Array:
     """d phi / d theta (10, 10), by complex steps."""
-    columns = [phi_of_theta(theta + COMPLEX_STEP * 1j * unit).imag / COMPLEX_STEP for unit in np.eye(len(theta))]
+    columns = [phi_from_theta(theta + COMPLEX_STEP * 1j * unit).imag / COMPLEX_STEP for unit in np.eye(len(theta))]
     return np.stack(columns, axis=1)
 
 
@@ -183,11 +183,11 @@ def link_writer(name: str) -> Any:
 
     def write(spec: Any, parameter: Any) -> None:
         body = spec.body(name)
-        mass, com, J = mass_com_inertia(phi_of_theta(np.asarray(parameter.value, dtype=np.float64)))
+        mass, com, J = mass_com_inertia(phi_from_theta(np.asarray(parameter.value, dtype=np.float64)))
         inertia, axes = np.linalg.eigh(J)
         axes[:, 0] *= np.sign(np.linalg.det(axes))
         body.explicitinertial = True
-        body.mass, body.ipos, body.inertia, body.iquat = mass, com, inertia, to_quaternion(axes)
+        body.mass, body.ipos, body.inertia, body.iquat = mass, com, inertia, quaternion_from_rotation(axes)
         body.fullinertia = np.full(6, np.nan)
 
     return write

@@ -9,8 +9,8 @@ import numpy as np
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import ExportError, MissingExtraError
-from mindyn.export.writing import joint_side, losses
-from mindyn.robots.mimics import mimic_map, rooted
+from mindyn.export.writing import find_unsupported, joint_side_values
+from mindyn.robots.mimics import find_mimic_root, mimic_map
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -40,26 +40,26 @@ def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     for k, (joint, link) in enumerate(zip(robot.joints, robot.links, strict=True)):
         parent = robot.parents[k]
         place = _placement(pin, tips[parent] @ joint.origin)
-        index = model.addJoint(parent + 1, _joint(pin, joint), place, joint.name, *_limits(joint))
+        index = model.addJoint(parent + 1, _joint_model(pin, joint), place, joint.name, *_limits(joint))
         model.addJointFrame(index)
         tips[k] = joint.tip
-        model.appendBodyToJoint(index, _body(pin, link), _placement(pin, joint.tip))
+        model.appendBodyToJoint(index, _body_inertia(pin, link), _placement(pin, joint.tip))
         model.addFrame(pin.Frame(link.name, index, _placement(pin, joint.tip), pin.FrameType.BODY))
     for frame in robot.frames:
         k = robot.link_index(frame.link)
         pose = _placement(pin, tips[k] @ frame.pose)
         model.addFrame(pin.Frame(frame.name, k + 1, pose, pin.FrameType.OP_FRAME))
-    model = _with_mimics(pin, model, robot)
+    model = _add_mimics(pin, model, robot)
     if drives:
         _set_drives(model, robot)
     return model
 
 
-def _with_mimics(pin: Any, model: Any, robot: Robot) -> Any:
+def _add_mimics(pin: Any, model: Any, robot: Robot) -> Any:
     """The model with its mimic joints, each following the joint at the end of its chain."""
     following = {mimic.joint: mimic for mimic in robot.mimics}
     for name in following:
-        of, multiplier, offset = rooted(name, following)
+        of, multiplier, offset = find_mimic_root(name, following)
         if robot.joint_index(of) > robot.joint_index(name):
             raise ExportError(
                 f"joint {name!r} mimics {of!r}, which comes after it: mimic joints of Pinocchio follow earlier ones",
@@ -75,14 +75,14 @@ def _with_mimics(pin: Any, model: Any, robot: Robot) -> Any:
 
 def _set_drives(model: Any, robot: Robot) -> None:
     """Armature, damping and dry friction of the primary joints; what mimic joints have shows at those they follow."""
-    lost = losses(robot, armature=True)
+    lost = find_unsupported(robot, armature=True)
     if lost:
         raise ExportError(f"Pinocchio cannot express: {'; '.join(lost)}", hint="leave them out of the robot's drives")
     mimics = mimic_map(robot)
     armature, damping, friction = np.zeros((3, len(mimics.free)))
     for drive in robot.drives:
         turns = mimics.matrix[robot.joint_index(drive.joint)]  # of one joint alone
-        shown = joint_side(drive)
+        shown = joint_side_values(drive)
         armature += shown[0] * turns**2
         damping += shown[1] * turns**2
         friction += shown[2] * np.abs(turns)
@@ -119,7 +119,7 @@ def _placement(pin: Any, pose: Pose) -> Any:
     return pin.SE3(np.array(pose.rotation), np.array(pose.translation))
 
 
-def _joint(pin: Any, joint: Joint) -> Any:
+def _joint_model(pin: Any, joint: Joint) -> Any:
     """Pinocchio's joint of the kind: the faster one made for a coordinate axis, where the axis is one."""
     kind = "Revolute" if joint.kind == "revolute" else "Prismatic"
     for axis, letter in zip(np.eye(3), "XYZ", strict=True):
@@ -135,7 +135,7 @@ def _limits(joint: Joint) -> tuple[Any, ...]:
     return tuple(np.array([absent if value is None else value]) for value, absent in stated)
 
 
-def _body(pin: Any, link: Link) -> Any:
+def _body_inertia(pin: Any, link: Link) -> Any:
     assert link.phi is not None
     mass, com, inertia = mass_com_inertia(link.phi)
     if mass == 0 and link.phi[1:4].any():

@@ -24,17 +24,17 @@ from mindyn.equations.drives import drive_torques
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import ExportError, InputError
-from mindyn.escaping import c_comment, filled, xml_document
-from mindyn.files import write_whole_folder
-from mindyn.kernels.code_files import Code, code_of
-from mindyn.kernels.model import MATRICES, Exported, Model, compile_model
-from mindyn.kernels.source_text import Described, Facts
+from mindyn.escaping import c_comment, fill_template, xml_document
+from mindyn.files import write_folder_atomically
+from mindyn.kernels.code_files import GeneratedCode, generate_code
+from mindyn.kernels.model import MATRICES, FunctionSelection, Model, compile_model
+from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
 from mindyn.robots.robot import Robot
 
-CONTROL = ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics")
+CONTROL_FUNCTIONS = ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics")
 """What a controller asks of a model."""
-_NAME = re.compile(r"[a-z](?:_?[a-z0-9])*")
+_PACKAGE_NAME = re.compile(r"[a-z](?:_?[a-z0-9])*")
 """ROS's rule for names of packages, REP 144: lower case, single underscores inside."""
 CMAKE = """\
 cmake_minimum_required(VERSION 3.12)
@@ -91,11 +91,11 @@ target_link_libraries(my_controller @NAME@::@NAME@)
 and `#include "@NAME@/@NAME@.h"`. C++ may include `"@NAME@/@NAME@.hpp"`: the same functions in the namespace
 `@NAME@`, on `std::array`, `std::span` (C++20) and, with `<Eigen/Core>` included first, on Eigen's vectors.
 """
-PLUGIN_NEEDS = ("inverse_dynamics_solver", "pluginlib", "rclcpp", "eigen")
+PLUGIN_DEPENDENCIES = ("inverse_dynamics_solver", "pluginlib", "rclcpp", "eigen")
 """What the plugin depends on, as rosdep names it."""
 SUM_TOLERANCE = 1e-9
 """Of the torques: the terms of the interface add up to inverse dynamics."""
-ABOUT = {
+TERM_DESCRIPTIONS = {
     "coriolis_vector": "C(q, qd) qd of the links",
     "gravity_vector": "Torques at rest: gravity, torque offsets and springs",
     "friction_vector": "Friction: what the drives take beside inertia and torques at rest",
@@ -198,7 +198,7 @@ def write_ros2_package(
     folder: str | Path,
     *,
     name: str | None = None,
-    functions: Exported = CONTROL,
+    functions: FunctionSelection = CONTROL_FUNCTIONS,
     maintainer: str = "unknown",
     email: str = "unknown@example.com",
     license: str = "Proprietary",
@@ -215,7 +215,7 @@ def write_ros2_package(
     solver     with a plugin of `inverse_dynamics_solver`, built where that interface is found
     """
     called = Path(folder).name if name is None else name
-    if not _NAME.fullmatch(called):
+    if not _PACKAGE_NAME.fullmatch(called):
         raise InputError(
             f"{called!r} cannot name a ROS package: lower-case letters, digits and single underscores can",
             hint='name="my_arm_dynamics", or a folder that is called so (--out my_arm_dynamics)',
@@ -223,28 +223,30 @@ def write_ros2_package(
     model = compile_model(source) if isinstance(source, Robot) else source
     title = c_comment(model.title())
     terms = solver_terms(model) if solver else ()
-    code = code_of(model, functions, f"{called}/{called}", facts=facts, further=terms)
+    code = generate_code(model, functions, f"{called}/{called}", facts=facts, further=terms)
     joints = c_comment(", ".join(model.robot.primary_names))
     names = {"NAME": called, "TITLE": title, "DECLARED": _declarations(code), "JOINTS": joints}
     files = {
-        "package.xml": _manifest(called, title, maintainer, email, license, PLUGIN_NEEDS if solver else ()),
-        "CMakeLists.txt": filled(CMAKE, names | {"PLUGIN": filled(PLUGIN_CMAKE, names) if solver else ""}),
-        "README.md": filled(README, names) + (filled(PLUGIN_README, names) if solver else ""),
+        "package.xml": _package_xml(called, title, maintainer, email, license, PLUGIN_DEPENDENCIES if solver else ()),
+        "CMakeLists.txt": fill_template(
+            CMAKE, names | {"PLUGIN": fill_template(PLUGIN_CMAKE, names) if solver else ""}
+        ),
+        "README.md": fill_template(README, names) + (fill_template(PLUGIN_README, names) if solver else ""),
         f"include/{called}/{called}.h": code.header,
         f"include/{called}/{called}.hpp": code.wrapper,
         f"src/{called}.c": code.source,
     }
     if solver:
-        files[f"{called}_solver.xml"] = filled(PLUGIN_XML, names)
-        files[f"src/{called}_solver.cpp"] = filled(PLUGIN_SOURCE, names)
-    write_whole_folder(folder, files)
+        files[f"{called}_solver.xml"] = fill_template(PLUGIN_XML, names)
+        files[f"src/{called}_solver.cpp"] = fill_template(PLUGIN_SOURCE, names)
+    write_folder_atomically(folder, files)
 
 
-def _declarations(code: Code) -> str:
+def _declarations(code: GeneratedCode) -> str:
     return "\n".join(line for line in code.header.splitlines() if line.startswith("void "))
 
 
-def _manifest(name: str, title: str, maintainer: str, email: str, license: str, needed: Sequence[str] = ()) -> str:
+def _package_xml(name: str, title: str, maintainer: str, email: str, license: str, needed: Sequence[str] = ()) -> str:
     package = Element("package", format="3")
     entries = {"name": name, "version": "0.1.0", "description": f"{title} Generated by mindyn."}
     for tag, text in entries.items():
@@ -258,7 +260,7 @@ def _manifest(name: str, title: str, maintainer: str, email: str, license: str, 
     return xml_document(package, declaration=True)
 
 
-def solver_terms(model: Model) -> list[Described]:
+def solver_terms(model: Model) -> list[SourceFunction]:
     """coriolis_vector(q, qd), gravity_vector(q), friction_vector(qd): the terms of the interface beside M(q)."""
     robot = model.robot
     if not is_affine(robot):
@@ -284,15 +286,17 @@ def solver_terms(model: Model) -> list[Described]:
 
     at_rest = made(robot, "gravity")(q) + taken(q, none)
     terms = [
-        _term("coriolis_vector", {"q": q, "qd": qd}, weightless(q, qd)),
-        _term("gravity_vector", {"q": q}, at_rest),
-        _term("friction_vector", {"qd": qd}, taken(none, qd) - taken(none, none)),
+        _term_function("coriolis_vector", {"q": q, "qd": qd}, weightless(q, qd)),
+        _term_function("gravity_vector", {"q": q}, at_rest),
+        _term_function("friction_vector", {"qd": qd}, taken(none, qd) - taken(none, none)),
     ]
     _require_sum(model, *terms)
-    return [Described(trace(term, MATRICES), term.name(), ABOUT[term.name()], SYMBOLS) for term in terms]
+    return [
+        SourceFunction(trace(term, MATRICES), term.name(), TERM_DESCRIPTIONS[term.name()], SYMBOLS) for term in terms
+    ]
 
 
-def _term(name: str, given: dict[str, SX], tau: SX) -> casadi.Function:
+def _term_function(name: str, given: dict[str, SX], tau: SX) -> casadi.Function:
     return casadi.Function(name, list(given.values()), [casadi.densify(tau)], list(given), ["tau"])
 
 

@@ -17,33 +17,33 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import to_rpy
+from mindyn.algebra.rotations import rpy_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.held_bodies import held_places, less_held, on_held_joints
-from mindyn.export.models import Prior, left_out_notes, model_of
+from mindyn.export.held_bodies import find_held_links, find_held_poses, subtract_held_bodies
+from mindyn.export.models import Prior, describe_omissions, resolve_model
 from mindyn.export.writing import (
     comment_text,
-    held_joints,
-    inertial_of,
-    joint_side,
-    losses,
+    describe_held_joints,
+    find_unsupported,
+    format_numbers,
+    inertial_element,
+    joint_side_values,
     require_exportable,
     require_same_arm,
-    written,
 )
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.assembly import assemble
-from mindyn.robots.files import comments_above, parse_xml, read_text
+from mindyn.robots.files import find_leading_comments, parse_xml, read_text
 from mindyn.robots.parts import Joint, Link, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.urdf_reader import GEAR_RATIO, ROTOR_INERTIA, read_urdf
+from mindyn.robots.urdf_reader import DRAKE_GEAR_RATIO, DRAKE_ROTOR_INERTIA, read_urdf
 
-URDF_SUMMED = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
+URDF_COMMENT = "Inertials, damping and friction by mindyn; parts on fixed joints are counted with the link they are on."
 
 
 def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (), meshes: bool = True) -> str:
@@ -53,25 +53,27 @@ def robot_to_urdf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
 
     A link frame away from its joint (standard DH) is written as a carrier link with a fixed joint to the link.
     """
-    require_exportable(robot, "URDF", [*losses(robot, armature=False), *_unstated_limits(robot)], force=force)
+    require_exportable(
+        robot, "URDF", [*find_unsupported(robot, armature=False), *_incomplete_limits(robot)], force=force
+    )
     root = Element("robot", name=robot.name)
     if notes:
         root.append(Comment(comment_text(notes)))
-    _link(root, robot.root, meshes)
+    _add_link(root, robot.root, meshes)
     for joint, link in zip(robot.joints, robot.links, strict=True):
         if joint.tip.is_identity:
-            _joint(root, robot, joint, joint.child)
-            _link(root, link, meshes)
+            _add_joint(root, robot, joint, joint.child)
+            _add_link(root, link, meshes)
         else:
             carrier = f"{joint.child}__joint_frame"
             SubElement(root, "link", name=carrier)
-            _joint(root, robot, joint, carrier)
-            _fixed(root, f"{joint.child}__tip", carrier, joint.child, joint.tip)
-            _link(root, link, meshes)
+            _add_joint(root, robot, joint, carrier)
+            _add_fixed_joint(root, f"{joint.child}__tip", carrier, joint.child, joint.tip)
+            _add_link(root, link, meshes)
     for frame in robot.frames:
         SubElement(root, "link", name=frame.name)
-        _fixed(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
-    _rotors(root, robot)
+        _add_fixed_joint(root, f"{frame.name}__fixed", frame.link, frame.name, frame.pose)
+    _add_rotors(root, robot)
     return xml_document(root, declaration=True)
 
 
@@ -96,19 +98,19 @@ def write_urdf(
     meshes  False takes out visuals and collisions that are meshes (package://..., files that a simulator may not find);
             kept, MuJoCo loads the file where the meshes lie beside it, as it looks for them by their bare names
     """
-    robot = model_of(model, prior, force=force)
-    lost = losses(robot, armature=False)
+    robot = resolve_model(model, prior, force=force)
+    lost = find_unsupported(robot, armature=False)
     lossy = isinstance(model, Estimate)
-    notes = left_out_notes(model, robot, [*lost, *_unusual_gravity(robot)], _remedy(robot))
+    notes = describe_omissions(model, robot, [*lost, *_unusual_gravity(robot)], _rotor_advice(robot))
     if source is None:
-        write_whole(path, robot_to_urdf(robot, force=force or lossy, notes=notes, meshes=meshes))
+        write_file_atomically(path, robot_to_urdf(robot, force=force or lossy, notes=notes, meshes=meshes))
     else:
         require_exportable(robot, "URDF", [] if lossy else lost, force=force)
-        write_whole(path, edited_urdf(robot, source, notes, meshes=meshes))
+        write_file_atomically(path, edit_urdf(robot, source, notes, meshes=meshes))
     return tuple(notes)
 
 
-def _remedy(robot: Robot) -> str:
+def _rotor_advice(robot: Robot) -> str:
     """What helps a simulator that reads the file and would move too easily."""
     if not any(drive.rotor_inertia for drive in robot.drives):
         return ""
@@ -124,7 +126,7 @@ def _unusual_gravity(robot: Robot) -> list[str]:
     return [] if usual else [f"gravity {' '.join(f'{g:g}' for g in robot.gravity)} m/s^2"]
 
 
-def _unstated_limits(robot: Robot) -> list[str]:
+def _incomplete_limits(robot: Robot) -> list[str]:
     """Joints whose range URDF cannot say: a <limit> needs both ends, a speed and an effort."""
     found = []
     for joint in robot.joints:
@@ -135,25 +137,27 @@ def _unstated_limits(robot: Robot) -> list[str]:
     return found
 
 
-def _origin(parent: Element, pose: Pose) -> None:
-    SubElement(parent, "origin", xyz=written(pose.translation), rpy=written(to_rpy(pose.rotation)))
+def _add_origin(parent: Element, pose: Pose) -> None:
+    SubElement(
+        parent, "origin", xyz=format_numbers(pose.translation), rpy=format_numbers(rpy_from_rotation(pose.rotation))
+    )
 
 
-def _fixed(root: Element, name: str, parent: str, child: str, pose: Pose) -> None:
+def _add_fixed_joint(root: Element, name: str, parent: str, child: str, pose: Pose) -> None:
     element = SubElement(root, "joint", name=name, type="fixed")
-    _origin(element, pose)
+    _add_origin(element, pose)
     SubElement(element, "parent", link=parent)
     SubElement(element, "child", link=child)
 
 
-def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
+def _add_joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
     limits = joint.limits
     endless = joint.kind == "revolute" and limits.lower is None and limits.upper is None
     element = SubElement(root, "joint", name=joint.name, type="continuous" if endless else joint.kind)
-    _origin(element, joint.origin)
+    _add_origin(element, joint.origin)
     SubElement(element, "parent", link=joint.parent)
     SubElement(element, "child", link=child)
-    SubElement(element, "axis", xyz=written(joint.axis))
+    SubElement(element, "axis", xyz=format_numbers(joint.axis))
     stated = {
         key: value for key in ("lower", "upper", "velocity", "effort") if (value := getattr(limits, key)) is not None
     }
@@ -166,21 +170,21 @@ def _joint(root: Element, robot: Robot, joint: Joint, child: str) -> None:
             SubElement(element, "mimic", numbers, joint=mimic.of)
     for drive in robot.drives:
         if drive.joint == joint.name:
-            _, damping, friction = joint_side(drive)
+            _, damping, friction = joint_side_values(drive)
             if damping or friction:
                 SubElement(element, "dynamics", damping=repr(float(damping)), friction=repr(float(friction)))
 
 
-def _link(root: Element, link: Link, meshes: bool) -> None:
+def _add_link(root: Element, link: Link, meshes: bool) -> None:
     element = SubElement(root, "link", name=link.name)
     if link.phi is not None:
-        element.append(inertial_of(link))
+        element.append(inertial_element(link))
     for shape in link.shapes:
         if meshes or shape.kind != "mesh":
-            _shape(SubElement(element, "collision"), shape)
+            _add_shape(SubElement(element, "collision"), shape)
 
 
-def _rotors(root: Element, robot: Robot) -> None:
+def _add_rotors(root: Element, robot: Robot) -> None:
     """Gear ratios and rotor inertias of single joints, where Drake looks for them; other readers pass over them."""
     for drive in robot.drives:
         if drive.rotor_inertia and not drive.coupling:
@@ -189,25 +193,25 @@ def _rotors(root: Element, robot: Robot) -> None:
             SubElement(element, "type").text = "transmission_interface/SimpleTransmission"
             SubElement(element, "joint", name=drive.joint)
             actuator = SubElement(element, "actuator", name=f"{drive.joint}__motor")
-            SubElement(actuator, ROTOR_INERTIA, value=repr(float(drive.rotor_inertia)))
-            SubElement(actuator, GEAR_RATIO, value=repr(float(drive.ratio)))
+            SubElement(actuator, DRAKE_ROTOR_INERTIA, value=repr(float(drive.rotor_inertia)))
+            SubElement(actuator, DRAKE_GEAR_RATIO, value=repr(float(drive.ratio)))
 
 
-def _shape(collision: Element, shape: Shape) -> None:
-    _origin(collision, shape.pose)
+def _add_shape(collision: Element, shape: Shape) -> None:
+    _add_origin(collision, shape.pose)
     geometry = SubElement(collision, "geometry")
     size = shape.dimensions
     if shape.kind == "box":
-        SubElement(geometry, "box", size=written(size))
+        SubElement(geometry, "box", size=format_numbers(size))
     elif shape.kind == "sphere":
-        SubElement(geometry, "sphere", radius=written(size))
+        SubElement(geometry, "sphere", radius=format_numbers(size))
     elif shape.kind == "mesh":
-        SubElement(geometry, "mesh", filename=shape.filename, scale=written(size))
+        SubElement(geometry, "mesh", filename=shape.filename, scale=format_numbers(size))
     else:
-        SubElement(geometry, shape.kind, radius=written(size[0]), length=written(size[1]))
+        SubElement(geometry, shape.kind, radius=format_numbers(size[0]), length=format_numbers(size[1]))
 
 
-def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, meshes: bool = True) -> str:
+def edit_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, meshes: bool = True) -> str:
     """The text of the source with the robot's inertials, damping and friction; `notes` become a comment.
 
     meshes  False takes out visuals and collisions that are meshes
@@ -215,15 +219,15 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, 
     text = read_text(Path(source))
     root = parse_xml(text, str(source), comments=True)
     described = read_urdf(text, Snapper(active=True))
-    stated = assemble(described.selected(robot.selection))
+    stated = assemble(described.select(robot.selection))
     require_same_arm(robot, stated, str(source))
-    said = held_joints(robot)
-    held = on_held_joints(described, robot.selection.lock)
+    said = describe_held_joints(robot)
+    held = find_held_links(described, robot.selection.lock)
     try:
-        bodies = less_held(robot, described, held, str(source))
+        bodies = subtract_held_bodies(robot, described, held, str(source))
     except ExportError as refused:
-        bodies, held = less_held(robot, described, {}, str(source)), {}
-        places = held_places(described, robot.selection.lock)
+        bodies, held = subtract_held_bodies(robot, described, {}, str(source)), {}
+        places = find_held_poses(described, robot.selection.lock)
         _fix_joints(root, places)
         said = [f"Fixed where they were held, since {refused.message}: {', '.join(places)}."]
     # What is fixed to the root does not move: nothing is known of it, so it stays.
@@ -231,10 +235,10 @@ def edited_urdf(robot: Robot, source: str | Path, notes: Sequence[str] = (), *, 
     _edit_links(root, bodies, carried - set(held))
     _edit_joints(root, robot)
     if not meshes:
-        _take_out_meshes(root)
-    root.insert(0, Comment(comment_text([URDF_SUMMED, *said, *notes])))
+        _remove_meshes(root)
+    root.insert(0, Comment(comment_text([URDF_COMMENT, *said, *notes])))
     root[0].tail = "\n  "
-    return xml_document(root, declaration=True, as_it_stands=True, above=comments_above(text))
+    return xml_document(root, declaration=True, keep_whitespace=True, above=find_leading_comments(text))
 
 
 def _edit_links(root: Element, bodies: Mapping[str, Array], carried: set[str]) -> None:
@@ -258,7 +262,12 @@ def _fix_joints(root: Element, places: Mapping[str, Pose]) -> None:
         for part in list(element):
             if part.tag not in ("parent", "child"):
                 element.remove(part)
-        SubElement(element, "origin", xyz=written(pose.translation), rpy=written(to_rpy(pose.rotation)))
+        SubElement(
+            element,
+            "origin",
+            xyz=format_numbers(pose.translation),
+            rpy=format_numbers(rpy_from_rotation(pose.rotation)),
+        )
 
 
 def _replace_inertial(element: Element, link: Link) -> None:
@@ -267,12 +276,12 @@ def _replace_inertial(element: Element, link: Link) -> None:
     place = 0 if old is None else list(element).index(old)
     if old is not None:
         element.remove(old)
-    inertial = inertial_of(link)
+    inertial = inertial_element(link)
     inertial.tail = "\n    "
     element.insert(place, inertial)
 
 
-def _take_out_meshes(root: Element) -> None:
+def _remove_meshes(root: Element) -> None:
     for link in root.findall("link"):
         for shown in [*link.findall("visual"), *link.findall("collision")]:
             if shown.find("geometry/mesh") is not None:
@@ -283,14 +292,16 @@ def _edit_joints(root: Element, robot: Robot) -> None:
     drives = {drive.joint: drive for drive in robot.drives}
     for element in root.findall("transmission"):
         drive = drives.get(next((joint.get("name", "") for joint in element.findall("joint")), ""))
-        for tag, value in () if drive is None else ((ROTOR_INERTIA, drive.rotor_inertia), (GEAR_RATIO, drive.ratio)):
+        for tag, value in (
+            () if drive is None else ((DRAKE_ROTOR_INERTIA, drive.rotor_inertia), (DRAKE_GEAR_RATIO, drive.ratio))
+        ):
             for stated in element.iter(tag):
                 stated.set("value", repr(float(value)))
     for element in root.findall("joint"):
         drive = drives.get(element.get("name", ""))
         if drive is None:
             continue
-        _, damping, friction = joint_side(drive)
+        _, damping, friction = joint_side_values(drive)
         dynamics = element.find("dynamics")
         if dynamics is None:
             dynamics = SubElement(element, "dynamics")

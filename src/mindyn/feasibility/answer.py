@@ -1,4 +1,4 @@
-"""`Answer`: yes, no or undecided to one question about parameter values, with what it rests on."""
+"""`Comparator`: yes, no or undecided to one question about parameter values, with what it rests on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-NEGATED: Final = {"possible": "impossible", "consistent": "inconsistent", "plausible": "implausible"}
+NEGATIVE_ANSWERS: Final = {"positive_definite": "impossible", "consistent": "inconsistent", "plausible": "implausible"}
 """The word for a no to each question."""
 
 
@@ -26,14 +26,14 @@ class Answer:
     witness: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def as_likely(self) -> bool:
+    def within_uncertainty(self) -> bool:
         """Whether, after a no, values that an arm can have lie within the uncertainty of the values asked about."""
-        return self.holds is False and bool(self.witness.get("as_likely", False))
+        return self.holds is False and bool(self.witness.get("within_uncertainty", False))
 
     @property
     def sentence(self) -> str:
         """The answer and its reason, as a person reads them."""
-        word = "undecided" if self.holds is None else self.question if self.holds else NEGATED[self.question]
+        word = "undecided" if self.holds is None else self.question if self.holds else NEGATIVE_ANSWERS[self.question]
         return f"{word}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,13 +47,13 @@ class Answer:
         }
 
 
-def can_exist(holds: Mapping[str, bool | None]) -> bool | None:
+def combine_answers(holds: Mapping[str, bool | None]) -> bool | None:
     """Whether an arm can have the values, from what holds of each question that was asked.
 
     No where "possible" or "consistent" is no; undecided, None, where "consistent" is, or "possible" if that alone was
     asked: what is consistent is possible.
     """
-    asked = [holds[question] for question in ("consistent", "possible") if question in holds]
+    asked = [holds[question] for question in ("consistent", "positive_definite") if question in holds]
     if False in asked:
         return False
     return asked[0] if asked else True

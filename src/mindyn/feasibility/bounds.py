@@ -20,8 +20,8 @@ from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
 
 Range = tuple[float, float]
-Box = tuple[tuple[float, float, float], tuple[float, float, float]]
-MIRRORED: Final = {
+CentreBox = tuple[tuple[float, float, float], tuple[float, float, float]]
+ZERO_IF_SYMMETRIC: Final = {
     "yz": ("mcx", "Ixy", "Ixz"),
     "xz": ("mcy", "Ixy", "Iyz"),
     "xy": ("mcz", "Ixz", "Iyz"),
@@ -40,7 +40,7 @@ class Bounds:
     """
 
     masses: Mapping[str, Range] = field(default_factory=dict)
-    centres: Mapping[str, Box] = field(default_factory=dict)
+    centres: Mapping[str, CentreBox] = field(default_factory=dict)
     total_mass: Range | None = None
     symmetric: Mapping[str, str] = field(default_factory=dict)
 
@@ -56,20 +56,22 @@ class Bounds:
             if corners.shape != (2, 3) or not (np.isfinite(corners).all() and (corners[0] <= corners[1]).all()):
                 raise InputError(f"centre of {link}: {box} is no box; it is two finite corners, the least first")
         for link, plane in self.symmetric.items():
-            if plane not in MIRRORED:
-                raise InputError(f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(MIRRORED)}")
+            if plane not in ZERO_IF_SYMMETRIC:
+                raise InputError(
+                    f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(ZERO_IF_SYMMETRIC)}"
+                )
 
     def rows(self, space: PhysicalSpace) -> tuple[ConeRows, ...]:
         """The bounds as conditions on x."""
         not_negative, offsets, zero = [], [], []
         for link, (low, high) in self.masses.items():
-            mass = self._unit(space, link, 0)
+            mass = self._unit_row(space, link, 0)
             not_negative += [mass, -mass]
             offsets += [-low, high]
         for link, (corner, other) in self.centres.items():
-            mass = self._unit(space, link, 0)
+            mass = self._unit_row(space, link, 0)
             for k in range(3):
-                moment = self._unit(space, link, 1 + k)
+                moment = self._unit_row(space, link, 1 + k)
                 not_negative += [moment - corner[k] * mass, other[k] * mass - moment]
                 offsets += [0.0, 0.0]
         if self.total_mass is not None:
@@ -78,16 +80,16 @@ class Bounds:
             not_negative += [total, -total]
             offsets += [-self.total_mass[0], self.total_mass[1]]
         for link, plane in self.symmetric.items():
-            zero += [self._unit(space, link, LINK_PARAMETERS.index(name)) for name in MIRRORED[plane]]
+            zero += [self._unit_row(space, link, LINK_PARAMETERS.index(name)) for name in ZERO_IF_SYMMETRIC[plane]]
         made = [ConeRows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
         return (*made, *([ConeRows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
 
-    def hold(self, space: PhysicalSpace, x: Array) -> bool:
+    def are_satisfied(self, space: PhysicalSpace, x: Array) -> bool:
         """Whether x keeps to them all."""
         kept = [(one.kind, one.matrix @ x + one.offset) for one in self.rows(space)]
         return all((values >= 0).all() if kind == "nonnegative" else np.allclose(values, 0.0) for kind, values in kept)
 
-    def _unit(self, space: PhysicalSpace, link: str, k: int) -> Array:
+    def _unit_row(self, space: PhysicalSpace, link: str, k: int) -> Array:
         i = space.robot.link_index(link)
         if i < 0:
             raise InputError(f"the root {link!r} does not move: it has no parameters to bound")
@@ -96,22 +98,22 @@ class Bounds:
         return row
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing is bounded."""
         return not (self.masses or self.centres or self.total_mass or self.symmetric)
 
 
-def bounds_of_shapes(robot: Robot) -> Bounds:
+def bounds_from_shapes(robot: Robot) -> Bounds:
     """Centres of mass within the boxes about the links' collision shapes, of links all of whose shapes have a size."""
     boxes = {}
     for link in robot.links:
         if link.shapes and all(shape.kind != "mesh" for shape in link.shapes):
-            corners = np.concatenate([_corners(shape) for shape in link.shapes])
+            corners = np.concatenate([_box_corners(shape) for shape in link.shapes])
             boxes[link.name] = (tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist()))
     return Bounds(centres=boxes)
 
 
-def _corners(shape: Shape) -> Array:
+def _box_corners(shape: Shape) -> Array:
     """(8, 3) corners, in the link frame, of the box about a shape along its own axes."""
     size = shape.dimensions
     if shape.kind == "box":
@@ -135,7 +137,7 @@ def read_bounds(path: str | Path) -> Bounds:
     if unknown:
         raise InputError(f"{path} states {', '.join(unknown)}; bounds are: {', '.join(BOUND_TABLES)}")
     try:
-        return _bounds(stated)
+        return _parse_bounds(stated)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path} does not state bounds as numbers: {error}",
@@ -143,27 +145,27 @@ def read_bounds(path: str | Path) -> Bounds:
         ) from error
 
 
-def _bounds(stated: dict[str, Any]) -> Bounds:
+def _parse_bounds(stated: dict[str, Any]) -> Bounds:
     total = stated.get("total_mass")
     return Bounds(
-        {link: _range(pair) for link, pair in stated.get("masses", {}).items()},
-        {link: (_corner(a), _corner(b)) for link, (a, b) in stated.get("centres", {}).items()},
-        None if total is None else _range(total),
+        {link: _parse_range(pair) for link, pair in stated.get("masses", {}).items()},
+        {link: (_parse_corner(a), _parse_corner(b)) for link, (a, b) in stated.get("centres", {}).items()},
+        None if total is None else _parse_range(total),
         {link: str(plane) for link, plane in stated.get("symmetric", {}).items()},
     )
 
 
-def _range(values: Any) -> tuple[float, float]:
-    low, high = _numbers(values)
+def _parse_range(values: Any) -> tuple[float, float]:
+    low, high = _parse_numbers(values)
     return low, high
 
 
-def _corner(values: Any) -> tuple[float, float, float]:
-    x, y, z = _numbers(values)
+def _parse_corner(values: Any) -> tuple[float, float, float]:
+    x, y, z = _parse_numbers(values)
     return x, y, z
 
 
-def _numbers(values: Any) -> list[float]:
+def _parse_numbers(values: Any) -> list[float]:
     if not isinstance(values, list) or not all(isinstance(value, (int, float)) for value in values):
         raise TypeError(f"{values!r} is no list of numbers")
     return [float(value) for value in values]

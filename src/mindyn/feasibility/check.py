@@ -12,19 +12,19 @@ import numpy as np
 
 from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.answer import Answer, can_exist
-from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
-from mindyn.feasibility.conic import ConicError, ContradictionError
-from mindyn.feasibility.consistent import AS_CONSISTENT, arm_witness, judge_consistent
-from mindyn.feasibility.make_consistent import mend_consistent
-from mindyn.feasibility.mending import mend_possible
-from mindyn.feasibility.nearest import nearest_compact, relative_metric
+from mindyn.feasibility.answer import Answer, combine_answers
+from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.feasibility.conic import ConicError, InfeasibleProgramError
+from mindyn.feasibility.consistent import CONSISTENT_DISTANCE, arm_witness, check_consistent
+from mindyn.feasibility.consistent_projection import project_to_consistent
+from mindyn.feasibility.nearest import find_nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import physical_values, space_of
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.feasibility.projection import project_to_positive_definite
 from mindyn.findings import Finding, Kind, Severity
 
-Level = Literal["possible", "consistent"]
-_WORDS = {True: "yes", False: "NO", None: "?"}
+Level = Literal["positive_definite", "consistent"]
+_ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 PLAUSIBLE: Final = "plausible"
 
 
@@ -37,24 +37,24 @@ class Feasibility:
     plausible   and its masses and centres of mass are within bounds
     """
 
-    possible: Answer
+    positive_definite: Answer
     consistent: Answer
     plausible: Answer
 
     @property
     def answers(self) -> tuple[Answer, Answer, Answer]:
         """The three, the weakest first."""
-        return self.possible, self.consistent, self.plausible
+        return self.positive_definite, self.consistent, self.plausible
 
     @property
-    def refuted(self) -> bool | None:
+    def is_infeasible(self) -> bool | None:
         """Whether no arm can have the values; None where that could not be decided."""
-        exists = can_exist({one.question: one.holds for one in self.answers})
+        exists = combine_answers({one.question: one.holds for one in self.answers})
         return None if exists is None else not exists
 
     def findings(self, estimate: Estimate) -> list[Finding]:
         """Return a finding if the values are not physically consistent, and none that are lie as near as noise."""
-        if not self.refuted or self.consistent.as_likely:
+        if not self.is_infeasible or self.consistent.within_uncertainty:
             return []
         names = self.consistent.witness.get("contradicting", [])
         joints = {joint.child: joint.name for joint in estimate.robot.joints}
@@ -67,7 +67,7 @@ class Feasibility:
         return [Finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, message, remedy, where, details=tuple(names))]
 
     def __str__(self) -> str:
-        return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.reason}" for one in self.answers)
+        return "\n".join(f"{one.question:<10} {_ANSWER_WORDS[one.holds]:<3} {one.reason}" for one in self.answers)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -81,42 +81,42 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
             f"check_feasible judges an estimate, got {type(estimate).__name__}",
             hint="identify(...) or load_estimate(path) gives one; robot.consistency() judges a robot's links",
         )
-    consistent = judge_consistent(estimate)
-    return Feasibility(_possible(estimate), consistent, judge_plausible(estimate, bounds))
+    consistent = check_consistent(estimate)
+    return Feasibility(_check_positive_definite(estimate), consistent, check_plausible(estimate, bounds))
 
 
 def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
     """The estimate moved the least, in the metric of its covariance by noise alone, to where `level` holds."""
     if level == "consistent":
-        return mend_consistent(estimate)
-    if level == "possible":
-        return mend_possible(estimate)
+        return project_to_consistent(estimate)
+    if level == "positive_definite":
+        return project_to_positive_definite(estimate)
     raise InputError(f'level = {level!r}; it may be: "possible", "consistent"')
 
 
-def _possible(estimate: Estimate) -> Answer:
+def _check_positive_definite(estimate: Estimate) -> Answer:
     try:
-        return judge_possible(estimate)
+        return check_positive_definite(estimate)
     except (InputError, MissingPhysicsError, RobotError) as refused:
-        return Answer("possible", None, f"{refused.message}.")
+        return Answer("positive_definite", None, f"{refused.message}.")
 
 
-def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
+def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     """Whether links within the bounds have the estimate's values; without bounds, within the links' own shapes."""
-    stated = bounds_of_shapes(estimate.robot) if bounds is None else bounds
-    if stated.empty:
+    stated = bounds_from_shapes(estimate.robot) if bounds is None else bounds
+    if stated.is_empty:
         return Answer(PLAUSIBLE, None, "no bounds were given, and the links state no shapes with a size.")
     space = space_of(estimate.regressor)
     try:
-        found = nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), stated.rows(space))
-    except ContradictionError:
+        found = find_nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), stated.rows(space))
+    except InfeasibleProgramError:
         return Answer(PLAUSIBLE, False, "the bounds contradict each other: no links keep to all of them.")
     except ConicError as error:
         return Answer(PLAUSIBLE, None, f"{error.message}.")
     distance = found.distance / np.sqrt(len(estimate.beta))
-    if distance <= AS_CONSISTENT:
+    if distance <= CONSISTENT_DISTANCE:
         own = physical_values(estimate, space)
-        x = found.x if own is None or not stated.hold(space, own) else own
+        x = found.x if own is None or not stated.are_satisfied(space, own) else own
         arm = arm_witness(space, x)
         listed = ", ".join(f"{name} {mass:.3g} kg" for name, mass in arm["masses"].items())
         return Answer(

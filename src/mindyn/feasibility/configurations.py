@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MissingPhysicsError, unknown_name
+from mindyn.errors import InputError, MissingPhysicsError, unknown_name_error
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.robots.parts import Joint
 
@@ -25,22 +25,24 @@ def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None, *, within_
     names = [joint.name for joint in family.joints]
     for name in given:
         if name not in names:
-            raise unknown_name("joint", name, names)
+            raise unknown_name_error("joint", name, names)
     found = np.zeros((len(names), 2))
     for k in family.moving:
         joint = family.joints[k]
-        found[k] = _given(joint, given[joint.name]) if joint.name in given else _own(joint, within_limits)
+        found[k] = (
+            _check_range(joint, given[joint.name]) if joint.name in given else _default_range(joint, within_limits)
+        )
     return found
 
 
-def _given(joint: Joint, pair: tuple[float, float]) -> Array:
+def _check_range(joint: Joint, pair: tuple[float, float]) -> Array:
     low_high = np.asarray(pair, dtype=np.float64)
     if low_high.shape != (2,) or not np.isfinite(low_high).all() or low_high[0] > low_high[1]:
         raise InputError(f"the range of joint {joint.name!r} must be two finite numbers in order, got {pair!r}")
     return low_high
 
 
-def _own(joint: Joint, within_limits: bool) -> Array:
+def _default_range(joint: Joint, within_limits: bool) -> Array:
     limits = (joint.limits.lower, joint.limits.upper)
     stated = limits[0] is not None and limits[1] is not None
     if stated and (within_limits or joint.kind == "prismatic"):
@@ -53,7 +55,7 @@ def _own(joint: Joint, within_limits: bool) -> Array:
     return np.array([-np.pi, np.pi])
 
 
-def spread_configurations(ranges: Array, count: int, seed: int) -> Array:
+def sample_configurations(ranges: Array, count: int, seed: int) -> Array:
     """(count, n) points of an additive recurrence over the ranges, shifted by the seed: they fill space evenly.
 
     Steps are powers of 1/g, g the root of g^(d + 1) = g + 1 [Roberts 2018, generalised golden ratio].
@@ -70,7 +72,7 @@ def spread_configurations(ranges: Array, count: int, seed: int) -> Array:
     return q
 
 
-def named_configuration(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]:
+def name_positions(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]:
     """Positions of the joints that M depends on by name, in degrees or m; angles between -180 and 180."""
     named = {}
     for joint, position in ((family.joints[k], q[k]) for k in family.moving):

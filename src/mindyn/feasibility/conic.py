@@ -17,17 +17,17 @@ from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 
 ConeKind = Literal["zero", "nonnegative", "second order", "semidefinite", "exponential"]
-TOLERANCES: Final = (1e-9, 1e-7)
+SOLVER_TOLERANCES: Final = (1e-9, 1e-7)
 """Of gap and feasibility, relative, tried in turn; Clarabel's own default is 1e-8."""
-ROUGHLY: Final = 1e-6
+COARSE_TOLERANCE: Final = 1e-6
 """Tolerance of values that are read to three digits."""
 REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
 """Of Clarabel's factorisations, tried in turn where it ends without an answer; the first is its default."""
-DIAGONAL: Final = [0, 2, 5, 9]
+DIAGONAL_PLACES: Final = [0, 2, 5, 9]
 """Places of a 4 x 4 matrix's diagonal in its upper triangle, column by column."""
-SHRINKAGES: Final = (1.0, 1e2, 1e3)
+RESIDUAL_DIVISORS: Final = (1.0, 1e2, 1e3)
 """Residuals are divided by these in turn: of a log with hardly any noise they are so large that factorisations fail."""
-ACCEPTED: Final = ("Solved", "AlmostSolved")
+ACCEPTED_STATUSES: Final = ("Solved", "AlmostSolved")
 INFEASIBLE_STATUSES: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
 
@@ -35,7 +35,7 @@ class ConicError(MindynError):
     """A conic program has no solution, or none was found."""
 
 
-class ContradictionError(ConicError):
+class InfeasibleProgramError(ConicError):
     """No values satisfy all rows of a conic program."""
 
 
@@ -72,7 +72,7 @@ class Minimum:
 
 
 @dataclass(slots=True, eq=False)
-class Program:
+class ConicProgram:
     """minimise 1/2 |A x - b|^2 + c.x subject to rows in cones; the squares stand on variables of their own."""
 
     size: int
@@ -103,18 +103,18 @@ class Program:
         from scipy import sparse
 
         residuals = sum(len(b) for _, b in self.squares)
-        blocks, right, cones = self._stacked(residuals, clarabel)
+        blocks, right, cones = self._stack_rows(residuals, clarabel)
         P = sparse.block_diag([sparse.csc_matrix((self.size, self.size)), sparse.eye(residuals)], format="csc")
         q = np.concatenate([self.cost, np.zeros(residuals)])
-        for k, regularisation, tolerance in product(SHRINKAGES, REGULARISATIONS, TOLERANCES):
-            settings = _settings(clarabel, tolerance, regularisation)
+        for k, regularisation, tolerance in product(RESIDUAL_DIVISORS, REGULARISATIONS, SOLVER_TOLERANCES):
+            settings = _build_settings(clarabel, tolerance, regularisation)
             # Variables r / k for the residuals r = A x - b, and the whole cost divided by k^2.
             columns = sparse.diags(np.repeat([1.0, k], [self.size, residuals]))
             found = clarabel.DefaultSolver(P, q / k**2, (blocks @ columns).tocsc(), right, cones, settings).solve()
-            if str(found.status) in ACCEPTED:
+            if str(found.status) in ACCEPTED_STATUSES:
                 break
-            if str(found.status) in INFEASIBLE_STATUSES and tolerance == TOLERANCES[-1]:
-                raise ContradictionError("no values satisfy all rows of the conic program")
+            if str(found.status) in INFEASIBLE_STATUSES and tolerance == SOLVER_TOLERANCES[-1]:
+                raise InfeasibleProgramError("no values satisfy all rows of the conic program")
         else:
             raise ConicError(f"the conic program was not solved: {found.status}")
         duals = np.split(k**2 * np.array(found.z), np.cumsum([residuals, *(rows.count for rows in self.rows)])[:-1])
@@ -127,7 +127,7 @@ class Program:
             int(found.iterations),
         )
 
-    def least_values(self, costs: Array, ball: int, radii: Array) -> Array:
+    def find_least_values(self, costs: Array, ball: int, radii: Array) -> Array:
         """(k,) the least of costs[k].x, with radii[k] added to the first row of the group `ball` of rows.
 
         One solver for all, of a program without squares: costs and one number change. NaN where it finds no answer.
@@ -135,8 +135,8 @@ class Program:
         import clarabel
         from scipy import sparse
 
-        A, b, cones = self._stacked(0, clarabel)
-        settings = _settings(clarabel, ROUGHLY, REGULARISATIONS[0])
+        A, b, cones = self._stack_rows(0, clarabel)
+        settings = _build_settings(clarabel, COARSE_TOLERANCE, REGULARISATIONS[0])
         settings.presolve_enable = False  # what is presolved cannot be updated
         solver = clarabel.DefaultSolver(sparse.csc_matrix((self.size, self.size)), self.cost, A, b, cones, settings)
         first, found = sum(rows.count for rows in self.rows[:ball]), []
@@ -145,32 +145,32 @@ class Program:
             moved[first] += radius
             solver.update(q=cost, b=moved)
             solved = solver.solve()
-            found.append(float(cost @ np.array(solved.x)) if str(solved.status) in ACCEPTED else np.nan)
+            found.append(float(cost @ np.array(solved.x)) if str(solved.status) in ACCEPTED_STATUSES else np.nan)
         return np.array(found)
 
-    def _stacked(self, residuals: int, clarabel: Any) -> tuple[Any, Array, list[Any]]:
+    def _stack_rows(self, residuals: int, clarabel: Any) -> tuple[Any, Array, list[Any]]:
         """Clarabel's A, b and cones: A x + s = b with s in the cones; the residuals' equations come first."""
         from scipy import sparse
 
         width = self.size + residuals
-        fit = [_widened(A, width) for A, _ in self.squares]
+        fit = [_widen_matrix(A, width) for A, _ in self.squares]
         start = 0
         for block, (_, b) in zip(fit, self.squares, strict=True):
             block[:, self.size + start : self.size + start + len(b)] = -np.eye(len(b))
             start += len(b)
-        below = [-_widened(rows.matrix, width) for rows in self.rows]
+        below = [-_widen_matrix(rows.matrix, width) for rows in self.rows]
         cones = [clarabel.ZeroConeT(residuals)] if residuals else []
         for rows in self.rows:
-            cones += _cones(rows, clarabel)
+            cones += _build_cones(rows, clarabel)
         right = np.concatenate([*(b for _, b in self.squares), *(rows.offset for rows in self.rows)])
         return sparse.csc_matrix(np.vstack([*fit, *below])), right, cones
 
 
-def _widened(matrix: Array, width: int) -> Array:
+def _widen_matrix(matrix: Array, width: int) -> Array:
     return np.hstack([matrix, np.zeros((len(matrix), width - matrix.shape[1]))])
 
 
-def _cones(rows: ConeRows, clarabel: Any) -> list[Any]:
+def _build_cones(rows: ConeRows, clarabel: Any) -> list[Any]:
     if rows.kind == "zero":
         return [clarabel.ZeroConeT(rows.count)]
     if rows.kind == "nonnegative":
@@ -182,7 +182,7 @@ def _cones(rows: ConeRows, clarabel: Any) -> list[Any]:
     return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]
 
 
-def _settings(clarabel: Any, tolerance: float, regularisation: float) -> Any:
+def _build_settings(clarabel: Any, tolerance: float, regularisation: float) -> Any:
     settings = clarabel.DefaultSettings()
     settings.static_regularization_constant = regularisation
     settings.verbose = False

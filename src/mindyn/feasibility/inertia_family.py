@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError, MissingPhysicsError
 from mindyn.estimators.estimate import Estimate
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.random_states import length_of
+from mindyn.identifiability.random_states import characteristic_length
 from mindyn.kernels.model import Model, compile_model
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -26,7 +26,7 @@ Subject = Estimate | Robot | tuple[Robot | BaseParameters, ArrayLike]
 """Values in question: an estimate, a robot with known parameters, or base values with their robot or base set."""
 
 
-NOWHERE: Final = 1e12
+UNREACHABLE_INERTIA: Final = 1e12
 """kg m^2 in place of an inertia at positions that loops cannot take: never the smallest."""
 
 
@@ -54,7 +54,7 @@ class InertiaFamily:
     @cached_property
     def scales(self) -> Array:
         """(n,): 1 for revolute joints, the robot's length in m for prismatic ones."""
-        length = length_of(self.base.robot)
+        length = characteristic_length(self.base.robot)
         return np.array([1.0 if joint.kind == "revolute" else length for joint in self.joints])
 
     @cached_property
@@ -64,44 +64,44 @@ class InertiaFamily:
         found = np.unique(np.asarray(columns, dtype=np.intp))
         if is_affine(self.base.robot):
             return found
-        primary = closure_of(self.base.robot).primary
+        primary = home_closure(self.base.robot).primary
         return np.flatnonzero(np.isin(primary, found))
 
-    def _closed(self, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _close_loops(self, q: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Positions for the kernels, and which rows are configurations: through loops, where these close."""
         if is_affine(self.base.robot):
             return q, np.ones(q.shape[:-1], dtype=np.bool_)
-        closure = closure_of(self.base.robot)
+        closure = home_closure(self.base.robot)
         rows = q.reshape(-1, q.shape[-1])
-        found, reached = closure.reachable(rows)
+        found, reached = closure.find_reachable(rows)
         found[~reached] = closure.home
         return found.reshape(*q.shape[:-1], -1), reached.reshape(q.shape[:-1])
 
     def matrices(self, q: Array, beta: Array) -> Array:
         """S M S (..., n, n) at q (..., n); where loops do not close there is no configuration, and no small M."""
-        positions, closed = self._closed(q)
+        positions, closed = self._close_loops(q)
         M = np.asarray(self.model.inertia_matrix(positions, beta) * self.scales * self.scales[:, None])
-        return np.where(closed[..., None, None], M, NOWHERE * np.eye(len(self.scales)))
+        return np.where(closed[..., None, None], M, UNREACHABLE_INERTIA * np.eye(len(self.scales)))
 
     def slopes(self, q: Array, beta: Array, u: Array) -> Array:
         """Gradients (N, n) of u^T S M S u by q, at q and directions u (N, n)."""
         v = u * self.scales
-        positions, closed = self._closed(q)
+        positions, closed = self._close_loops(q)
         found = self.model.adjoint("inertia_matrix")(positions, beta, v[:, :, None] * v[:, None, :])
         if not is_affine(self.base.robot):
-            found = found[:, list(closure_of(self.base.robot).primary)]
+            found = found[:, list(home_closure(self.base.robot).primary)]
         return np.where(closed[:, None], found, 0.0)
 
     def rows(self, q: Array, u: Array) -> Array:
         """(N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
         v, rest = u * self.scales, np.zeros_like(u)
-        positions, _ = self._closed(q)
+        positions, _ = self._close_loops(q)
         Y = self.model.regressor(positions, rest, v) - self.model.regressor(positions, rest, rest)
         return np.asarray(np.einsum("kj,kjp->kp", v, Y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class FamilyMember:
     """The member of a family that a subject is: its values, and how they follow from the subject's.
 
     values  (count,) of family.base
@@ -113,27 +113,27 @@ class Member:
     chart: Array
 
 
-def member_of(subject: Subject, *, drives: bool | None = None) -> Member:
+def find_member(subject: Subject, *, drives: bool | None = None) -> FamilyMember:
     """The inertia matrix in question: of the chain alone, or with the drives' rotors.
 
     drives  None: with drives where the subject's values contain them
     """
     if isinstance(subject, Estimate):
-        return _member(subject.base, subject.beta, drives)
+        return _build_member(subject.base, subject.beta, drives)
     if isinstance(subject, Robot):
         with_drives = bool(subject.drives) if drives is None else drives
         base = base_parameters(subject, drives=with_drives)
-        return _member(base, base.values, drives)
+        return _build_member(base, base.values, drives)
     if isinstance(subject, tuple) and len(subject) == 2:
-        base, values = _paired(*subject, drives)
-        return _member(base, values, drives)
+        base, values = _pair_values(*subject, drives)
+        return _build_member(base, values, drives)
     raise InputError(
         f"values of {type(subject).__name__} cannot be judged",
         hint="give an Estimate, a Robot with known parameters, or a pair (robot or base set, base values)",
     )
 
 
-def _member(base: BaseParameters, beta: Array, drives: bool | None) -> Member:
+def _build_member(base: BaseParameters, beta: Array, drives: bool | None) -> FamilyMember:
     """Chain alone from values with drives: rotor inertias that have parameters of their own become zero."""
     first = np.eye(base.count, len(beta))
     if drives and not base.drives:
@@ -142,18 +142,18 @@ def _member(base: BaseParameters, beta: Array, drives: bool | None) -> Member:
             hint="leave drives=False, or estimate with drives",
         )
     if drives is None or drives == base.drives:
-        return Member(InertiaFamily(base), np.asarray(beta[: base.count]), first)
+        return FamilyMember(InertiaFamily(base), np.asarray(beta[: base.count]), first)
     chain = base_parameters(base.robot, drives=False)
     links = base.robot.joint_count * PARAMETERS_PER_LINK
     chart = chain.matrix @ base.embedding[:links] @ first
-    return Member(InertiaFamily(chain), chart @ beta, chart)
+    return FamilyMember(InertiaFamily(chain), chart @ beta, chart)
 
 
-def _paired(of: Robot | BaseParameters, values: ArrayLike, drives: bool | None) -> tuple[BaseParameters, Array]:
+def _pair_values(of: Robot | BaseParameters, values: ArrayLike, drives: bool | None) -> tuple[BaseParameters, Array]:
     beta = np.asarray(values, dtype=np.float64)
     if not np.isfinite(beta).all():
         raise InputError(f"base value {int(np.argmin(np.isfinite(beta)))} is not finite")
-    sets = [of] if isinstance(of, BaseParameters) else _sets_of(of, drives)
+    sets = [of] if isinstance(of, BaseParameters) else _base_sets(of, drives)
     for base in sets:
         if beta.shape == (base.count,):
             return base, beta
@@ -161,7 +161,7 @@ def _paired(of: Robot | BaseParameters, values: ArrayLike, drives: bool | None) 
     raise InputError(f"base values of shape {beta.shape} given; the robot has {counts} base parameters")
 
 
-def _sets_of(robot: Robot, drives: bool | None) -> list[BaseParameters]:
+def _base_sets(robot: Robot, drives: bool | None) -> list[BaseParameters]:
     """The base sets that values may be of: a chain's values serve no question with drives."""
     chain = [] if drives else [base_parameters(robot)]
     return chain + ([base_parameters(robot, drives=True)] if robot.drives else [])

@@ -23,16 +23,16 @@ from scipy.special import ndtri
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConeRows, Program
-from mindyn.feasibility.nearest import SHARPEST, nearest_consistent, root_of_inverse
+from mindyn.feasibility.conic import ConeRows, ConicProgram
+from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
-LEVEL: Final = 0.95
-LEEWAY: Final = 1e-3
+DEFAULT_LEVEL: Final = 0.95
+INTERVAL_MARGIN: Final = 1e-3
 """Standard deviations that intervals are widened by: a solver stops this close to an edge that belongs to them."""
-PRIOR_DECIDES: Final = 0.5
+MAX_PRIOR_FRACTION: Final = 0.5
 """Part of a value's certainty that comes from the prior, from which on the data give it no interval."""
 
 
@@ -51,10 +51,10 @@ class Intervals:
             (name, "-" if np.isnan(a) else f"{a:.5g} to {b:.5g}")
             for name, a, b in zip(self.names, self.low, self.high, strict=True)
         ]
-        return text_table(rows)
+        return format_table(rows)
 
 
-def constrained_intervals(estimate: Estimate, *, level: float = LEVEL) -> Intervals:
+def constrained_intervals(estimate: Estimate, *, level: float = DEFAULT_LEVEL) -> Intervals:
     """Intervals of every parameter that respect physical consistency, of any estimate.
 
     A consistent fit remembers what the data say without the constraint, and that is what misfits are measured from.
@@ -62,18 +62,18 @@ def constrained_intervals(estimate: Estimate, *, level: float = LEVEL) -> Interv
     if not 0 < level < 1:
         raise InputError(f"level = {level}: a level between 0 and 1 is needed")
     # The quantiles of the estimate are of 95 %; other levels scale them as normal ones do.
-    scale = float(ndtri((1 + level) / 2) / ndtri((1 + LEVEL) / 2))
+    scale = float(ndtri((1 + level) / 2) / ndtri((1 + DEFAULT_LEVEL) / 2))
     low, high = physical_ends(estimate, scale)
     return Intervals(estimate.names, low, high, level)
 
 
-def with_physical_intervals(estimate: Estimate) -> Estimate:
+def add_physical_intervals(estimate: Estimate) -> Estimate:
     """The estimate with intervals of its own, where its values were held to what is physical."""
     held = estimate.physical
     if held is None:
         return estimate
     low, high = physical_ends(estimate)
-    if held.prior_shares is None:  # rounding, and weights of joints that blocks would choose otherwise
+    if held.prior_fractions is None:  # rounding, and weights of joints that blocks would choose otherwise
         low, high = np.minimum(low, estimate.beta), np.maximum(high, estimate.beta)
     pulled = (estimate.beta < low) | (estimate.beta > high)
     return replace(estimate, physical=replace(held, ends=np.where(pulled, np.nan, np.stack([low, high]))))
@@ -83,34 +83,36 @@ def physical_ends(estimate: Estimate, scale: float = 1.0) -> Array:
     """(2, p) the ends; NaN where the data give no interval. `scale` multiplies the quantiles."""
     held, p = estimate.physical, len(estimate.beta)
     told = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
-    asked = told & np.array([name not in estimate.left_out and name not in estimate.untold for name in estimate.names])
-    if held is not None and held.prior_shares is not None:
-        asked &= held.prior_shares <= PRIOR_DECIDES
+    asked = told & np.array(
+        [name not in estimate.dropped and name not in estimate.unidentifiable for name in estimate.names]
+    )
+    if held is not None and held.prior_fractions is not None:
+        asked &= held.prior_fractions <= MAX_PRIOR_FRACTION
     ends = np.full((2, p), np.nan)
     if not asked.any():
         return ends
     space = space_of(estimate.regressor)
     free = estimate.beta if held is None else held.unconstrained
     W = _root_of_inverse(estimate, told)
-    further = _conditions(estimate, space)
-    nearest = nearest_consistent(space, np.where(told, free, 0.0), _wide(W, told, p), further)
+    further = _fit_conditions(estimate, space)
+    nearest = find_nearest_consistent(space, np.where(told, free, 0.0), _expand_columns(W, told, p), further)
     least = float(np.linalg.norm(W @ (nearest.beta - free)[told]))
     numbers = np.flatnonzero(asked)
     deviations = estimate.deviations[numbers]
     quantiles = scale * (estimate.half_widths[numbers] / deviations)
     radii = np.sqrt(least**2 + quantiles**2)
-    reached = _extremes(space, nearest.x, free, W, told, numbers, deviations, radii, further)
+    reached = _find_extremes(space, nearest.x, free, W, told, numbers, deviations, radii, further)
     # A program that was not solved leaves the bound without physics.
     outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
-    reached = np.where(np.isnan(reached), outer, reached) + LEEWAY * np.array([[-1.0], [1.0]])
+    reached = np.where(np.isnan(reached), outer, reached) + INTERVAL_MARGIN * np.array([[-1.0], [1.0]])
     ends[:, numbers] = nearest.beta[numbers] + deviations * reached
-    signed = {space.labels[k] for k in space.signed}
+    signed = {space.labels[k] for k in space.nonnegative}
     zero = np.array([name in signed for name in estimate.names])
     ends[0, zero] = np.maximum(ends[0, zero], 0.0)
     return ends
 
 
-def _extremes(
+def _find_extremes(
     space: PhysicalSpace,
     start: Array,
     free: Array,
@@ -123,7 +125,7 @@ def _extremes(
 ) -> Array:
     """(2, k) least and greatest steps of the numbered parameters from `start`, in standard deviations."""
     units = space.units
-    program = Program(space.size)
+    program = ConicProgram(space.size)
     B = space.matrix * units
     shift = W @ (space.matrix @ start - free)[told]
     ball = ConeRows("second order", np.vstack([np.zeros(space.size), W @ B[told]]), np.concatenate([[0.0], shift]))
@@ -133,7 +135,7 @@ def _extremes(
     ]
     program.add_rows(ball, *(replace(one, offset=one.offset + one.matrix @ (start / units)) for one in others))
     costs = B[numbers] / deviations[:, None]
-    return np.array([program.least_values(costs, 0, radii), -program.least_values(-costs, 0, radii)])
+    return np.array([program.find_least_values(costs, 0, radii), -program.find_least_values(-costs, 0, radii)])
 
 
 def _root_of_inverse(estimate: Estimate, told: NDArray[np.bool_]) -> Array:
@@ -141,17 +143,17 @@ def _root_of_inverse(estimate: Estimate, told: NDArray[np.bool_]) -> Array:
     return root_of_inverse(estimate.correlations[np.ix_(told, told)], estimate.deviations[told])
 
 
-def _wide(W: Array, told: NDArray[np.bool_], p: int) -> Array:
+def _expand_columns(W: Array, told: NDArray[np.bool_], p: int) -> Array:
     """W with columns for all p parameters: those that the data do not tell cost nothing."""
     whole = np.zeros((len(W), p))
     whole[:, told] = W
     return whole
 
 
-def _conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
+def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
     """What the fit kept to besides: drive parameters left out, and links no wider than the robot where they are not."""
     made = []
-    zero = [k for k, label in enumerate(space.labels) if label in estimate.left_out and label in space.drive_labels()]
+    zero = [k for k, label in enumerate(space.labels) if label in estimate.dropped and label in space.drive_labels()]
     if zero:
         made.append(ConeRows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
     x, compact = physical_values(estimate, space), space.compact_rows()
@@ -169,14 +171,14 @@ def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -
     noise  bands of measured torque: the residuals' spread is added to that of the parameters
     """
     told = np.isfinite(estimate.deviations)
-    if estimate.left_out_ends is not None:  # what no interval holds may be anything
-        without = np.array([name in estimate.left_out for name in estimate.names])
-        told &= ~(without & np.isnan(estimate.left_out_ends).any(axis=0))
-    moved = estimate.left_out_shifts
+    if estimate.dropped_ends is not None:  # what no interval holds may be anything
+        without = np.array([name in estimate.dropped for name in estimate.names])
+        told &= ~(without & np.isnan(estimate.dropped_ends).any(axis=0))
+    moved = estimate.dropped_shifts
     values, vectors = np.linalg.eigh(estimate.correlations * np.outer(told, told))
     root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(told, estimate.deviations, 0.0)[:, None]
     variance = np.zeros_like(samples.q)
-    for direction in (*root.T[values > SHARPEST], *(() if moved is None else moved)):
+    for direction in (*root.T[values > MIN_CORRELATION_EIGENVALUE], *(() if moved is None else moved)):
         variance += replace(estimate, beta=direction).predict(samples) ** 2
     for k in np.flatnonzero(~told):
         unit = np.where(np.arange(len(told)) == k, 1.0, 0.0)

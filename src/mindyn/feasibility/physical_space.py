@@ -14,30 +14,30 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_of_pseudo_inertia, pseudo_inertia
+from mindyn.algebra.inertia import phi_from_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, triangle
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.parameter import Kind, Parameter, friction_label, parameters_of_base, standard_parameters
+from mindyn.parameters.parameter import Kind, Parameter, friction_label, list_base_parameters, standard_parameters
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import LOAD_SHAPES
 from mindyn.robots.robot import Robot
 
-BRAKING_SPEEDS: Final = np.geomspace(1e-3, 10.0, 9)
+BRAKING_SPEEDS_RAD_S: Final = np.geomspace(1e-3, 10.0, 9)
 """rad/s (m/s) at the joint, either way, at which friction with further shapes must not drive."""
-SHORTEST_LENGTH: Final = 0.05
+MIN_LENGTH_M: Final = 0.05
 """m; the least length that inertias are measured with."""
-LEAST_INSIDE: Final = 1e-9
+MIN_INSIDE_EIGENVALUE: Final = 1e-9
 """Least eigenvalue of a pseudo-inertia that is returned, as part of the largest or of 1 kg (simulators refuse less)."""
-ROOMY: Final = 2.0
+WIDTH_ALLOWANCE: Final = 2.0
 """A link may be this many times as wide as it is believed to be."""
 _UNIT_TENSORS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNIT_TENSORS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
-_NOT_NEGATIVE: Final[tuple[Kind, ...]] = ("rotor", "viscous", "coulomb", "joint_side")
+_NONNEGATIVE_KINDS: Final[tuple[Kind, ...]] = ("rotor", "viscous", "coulomb", "joint_side")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +48,16 @@ class PhysicalSpace:
     behind      what x is
     matrix      B (p, size): beta = B x
     signed      numbers of x that may not be negative
-    brakes      (rows, size): brakes @ x >= 0 is friction that brakes at all `BRAKING_SPEEDS`
+    brakes      (rows, size): brakes @ x >= 0 is friction that brakes at all `BRAKING_SPEEDS_RAD_S`
     """
 
     robot: Robot
     base: BaseParameters
     parameters: tuple[Parameter, ...]
-    behind: tuple[Parameter, ...]
+    columns: tuple[Parameter, ...]
     matrix: Array
-    signed: tuple[int, ...]
-    brakes: Array
+    nonnegative: tuple[int, ...]
+    braking_rows: Array
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,12 +67,12 @@ class PhysicalSpace:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of x."""
-        return tuple(one.name for one in self.behind)
+        return tuple(one.name for one in self.columns)
 
     @property
     def size(self) -> int:
         """Number of x."""
-        return len(self.behind)
+        return len(self.columns)
 
     @property
     def link_count(self) -> int:
@@ -91,7 +91,7 @@ class PhysicalSpace:
     @cached_property
     def length(self) -> float:
         """m; mean distance of consecutive joints: what makes kg, kg m and kg m^2 comparable."""
-        return max(SHORTEST_LENGTH, float(np.mean([s for s in self._steps() if s > 0] or [SHORTEST_LENGTH])))
+        return max(MIN_LENGTH_M, float(np.mean([s for s in self._steps() if s > 0] or [MIN_LENGTH_M])))
 
     @cached_property
     def reach(self) -> float:
@@ -100,7 +100,7 @@ class PhysicalSpace:
             (j.limits.upper or 0.0) - (j.limits.lower or 0.0) for j in self.robot.joints if j.kind == "prismatic"
         ]
         frames = [float(np.linalg.norm(frame.pose.translation)) for frame in self.robot.frames]
-        return max(10 * SHORTEST_LENGTH, sum(self._steps()) + sum(strokes), *frames)
+        return max(10 * MIN_LENGTH_M, sum(self._steps()) + sum(strokes), *frames)
 
     def _steps(self) -> list[float]:
         """m; distances of consecutive joints."""
@@ -129,7 +129,7 @@ class PhysicalSpace:
             matrix = np.zeros((PARAMETERS_PER_LINK, self.size))
             matrix[:, self.link(i)] = shrink[:, None] * PSEUDO_ROWS * scale[self.link(i)]
             rows.append(ConeRows("semidefinite", matrix, np.zeros(PARAMETERS_PER_LINK), 4))
-        others = np.vstack([np.eye(self.size)[list(self.signed)], self.brakes]) * scale
+        others = np.vstack([np.eye(self.size)[list(self.nonnegative)], self.braking_rows]) * scale
         if len(others):
             rows.append(ConeRows("nonnegative", others, np.zeros(len(others))))
         return rows
@@ -137,49 +137,51 @@ class PhysicalSpace:
     def compact_rows(self, believed: Sequence[Array | None] = ()) -> ConeRows:
         """tr(Sigma) <= r^2 m of every link: no light link with the inertia of a heavy one.
 
-        r is the reach, or `ROOMY` times that of a link's believed phi where this is more.
+        r is the reach, or `WIDTH_ALLOWANCE` times that of a link's believed phi where this is more.
         """
         rows = np.zeros((self.link_count, self.size))
         for i in range(self.link_count):
             phi = believed[i] if believed else None
-            square = max(self.reach**2, 0.0 if phi is None else ROOMY**2 * (phi[[4, 6, 9]].sum() / 2 / phi[0]))
+            square = max(
+                self.reach**2, 0.0 if phi is None else WIDTH_ALLOWANCE**2 * (phi[[4, 6, 9]].sum() / 2 / phi[0])
+            )
             # tr(Sigma) = tr(J) / 2
             rows[i, self.link(i)] = np.array([square, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) / square
         return ConeRows("nonnegative", rows, np.zeros(self.link_count))
 
-    def inside(self, x: Array) -> Array:
+    def move_inside(self, x: Array) -> Array:
         """x with every link a solid body: eigenvalues that a solver leaves at zero or below made just positive."""
         moved = x.copy()
         D = np.diag([self.length] * 3 + [1.0])
         for i in range(self.link_count):
             P = np.linalg.solve(D, np.linalg.solve(D, pseudo_inertia(x[self.link(i)])).T)
             values, vectors = np.linalg.eigh(P)
-            least = LEAST_INSIDE * max(float(values[-1]), 1.0)
+            least = MIN_INSIDE_EIGENVALUE * max(float(values[-1]), 1.0)
             if values[0] < least:
                 P = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
-                moved[self.link(i)] = phi_of_pseudo_inertia(D @ P @ D)
-        signed = list(self.signed)
+                moved[self.link(i)] = phi_from_pseudo_inertia(D @ P @ D)
+        signed = list(self.nonnegative)
         moved[signed] = np.maximum(moved[signed], 0.0)
         return moved
 
     def is_inside(self, x: Array) -> bool:
         """Whether `inside` would leave x as it is."""
-        return bool(np.array_equal(self.inside(x), x))
+        return bool(np.array_equal(self.move_inside(x), x))
 
-    def thinnest(self, x: Array) -> float:
+    def smallest_eigenvalue(self, x: Array) -> float:
         """The smallest eigenvalue of a link's pseudo-inertia at x, kg, lengths in units of `length`."""
         D = np.diag([1 / self.length] * 3 + [1.0])
         return float(
             min(np.linalg.eigvalsh(D @ pseudo_inertia(x[self.link(i)]) @ D)[0] for i in range(self.link_count))
         )
 
-    def worst(self, x: Array) -> float:
-        """The smallest of what must not be negative at x: `thinnest`, rotor inertias, friction."""
-        return float(min([self.thinnest(x), *x[list(self.signed)], *(self.brakes @ x)]))
+    def smallest_margin(self, x: Array) -> float:
+        """The smallest of what must not be negative at x: `smallest_eigenvalue`, rotor inertias, friction."""
+        return float(min([self.smallest_eigenvalue(x), *x[list(self.nonnegative)], *(self.braking_rows @ x)]))
 
     def drive_labels(self, kind: str | None = None) -> tuple[str, ...]:
         """Labels of x that are of no link: these may be left out of a fit by name; those of one kind alone."""
-        return tuple(one.name for one in self.behind if one.kind != "link" and kind in (None, one.kind))
+        return tuple(one.name for one in self.columns if one.kind != "link" and kind in (None, one.kind))
 
 
 def _squares(s: float) -> Array:
@@ -192,7 +194,9 @@ def space_of_base(base: BaseParameters) -> PhysicalSpace:
     """The space behind a base set alone."""
     behind = standard_parameters(base.robot, drives=base.drives)
     none = np.zeros((0, len(behind)))
-    return PhysicalSpace(base.robot, base, parameters_of_base(base), behind, base.matrix, _signed(behind), none)
+    return PhysicalSpace(
+        base.robot, base, list_base_parameters(base), behind, base.matrix, _nonnegative_numbers(behind), none
+    )
 
 
 def space_of(regressor: Regressor) -> PhysicalSpace:
@@ -204,40 +208,40 @@ def space_of(regressor: Regressor) -> PhysicalSpace:
     matrix = np.zeros((len(regressor.parameters), len(behind)))
     matrix[: base.count, : len(inner)] = base.matrix
     matrix[base.count :, len(inner) :] = np.eye(len(tail))
-    brakes = _brakes(base, regressor.friction, behind)
-    return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, _signed(behind), brakes)
+    brakes = _braking_rows(base, regressor.friction, behind)
+    return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, _nonnegative_numbers(behind), brakes)
 
 
-def _signed(behind: Sequence[Parameter]) -> tuple[int, ...]:
-    return tuple(k for k, one in enumerate(behind) if one.kind in _NOT_NEGATIVE)
+def _nonnegative_numbers(columns: Sequence[Parameter]) -> tuple[int, ...]:
+    return tuple(k for k, one in enumerate(columns) if one.kind in _NONNEGATIVE_KINDS)
 
 
-def _brakes(base: BaseParameters, friction: Friction, behind: tuple[Parameter, ...]) -> Array:
+def _braking_rows(base: BaseParameters, friction: Friction, columns: tuple[Parameter, ...]) -> Array:
     """Rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive with shapes at u = +-SPEEDS, joint side.
 
     Friction that grows with the load takes power by itself, whether the load is driven or braked: f_load +- f_driving
     >= 0. Of drives that a loop keeps in step, one alone has shapes.
     """
-    place = {one.place: k for k, one in enumerate(behind)}
+    place = {one.identity: k for k, one in enumerate(columns)}
     rows = []
     for drive in base.robot.drives if base.drives else ():
         own = {shape: place.get(("friction", drive.joint, friction_label(shape))) for shape in friction.shapes}
         shapes = [(shape, k) for shape, k in own.items() if k is not None and shape in SHAPES]
         for sign in (-1.0, 1.0) if any(own.get(shape) is not None for shape in LOAD_SHAPES) else ():
-            row = np.zeros(len(behind))
+            row = np.zeros(len(columns))
             for shape, share in (("load", 1.0), ("driving", sign)):
                 if (k := own.get(shape)) is not None:
                     row[k] = share
             rows.append(row)
         ratio = drive.ratio if drive.side == "motor" else 1.0
-        for u in np.concatenate([-BRAKING_SPEEDS, BRAKING_SPEEDS]) if shapes else ():
-            row = np.zeros(len(behind))
+        for u in np.concatenate([-BRAKING_SPEEDS_RAD_S, BRAKING_SPEEDS_RAD_S]) if shapes else ():
+            row = np.zeros(len(columns))
             row[place["viscous", drive.joint, "fv"]] = ratio**2 * abs(u)
             row[place["coulomb", drive.joint, "fc"]] = abs(ratio)
             for shape, k in shapes:
                 row[k] = np.sign(u) * SHAPES[shape](np.array([u]), np.array([np.sign(u)]))[0]
             rows.append(row / np.abs(row).max())
-    return np.array(rows).reshape(-1, len(behind))
+    return np.array(rows).reshape(-1, len(columns))
 
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:

@@ -16,32 +16,32 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.spread import TOLD_APART
+from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.wording import told_from
+from mindyn.estimators.summaries import data_summary
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import Divergence, prior_of, require_known
+from mindyn.feasibility.priors import Divergence, build_prior, require_valid_prior
 from mindyn.parameters.parameter import Kind
-from mindyn.regression.information import Information, combined
+from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 NO_BOUNDS: Final = Bounds()
-KIND_WORDS: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
+KIND_NAMES: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
 PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
-SAME: Final = 1e-9
+ROUNDING_RATIO: Final = 1e-9
 """Part of an error that is rounding."""
-MIDDLE: Final = 1e-3
+COMPARISON_PRIOR_WEIGHT: Final = 1e-3
 """Weight of the prior while kinds of parameters are compared."""
 DROPPABLE_KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
 """Kinds of parameters that may go, the plainest model first: rotor inertias and friction shapes."""
@@ -72,7 +72,7 @@ class PhysicallyConsistent(Estimator):
     kinds: Literal["cross-validated", "all"] = "cross-validated"
     weights: Literal["joint", "ordinary"] | tuple[float, ...] = "joint"
     covariance: Literal["white", "correlated"] = "white"
-    left_out: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         weight = self.prior_weight
@@ -80,7 +80,7 @@ class PhysicallyConsistent(Estimator):
             raise InputError(f'prior_weight = {weight!r}; it may be "cross-validated" or a number that is not negative')
         if self.kinds not in ("cross-validated", "all"):
             raise InputError(f'kinds = {self.kinds!r}; they may be: "cross-validated", "all"')
-        require_known(self.prior, self.divergence)
+        require_valid_prior(self.prior, self.divergence)
         self._least_squares()
 
     @property
@@ -88,9 +88,9 @@ class PhysicallyConsistent(Estimator):
         """Samples where residuals are looked at one by one."""
         return self._least_squares().needs
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:
         """Any; refuses a prior of other links."""
-        prior_of(robot, self.prior, self.divergence)
+        build_prior(robot, self.prior, self.divergence)
         return wanted
 
     def fit(self, rows: Rows) -> Estimate:
@@ -98,56 +98,56 @@ class PhysicallyConsistent(Estimator):
         if len(rows.blocks) < 2 and self.prior_weight == "cross-validated" and self.prior is not None:
             raise InputError(
                 "an Information has no blocks to hold out, so the prior's weight cannot be cross-validated with it",
-                hint=f"give the samples, or prior_weight={MIDDLE:g}",
+                hint=f"give the samples, or prior_weight={COMPARISON_PRIOR_WEIGHT:g}",
             )
         if self.weights == "joint":
             rows = rows.without_constant_torques()
-        problem, weights, choice = self._chosen(rows)
+        problem, weights, choice = self._choose_problem(rows)
         information = rows.information
-        problem = problem.without(choice.without)
+        problem = problem.drop_kinds(choice.dropped_kinds)
         if self.weights == "joint":
-            x, weights = problem.reweighted(information, weights, choice.weight)
+            x, weights = problem.solve_reweighted(information, weights, choice.weight)
         else:
             x = problem.solve(information, weights, choice.weight)
-        x = problem.polished(information, weights, choice.weight, x)
+        x = problem.polish(information, weights, choice.weight, x)
         # What the data say by themselves, of the same columns, and how sure they are.
         zero = [problem.space.labels[k] for k in problem.zero]
         plain = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
-        return _estimate(plain, problem, information, problem.space.inside(x), weights, choice)
+        return _build_estimate(plain, problem, information, problem.space.move_inside(x), weights, choice)
 
     def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Information], Array]]:
         """The same settings, with the prior's weight and the kinds left out as these rows choose them.
 
         And beta (p,) that parts of these rows ask for, joints weighted as all of them have it.
         """
-        problem, weights, choice = self._chosen(rows)
-        problem = problem.without(choice.without)
+        problem, weights, choice = self._choose_problem(rows)
+        problem = problem.drop_kinds(choice.dropped_kinds)
         zero = tuple(problem.space.labels[k] for k in problem.zero)
-        chosen = replace(self, prior_weight=choice.weight, kinds="all", left_out=zero)
+        chosen = replace(self, prior_weight=choice.weight, kinds="all", dropped=zero)
         return chosen, lambda part: problem.space.matrix @ problem.solve(part, weights, choice.weight)
 
-    def _chosen(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
+    def _choose_problem(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
         """What is fitted, the weights of the joints to begin with, and the choice of the prior."""
-        information, problem = rows.information, self._problem(rows.regressor)
+        information, problem = rows.information, self._build_problem(rows.regressor)
         start = LeastSquares(weights=self.weights).fit(rows)
         weights = start.joint_weights
         assert weights is not None
-        stated = MIDDLE if isinstance(self.prior_weight, str) else self.prior_weight
+        stated = COMPARISON_PRIOR_WEIGHT if isinstance(self.prior_weight, str) else self.prior_weight
         if self.weights == "joint":
             weights = joint_weights(information, start.beta)
-        problem = problem.as_wide_as_told(information, weights, stated)
+        problem = problem.relax_compactness(information, weights, stated)
         if self.weights == "joint":
-            _, weights = problem.reweighted(information, weights, stated)
-        return problem, weights, self._choice(problem, rows.folds(), weights)
+            _, weights = problem.solve_reweighted(information, weights, stated)
+        return problem, weights, self._choose_prior(problem, rows.folds(), weights)
 
-    def _least_squares(self, left_out: tuple[str, ...] = ()) -> LeastSquares:
+    def _least_squares(self, dropped: tuple[str, ...] = ()) -> LeastSquares:
         """The unconstrained fit with the same settings."""
-        return LeastSquares(weights=self.weights, covariance=self.covariance, left_out=left_out)
+        return LeastSquares(weights=self.weights, covariance=self.covariance, dropped=dropped)
 
-    def _problem(self, regressor: Regressor) -> FitProblem:
+    def _build_problem(self, regressor: Regressor) -> FitProblem:
         space = space_of(regressor)
         can = space.drive_labels()
-        meant = {name: [name] if name in can else space.drive_labels(name) for name in self.left_out}
+        meant = {name: [name] if name in can else space.drive_labels(name) for name in self.dropped}
         unknown = [name for name, labels in meant.items() if not labels]
         if unknown:
             raise InputError(
@@ -155,29 +155,31 @@ class PhysicallyConsistent(Estimator):
                 hint="a link's parameters are never zero by themselves: the prior takes their place",
             )
         zero = tuple({space.labels.index(one): None for labels in meant.values() for one in labels})
-        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero)
+        return FitProblem(
+            space, build_prior(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero
+        )
 
-    def _choice(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
+    def _choose_prior(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
         stated = None if isinstance(self.prior_weight, str) else self.prior_weight
-        if not problem.prior.believed:
+        if not problem.prior.is_known:
             stated = 0.0  # least mass is a tie-break with a weight of its own
         if stated is not None and (len(folds) < 2 or self.kinds == "all"):
             return PriorChoice(stated, (), ())
         return choose_prior(problem, folds, weights, stated, kinds=self.kinds == "cross-validated")
 
 
-def _estimate(
+def _build_estimate(
     plain: Estimate, problem: FitProblem, information: Information, x: Array, weights: Array, choice: PriorChoice
 ) -> Estimate:
     beta, prior = problem.space.matrix @ x, problem.prior
-    prior_shares = problem.prior_shares(information, weights, choice.weight, x) if prior.believed else None
+    prior_shares = problem.prior_fractions(information, weights, choice.weight, x) if prior.is_known else None
     rms = np.sqrt(information.residuals(beta) / information.counts)
     near = tuple(name for name, phi in zip(plain.robot.link_names, prior.links, strict=True) if phi is not None)
     return replace(
         plain,
         beta=beta,
         residuals=tuple(replace(one, rms=float(r)) for one, r in zip(plain.residuals, rms, strict=True)),
-        status=_status(plain, problem, information, beta, choice),
+        status=_format_status(plain, problem, information, beta, choice),
         method="physically consistent",
         joint_weights=weights,
         physical=Physical(problem.space.labels, x, plain.beta, near, prior_shares),
@@ -186,19 +188,21 @@ def _estimate(
             "prior": prior.sentence,
             "prior_weight": choice.weight,
             "prior_notes": list(prior.notes),
-            "kinds_left_out": list(choice.without),
+            "kinds_left_out": list(choice.dropped_kinds),
             "tried": list(choice.tried),
         },
     )
 
 
-def _status(plain: Estimate, problem: FitProblem, information: Information, beta: Array, choice: PriorChoice) -> str:
+def _format_status(
+    plain: Estimate, problem: FitProblem, information: Information, beta: Array, choice: PriorChoice
+) -> str:
     torque = information.torques().sum()
     error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, plain.beta))
-    kept = len(beta) - len(plain.left_out)
-    source = told_from(information, plain.treatment)
-    weight = f", weight {choice.weight:.2g}" if problem.prior.believed else ""
-    kinds = [KIND_WORDS[kind] for kind in choice.without]
+    kept = len(beta) - len(plain.dropped)
+    source = data_summary(information, plain.settings)
+    weight = f", weight {choice.weight:.2g}" if problem.prior.is_known else ""
+    kinds = [KIND_NAMES[kind] for kind in choice.dropped_kinds]
     gone = [f"{' and '.join(kinds)} were left out, since held-out blocks do not miss them"] if kinds else []
     wide = [] if problem.compact else [f"links are wider than the robot's known reach of {problem.space.reach:.2g} m"]
     notes = "".join(f" Note: {note}." for note in (*gone, *wide, *problem.prior.notes))
@@ -213,7 +217,7 @@ class PriorChoice:
     """The weight, the kinds of parameters left out, and the errors (mean, standard error) that decided it."""
 
     weight: float
-    without: tuple[Kind, ...]
+    dropped_kinds: tuple[Kind, ...]
     tried: tuple[dict[str, Any], ...]
 
 
@@ -221,36 +225,40 @@ def choose_prior(
     problem: FitProblem, folds: Sequence[Information], weights: Array, weight: float | None, *, kinds: bool
 ) -> PriorChoice:
     """The choice of the weight, unless it is given, and with `kinds` of what may be left out."""
-    models: list[tuple[Kind, ...]] = _distinct(problem) if kinds else [()]
+    models: list[tuple[Kind, ...]] = _distinct_models(problem) if kinds else [()]
     tried: list[dict[str, Any]] = []
     without = models[0]
     if len(models) > 1:
-        at = MIDDLE if weight is None else weight
-        without = models[_plainest(_errors(problem, folds, weights, [(one, at) for one in models], tried))]
+        at = COMPARISON_PRIOR_WEIGHT if weight is None else weight
+        without = models[
+            _select_simplest(_compute_errors(problem, folds, weights, [(one, at) for one in models], tried))
+        ]
     if weight is not None:
         return PriorChoice(weight, without, tuple(tried))
-    errors = _errors(problem, folds, weights, [(without, one) for one in PRIOR_WEIGHTS], tried)
+    errors = _compute_errors(problem, folds, weights, [(without, one) for one in PRIOR_WEIGHTS], tried)
     return PriorChoice(PRIOR_WEIGHTS[int(errors.mean(axis=1).argmin())], without, tuple(tried))
 
 
-def _distinct(problem: FitProblem) -> list[tuple[Kind, ...]]:
+def _distinct_models(problem: FitProblem) -> list[tuple[Kind, ...]]:
     """Kinds that leave different models."""
     made: dict[tuple[int, ...], tuple[Kind, ...]] = {}
     for kind in reversed(DROPPABLE_KINDS):
-        made.setdefault(problem.without(kind).zero, kind)
+        made.setdefault(problem.drop_kinds(kind).zero, kind)
     return list(reversed(made.values()))
 
 
-def _plainest(errors: Array) -> int:
+def _select_simplest(errors: Array) -> int:
     """The first candidate whose error is not surely above the least, of errors (candidates, folds)."""
     best = errors[int(errors.mean(axis=1).argmin())]
     solved: NDArray[np.bool_] = np.asarray(np.isfinite(errors).all(axis=1))
     more = np.where(solved[:, None], errors, best) - best
-    bound = TOLD_APART * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + SAME * best.mean()
+    bound = (
+        MIN_IMPROVEMENT_DEVIATIONS * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + ROUNDING_RATIO * best.mean()
+    )
     return int(np.argmax(solved & (more.mean(axis=1) <= bound)))
 
 
-def _errors(
+def _compute_errors(
     problem: FitProblem,
     folds: Sequence[Information],
     weights: Array,
@@ -258,9 +266,11 @@ def _errors(
     tried: list[dict[str, Any]],
 ) -> Array:
     """(candidates, folds) errors on each fold of fits to the others; all are written down."""
-    errors = np.array([_error(problem.without(without), folds, weights, weight) for without, weight in candidates])
+    errors = np.array(
+        [_fold_errors(problem.drop_kinds(without), folds, weights, weight) for without, weight in candidates]
+    )
     tried += [
-        {"without": list(without), "weight": weight, "error": float(own.mean()), "spread": _spread(own)}
+        {"without": list(without), "weight": weight, "error": float(own.mean()), "spread": _standard_error(own)}
         for (without, weight), own in zip(candidates, errors, strict=True)
     ]
     if not np.isfinite(errors).all(axis=1).any():
@@ -268,15 +278,15 @@ def _errors(
     return errors
 
 
-def _spread(errors: Array) -> float:
+def _standard_error(errors: Array) -> float:
     """Standard error of the mean; zero where there is none."""
     return float(errors.std(ddof=1) / np.sqrt(len(errors))) if np.isfinite(errors).all() else 0.0
 
 
-def _error(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> list[float]:
+def _fold_errors(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> list[float]:
     found = []
     for held in range(len(folds)):
-        rest = combined([fold for k, fold in enumerate(folds) if k != held])
+        rest = add_information([fold for k, fold in enumerate(folds) if k != held])
         try:
             beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
         except ConicError:

@@ -23,14 +23,14 @@ from mindyn.algebra.values import Array
 
 Binding = NDArray[np.bool_]
 
-BINDING: Final = 1e-6
+BINDING_SLACK: Final = 1e-6
 """A slack below this, in units of v, is taken to bind until its multiplier says otherwise."""
-POLISHING_STEPS: Final = 40
-FINAL: Final = 1e-13
+MAX_POLISHING_STEPS: Final = 40
+STEP_TOLERANCE: Final = 1e-13
 """A step below this, relative to v, ends it."""
-PULLS: Final = 1e-9
+RELEASE_RATIO: Final = 1e-9
 """Of the largest multiplier: one below -PULLS times it sets its row free."""
-CURVED: Final = 1e-14
+MIN_CURVATURE_RATIO: Final = 1e-14
 """Curvature of the prior below this part of its largest counts as none."""
 
 
@@ -55,42 +55,42 @@ class SmoothFit:
         left = self.A @ v - self.b
         return float(left @ left / 2) + self.prior(v)[0]
 
-    def polished(self, v: Array) -> Array:
+    def polish(self, v: Array) -> Array:
         """The minimum next to v, or v itself where none is found that is no worse."""
         G, h = self.least
-        binding: Binding = G @ v + h < BINDING
+        binding: Binding = G @ v + h < BINDING_SLACK
         found, multipliers = v.copy(), np.zeros(0)
-        for _ in range(POLISHING_STEPS):
-            step, multipliers = self._step(found, binding)
+        for _ in range(MAX_POLISHING_STEPS):
+            step, multipliers = self._newton_step(found, binding)
             if step is None:
                 return v
-            share = self._share(found, step, binding)
+            share = self._step_fraction(found, step, binding)
             passed = share < 1.0
             found = found + share * step
             if passed:
-                binding = binding | (G @ found + h < FINAL * (1 + np.abs(h)))
-            elif np.abs(step).max() <= FINAL * np.abs(found).max():
-                freed = self._freed(binding, multipliers)
+                binding = binding | (G @ found + h < STEP_TOLERANCE * (1 + np.abs(h)))
+            elif np.abs(step).max() <= STEP_TOLERANCE * np.abs(found).max():
+                freed = self._release_row(binding, multipliers)
                 if freed is None:
                     break
                 binding = freed
         slack = (G @ found + h).min(initial=0.0)
-        good = np.isfinite(found).all() and slack > -FINAL * (1 + np.abs(found).max())
+        good = np.isfinite(found).all() and slack > -STEP_TOLERANCE * (1 + np.abs(found).max())
         # A solver ends a little outside, where costs may be lower: by the multipliers' part of that at most.
         E, e = self.equal
         off = np.abs(np.concatenate([E @ v + e, (G @ v + h)[binding]]))
         below = float(np.abs(multipliers) @ off) if len(multipliers) == len(off) else 0.0
         before = self.cost(v)
-        return found if good and self.cost(found) <= before + below + FINAL * abs(before) else v
+        return found if good and self.cost(found) <= before + below + STEP_TOLERANCE * abs(before) else v
 
-    def _step(self, v: Array, binding: Binding) -> tuple[Array | None, Array]:
+    def _newton_step(self, v: Array, binding: Binding) -> tuple[Array | None, Array]:
         (E, e), (G, h) = self.equal, self.least
         C, c = np.vstack([E, G[binding]]), np.concatenate([e, h[binding]])
         _, gradient, H = self.prior(v)
         if not (np.isfinite(gradient).all() and np.isfinite(H).all()):
             return None, np.zeros(0)
         values, vectors = np.linalg.eigh(H)
-        kept = values > CURVED * max(float(values[-1]), 1e-300)
+        kept = values > MIN_CURVATURE_RATIO * max(float(values[-1]), 1e-300)
         root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
         pull = -(vectors[:, kept].T @ gradient) / np.sqrt(values[kept])
         within = -np.linalg.pinv(C) @ (C @ v + c)
@@ -102,7 +102,7 @@ class SmoothFit:
         slope = self.A.T @ (self.A @ (v + step) - self.b) + gradient + H @ step
         return step, np.linalg.lstsq(C.T, slope, rcond=None)[0]
 
-    def _share(self, v: Array, step: Array, binding: Binding) -> float:
+    def _step_fraction(self, v: Array, step: Array, binding: Binding) -> float:
         """The part of a step up to the first row that it would pass, or while the prior has a value."""
         G, h = self.least
         slack, change = G @ v + h, G @ step
@@ -113,10 +113,10 @@ class SmoothFit:
             share *= 0.5
         return share
 
-    def _freed(self, binding: Binding, multipliers: Array) -> Binding | None:
+    def _release_row(self, binding: Binding, multipliers: Array) -> Binding | None:
         """The binding rows less the one that pulls hardest; None where none does."""
         own = multipliers[len(self.equal[0]) :]
-        if not len(own) or own.min() >= -PULLS * max(np.abs(own).max(), 1e-300):
+        if not len(own) or own.min() >= -RELEASE_RATIO * max(np.abs(own).max(), 1e-300):
             return None
         freed = binding.copy()
         freed[np.flatnonzero(binding)[int(np.argmin(own))]] = False

@@ -14,18 +14,18 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.inertia import consistency_of, mass_com_inertia, pseudo_inertia
+from mindyn.algebra.inertia import check_consistency, mass_com_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.feasibility.conic import DIAGONAL, ConeRows, Program, triangle
+from mindyn.feasibility.conic import DIAGONAL_PLACES, ConeRows, ConicProgram, triangle
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import same_mechanism
+from mindyn.parameters.base import has_same_mechanism
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 
 Divergence = Literal["entropic", "euclidean"]
-SMALLEST_RADIUS: Final = 0.01
+MIN_GYRATION_RADIUS_M: Final = 0.01
 """m; a prior whose link is a point, rod or plate is given at least this radius of gyration: the entropic divergence of
 a flat body is infinite."""
 _UNIT_MATRICES = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
@@ -54,15 +54,17 @@ class Prior:
         return f"what the data cannot tell takes the prior ({self.divergence}){rest}"
 
     @property
-    def believed(self) -> bool:
+    def is_known(self) -> bool:
         """Whether anything is known of any link."""
         return any(phi is not None for phi in self.links)
 
-    def add_to(self, program: Program, space: PhysicalSpace, units: Array, weight: float, heaviness: float) -> None:
+    def add_to(
+        self, program: ConicProgram, space: PhysicalSpace, units: Array, weight: float, mass_cost: float
+    ) -> None:
         """Add weight times the divergence; where nothing is believed of a link, heaviness times its mass in kg."""
         for i, phi in enumerate(self.links):
             if phi is None:
-                program.cost[PARAMETERS_PER_LINK * i] += heaviness * units[PARAMETERS_PER_LINK * i]
+                program.cost[PARAMETERS_PER_LINK * i] += mass_cost * units[PARAMETERS_PER_LINK * i]
             elif self.divergence == "entropic":
                 _add_entropic(program, space, i, phi, units, weight)
             else:
@@ -117,7 +119,7 @@ class Prior:
         return H
 
 
-def require_known(given: Robot | str | None, divergence: str) -> None:
+def require_valid_prior(given: Robot | str | None, divergence: str) -> None:
     """Refuse settings that name no prior."""
     if divergence not in ("entropic", "euclidean"):
         raise InputError(f'divergence = {divergence!r}; it may be: "entropic", "euclidean"')
@@ -128,26 +130,26 @@ def require_known(given: Robot | str | None, divergence: str) -> None:
         )
 
 
-def prior_of(robot: Robot, given: Robot | Literal["robot"] | None, divergence: Divergence = "entropic") -> Prior:
+def build_prior(robot: Robot, given: Robot | Literal["robot"] | None, divergence: Divergence = "entropic") -> Prior:
     """The prior that a fit of `robot` may use: its own inertials, another description's of the same links, or none."""
-    require_known(given, divergence)
+    require_valid_prior(given, divergence)
     if given is None:
         return Prior((None,) * robot.joint_count, divergence, ())
     source = robot if isinstance(given, str) else given
-    if source is not robot and (source.link_names != robot.link_names or not _same_joints(source, robot)):
+    if source is not robot and (source.link_names != robot.link_names or not _have_same_joints(source, robot)):
         raise InputError(
             f"the prior {source.name!r} has other joints or link frames than robot {robot.name!r}",
             hint="a prior states the parameters of the same links in the same frames",
         )
-    unbelieved = placeholders(source)
-    links, notes = [], _not_used(unbelieved)
+    unbelieved = find_placeholders(source)
+    links, notes = [], _format_unused(unbelieved)
     for link in source.links:
         usable = None if link.name in unbelieved else link.phi
-        links.append(usable if usable is None else _solid(link, notes))
+        links.append(usable if usable is None else _thicken_body(link, notes))
     return Prior(tuple(links), divergence, tuple(notes))
 
 
-def _not_used(unbelieved: dict[str, str]) -> list[str]:
+def _format_unused(unbelieved: dict[str, str]) -> list[str]:
     """One sentence for every reason."""
     reasons: dict[str, list[str]] = {}
     for name, why in unbelieved.items():
@@ -155,18 +157,18 @@ def _not_used(unbelieved: dict[str, str]) -> list[str]:
     return [f"not used as a prior: {', '.join(names)} ({why})" for why, names in reasons.items()]
 
 
-def _same_joints(one: Robot, other: Robot) -> bool:
+def _have_same_joints(one: Robot, other: Robot) -> bool:
     plain = [replace(robot, drives=(), extras=(), gravity=np.zeros(3)) for robot in (one, other)]
-    return same_mechanism(*plain)
+    return has_same_mechanism(*plain)
 
 
-def placeholders(robot: Robot) -> dict[str, str]:
+def find_placeholders(robot: Robot) -> dict[str, str]:
     """Links whose stated parameters are no statement about the arm, each with the reason.
 
     No parameters, all zero, no body can have them, mass 1 with the unit tensor; or the same mass and tensor on every
     link that is left, of several.
     """
-    found = {link.name: why for link in robot.links if (why := _unbelievable(link))}
+    found = {link.name: why for link in robot.links if (why := _explain_implausible(link))}
     stated = [link for link in robot.links if link.name not in found]
     if _are_alike(stated):
         found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in stated}
@@ -175,7 +177,7 @@ def placeholders(robot: Robot) -> dict[str, str]:
 
 def has_placeholders(robot: Robot) -> bool:
     """Whether some link states mass 1 with the unit tensor, or all that are believable state the same."""
-    believable = [link for link in robot.links if not _unbelievable(link)]
+    believable = [link for link in robot.links if not _explain_implausible(link)]
     return any(_is_unit(link) for link in robot.links) or _are_alike(believable)
 
 
@@ -194,30 +196,32 @@ def _body(link: Link) -> Array:
     return np.array([mass, *np.linalg.eigvalsh(J)])
 
 
-def _unbelievable(link: Link) -> str:
+def _explain_implausible(link: Link) -> str:
     if link.phi is None:
         return "it states no parameters"
     if not link.phi.any():
         return "all its parameters are zero"
-    verdict = consistency_of(link.phi)
-    if not verdict.possible:
+    verdict = check_consistency(link.phi)
+    if not verdict.is_feasible:
         return verdict.reason
     if _is_unit(link):
         return "mass 1 and the unit tensor are a placeholder"
     return ""
 
 
-def _solid(link: Link, notes: list[str]) -> Array:
-    """phi, or phi with `SMALLEST_RADIUS` in the directions in which the body is thinner."""
+def _thicken_body(link: Link, notes: list[str]) -> Array:
+    """phi, or phi with `MIN_GYRATION_RADIUS_M` in the directions in which the body is thinner."""
     assert link.phi is not None
     P = pseudo_inertia(link.phi)
     mass = link.phi[0]
     Sigma = P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / mass
     values, vectors = np.linalg.eigh(Sigma)
-    least = mass * SMALLEST_RADIUS**2 / 3
+    least = mass * MIN_GYRATION_RADIUS_M**2 / 3
     if values[0] >= least:
         return link.phi
-    notes.append(f"link {link.name}: the prior is thinner than {1000 * SMALLEST_RADIUS:g} mm and was given that much")
+    notes.append(
+        f"link {link.name}: the prior is thinner than {1000 * MIN_GYRATION_RADIUS_M:g} mm and was given that much"
+    )
     added = vectors @ np.diag(np.maximum(least - values, 0.0)) @ vectors.T
     tensor = added.trace() * np.eye(3) - added
     wider = link.phi.copy()
@@ -225,7 +229,7 @@ def _solid(link: Link, notes: list[str]) -> Array:
     return wider
 
 
-def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
+def _add_entropic(program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
     """weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T, through a factor of Q with a bounded diagonal.
 
     [[Q, Z], [Z^T, diag Z]] >= 0 with Z lower triangular makes det Q >= prod Z_kk, and the logarithms of Z_kk are
@@ -251,11 +255,13 @@ def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, un
     exponentials, offset = np.zeros((12, program.size)), np.tile([0.0, 1.0, 0.0], 4)
     for k in range(4):
         exponentials[3 * k, logs.start + k] = 1.0
-        exponentials[3 * k + 2, factor.start + DIAGONAL[k]] = 1.0
+        exponentials[3 * k + 2, factor.start + DIAGONAL_PLACES[k]] = 1.0
     program.add_rows(ConeRows("exponential", exponentials, offset))
 
 
-def _add_euclidean(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
+def _add_euclidean(
+    program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float
+) -> None:
     link, triangles = space.link(i), triangle(_UNIT_MATRICES)
     believed = triangles @ (phi / space.link_units)
     root = np.sqrt(2 * weight) / float(np.linalg.norm(believed))

@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, RobotError
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.inertia_family import InertiaFamily, Member, member_of
+from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 
-MOST_ANGLES: Final = 2
+MAX_ANGLES: Final = 2
 """Angles beyond which the functions are too many to expand."""
-VANISHES: Final = 1e-10
+ZERO_COEFFICIENT_RATIO: Final = 1e-10
 """Part of the largest coefficient below which a function does not occur."""
 GRID_POINTS: Final = 15
 """Points of the grid for each angle. Odd: functions of 2 theta see half as many points of an even grid."""
@@ -86,35 +86,35 @@ class Minor:
 
 def leading_minors(of: Robot | BaseParameters, values: ArrayLike) -> tuple[Minor, ...]:
     """The leading minors of a robot's inertia matrix, of order 1 to n; refused where there are too many functions."""
-    return minors_of(member_of((of, values)))
+    return minors_of(find_member((of, values)))
 
 
-def minors_of(member: Member) -> tuple[Minor, ...]:
+def minors_of(member: FamilyMember) -> tuple[Minor, ...]:
     """The same for a member of a family."""
     family = member.family
     sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
-    if sliding or len(family.moving) > MOST_ANGLES:
+    if sliding or len(family.moving) > MAX_ANGLES:
         cause = f"depends on {sliding[0]!r}, which slides" if sliding else f"depends on {len(family.moving)} angles"
         raise RobotError(
             f"the inertia matrix of {family.base.robot.name!r} {cause}: its minors are not expanded",
             hint="judge_possible and mend_possible need no minors",
         )
-    return tuple(_minor(family, order) for order in range(1, len(family.joints) + 1))
+    return tuple(_expand_minor(family, order) for order in range(1, len(family.joints) + 1))
 
 
-def judge_by_cones(of: Robot | BaseParameters, values: ArrayLike, *, points: int | None = GRID_POINTS) -> Answer:
+def check_by_cones(of: Robot | BaseParameters, values: ArrayLike, *, points: int | None = GRID_POINTS) -> Answer:
     """Whether the coefficients of every leading minor lie in their cones.
 
     points  of the grid for each angle; None: the exact cones, where they are circular
     """
-    member = member_of((of, values))
+    member = find_member((of, values))
     orders = [_order_record(minor, member.values, points) for minor in minors_of(member)]
     failing = [one for one in orders if one["margin"] <= 0]
     cone = "exact cone" if points is None else f"cone of a grid of {points} points"
     if not failing:
-        return Answer("possible", True, f"every leading minor is inside its {cone}", {"minors": orders})
+        return Answer("positive_definite", True, f"every leading minor is inside its {cone}", {"minors": orders})
     told = ", ".join(f"order {one['order']} by {-one['margin']:.3g}" for one in failing)
-    return Answer("possible", False, f"leading minors outside their {cone}: {told}", {"minors": orders})
+    return Answer("positive_definite", False, f"leading minors outside their {cone}: {told}", {"minors": orders})
 
 
 def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, An
     }
 
 
-def _minor(family: InertiaFamily, order: int) -> Minor:
+def _expand_minor(family: InertiaFamily, order: int) -> Minor:
     """Frequencies with a coefficient at some random values; of w and -w one, the first not zero entry positive."""
     rng = np.random.default_rng(0)
     sizes = np.max([np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4)], axis=0)
     degree = 2 * order
     spectrum = [w for w in product(range(-degree, degree + 1), repeat=sizes.ndim) if w > (0,) * sizes.ndim]
-    kept = [w for w in spectrum if sizes[w] > VANISHES * sizes.max()]
+    kept = [w for w in spectrum if sizes[w] > ZERO_COEFFICIENT_RATIO * sizes.max()]
     return Minor(family, order, np.array(kept, dtype=np.int64).reshape(len(kept), sizes.ndim))
 
 

@@ -1,4 +1,4 @@
-"""`Change`: a way in which a robot may differ from its type, as directions of the parameters and zeros.
+"""`FleetCause`: a way in which a robot may differ from its type, as directions of the parameters and zeros.
 
 A cause has a size, its first direction; further directions may come with it (a payload of some mass has its centre and
 inertia somewhere). Everything a log says about all causes is then two small arrays (`LogEvidence`).
@@ -17,23 +17,23 @@ from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 
-What = Literal["friction", "offset", "zero", "payload"]
-LEAST: Final = 1e-9
+CauseKind = Literal["friction", "offset", "zero", "payload"]
+MIN_TORQUE_RATIO: Final = 1e-9
 """Part of the largest below which a direction's share of the torque counts as none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class FleetCause:
     """One way to differ.
 
     what     kind of cause
     where    the joint, or the link that a payload hangs on
     unit     of its size; of friction, parts of the type's own
-    columns  numbers of its directions in `Causes.directions`, that of its size first
+    columns  numbers of its directions in `FleetCauses.directions`, that of its size first
     drifts   whether it may grow with time by itself
     """
 
-    what: What
+    what: CauseKind
     where: str
     unit: str
     columns: tuple[int, ...]
@@ -41,7 +41,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Causes:
+class FleetCauses:
     """All causes of a type.
 
     listed      the causes
@@ -49,8 +49,8 @@ class Causes:
     directions  (P, K) in parameters and zeros
     """
 
-    listed: tuple[Change, ...]
-    individual: tuple[Change, ...]
+    listed: tuple[FleetCause, ...]
+    individual: tuple[FleetCause, ...]
     directions: Array
 
 
@@ -68,50 +68,52 @@ class LogEvidence:
     day: float
 
 
-def causes_of(regressor: ZeroRegressor, found: Estimate, total: Information) -> Causes:
+def list_causes(regressor: ZeroRegressor, found: Estimate, total: Information) -> FleetCauses:
     """The causes that show in the torque of the fleet's motions.
 
     found  the type's estimate
     total  all logs, zeros' columns included
     """
     count = len(regressor.names)
-    made: list[_Draft] = []
-    individual: list[_Draft] = []
+    made: list[_CauseDraft] = []
+    individual: list[_CauseDraft] = []
     for joint in regressor.joint_names:
         own = [
             k for k, one in enumerate(regressor.parameters) if (one.kind != "link", one.link_or_joint) == (True, joint)
         ]
-        friction = [k for k in own if regressor.parameters[k].brakes]
-        individual += [("friction", joint, "", [_unit(count, k)], False) for k in friction]
+        friction = [k for k in own if regressor.parameters[k].is_friction]
+        individual += [("friction", joint, "", [_unit_direction(count, k)], False) for k in friction]
         growth = np.zeros(count)
         growth[friction] = found.beta[friction]
         made.append(("friction", joint, "", [growth], True))
         for k in own:
             if regressor.parameters[k].kind == "offset":
-                made.append(("offset", joint, regressor.parameters[k].unit, [_unit(count, k)], True))
-                individual.append(("offset", joint, "", [_unit(count, k)], False))
+                made.append(("offset", joint, regressor.parameters[k].unit, [_unit_direction(count, k)], True))
+                individual.append(("offset", joint, "", [_unit_direction(count, k)], False))
     for k, joint in enumerate(regressor.zeros, start=regressor.plain_count):
         unit = "rad" if regressor.robot.joints[regressor.robot.joint_names.index(joint)].kind != "prismatic" else "m"
-        made.append(("zero", joint, unit, [_unit(count, k)], True))
-    for link in _tips(regressor):
-        made.append(("payload", regressor.robot.links[link].name, "kg", _payload(regressor, link, total), False))
+        made.append(("zero", joint, unit, [_unit_direction(count, k)], True))
+    for link in _last_links(regressor):
+        made.append(
+            ("payload", regressor.robot.links[link].name, "kg", _payload_directions(regressor, link, total), False)
+        )
     weights = np.ones(len(total.factors)) if found.joint_weights is None else np.asarray(found.joint_weights)
     R, z = total.stacked(weights)
-    listed, directions = _numbered(made, R, float(np.linalg.norm(z)), 0)
-    free, more = _numbered(individual, R, float(np.linalg.norm(z)), len(directions))
-    return Causes(listed, free, np.array([*directions, *more]).reshape(-1, count).T)
+    listed, directions = _number_causes(made, R, float(np.linalg.norm(z)), 0)
+    free, more = _number_causes(individual, R, float(np.linalg.norm(z)), len(directions))
+    return FleetCauses(listed, free, np.array([*directions, *more]).reshape(-1, count).T)
 
 
-_Draft = tuple[What, str, str, list[Array], bool]
+_CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
 
 
-def _unit(count: int, k: int) -> Array:
+def _unit_direction(count: int, k: int) -> Array:
     made = np.zeros(count)
     made[k] = 1.0
     return made
 
 
-def _tips(regressor: ZeroRegressor) -> list[int]:
+def _last_links(regressor: ZeroRegressor) -> list[int]:
     """Numbers of the moving links that no joint leads on from."""
     robot = regressor.robot
     if robot.has_dependents:
@@ -120,7 +122,7 @@ def _tips(regressor: ZeroRegressor) -> list[int]:
     return [k for k, link in enumerate(robot.links) if link.name not in parents]
 
 
-def _payload(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
+def _payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
     """What a body on a link adds: its mass, then the directions of moments and inertia that the motions tell apart."""
     start = PARAMETERS_PER_LINK * link
     D = np.zeros((len(regressor.names), PARAMETERS_PER_LINK))
@@ -128,16 +130,18 @@ def _payload(regressor: ZeroRegressor, link: int, total: Information) -> list[Ar
     R, _ = total.stacked()
     seen = R @ D[:, 1:]
     sizes = np.linalg.norm(seen, axis=0)
-    kept = sizes > LEAST * max(float(np.linalg.norm(R @ D[:, 0])), float(sizes.max(initial=0.0)))
+    kept = sizes > MIN_TORQUE_RATIO * max(float(np.linalg.norm(R @ D[:, 0])), float(sizes.max(initial=0.0)))
     rest = D[:, 1:][:, kept] / sizes[kept]
     _, s, Vt = np.linalg.svd(R @ rest, full_matrices=False)
     clear = s > 1e-6 * s.max(initial=0.0)
     return [D[:, 0], *(rest @ (Vt[clear].T / s[clear])).T]
 
 
-def _numbered(made: list[_Draft], R: Array, power: float, first: int) -> tuple[tuple[Change, ...], list[Array]]:
+def _number_causes(
+    made: list[_CauseDraft], R: Array, power: float, first: int
+) -> tuple[tuple[FleetCause, ...], list[Array]]:
     """The causes whose size shows in the rows of R, beside the directions that come with it; numbered from `first`."""
-    listed: list[Change] = []
+    listed: list[FleetCause] = []
     directions: list[Array] = []
     for what, where, unit, own, drifts in made:
         seen = np.column_stack([R @ one for one in own])
@@ -145,15 +149,17 @@ def _numbered(made: list[_Draft], R: Array, power: float, first: int) -> tuple[t
         if len(own) > 1:
             Q, _ = np.linalg.qr(seen[:, 1:])
             size = size - Q @ (Q.T @ size)
-        if np.linalg.norm(size) <= LEAST * power:
+        if np.linalg.norm(size) <= MIN_TORQUE_RATIO * power:
             continue
         start = first + len(directions)
-        listed.append(Change(what, where, unit, tuple(range(start, start + len(own))), drifts))
+        listed.append(FleetCause(what, where, unit, tuple(range(start, start + len(own))), drifts))
         directions += own
     return tuple(listed), directions
 
 
-def evidence_of(information: Information, causes: Causes, beta: Array, weights: Array, day: float) -> LogEvidence:
+def summarise_evidence(
+    information: Information, causes: FleetCauses, beta: Array, weights: Array, day: float
+) -> LogEvidence:
     """What one log says at the type's values; beta (P,), zero for the zeros."""
     K = causes.directions.shape[1]
     H, s = np.zeros((K, K)), np.zeros(K)

@@ -24,29 +24,29 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate_files import robot_from_record, robot_record
-from mindyn.files import make_folder, write_whole
+from mindyn.files import make_folder, write_file_atomically
 from mindyn.fleet.zero_columns import ZeroRegressor
-from mindyn.reading import read_json, reason_of
+from mindyn.reading import describe_exception, read_json
 from mindyn.regression.information import Information
-from mindyn.regression.treatment import TREATMENT, Treatment
+from mindyn.regression.settings import SETTINGS_SCHEMA, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.schemas import NUMBER, TEXT, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
 FACTOR_FORMAT: Final = 3
 """Of factor files; a change of what is in them starts new generations."""
-CHECKSUM: Final = 32
+CHECKSUM_BYTES: Final = 32
 """Bytes of the SHA-256 at the end of a factor file."""
-_AGAIN: Final = "delete it and run again: its logs are then read again"
-GENERATION: Final = table_of(
+_DELETE_HINT: Final = "delete it and run again: its logs are then read again"
+GENERATION_SCHEMA: Final = table_schema(
     {
         "format": {"type": "integer"},
-        "robot": TEXT,
+        "robot": ANY_TEXT,
         "completed": {"type": "object"},
-        "treatment": TREATMENT,
-        "reference": list_of(NUMBER),
-        "names": list_of(TEXT),
-        "notes": list_of(TEXT),
-        "sha256": TEXT,
+        "settings": SETTINGS_SCHEMA,
+        "reference": list_schema(ANY_NUMBER),
+        "names": list_schema(ANY_TEXT),
+        "notes": list_schema(ANY_TEXT),
+        "sha256": ANY_TEXT,
     }
 )
 """The JSON Schema of generation.json; sha256 is of its other entries."""
@@ -57,7 +57,7 @@ class Factor:
     """What remains of one log.
 
     name         its path or URL, without credentials
-    version      what told its bytes from others' when it was read (see `Listed`)
+    version      what told its bytes from others' when it was read (see `FileListing`)
     content      hash of its bytes, or the etag that its store gives for them
     said         what its path and its constant columns say: robot, date, ...
     day          days since 1970; None where nothing says when it was made
@@ -102,11 +102,11 @@ class Factor:
     def from_file(path: Path) -> Factor:
         """The inverse of `to_bytes`; raise `InputError` if a byte was changed."""
         content = path.read_bytes()
-        if hashlib.sha256(content[:-CHECKSUM]).digest() != content[-CHECKSUM:]:
-            raise InputError(f"the factor file {path} was changed or damaged: its checksum differs", hint=_AGAIN)
-        with np.load(BytesIO(content[:-CHECKSUM]), allow_pickle=False) as arrays:
+        if hashlib.sha256(content[:-CHECKSUM_BYTES]).digest() != content[-CHECKSUM_BYTES:]:
+            raise InputError(f"the factor file {path} was changed or damaged: its checksum differs", hint=_DELETE_HINT)
+        with np.load(BytesIO(content[:-CHECKSUM_BYTES]), allow_pickle=False) as arrays:
             known = json.loads(arrays["known"].tobytes())
-            factors = tuple(_unpacked(arrays[f"R{k}"]) for k in range(len(known["counts"])))
+            factors = tuple(_unpack_triangle(arrays[f"R{k}"]) for k in range(len(known["counts"])))
         return Factor(
             known["name"],
             known["version"],
@@ -120,7 +120,7 @@ class Factor:
         )
 
 
-def _unpacked(packed: Array) -> Array:
+def _unpack_triangle(packed: Array) -> Array:
     size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
     R = np.zeros((size, size))
     R[np.triu_indices(size)] = packed
@@ -137,18 +137,18 @@ class Generation:
     """
 
     robot: Robot
-    treatment: Treatment
+    settings: EquationSettings
     reference: Array
 
     @property
     def regressor(self) -> ZeroRegressor:
         """The columns."""
-        return ZeroRegressor(self.robot, self.treatment, self.reference)
+        return ZeroRegressor(self.robot, self.settings, self.reference)
 
     def name(self, regressor: ZeroRegressor) -> str:
         """The hash of it all."""
         text = json.dumps(
-            [FACTOR_FORMAT, robot_record(self.robot), self.treatment.to_dict(), regressor.names], default=str
+            [FACTOR_FORMAT, robot_record(self.robot), self.settings.to_dict(), regressor.names], default=str
         )
         numbers = [self.reference.tobytes(), regressor.base.matrix.tobytes()]
         return hashlib.sha256(b"\0".join([text.encode(), *numbers])).hexdigest()[:20]
@@ -168,12 +168,12 @@ class FactorStore:
                 "format": FACTOR_FORMAT,
                 "robot": robot_hash(said["robot"]),
                 "completed": robot_record(generation.robot),
-                "treatment": generation.treatment.to_dict(),
+                "settings": generation.settings.to_dict(),
                 "reference": generation.reference.tolist(),
                 "names": list(self.regressor.names),
                 "notes": list(said.get("notes", ())),
             }
-            write_whole(about, json.dumps(record | {"sha256": _record_hash(record)}, indent=1) + "\n")
+            write_file_atomically(about, json.dumps(record | {"sha256": _record_hash(record)}, indent=1) + "\n")
 
     def path(self, name: str, version: str) -> Path:
         """Where the file of a log is, or will be."""
@@ -188,7 +188,7 @@ class FactorStore:
         """Writes the file of a log, then removes those of its earlier bytes."""
         path = self.path(factor.name, factor.version)
         make_folder(path.parent)
-        write_whole(path, factor.to_bytes())
+        write_file_atomically(path, factor.to_bytes())
         for other in path.parent.glob(f"{path.name[:24]}-*.npz"):
             if other != path:
                 other.unlink(missing_ok=True)
@@ -210,10 +210,12 @@ class FactorStore:
         try:
             found = Factor.from_file(path)
         except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-            raise InputError(f"the factor file {path} cannot be read: {reason_of(error)}", hint=_AGAIN) from error
+            raise InputError(
+                f"the factor file {path} cannot be read: {describe_exception(error)}", hint=_DELETE_HINT
+            ) from error
         widths = [len(columns) + 1 for columns in self.regressor.columns]
         if [len(R) for R in found.factors] != widths or not all(np.isfinite(R).all() for R in found.factors):
-            raise InputError(f"the factor file {path} is of other parameters than its generation", hint=_AGAIN)
+            raise InputError(f"the factor file {path} is of other parameters than its generation", hint=_DELETE_HINT)
         return found
 
 
@@ -227,7 +229,7 @@ def robot_hash(robot: Robot) -> str:
     return hashlib.sha256(json.dumps(robot_record(robot), default=str).encode()).hexdigest()
 
 
-def earlier_generation(out: Path, robot: Robot) -> Generation | None:
+def read_generation(out: Path, robot: Robot) -> Generation | None:
     """The generation of the last run into a folder, where it was of this robot and format; else None."""
     pointer = out / "fleet.json"
     if not pointer.exists():
@@ -242,11 +244,13 @@ def earlier_generation(out: Path, robot: Robot) -> Generation | None:
     record = read_json(about, "record of a generation", InputError)
     if record.get("format") != FACTOR_FORMAT:
         return None
-    require_valid(record, GENERATION, str(about), hint=_AGAIN)
+    require_valid(record, GENERATION_SCHEMA, str(about), hint=_DELETE_HINT)
     if record["sha256"] != _record_hash(record):
-        raise InputError(f"{about} was changed or damaged: its checksum differs", hint=_AGAIN)
+        raise InputError(f"{about} was changed or damaged: its checksum differs", hint=_DELETE_HINT)
     if record["robot"] != robot_hash(robot):
         return None
     return Generation(
-        robot_from_record(record["completed"]), Treatment.from_dict(record["treatment"]), np.array(record["reference"])
+        robot_from_record(record["completed"]),
+        EquationSettings.from_dict(record["settings"]),
+        np.array(record["reference"]),
     )

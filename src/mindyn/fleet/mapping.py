@@ -11,15 +11,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from typing import Final
 
-from mindyn.executors import WorkersLostError, lost_workers, process_pool, require_executor
+from mindyn.executors import WorkersLostError, convert_worker_errors, process_pool, require_executor
 from mindyn.fleet.factors import Factor, FactorStore
-from mindyn.fleet.work import Excluded, Task, gather
+from mindyn.fleet.work import Excluded, Task, gather_log
 
-IN_FLIGHT: Final = 512
+MAX_LOGS_IN_FLIGHT: Final = 512
 """Logs that are with an executor at once; their factors are small, and Dask likes to plan ahead."""
-ALONE: Final = 2
+MAX_WORKER_DEATHS: Final = 2
 """Times that a log may take its worker with it before it is excluded."""
-DIED: Final = f"its worker died {ALONE} times: is it larger than the worker's memory?"
+WORKER_DIED: Final = f"its worker died {MAX_WORKER_DEATHS} times: is it larger than the worker's memory?"
 Progress = Callable[[int, int], None]
 """Called with logs done, and all of them."""
 
@@ -31,11 +31,11 @@ def gather_all(
     generation = pickle.dumps(store.generation)
     if executor is not None:
         require_executor(executor)
-        made = _by_executor(executor, generation, tasks)
+        made = _gather_by_executor(executor, generation, tasks)
     elif workers > 1:
-        made = _by_processes(workers, generation, tasks)
+        made = _gather_by_processes(workers, generation, tasks)
     else:
-        made = (gather(generation, task) for task in tasks)
+        made = (gather_log(generation, task) for task in tasks)
     excluded: list[Excluded] = []
     done = 0
     try:
@@ -53,20 +53,20 @@ def gather_all(
     return sorted(excluded, key=lambda one: one.name)
 
 
-def _by_executor(executor: Executor, generation: bytes, tasks: Iterable[Task]) -> Iterator[Factor | Excluded]:
+def _gather_by_executor(executor: Executor, generation: bytes, tasks: Iterable[Task]) -> Iterator[Factor | Excluded]:
     """As they are finished; a log that killed worker after worker of a cluster is excluded, a lost cluster is told."""
-    for task, future in _finished(executor, generation, tasks, IN_FLIGHT):
+    for task, future in _collect_finished(executor, generation, tasks, MAX_LOGS_IN_FLIGHT):
         error = future.exception() if not future.cancelled() else CancelledError("the future was cancelled")
         if error is None:
             yield future.result()
         elif type(error).__name__ == "KilledWorker":
-            yield Excluded(task.name, DIED)
+            yield Excluded(task.name, WORKER_DIED)
         else:
-            with lost_workers():
+            with convert_worker_errors():
                 raise error
 
 
-def _finished(
+def _collect_finished(
     executor: Executor, generation: bytes, tasks: Iterable[Task], most: int
 ) -> Iterator[tuple[Task, Future[Factor | Excluded]]]:
     waiting: dict[Future[Factor | Excluded], Task] = {}
@@ -74,8 +74,8 @@ def _finished(
     try:
         while True:
             while len(waiting) < most and (task := next(coming, None)) is not None:
-                with lost_workers():
-                    waiting[executor.submit(gather, generation, task)] = task
+                with convert_worker_errors():
+                    waiting[executor.submit(gather_log, generation, task)] = task
             if not waiting:
                 return
             done, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -86,16 +86,16 @@ def _finished(
             future.cancel()
 
 
-def _by_processes(workers: int, generation: bytes, tasks: list[Task]) -> Iterator[Factor | Excluded]:
+def _gather_by_processes(workers: int, generation: bytes, tasks: list[Task]) -> Iterator[Factor | Excluded]:
     """By processes of this machine; after a crash the logs that were under way go on alone, one after another."""
     left = {task.name: task for task in tasks}
     while left:
-        suspects = yield from _until_broken(workers, generation, left)
+        suspects = yield from _gather_until_crash(workers, generation, left)
         for task in suspects:
-            yield _alone(generation, left.pop(task.name))
+            yield _gather_alone(generation, left.pop(task.name))
 
 
-def _until_broken(
+def _gather_until_crash(
     workers: int, generation: bytes, left: dict[str, Task]
 ) -> Generator[Factor | Excluded, None, list[Task]]:
     """Takes what is finished out of `left`; gives back the logs that were under way when a worker died."""
@@ -105,7 +105,7 @@ def _until_broken(
         while not broken:
             try:
                 while len(waiting) < 2 * workers and (task := next(coming, None)) is not None:
-                    waiting[pool.submit(gather, generation, task)] = task
+                    waiting[pool.submit(gather_log, generation, task)] = task
             except BrokenExecutor:
                 broken = True
             done, _ = wait(waiting, return_when=ALL_COMPLETED if broken else FIRST_COMPLETED)
@@ -121,11 +121,11 @@ def _until_broken(
     return list(waiting.values())
 
 
-def _alone(generation: bytes, task: Task) -> Factor | Excluded:
-    for _ in range(ALONE):
+def _gather_alone(generation: bytes, task: Task) -> Factor | Excluded:
+    for _ in range(MAX_WORKER_DEATHS):
         with process_pool(1) as pool:
             try:
-                return pool.submit(gather, generation, task).result()
+                return pool.submit(gather_log, generation, task).result()
             except BrokenExecutor:
                 continue
-    return Excluded(task.name, DIED)
+    return Excluded(task.name, WORKER_DIED)

@@ -13,9 +13,9 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.fleet.factors import Factor, FactorStore
-from mindyn.fleet.template import CALENDAR, calendar
+from mindyn.fleet.template import CALENDAR_FIELDS, calendar_fields
 from mindyn.fleet.work import Excluded
-from mindyn.regression.information import Information, combined
+from mindyn.regression.information import Information, add_information
 from mindyn.regression.triangles import triangle_of
 
 STACKED_FACTORS: Final = 64
@@ -56,11 +56,11 @@ class Tally:
         """The groups, the robot's name first."""
         return tuple(sorted({one.group for one in self.entries}))
 
-    def of_robot(self, robot: str) -> list[Entry]:
+    def logs_of_robot(self, robot: str) -> list[Entry]:
         """The logs of one robot."""
         return self._by_robot[robot]
 
-    def of_group(self, group: tuple[str, ...]) -> list[Entry]:
+    def logs_of_group(self, group: tuple[str, ...]) -> list[Entry]:
         """The logs of one group."""
         return [one for one in self._by_robot[group[0]] if one.group == group]
 
@@ -77,42 +77,42 @@ class Tally:
 
     def total(self, entries: Iterable[Entry]) -> Information:
         """What several logs say, with the same bits for the same logs."""
-        return summed(self.information(one) for one in entries)
+        return sum_information(self.information(one) for one in entries)
 
     def totals(self) -> dict[str, Information]:
         """What every robot's logs say."""
-        return {robot: self.total(self.of_robot(robot)) for robot in self.robots}
+        return {robot: self.total(self.logs_of_robot(robot)) for robot in self.robots}
 
-    def without(self, left_out: Callable[[Entry], str]) -> Tally:
+    def exclude_logs(self, dropped: Callable[[Entry], str]) -> Tally:
         """Without the logs that are given a reason to be left out."""
-        reasons = {one.name: left_out(one) for one in self.entries}
+        reasons = {one.name: dropped(one) for one in self.entries}
         gone = [Excluded(name, reason) for name, reason in reasons.items() if reason]
         kept = [one for one in self.entries if not reasons[one.name]]
         return Tally(self.store, kept, (*self.excluded, *gone))
 
 
-def summed(parts: Iterable[Information]) -> Information:
+def sum_information(parts: Iterable[Information]) -> Information:
     """The sum of many, by a tree that depends on their order alone."""
-    level = list(_stacks(parts))
+    level = list(_stack_factors(parts))
     while len(level) > 1:
-        level = list(_stacks(level))
+        level = list(_stack_factors(level))
     if not level:
         raise InputError("no log counts: nothing can be estimated", hint="the excluded logs say why")
     return level[0]
 
 
-def _stacks(parts: Iterable[Information]) -> Iterator[Information]:
+def _stack_factors(parts: Iterable[Information]) -> Iterator[Information]:
     held: list[Information] = []
     for part in parts:
         held.append(part)
         if len(held) == STACKED_FACTORS:
-            yield combined(held)
+            yield add_information(held)
             held = []
     if held:
-        yield combined(held)
+        yield add_information(held)
 
 
-def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str], bool]) -> Tally:
+def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Callable[[str], bool]) -> Tally:
     """All logs that have factors, by what they say of themselves; copies of a log count once.
 
     group_by  names of fields, the robot's first
@@ -121,13 +121,13 @@ def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str
     entries: list[Entry] = []
     excluded: list[Excluded] = []
     seen: dict[str, str] = {}
-    found = ((path, _light(factor)) for path, factor in store.factors())
+    found = ((path, _drop_numbers(factor)) for path, factor in store.factors())
     for path, factor in sorted(found, key=lambda pair: pair[1].name):
-        if without(factor.name):
+        if exclude_logs(factor.name):
             excluded.append(Excluded(factor.name, "left out as asked"))
         elif factor.content in seen:
             excluded.append(Excluded(factor.name, f"has the same bytes as {seen[factor.content]}"))
-        elif isinstance(keys := _keys(factor, group_by), str):
+        elif isinstance(keys := _group_key(factor, group_by), str):
             excluded.append(Excluded(factor.name, keys))
         else:
             seen[factor.content] = factor.name
@@ -135,23 +135,23 @@ def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str
     return Tally(store, entries, excluded)
 
 
-def _light(factor: Factor) -> Factor:
+def _drop_numbers(factor: Factor) -> Factor:
     """Without its numbers: a million of them fit into memory."""
     return replace(factor, factors=(), notes=())
 
 
-def _keys(factor: Factor, group_by: Sequence[str]) -> tuple[str, ...] | str:
+def _group_key(factor: Factor, group_by: Sequence[str]) -> tuple[str, ...] | str:
     """The factor's group, or why it has none."""
-    known = {**({} if factor.day is None else calendar(factor.day)), **factor.said}
+    known = {**({} if factor.day is None else calendar_fields(factor.day)), **factor.said}
     missing = [name for name in group_by if name not in known]
     if missing:
-        dated = any(name in CALENDAR for name in missing)
+        dated = any(name in CALENDAR_FIELDS for name in missing)
         why = "nothing says when it was made" if dated else "neither its path nor a constant column says it"
         return f"belongs to no {', '.join(missing)}: {why}"
     return tuple(known[name] for name in group_by)
 
 
-def without_zeros(information: Information, count: int) -> Information:
+def drop_zeros(information: Information, count: int) -> Information:
     """The information of the first `count` parameters alone: zeros taken as they are logged."""
     columns, factors = [], []
     for own, factor in zip(information.columns, information.factors, strict=True):
@@ -162,7 +162,7 @@ def without_zeros(information: Information, count: int) -> Information:
     return Information(information.joint_names, names, tuple(columns), tuple(factors), information.counts)
 
 
-def unexplained(information: Information, beta: Array, weights: Array) -> float:
+def unexplained_fraction(information: Information, beta: Array, weights: Array) -> float:
     """Part of the weighted squared torque that values leave: above 1 they are worse than none."""
     power = float(weights @ information.torques())
     return float(weights @ information.residuals(beta)) / power if power > 0 else 0.0

@@ -1,6 +1,6 @@
 """`Template`: paths such as `s3://bucket/{robot_id}/{date}/*.parquet`, what they match, and what they say of a log.
 
-`listed_tasks` are the logs that one matches, with what their paths and sidecars say, by two listings.
+`list_tasks` are the logs that one matches, with what their paths and sidecars say, by two listings.
 """
 
 from __future__ import annotations
@@ -14,15 +14,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.errors import InputError, MindynError
-from mindyn.fleet.work import Excluded, Task, one_line
-from mindyn.logs.places import Listed, Place, matching, place_of
-from mindyn.logs.statement import SHARED_SIDECAR, statement_of
+from mindyn.fleet.work import Excluded, Task, format_reason
+from mindyn.logs.locations import FileListing, FileLocation, list_matching, parse_location
+from mindyn.logs.metadata import SHARED_SIDECAR_NAME, parse_sidecar
 
-_FIELD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-DATE: Final = "date"
+_FIELD_PATTERN: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+DATE_FIELD: Final = "date"
 """The field that says when a log was made."""
-_DATES: Final = ("%Y-%m-%d", "%Y%m%d", "%Y_%m_%d", "%Y-%m", "%Y-%m-%dT%H-%M-%S", "%Y-%m-%dT%H:%M:%S", "%Y%m%dT%H%M%S")
-SECONDS_A_DAY: Final = 86_400.0
+_DATE_FORMATS: Final = (
+    "%Y-%m-%d",
+    "%Y%m%d",
+    "%Y_%m_%d",
+    "%Y-%m",
+    "%Y-%m-%dT%H-%M-%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y%m%dT%H%M%S",
+)
+SECONDS_PER_DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -35,22 +43,22 @@ class Template:
     text: str
 
     def __post_init__(self) -> None:
-        rest = _FIELD.sub("", self.text)
+        rest = _FIELD_PATTERN.sub("", self.text)
         if "{" in rest or "}" in rest:
             raise InputError(
                 f"{self.text!r} has braces that hold no name of a field", hint="like 's3://bucket/{robot_id}/*.parquet'"
             )
-        place_of(self.text)
+        parse_location(self.text)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields, in the order of the path."""
-        return tuple(dict.fromkeys(_FIELD.findall(self.text)))
+        return tuple(dict.fromkeys(_FIELD_PATTERN.findall(self.text)))
 
     @property
     def pattern(self) -> str:
         """The template as a pattern of names: every field is `*`."""
-        return _FIELD.sub("*", self.text)
+        return _FIELD_PATTERN.sub("*", self.text)
 
     @property
     def root(self) -> str:
@@ -60,10 +68,10 @@ class Template:
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:
-        place, seen = place_of(self.text), set[str]()
+        place, seen = parse_location(self.text), set[str]()
         made = ""
         for part in re.split(r"(\{\w+\}|\*\*/?|\*|\?)", str(place)):
-            if field := _FIELD.fullmatch(part):
+            if field := _FIELD_PATTERN.fullmatch(part):
                 name = field[1]
                 made += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
                 seen.add(name)
@@ -71,25 +79,25 @@ class Template:
                 made += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
         return re.compile(made)
 
-    def said_of(self, place: Place) -> dict[str, str] | None:
+    def parse_fields(self, place: FileLocation) -> dict[str, str] | None:
         """The fields of a place; None where it does not match."""
         found = self._expression.fullmatch(str(place))
         return None if found is None else found.groupdict()
 
-    def logs(self) -> list[tuple[Listed, dict[str, str]]]:
+    def logs(self) -> list[tuple[FileListing, dict[str, str]]]:
         """What matches, by name, with what its path says."""
-        listed = [(one, self.said_of(one.place)) for one in matching(self.pattern)]
+        listed = [(one, self.parse_fields(one.place)) for one in list_matching(self.pattern)]
         return [(one, said) for one, said in listed if said is not None]
 
 
-def day_of(said: Mapping[str, str], listed: Listed) -> float | None:
+def find_day(said: Mapping[str, str], listed: FileListing) -> float | None:
     """When a log was made, in days since 1970.
 
     By its field `date`, else by those that the calendar names: {day} or {month} that holds a whole date, as 2026-11, or
     {year}, {month} and {day} together; else when its file changed.
     """
-    if (text := said.get(DATE)) is not None:
-        found = parsed_day(text)
+    if (text := said.get(DATE_FIELD)) is not None:
+        found = parse_day(text)
         if found is None:
             raise InputError(
                 f"{text!r}, the date of {listed.place}, is none that can be read",
@@ -98,54 +106,54 @@ def day_of(said: Mapping[str, str], listed: Listed) -> float | None:
         return found
     parts = [said.get(name, "") for name in ("year", "month", "day")]
     for text in (parts[2], parts[1], "-".join(filter(None, parts))):
-        if (day := parsed_day(text)) is not None:
+        if (day := parse_day(text)) is not None:
             return day
-    return None if listed.changed is None else listed.changed / SECONDS_A_DAY
+    return None if listed.changed is None else listed.changed / SECONDS_PER_DAY
 
 
-def parsed_day(text: str) -> float | None:
+def parse_day(text: str) -> float | None:
     """Days since 1970 of a date as folders are called by; None where it is none."""
-    for form in _DATES:
+    for form in _DATE_FORMATS:
         try:
-            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / SECONDS_A_DAY
+            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / SECONDS_PER_DAY
         except ValueError:
             continue
     return None
 
 
-def calendar(day: float) -> dict[str, str]:
+def calendar_fields(day: float) -> dict[str, str]:
     """Names of the year, month, week and day, which logs can be grouped by."""
-    then: date = datetime.fromtimestamp(day * SECONDS_A_DAY, UTC).date()
+    then: date = datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC).date()
     year, week, _ = then.isocalendar()
     return {"year": f"{then:%Y}", "month": f"{then:%Y-%m}", "week": f"{year}-W{week:02d}", "day": f"{then:%Y-%m-%d}"}
 
 
-CALENDAR: Final = ("year", "month", "week", "day")
+CALENDAR_FIELDS: Final = ("year", "month", "week", "day")
 
 
-def name_of(place: Place) -> str:
+def name_log(place: FileLocation) -> str:
     """What a log is called wherever it is told; the same from every folder."""
     return str(place.resolve()) if isinstance(place, Path) else str(place)
 
 
-def listed_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
+def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
     """Every log that matches, by name; and those that cannot be taken, with the reason."""
     found = template.logs()
     if not found:
         raise InputError(
             f"no log matches {template.text!r}", hint="{name} and * stand for one part of a path, ** for any folders"
         )
-    constants = tuple(name for name in group_by if name not in (*template.fields, *CALENDAR))
+    constants = tuple(name for name in group_by if name not in (*template.fields, *CALENDAR_FIELDS))
     sidecars = _Sidecars(template)
     tasks: list[Task] = []
     excluded: list[Excluded] = []
     for listed, said in found:
-        name = name_of(listed.place)
+        name = name_log(listed.place)
         try:
-            day, sidecar = day_of(said, listed), sidecars.of(listed.place)
+            day, sidecar = find_day(said, listed), sidecars.find_for(listed.place)
             tasks.append(Task(listed.place, name, listed.version, said, day, sidecar, constants))
         except MindynError as error:
-            excluded.append(Excluded(name, one_line(error)))
+            excluded.append(Excluded(name, format_reason(error)))
     return tasks, excluded
 
 
@@ -153,16 +161,16 @@ class _Sidecars:
     """All sidecar files from the template's root on, by one listing."""
 
     def __init__(self, template: Template) -> None:
-        found = [one.place for one in matching(f"{template.root or './'}**/*.toml")]
+        found = [one.place for one in list_matching(f"{template.root or './'}**/*.toml")]
         self._names = {str(place) for place in found}
-        self._shared = {str(one.parent): statement_of(one) for one in found if one.name == SHARED_SIDECAR}
+        self._shared = {str(one.parent): parse_sidecar(one) for one in found if one.name == SHARED_SIDECAR_NAME}
 
-    def of(self, place: Place) -> Mapping[str, Any] | None:
+    def find_for(self, place: FileLocation) -> Mapping[str, Any] | None:
         """What the nearest shared sidecar of the log's folder, or one above it, states; None where it has its own."""
         own = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
         if any(str(one) in self._names for one in own):
             return None
-        folder: Place = place.parent
+        folder: FileLocation = place.parent
         while str(folder) not in self._shared and folder != folder.parent:
             folder = folder.parent
         return self._shared.get(str(folder), {})

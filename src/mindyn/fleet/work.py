@@ -12,20 +12,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.errors import MindynError, shortened
+from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.errors import MindynError, shorten_text
 from mindyn.executors import require_polars_threads
 from mindyn.fleet.factors import Factor, Generation
 from mindyn.fleet.zero_columns import ZeroRegressor
-from mindyn.logs.conditioning import Conditioning, number
+from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import Log, source_of
-from mindyn.logs.pipeline import condition_stream, require_rows
-from mindyn.logs.places import Place
+from mindyn.logs.locations import FileLocation
+from mindyn.logs.log import Log, hash_sources
+from mindyn.logs.pipeline import condition_stream, require_samples
 from mindyn.logs.reading import LogScan
-from mindyn.reading import OUTSIDE_FILES, reason_of
-from mindyn.regression.block_gathering import blocks_of_stream
-from mindyn.regression.information import combined
+from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
+from mindyn.regression.gather_blocks import split_stream_into_blocks
+from mindyn.regression.information import add_information
 
 CONDITIONED_ROWS: Final = 2**14
 """Rows read and conditioned at once: a worker takes 375 MB, with four times as many 491 in the same time."""
@@ -47,14 +47,14 @@ class Task:
     outside_files  whether its sidecar may name files outside of its folder
     """
 
-    place: Place
+    place: FileLocation
     name: str
     version: str
     said: Mapping[str, str]
     day: float | None
     sidecar: Mapping[str, Any] | None
     constants: tuple[str, ...] = ()
-    outside_files: bool = field(default_factory=OUTSIDE_FILES.get)
+    outside_files: bool = field(default_factory=ALLOW_OUTSIDE_FILES.get)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,39 +65,39 @@ class Excluded:
     reason: str
 
 
-@on_one_blas_thread
-def gather(generation: bytes, task: Task) -> Factor | Excluded:
+@run_on_one_blas_thread
+def gather_log(generation: bytes, task: Task) -> Factor | Excluded:
     """The log's factor; whatever is wrong with the log excludes it by name."""
     try:
-        return _gathered(task, *_opened(generation))
+        return _gather_factor(task, *_open_regressor(generation))
     except MindynError as error:
-        return Excluded(task.name, one_line(error))
+        return Excluded(task.name, format_reason(error))
     except (OSError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
-        return Excluded(task.name, f"it cannot be gathered: {reason_of(error)}")
+        return Excluded(task.name, f"it cannot be gathered: {describe_exception(error)}")
 
 
-def one_line(error: MindynError) -> str:
+def format_reason(error: MindynError) -> str:
     """What is wrong, as a reason in a table."""
-    return shortened("; ".join(line.strip(" -") for line in error.message.splitlines()), 300)
+    return shorten_text("; ".join(line.strip(" -") for line in error.message.splitlines()), 300)
 
 
 @lru_cache(maxsize=2)
-def _opened(generation: bytes) -> tuple[Generation, ZeroRegressor]:
+def _open_regressor(generation: bytes) -> tuple[Generation, ZeroRegressor]:
     """Once for every worker: the kernels are compiled, or come from its own cache on disk."""
     made: Generation = pickle.loads(generation)
     return made, made.regressor
 
 
-def _gathered(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
-    treatment = generation.treatment
+def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
+    treatment = generation.settings
     scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
     _require_rate(scan, treatment.conditioning or Conditioning())
-    stream = condition_stream(scan, generation.robot, treatment.of_fit, block_rows=CONDITIONED_ROWS, fewest=0)
-    blocks = blocks_of_stream(regressor, stream, treatment)
-    require_rows(stream.count, stream.findings)
-    total = combined([block.information for block in blocks])
-    said = {**_constants(task.place, task.constants), **task.said}
-    content = task.version if task.version.startswith("etag:") else _digest(task.place)
+    stream = condition_stream(scan, generation.robot, treatment.fit_conditioning, block_rows=CONDITIONED_ROWS, fewest=0)
+    blocks = split_stream_into_blocks(regressor, stream, treatment)
+    require_samples(stream.count, stream.findings)
+    total = add_information([block.information for block in blocks])
+    said = {**_read_constants(task.place, task.constants), **task.said}
+    content = task.version if task.version.startswith("etag:") else _hash_content(task.place)
     notes = tuple(map(str, stream.findings))
     return Factor(task.name, task.version, content, said, task.day, stream.count, total.factors, total.counts, notes)
 
@@ -109,12 +109,12 @@ def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
         raise LogError("too few rows: none is usable")
     if conditioning.stamps != "uniform":
         return
-    rate, own = number(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
+    rate, own = require_resolved(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
     if abs(own / rate - 1) > RATE_TOLERANCE:
         raise LogError(f"its rate is {own:.6g} Hz; the logs that settings were chosen on have {rate:.6g} Hz")
 
 
-def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
+def _read_constants(place: FileLocation, names: Sequence[str]) -> dict[str, str]:
     """Values of columns that are the same in every row."""
     if not names:
         return {}
@@ -133,6 +133,6 @@ def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
     return {name: str(given[0]) for name, given in values.items()}
 
 
-def _digest(place: Place) -> str:
-    hashes = [source.sha256 for source in source_of(place)]
+def _hash_content(place: FileLocation) -> str:
+    hashes = [source.sha256 for source in hash_sources(place)]
     return f"sha256:{hashes[0] if len(hashes) == 1 else hashlib.sha256(''.join(hashes).encode()).hexdigest()}"

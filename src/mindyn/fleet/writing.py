@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.executors import require_polars_threads
-from mindyn.files import replacing, write_whole
-from mindyn.fleet.fleet import FleetStudy, Member
+from mindyn.files import replace_folder_files, write_file_atomically
+from mindyn.fleet.fleet import FleetMember, FleetStudy
 from mindyn.fleet.page import fleet_page
-from mindyn.fleet.template import SECONDS_A_DAY
+from mindyn.fleet.template import SECONDS_PER_DAY
 
-FILES: Final = (
+STUDY_FILES: Final = (
     "fleet.json",
     "estimate.json",
     "parameters.parquet",
@@ -30,19 +30,19 @@ FILES: Final = (
 def write_study(out: Path, found: FleetStudy, record: Mapping[str, Any]) -> None:
     """All files of a study: all or none."""
     pointer = json.loads((out / "fleet.json").read_text(encoding="utf-8"))
-    with replacing(out, FILES) as folder:
+    with replace_folder_files(out, STUDY_FILES) as folder:
         if found.type.estimate is not None:
             found.type.estimate.save(folder / "estimate.json")
-        write_whole(folder / "parameters.parquet", _parquet(parameter_rows(found)))
-        write_whole(folder / "differences.parquet", _parquet(difference_rows(found)))
+        write_file_atomically(folder / "parameters.parquet", _write_parquet(parameter_rows(found)))
+        write_file_atomically(folder / "differences.parquet", _write_parquet(difference_rows(found)))
         gone = {"log": [one.name for one in found.excluded], "reason": [one.reason for one in found.excluded]}
-        write_whole(folder / "excluded.parquet", _parquet(gone))
-        summary = {**pointer, **summary_of(found), "run": dict(record)}
-        write_whole(folder / "fleet.json", json.dumps(summary, indent=1) + "\n")
-        write_whole(folder / "report.html", fleet_page(found, record))
+        write_file_atomically(folder / "excluded.parquet", _write_parquet(gone))
+        summary = {**pointer, **summarise_study(found), "run": dict(record)}
+        write_file_atomically(folder / "fleet.json", json.dumps(summary, indent=1) + "\n")
+        write_file_atomically(folder / "report.html", fleet_page(found, record))
 
 
-def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
+def _write_parquet(columns: Mapping[str, list[Any]]) -> bytes:
     import polars as pl
 
     kinds = {"log": pl.String, "reason": pl.String, "robot": pl.String}
@@ -83,7 +83,7 @@ def parameter_rows(found: FleetStudy) -> dict[str, list[Any]]:
     return columns
 
 
-def _span(member: Member) -> tuple[str | None, str | None]:
+def _span(member: FleetMember) -> tuple[str | None, str | None]:
     if member.days is None:
         return None, None
     return day_text(member.days[0]), day_text(member.days[1])
@@ -91,7 +91,7 @@ def _span(member: Member) -> tuple[str | None, str | None]:
 
 def day_text(day: float) -> str:
     """A date as people write it."""
-    return f"{datetime.fromtimestamp(day * SECONDS_A_DAY, UTC):%Y-%m-%d}"
+    return f"{datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC):%Y-%m-%d}"
 
 
 def difference_rows(found: FleetStudy) -> dict[str, list[Any]]:
@@ -105,12 +105,14 @@ def difference_rows(found: FleetStudy) -> dict[str, list[Any]]:
         "deviation": [one.deviation for one in found.differences],
         "unit": [f"{one.cause.unit or 'of the type'}{'/year' if one.drift else ''}" for one in found.differences],
         "p": [one.p for one in found.differences],
-        "or_else": ["; ".join(f"{other.what} of {other.where}" for other in one.or_else) for one in found.differences],
+        "alternatives": [
+            "; ".join(f"{other.what} of {other.where}" for other in one.alternatives) for one in found.differences
+        ],
         "sentence": [one.sentence for one in found.differences],
     }
 
 
-def summary_of(found: FleetStudy) -> dict[str, Any]:
+def summarise_study(found: FleetStudy) -> dict[str, Any]:
     """The study in a few lines of JSON."""
     rows = difference_rows(found)
     return {

@@ -11,10 +11,10 @@ from mindyn.algebra.values import Array
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Parts, Regressor
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
-ZERO_OF: Final = "zero of "
+ZERO_PREFIX: Final = "zero of "
 """Before the joint, in the name of a column."""
 
 
@@ -27,14 +27,14 @@ class ZeroRegressor(Regressor):
     Robots whose joints depend on one another (loops, mimics) have no such columns.
     """
 
-    def __init__(self, robot: Robot, treatment: Treatment, reference: Array) -> None:
-        super().__init__(robot, treatment.shape)
+    def __init__(self, robot: Robot, settings: EquationSettings, reference: Array) -> None:
+        super().__init__(robot, settings.shape)
         self.reference = np.ascontiguousarray(reference[: self.base.count])
         self.plain_count = self.count
         self.zeros: tuple[str, ...] = ()
         if robot.has_dependents:
             return
-        self._slopes = Kernel(_slopes(robot, self), shared=["beta"], compact=["slopes"], matrices=["slopes"])
+        self._slopes = Kernel(_build_slopes(robot, self), shared=["beta"], compact=["slopes"], matrices=["slopes"])
         rows, by = np.divmod(self._slopes.nonzeros("slopes"), len(self.joint_names))
         seen = np.unique(by)
         self.zeros = tuple(self.joint_names[j] for j in seen)
@@ -46,7 +46,7 @@ class ZeroRegressor(Regressor):
             )
             for i, own in enumerate(self.columns)
         )
-        self.names = (*self.names, *(f"{ZERO_OF}{joint}" for joint in self.zeros))
+        self.names = (*self.names, *(f"{ZERO_PREFIX}{joint}" for joint in self.zeros))
 
     @property
     def count(self) -> int:
@@ -66,10 +66,10 @@ class ZeroRegressor(Regressor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles as what it was made of."""
-        return ZeroRegressor, (self.robot, Treatment(friction=self.friction), self.reference)
+        return ZeroRegressor, (self.robot, EquationSettings(friction=self.friction), self.reference)
 
 
-def _slopes(robot: Robot, regressor: Regressor) -> Any:
+def _build_slopes(robot: Robot, regressor: Regressor) -> Any:
     """The `casadi.Function` (q, qd, qdd, beta) -> d (Y beta) / d q."""
     Y = compile_model(robot, drives=regressor.base.drives, base=regressor.base).casadi("regressor")
     motion = [casadi.SX.sym(name, len(robot.joint_names)) for name in ("q", "qd", "qdd")]

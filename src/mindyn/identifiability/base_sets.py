@@ -10,19 +10,19 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.drives import load_refusal, loaded_extras
-from mindyn.equations.loop_closure import closure_of, loop_closure, with_home
+from mindyn.equations.drives import load_dependent_extras, load_friction_error
+from mindyn.equations.loop_closure import home_closure, loop_closure, with_home
 from mindyn.errors import InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
 from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
-from mindyn.identifiability.random_states import Source, own_rates, regressors_of
+from mindyn.identifiability.random_states import RowSource, make_regressors, typical_rates
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
     Deviation,
-    deviation_of,
-    random_links,
+    append_drive_parameters,
+    compute_deviation,
+    sample_links,
     standard_set,
     tree_deviation,
-    with_drives,
 )
 from mindyn.parameters.parallelogram import parallelogram_base
 from mindyn.parameters.structural import structural_base
@@ -39,8 +39,8 @@ _CLOSED_FORMS = {
 }
 LOOP_STATES = 4
 
-_OF_LOOPS = ("structural", "mayeda", "numeric")
-_OF_DRIVES = ("structural", "numeric")
+_LOOP_FORMS = ("structural", "mayeda", "numeric")
+_DRIVE_FORMS = ("structural", "numeric")
 
 
 def base_parameters(
@@ -78,38 +78,40 @@ def base_parameters(
         raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
     if tolerance is not None and form != "structural":
         raise InputError(f"tolerance belongs to form 'structural', not to {form!r}")
-    if drives and form not in _OF_DRIVES:
-        raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_OF_DRIVES)}")
+    if drives and form not in _DRIVE_FORMS:
+        raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_DRIVE_FORMS)}")
     if drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
-    if drives and (loaded := loaded_extras(robot)):
-        raise load_refusal(loaded[0], "it is not linear in the parameters of the links, so that no base set has it")
+    if drives and (loaded := load_dependent_extras(robot)):
+        raise load_friction_error(
+            loaded[0], "it is not linear in the parameters of the links, so that no base set has it"
+        )
     if form == "numeric":
-        source: Source = "torque" if drives else "energy"
+        source: RowSource = "torque" if drives else "energy"
         try:
             sampled = numeric_base(
                 robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
             )
-            return sampled if constraints is not None else _certified(sampled, home)
+            return sampled if constraints is not None else _certify_set(sampled, home)
         except NearlyDegenerateError as error:
             if priority is not None or constraints is not None:
                 raise
             return _keep_more(robot, error.message, drives=drives, seed=seed, home=home)
     if robot.has_dependents:
-        left_open = closure_of(with_home(robot, home)).notes
-        found = _of_dependents(robot, form, drives=drives, seed=seed, home=home)
+        left_open = home_closure(with_home(robot, home)).notes
+        found = _base_of_dependents(robot, form, drives=drives, seed=seed, home=home)
         return replace(found, notes=(*left_open, *found.notes)) if left_open else found
     if form == "structural":
         found = structural_base(robot, drives=drives, tolerance=tolerance)
         if tolerance is not None:
             return found  # what is dropped on request shows; its note says by how much
-        found = _certified(found)
-        return _checked_extras(found, seed) if drives and robot.extras else found
+        found = _certify_set(found)
+        return _check_extras(found, seed) if drives and robot.extras else found
     module, name = _CLOSED_FORMS[form]
-    return _certified(cast(BaseParameters, getattr(import_module(module), name)(robot)))
+    return _certify_set(cast(BaseParameters, getattr(import_module(module), name)(robot)))
 
 
-def _certified(base: BaseParameters, home: ArrayLike | None = None) -> BaseParameters:
+def _certify_set(base: BaseParameters, home: ArrayLike | None = None) -> BaseParameters:
     """The set, where it gives the torques of standard parameters; see `base_parameters` for where it does not."""
     robot = base.robot
     if robot.extras and base.drives and base.form != "structural":
@@ -129,10 +131,10 @@ def _certified(base: BaseParameters, home: ArrayLike | None = None) -> BaseParam
     )
 
 
-def _of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+def _base_of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
     """The set of a robot with dependent joints; where its geometry is nearly degenerate, one that keeps more."""
     try:
-        return _certified(_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
+        return _certify_set(_base_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
     except NearlyDegenerateError as error:
         if form != "structural":
             raise
@@ -159,20 +161,20 @@ def _deviation(base: BaseParameters, home: ArrayLike | None) -> Deviation:
 def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviation:
     """Of a set of a robot with loops, in its primary joints, at states that made no part of it."""
     robot = base.robot
-    rows = regressors_of(robot, drives=base.drives, home=home)
+    rows = make_regressors(robot, drives=base.drives, home=home)
     rng = np.random.default_rng(12345)
     q = rows.random_positions(rng, LOOP_STATES)
-    speeds, accelerations = own_rates(robot)
+    speeds, accelerations = typical_rates(robot)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = qd * speeds, qdd * accelerations
-    links = random_links(robot)
+    links = sample_links(robot)
     if base.drives and robot.drives:
-        links = with_drives(robot, links)
+        links = append_drive_parameters(robot, links)
     Y = rows.torque_rows(q, qd, qdd)[..., : links.shape[1]]
-    return deviation_of(base, Y[np.isfinite(Y).all(axis=(1, 2))], links)
+    return compute_deviation(base, Y[np.isfinite(Y).all(axis=(1, 2))], links)
 
 
-def _checked_extras(found: BaseParameters, seed: int) -> BaseParameters:
+def _check_extras(found: BaseParameters, seed: int) -> BaseParameters:
     """The structural set, or the numeric one where links or drives can imitate an extra torque."""
     sampled = numeric_base(found.robot, "torque", drives=True, seed=seed)
     if sampled.count == found.count:
@@ -181,12 +183,12 @@ def _checked_extras(found: BaseParameters, seed: int) -> BaseParameters:
     return replace(sampled, notes=(*sampled.notes, note))
 
 
-def _with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
     """The closed form of parallelograms, or the numeric set with a note that says why."""
-    if form not in _OF_LOOPS:
+    if form not in _LOOP_FORMS:
         raise RobotError(
             f"form {form!r} describes open chains, and robot {robot.name!r} has {robot.dependence}",
-            hint=f"use one of: {', '.join(_OF_LOOPS)}",
+            hint=f"use one of: {', '.join(_LOOP_FORMS)}",
         )
     if drives:
         base = numeric_base(robot, "torque", drives=True, seed=seed, home=home)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import NearlyDegenerateError, RobotError, unknown_name
+from mindyn.errors import NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.identifiability.random_states import (
     LoopRegressors,
-    Source,
-    length_of,
-    own_rates,
-    regressors_of,
-    sampled_rows,
+    RowSource,
+    characteristic_length,
+    make_regressors,
+    sample_rows,
+    typical_rates,
 )
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.labels import parameter_labels
@@ -29,10 +29,10 @@ from mindyn.robots.robot import Robot
 ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))
 """Singular values below this share of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
 
-WELL_SHOWN = 1e-6
+MIN_RELATIVE_SINGULAR_VALUE = 1e-6
 """Smallest singular value relative to the largest, below which positions beyond the limits of a loop are drawn too."""
 
-SCARCE = 0.1
+MIN_VALID_FRACTION = 0.1
 """A declared formula must have a value at this share of random poses."""
 
 SAMPLED_ROUNDING = 1e-12
@@ -84,14 +84,14 @@ def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *,
     for row, relation in zip(C, relations, strict=True):
         for label, factor in relation.items():
             if label not in labels:
-                raise unknown_name("parameter", label, labels)
+                raise unknown_name_error("parameter", label, labels)
             row[labels.index(label)] = factor
     return C
 
 
 def essential_space(
     robot: Robot,
-    source: Source = "energy",
+    source: RowSource = "energy",
     *,
     constraints: ArrayLike | None = None,
     drives: bool = False,
@@ -107,26 +107,26 @@ def essential_space(
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = regressors_of(robot, drives=drives, home=home)
+    inside = make_regressors(robot, drives=drives, home=home)
     anywhere = replace(inside, within_limits=False) if isinstance(inside, LoopRegressors) else inside
     for rows in (inside, anywhere):
-        H = sampled_rows(rows, source, parameters=parameters, seed=seed, rates=own_rates(robot))
-        H = rows_with_values(H, robot)
+        H = sample_rows(rows, source, parameters=parameters, seed=seed, rates=typical_rates(robot))
+        H = select_valid_rows(H, robot)
         H = H - H @ np.linalg.pinv(C) @ C
         # Within narrow limits functions of a loop hardly differ; they are the same functions beyond the limits.
-        space = space_of_rows(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
-        if space.singular_values[space.dimension - 1] > WELL_SHOWN * space.singular_values[0]:
+        space = compute_row_space(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
+        if space.singular_values[space.dimension - 1] > MIN_RELATIVE_SINGULAR_VALUE * space.singular_values[0]:
             break
     return space
 
 
-def rows_with_values(H: Array, robot: Robot) -> Array:
+def select_valid_rows(H: Array, robot: Robot) -> Array:
     """The rows at which every declared formula has a value: a spring's may have none where the arm never is."""
     lost = ~np.isfinite(H)
     kept = H[~lost.any(axis=1)]
     for extra, column in zip(reversed(robot.extras), reversed(range(H.shape[1])), strict=False):
         told = int((kept[:, column] != 0).sum())
-        if lost[:, column].any() and told < SCARCE * (told + lost[:, column].sum()):
+        if lost[:, column].any() and told < MIN_VALID_FRACTION * (told + lost[:, column].sum()):
             raise RobotError(
                 f"the extra torque {extra.name!r} = {extra.formula} hardly ever has a value: at {told} of "
                 f"{told + lost[:, column].sum()} random poses",
@@ -137,14 +137,14 @@ def rows_with_values(H: Array, robot: Robot) -> Array:
 
 def typical_sizes(robot: Robot, H: Array) -> Array:
     """(p,) sizes of columns: of links by the robot's length, since single ones nearly vanish; of drives their own."""
-    length, links = length_of(robot), PARAMETERS_PER_LINK * robot.joint_count
+    length, links = characteristic_length(robot), PARAMETERS_PER_LINK * robot.joint_count
     pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], robot.joint_count)
     common = np.sqrt((np.square(H[:, :links] / pattern)).mean()) or 1.0
     own = np.sqrt(np.square(H[:, links:]).mean(axis=0))
     return np.concatenate([pattern * common, np.where(own > 0, own, 1.0)])
 
 
-def space_of_rows(
+def compute_row_space(
     H: Array, sizes: Array, zero: float = ZERO_SINGULAR_VALUE, unclear: float = UNCLEAR_GAP
 ) -> EssentialSpace:
     """The row space of H (m, p) with columns of typical sizes (p,); its dimension by the gap in singular values.

@@ -12,32 +12,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import InputError, unknown_name_error
 from mindyn.identifiability.essential_space import (
     SAMPLED_ROUNDING,
     ZERO_SINGULAR_VALUE,
     EssentialSpace,
+    compute_row_space,
     essential_space,
-    rows_with_values,
-    space_of_rows,
+    select_valid_rows,
     typical_sizes,
 )
-from mindyn.identifiability.random_states import Source, own_rates, regressors_of, sampled_rows
+from mindyn.identifiability.random_states import RowSource, make_regressors, sample_rows, typical_rates
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import BaseParameters, printed
+from mindyn.parameters.base import BaseParameters, round_coefficients
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.robot import Robot
 
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")
 """The paper's Table 4: what is removed first, over all links, then the next."""
 
-INDEPENDENCE = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
+INDEPENDENCE_THRESHOLDS = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
 """Independence that a removed parameter must show, tried in turn; the paper's set takes the last alone."""
 
-SAMPLED, SHOWN = 1e-13, 1e-9
+NULL_SPACE_ROUNDING, MIN_SHOWN_COEFFICIENT = 1e-13, 1e-9
 """Coefficients of a sampled null space below the one are rounding; below the other they are not shown."""
 
-ILL_CONDITIONED = 1e4
+MAX_CONDITION = 1e4
 """Condition of the removed rows above which a note is due."""
 
 
@@ -54,7 +54,7 @@ def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
 
 def numeric_base(
     robot: Robot,
-    source: Source = "energy",
+    source: RowSource = "energy",
     *,
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
@@ -73,13 +73,15 @@ def numeric_base(
     space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed, home=home)
     labels = parameter_labels(robot, drives=drives)
     order = _order(labels, priority, default_priority(robot, drives=drives))
-    removed = removed_parameters(space, order, INDEPENDENCE if priority is None else (ZERO_SINGULAR_VALUE,))
+    removed = choose_removed_parameters(
+        space, order, INDEPENDENCE_THRESHOLDS if priority is None else (ZERO_SINGULAR_VALUE,)
+    )
     matrix, condition = independent_matrix(space, removed)
-    matrix = printed(robot, matrix, drives=drives, noise=SAMPLED)
+    matrix = round_coefficients(robot, matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     kept = [k for k in range(len(labels)) if k not in removed]
     names = _names(robot, labels, kept, matrix, drives=drives)
     notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
-    if condition > ILL_CONDITIONED:
+    if condition > MAX_CONDITION:
         notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): another priority would be better")
     # Constrained parameters leave their places: the values that stand there alone break the constraints.
     survivors = tuple(kept) if constraints is None else None
@@ -96,15 +98,17 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | 
     """
     robot, drives = tree.robot, tree.drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))
-    source: Source = "torque" if drives else "energy"
-    regressors = regressors_of(robot, drives=drives, home=home)
-    H = sampled_rows(regressors, source, parameters=len(labels), seed=seed, rates=own_rates(robot))
-    H = rows_with_values(H, robot)
-    space = space_of_rows(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
+    source: RowSource = "torque" if drives else "energy"
+    regressors = make_regressors(robot, drives=drives, home=home)
+    H = sample_rows(regressors, source, parameters=len(labels), seed=seed, rates=typical_rates(robot))
+    H = select_valid_rows(H, robot)
+    space = compute_row_space(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
     wanted = [labels.index(label) for label in default_priority(robot, drives=drives)]
-    removed = removed_parameters(space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE)
+    removed = choose_removed_parameters(
+        space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE_THRESHOLDS
+    )
     regrouped, _ = independent_matrix(space, removed)
-    matrix = printed(robot, regrouped @ tree.matrix, drives=drives, noise=SAMPLED)
+    matrix = round_coefficients(robot, regrouped @ tree.matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     kept = [k for place, k in enumerate(columns) if place not in removed]
     matrix[:, kept] = np.eye(len(kept))
     return BaseParameters(
@@ -116,7 +120,7 @@ def _names(
     robot: Robot, labels: tuple[str, ...], kept: Sequence[int], matrix: Array, *, drives: bool
 ) -> tuple[str, ...]:
     """The label of each kept parameter; with an R where others are regrouped with it."""
-    shown = printed(robot, matrix, drives=drives, noise=SHOWN)
+    shown = round_coefficients(robot, matrix, drives=drives, noise=MIN_SHOWN_COEFFICIENT)
     return tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
 
 
@@ -124,13 +128,13 @@ def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tup
     given = [] if priority is None else list(priority)
     for label in given:
         if label not in labels:
-            raise unknown_name("parameter", label, labels)
+            raise unknown_name_error("parameter", label, labels)
     if len(set(given)) < len(given):
         raise InputError("a parameter stands twice in priority")
     return [labels.index(label) for label in (*given, *(label for label in default if label not in given))]
 
 
-def removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: Sequence[float]) -> list[int]:
+def choose_removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: Sequence[float]) -> list[int]:
     """The p - k parameters that are set to zero: modified Gram-Schmidt on the rows of V_2, in the given order."""
     rows = _null_rows(space)
     rest = rows.copy()

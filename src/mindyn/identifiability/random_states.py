@@ -13,21 +13,21 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
 from mindyn.errors import InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
-Source = Literal["energy", "torque"]
+RowSource = Literal["energy", "torque"]
 
 ROWS_PER_PARAMETER = 4
 
-MIMIC_RANGE = 30
+MAX_MIMIC_RANGE_FACTOR = 30
 """Times a joint's own range is as far as it moves to show joints that mimic it in full."""
 
-MOST_DRAWS, SMALLEST_BOX = 50, 1e-3
+MAX_DRAWS, MIN_BOX_FRACTION = 50, 1e-3
 """Times that a position is drawn anew where the loops do not close, and the last size of the box that it is drawn in,
 relative to the first one."""
 
@@ -58,11 +58,11 @@ class TreeRegressors:
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
         """See `Regressors`."""
-        return np.asarray(evaluated(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
+        return np.asarray(evaluate_batch(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
         """See `Regressors`."""
-        return evaluated(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
+        return evaluate_batch(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Revolute joints anywhere, prismatic ones within the robot's own length."""
@@ -100,8 +100,10 @@ class LoopRegressors:
         around = _primary_ranges(robot)
         low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
         q, lost = np.zeros((count, robot.joint_count)), np.arange(count)
-        for share in np.maximum(0.6 ** np.arange(MOST_DRAWS), SMALLEST_BOX):
-            q[lost], closed = closure.reachable(home + share * (rng.uniform(low, high, (len(lost), len(home))) - home))
+        for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
+            q[lost], closed = closure.find_reachable(
+                home + share * (rng.uniform(low, high, (len(lost), len(home))) - home)
+            )
             lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
             if not lost.size:
                 closure.remember(q)
@@ -122,14 +124,14 @@ class LoopRegressors:
         return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
 
 
-def length_of(robot: Robot) -> float:
+def characteristic_length(robot: Robot) -> float:
     """The robot's own unit of length, m: its longest step between joints."""
     lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
     return float(max(lengths)) or 1.0
 
 
 def _ranges(robot: Robot) -> Array:
-    return np.array([np.pi if joint.kind == "revolute" else length_of(robot) for joint in robot.joints])
+    return np.array([np.pi if joint.kind == "revolute" else characteristic_length(robot) for joint in robot.joints])
 
 
 def _primary_ranges(robot: Robot) -> Array:
@@ -145,11 +147,11 @@ def _primary_ranges(robot: Robot) -> Array:
         turning = [0.0, *(m for m, joint in zip(column, robot.joints, strict=True) if joint.kind == "revolute")]
         apart = np.abs(np.subtract.outer(turning, turning))
         needed = [own[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
-        found.append(min(max(needed), MIMIC_RANGE * own[of]))
+        found.append(min(max(needed), MAX_MIMIC_RANGE_FACTOR * own[of]))
     return np.array(found)
 
 
-def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
+def make_regressors(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
     """The regressors of a robot; through its dependent joints, in the assembly of `home`, where it has any."""
     if robot.has_dependents:
         return LoopRegressors(loop_dynamics(robot, drives=drives, home=home))
@@ -158,17 +160,17 @@ def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None 
     return TreeRegressors(robot, drives)
 
 
-def own_rates(robot: Robot) -> tuple[Array, Array]:
+def typical_rates(robot: Robot) -> tuple[Array, Array]:
     """(k,) speeds and accelerations of the independent joints at which inertia shows beside weight."""
-    length, g = length_of(robot), float(np.linalg.norm(robot.gravity))
+    length, g = characteristic_length(robot), float(np.linalg.norm(robot.gravity))
     per_second = np.sqrt(g / length) if g > 0 else 1.0
     units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
     return units * per_second, units * per_second**2
 
 
-def sampled_rows(
+def sample_rows(
     rows: Regressors,
-    source: Source,
+    source: RowSource,
     *,
     parameters: int,
     seed: int,
@@ -178,7 +180,7 @@ def sampled_rows(
 
     rates  (k,) bounds of random speeds and accelerations
     """
-    require_choice(source, get_args(Source), "source")
+    require_choice(source, get_args(RowSource), "source")
     if source == "energy" and rows.drives:
         raise InputError("the energy does not show friction and offsets; with drives=True use source='torque'")
     rng = np.random.default_rng(seed)

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.identifiability.essential_space import essential_space
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.robots.robot import Robot
 
-TOLERANCE = 0.01
+MAX_ENERGY_ERROR = 0.01
 """Share of the energy that a reduced model may miss, when nothing else is asked for."""
 
 
@@ -64,7 +64,7 @@ def reduce_model(
     *,
     states: tuple[ArrayLike, ArrayLike] | None = None,
     keep: int | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = MAX_ENERGY_ERROR,
     seed: int = 0,
     home: ArrayLike | None = None,
 ) -> Reduction:
@@ -85,22 +85,22 @@ def reduce_model(
         raise InputError("q, qd, qdd must be finite")
     if not tolerance > 0:
         raise InputError(f"tolerance must be a positive share of the energy, got {tolerance!r}")
-    rows = regressors_of(robot, home=home)
+    rows = make_regressors(robot, home=home)
     V1 = essential_space(robot, seed=seed, home=home).basis
-    H = np.diff(rows.energy_rows(*_ranked_at(states, q, qd)), axis=0) @ V1.T
+    H = np.diff(rows.energy_rows(*_ranking_states(states, q, qd)), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))
     sigma = np.concatenate([sigma, np.zeros(len(V1) - len(sigma))])
     components = Zt @ V1
     energies = sigma * (components @ robot.phi)
     order = np.argsort(-np.abs(energies), kind="stable")
     components, energies = components[order], energies[order]
-    missed = _missed(energies)
+    missed = _missed_fractions(energies)
     torque_error, torque_size = _torque_errors(rows.torque_rows(q, qd, qdd), components, robot.phi)
-    s = _kept(missed, keep, tolerance)
+    s = _count_kept(missed, keep, tolerance)
     return Reduction(components, components @ robot.phi, energies, missed, torque_error, torque_size, s)
 
 
-def _ranked_at(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) -> tuple[Array, Array]:
+def _ranking_states(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) -> tuple[Array, Array]:
     """The states at which components are ranked: those given, or the motion's."""
     if states is None:
         return q, qd
@@ -114,13 +114,13 @@ def _ranked_at(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) 
     return at, speeds
 
 
-def _missed(energies: Array) -> Array:
+def _missed_fractions(energies: Array) -> Array:
     """Share of the norm that is left after the first s, s = 0..k."""
     squares = np.concatenate([np.cumsum(energies[::-1] ** 2)[::-1], [0.0]])
     return np.asarray(np.sqrt(squares / squares[0]) if squares[0] > 0 else np.zeros_like(squares))
 
 
-def _kept(missed: Array, keep: int | None, tolerance: float) -> int:
+def _count_kept(missed: Array, keep: int | None, tolerance: float) -> int:
     count = len(missed) - 1
     if keep is None:
         return int(np.argmax(missed <= tolerance))

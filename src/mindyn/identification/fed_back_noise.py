@@ -17,10 +17,10 @@ from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.identification.selection.choosing import highest_filter, required_logs
+from mindyn.identification.selection.choose import highest_filter, require_logs
 from mindyn.identification.selection.trials import decimation_for, rate_of
 from mindyn.logs.conditioning import Conditioning
-from mindyn.regression.rows import Logs, rows_of
+from mindyn.regression.rows import Logs, build_rows
 from mindyn.robots.robot import Robot
 
 SAME_BAND: Final = 1.2
@@ -34,15 +34,15 @@ arms with 4e-4 rad of noise that is fed back, fits without a filter are found in
 
 def instrument_findings(estimator: Estimator, robot: Robot, found: Estimate, logs: Logs) -> list[Finding]:
     """Return an error if the values of an instrumental-variables fit change significantly without high frequencies."""
-    treatment, conditioning = found.treatment, found.treatment.conditioning
+    treatment, conditioning = found.settings, found.settings.conditioning
     if not estimator.filters_alike or not isinstance(conditioning, Conditioning):
         return []
-    used, highest = treatment.cutoff_hz, highest_filter(conditioning, required_logs(logs))
+    used, highest = treatment.cutoff_hz, highest_filter(conditioning, require_logs(logs))
     if used is not None and used <= SAME_BAND * highest:
         return []
     step = decimation_for(highest, rate_of(conditioning))
     try:
-        low = estimator.fit(rows_of(robot, logs, replace(treatment, filter_hz=highest, decimation=step)))
+        low = estimator.fit(build_rows(robot, logs, replace(treatment, filter_hz=highest, decimation=step)))
     except MindynError:
         return []
     known = np.isfinite(np.diag(found.covariance)) & np.isfinite(np.diag(low.covariance))

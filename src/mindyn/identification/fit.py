@@ -17,18 +17,18 @@ from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
-from mindyn.identification.selection.choosing import Choice
+from mindyn.identification.selection.choose import Choice
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan
-from mindyn.regression.rows import Logs, Rows, listed_logs, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import Logs, Rows, build_rows, list_logs
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 MAX_REFITS: Final = 5
 """How often, at most, the fit gives load-dependent friction another reference."""
-SETTLED: Final = 0.01
+MAX_SETTLED_CHANGE: Final = 0.01
 """Rms change of the load relative to it, below which friction, a tenth or so of it, does not change."""
-UNSETTLED: Final = 0.05
+MIN_UNSETTLED_CHANGE: Final = 0.05
 """The same of one joint's load, from which on there is a finding."""
 
 
@@ -49,43 +49,43 @@ class Fit:
         estimator = choice.estimator
         if self.executor is not None:
             estimator = without_samples(estimator, is_given=is_given)
-        rows = self._rows(choice.treatment)
+        rows = self._rows(choice.settings)
         try:
             return self._settle(estimator, rows)
         except ConicError as error:
             if is_given:
                 raise
-            plain = LeastSquares(covariance="white" if self.executor else "correlated", left_out=choice.left_out)
+            plain = LeastSquares(covariance="white" if self.executor else "correlated", dropped=choice.dropped)
             estimate, rows = self._settle(plain, rows)
             message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
             return replace(estimate, findings=(*estimate.findings, warning(Kind.SELECTED_ESTIMATOR, message))), rows
 
-    def _rows(self, treatment: Treatment) -> Rows:
+    def _rows(self, settings: EquationSettings) -> Rows:
         """Return the equations, without torques that never change."""
-        rows = rows_of(self.robot, self.logs, treatment, executor=self.executor, gpu=self.gpu)
-        is_streamed = any(isinstance(log, LogScan) for log in listed_logs(self.logs) or ())
+        rows = build_rows(self.robot, self.logs, settings, executor=self.executor, gpu=self.gpu)
+        is_streamed = any(isinstance(log, LogScan) for log in list_logs(self.logs) or ())
         return rows.without_constant_torques() if is_streamed else rows
 
     def _settle(self, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
         """Repeat the fit with its own values as the reference of load-dependent friction until the load settles.
 
         The estimate stores its own values as the reference, so that its torques are those of a robot made of it; the
-        last change of the load, below `SETTLED`, is within the part of it that is friction.
+        last change of the load, below `MAX_SETTLED_CHANGE`, is within the part of it that is friction.
         """
         estimate = estimator.fit(rows)
         for _ in range(MAX_REFITS):
             change, load = load_change(rows, estimate)
-            if np.sqrt(change.sum() / max(load.sum(), 1e-300)) < SETTLED:
+            if np.sqrt(change.sum() / max(load.sum(), 1e-300)) < MAX_SETTLED_CHANGE:
                 break
-            rows = self._rows(estimate.with_own_load().treatment)
+            rows = self._rows(estimate.with_own_load().settings)
             estimate = estimator.fit(rows)
-        findings = (*estimate.findings, *unsettled_loads(rows, estimate))
+        findings = (*estimate.findings, *find_unsettled_loads(rows, estimate))
         return replace(estimate.with_own_load(), findings=findings), rows
 
 
 def zero_constant_torques(logs: Logs) -> Logs:
     """Return the logs with zero for torques that never change, if all of their rows are in memory."""
-    listed = listed_logs(logs)
+    listed = list_logs(logs)
     in_memory = [log for log in listed or () if isinstance(log, Log)]
     return without_constant_torques(in_memory) if listed is not None and len(in_memory) == len(listed) else logs
 
@@ -108,10 +108,10 @@ def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
     return squares[0], squares[1]
 
 
-def unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
+def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
     """Find joints whose own load changed by much in the last fit: a small one next to others settles slowly."""
     changes = zip(rows.regressor.joint_names, *load_change(rows, estimate), strict=True)
-    names = tuple(name for name, change, load in changes if change > UNSETTLED**2 * load > 0)
+    names = tuple(name for name, change, load in changes if change > MIN_UNSETTLED_CHANGE**2 * load > 0)
     if not names:
         return []
     message = (

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mindyn.errors import unknown_name
+from mindyn.errors import unknown_name_error
 from mindyn.numerics.arrays import Array
 from mindyn.numerics.native import NativeCode, thunk
 
 if TYPE_CHECKING:
     from mindyn.kernels.kernel import Kernel
 
-_CALL = ctypes.PYFUNCTYPE(ctypes.c_int64)
+_BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
 """A call of a few hundred nanoseconds: releasing the interpreter lock would cost as much as it gains."""
 
 
@@ -34,9 +34,9 @@ class BoundKernel:
         self.output_names = tuple(one.name for one in kernel.program.outputs)
         self.inputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.input_shapes)
         self.outputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.output_shapes)
-        table = _table(self.inputs + self.outputs)
+        table = _address_table(self.inputs + self.outputs)
         tied = thunk(code, ctypes.addressof(table))
-        self.run = _CALL(tied.address)
+        self.run = _BOUND_FUNCTION_TYPE(tied.address)
         # The thunk holds addresses of the table and of the kernel, and the table those of the arrays: all live as long
         # as the function that jumps there.
         self.run.needs = (code, tied, table, self.inputs, self.outputs)  # type: ignore[attr-defined]
@@ -49,10 +49,10 @@ class BoundKernel:
         """The array of the input or output called `name`."""
         names = self.input_names + self.output_names
         if name not in names:
-            raise unknown_name("input or output", name, names)
+            raise unknown_name_error("input or output", name, names)
         return (self.inputs + self.outputs)[names.index(name)]
 
 
-def _table(arrays: tuple[Array, ...]) -> ctypes.Array[ctypes.c_int64]:
+def _address_table(arrays: tuple[Array, ...]) -> ctypes.Array[ctypes.c_int64]:
     entries = [number for array in arrays for number in (array.ctypes.data, 0)]
     return (ctypes.c_int64 * len(entries))(*entries)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from mindyn.kernels import sincos
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
-from mindyn.kernels.ordering import Compute, Sines, Store
+from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.schedule import Part, Schedule
+from mindyn.kernels.schedule import Schedule, SchedulePart
 from mindyn.kernels.transpose import chunks, load_columns, store_columns
 from mindyn.kernels.vectors import CodeLines, Format
 
@@ -46,7 +46,7 @@ class PartWriter:
         self._row_numbers = self._number_rows()
         self.allocations: list[str] = []
 
-    def write(self, part: Part) -> None:
+    def write(self, part: SchedulePart) -> None:
         """Appends the part's steps."""
         self._exports = part.exports
         for step in part.steps:
@@ -54,7 +54,7 @@ class PartWriter:
                 case Compute(value):
                     one = self._program.instructions[value]
                     self._define(value, emit_operation(self._body, one.op, [self._name(v) for v in one.operands]))
-                case Sines(pairs):
+                case ComputeSines(pairs):
                     self._write_sines(pairs)
                 case Store():
                     self._write_store(step)
@@ -70,7 +70,7 @@ class PartWriter:
             return "0"
         body, form = self._body, self._body.form
         size = body.intrinsic("fabs", self._sum)
-        found = body.any_lane(body.compare("ugt", size, form.splat(form.promised**2)))
+        found = body.any_lane(body.compare("ugt", size, form.splat(form.input_limit**2)))
         return body.let(f"zext i1 {found} to i64")
 
     @property
@@ -171,7 +171,7 @@ class PartWriter:
 
     def _write_sines(self, pairs: tuple[int, ...]) -> None:
         angles = [self._name(self._program.instructions[v].operands[0]) for v in pairs]
-        results = sincos.emit_checked(self._body, angles, self.allocations, f"{pairs[0]}")
+        results = sincos.emit_checked_sincos(self._body, angles, self.allocations, f"{pairs[0]}")
         by_pair = dict(zip(pairs, results, strict=True))
         for value, one in enumerate(self._program.instructions):
             if one.op in (Op.SIN, Op.COS) and one.operands[0] in by_pair:
@@ -179,7 +179,7 @@ class PartWriter:
 
 
 def may_leave_range(program: Program, form: Format) -> bool:
-    """Whether inputs within `form.promised` can give a result that is not finite, as far as the operations tell.
+    """Whether inputs within `form.input_limit` can give a result that is not finite, as far as the operations tell.
 
     Sums and products of four such inputs and of constants within `form.constants` fit; quotients and roots may not.
     """

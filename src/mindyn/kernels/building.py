@@ -67,7 +67,7 @@ class ProgramBuilder:
 
     def apply(self, op: Op, *operands: int) -> int:
         """`op` of the operands, simplified."""
-        folded = self._folded(op, operands)
+        folded = self._fold_constants(op, operands)
         if folded is not None:
             return folded
         match op:
@@ -88,8 +88,8 @@ class ProgramBuilder:
 
     def finish(self, name: str, inputs: tuple[Input, ...], outputs: tuple[Output, ...]) -> Program:
         """The program of these outputs, without what they do not need; outputs that are 0 become structural zeros."""
-        outputs = tuple(self._without_zeros(one) for one in outputs)
-        needed = self._needed(value for one in outputs for value in one.values)
+        outputs = tuple(self._drop_zeros(one) for one in outputs)
+        needed = self._find_needed(value for one in outputs for value in one.values)
         renumbered = {old: new for new, old in enumerate(needed)}
         instructions = tuple([_renumber(self._instructions[old], renumbered) for old in needed])
         moved = tuple(
@@ -116,7 +116,7 @@ class ProgramBuilder:
             operands = operands[::-1]
         return self._append((op, operands), op, operands)
 
-    def _folded(self, op: Op, operands: tuple[int, ...]) -> int | None:
+    def _fold_constants(self, op: Op, operands: tuple[int, ...]) -> int | None:
         known = self._constants
         for value in operands:
             if value not in known:
@@ -128,7 +128,7 @@ class ProgramBuilder:
     def _constant_of(self, value: int) -> float | None:
         return self._constants.get(value)
 
-    def _negated(self, value: int) -> int | None:
+    def _negation_operand(self, value: int) -> int | None:
         """The value whose negation `value` is, if it is one."""
         return self._negations.get(value)
 
@@ -137,7 +137,7 @@ class ProgramBuilder:
             return b
         if self._constant_of(b) == 0.0:
             return a
-        minus_a, minus_b = self._negated(a), self._negated(b)
+        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
         if minus_b is not None:
             return self._sub(a, minus_b)
         if minus_a is not None:
@@ -149,7 +149,7 @@ class ProgramBuilder:
             return a
         if self._constant_of(a) == 0.0:
             return self._neg(b)
-        minus_a, minus_b = self._negated(a), self._negated(b)
+        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
         if minus_b is not None:
             return self._add(a, minus_b)
         if minus_a is not None:
@@ -160,7 +160,7 @@ class ProgramBuilder:
         if self._constant_of(a) is not None:
             a, b = b, a
         factor = self._constant_of(b)
-        minus_a, minus_b = self._negated(a), self._negated(b)
+        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
         if minus_a is not None:
             return (
                 self._mul(minus_a, self.constant(-factor)) if factor is not None else self._neg(self._mul(minus_a, b))
@@ -188,7 +188,7 @@ class ProgramBuilder:
         return self._emit(Op.DIV, a, b)
 
     def _neg(self, a: int) -> int:
-        constant, minus_a = self._constant_of(a), self._negated(a)
+        constant, minus_a = self._constant_of(a), self._negation_operand(a)
         if constant is not None:
             return self.constant(-constant)
         if minus_a is not None:
@@ -197,7 +197,7 @@ class ProgramBuilder:
         self._negations[number] = a
         return number
 
-    def _without_zeros(self, output: Output) -> Output:
+    def _drop_zeros(self, output: Output) -> Output:
         kept = [
             (element, value)
             for element, value in zip(output.nonzeros, output.values, strict=True)
@@ -205,7 +205,7 @@ class ProgramBuilder:
         ]
         return Output(output.name, output.shape, tuple(e for e, _ in kept), tuple(v for _, v in kept))
 
-    def _needed(self, results: Iterable[int]) -> list[int]:
+    def _find_needed(self, results: Iterable[int]) -> list[int]:
         marked = [False] * len(self._instructions)
         for value in results:
             marked[value] = True

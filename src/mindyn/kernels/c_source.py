@@ -14,23 +14,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mindyn.escaping import c_comment, c_include
-from mindyn.kernels.ordering import Compute, Sines, Step, Store, ordered_steps
+from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
 from mindyn.kernels.source_text import (
-    Described,
     Facts,
+    SourceFunction,
     argument_names,
     c_names,
-    defined,
-    description,
+    constant_literal,
+    describe_function,
     expression,
     file_identifier,
     literal,
 )
 
 HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
-WIDEST_PACK = 8
+MAX_PACK_WIDTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CSource:
 
 
 def c_source(
-    functions: Sequence[Described],
+    functions: Sequence[SourceFunction],
     stem: str,
     title: str,
     about: Sequence[str] = (),
@@ -63,9 +63,9 @@ def c_source(
     header = [
         f"/* {f'{chr(10)} * '.join(head)} */",
         f"#ifndef {guard}_H\n#define {guard}_H\n",
-        *(f"#define {guard}_{name} {defined(value)}" for name, value in facts),
+        *(f"#define {guard}_{name} {constant_literal(value)}" for name, value in facts),
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
-        *(f"{description(one)}\n{declaration};\n" for one, declaration in zip(functions, declared, strict=True)),
+        *(f"{describe_function(one)}\n{declaration};\n" for one, declaration in zip(functions, declared, strict=True)),
         "#ifdef __cplusplus\n}\n#endif\n",
         "#endif\n",
     ]
@@ -98,11 +98,11 @@ def _body(program: Program) -> str:
 def _steps(program: Program) -> list[Step]:
     """What is computed in which order; results are written at the end, since they may overlap the inputs."""
     stores = (Store(k, 0, one.values) for k, one in enumerate(program.outputs))
-    return ordered_steps(program, [False] * len(program.instructions), stores)
+    return order_steps(program, [False] * len(program.instructions), stores)
 
 
 def _pack_widths(program: Program) -> set[int]:
-    return {width for step in _steps(program) if isinstance(step, Sines) for width in packs(len(step.pairs))}
+    return {width for step in _steps(program) if isinstance(step, ComputeSines) for width in packs(len(step.pairs))}
 
 
 def _computations(program: Program, inputs: list[str]) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _computations(program: Program, inputs: list[str]) -> Iterator[str]:
                 one = program.instructions[value]
                 operands = [_operand(program, v) for v in one.operands]
                 yield _definition(value, expression(one.op, operands, "0.0", "1.0"))
-            case Sines(pairs):
+            case ComputeSines(pairs):
                 yield from _sines(program, pairs)
 
 
@@ -163,8 +163,8 @@ def packs(count: int) -> list[int]:
     """Widths (powers of two) of the packs that take `count` angles, filled up in the last; none for a single angle."""
     if count < 2:
         return []
-    widths = [WIDEST_PACK] * (count // WIDEST_PACK)
-    rest = count % WIDEST_PACK
+    widths = [MAX_PACK_WIDTH] * (count // MAX_PACK_WIDTH)
+    rest = count % MAX_PACK_WIDTH
     return [*widths, max(2, 1 << (rest - 1).bit_length())] if rest else widths
 
 

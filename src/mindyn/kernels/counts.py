@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mindyn.kernels.program import Op, Program
 
-_FREE = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
+_UNCOUNTED_OPERATIONS = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class OperationCounts:
 
 def operation_counts(program: Program) -> OperationCounts:
     """Counts over the instructions of `program`, which holds no dead code."""
-    found = Counter(one.op for one in program.instructions if one.op not in _FREE)
+    found = Counter(one.op for one in program.instructions if one.op not in _UNCOUNTED_OPERATIONS)
     return OperationCounts(
         multiplications=found.pop(Op.MUL, 0),
         additions=found.pop(Op.ADD, 0) + found.pop(Op.SUB, 0),

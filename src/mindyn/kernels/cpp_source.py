@@ -7,18 +7,18 @@ from math import prod
 
 from mindyn.escaping import c_comment, c_include
 from mindyn.kernels.source_text import (
-    Described,
     Facts,
+    SourceFunction,
     argument_names,
     c_names,
-    defined,
-    description,
+    constant_literal,
+    describe_function,
     file_identifier,
     identifiers,
 )
 
 
-def cpp_source(functions: Sequence[Described], stem: str, title: str, facts: Facts = (), prefix: str = "") -> str:
+def cpp_source(functions: Sequence[SourceFunction], stem: str, title: str, facts: Facts = (), prefix: str = "") -> str:
     """The text of `stem`.hpp, which includes `stem`.h: C++17, functions in a namespace of the file's name.
 
     For each function of C there is one that returns its result (several results: a tuple), one that writes into what it
@@ -37,11 +37,14 @@ def cpp_source(functions: Sequence[Described], stem: str, title: str, facts: Fac
         "#if defined(__has_include)\n#if __has_include(<version>)\n#include <version>\n#endif\n#endif",
         "#if defined(__cpp_lib_span)\n#include <span>\n#endif\n",
         f"namespace {space} {{\n",
-        *(_fact(name, value) for name, value in facts),
+        *(_format_fact(name, value) for name, value in facts),
         "",
-        *(f"{description(one)}\n{_returning(one, name, c)}{_writing(one, name, c)}" for one, name, c in wrapped),
+        *(
+            f"{describe_function(one)}\n{_format_returning_overload(one, name, c)}{_format_writing_overload(one, name, c)}"
+            for one, name, c in wrapped
+        ),
         "#if defined(EIGEN_WORLD_VERSION)",
-        *(_with_eigen(one, name, c) for one, name, c in wrapped),
+        *(_format_eigen_overload(one, name, c) for one, name, c in wrapped),
         "#endif\n",
         f"}}  // namespace {space}\n",
         "#endif\n",
@@ -49,12 +52,12 @@ def cpp_source(functions: Sequence[Described], stem: str, title: str, facts: Fac
     return "\n".join(lines)
 
 
-def _fact(name: str, value: int | str) -> str:
+def _format_fact(name: str, value: int | str) -> str:
     kind = "int " if isinstance(value, int) else "const char *"
-    return f"inline constexpr {kind}{name.lower()} = {defined(value)};"
+    return f"inline constexpr {kind}{name.lower()} = {constant_literal(value)};"
 
 
-def _sizes(function: Described) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+def _sizes(function: SourceFunction) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """(name, number of elements) of the inputs and of the outputs."""
     inputs, outputs = argument_names(function.program)
     program = function.program
@@ -64,21 +67,23 @@ def _sizes(function: Described) -> tuple[list[tuple[str, int]], list[tuple[str, 
     )
 
 
-def _array(size: int) -> str:
+def _array_type(size: int) -> str:
     return f"std::array<double, {size}>"
 
 
-def _passed(names: Sequence[tuple[str, int]]) -> str:
+def _format_arguments(names: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{name}.data()" for name, _ in names)
 
 
-def _returning(function: Described, name: str, called: str) -> str:
+def _format_returning_overload(function: SourceFunction, name: str, called: str) -> str:
     inputs, outputs = _sizes(function)
-    given = ", ".join(f"const {_array(size)} &{one}" for one, size in inputs)
-    return _function(given, outputs, [_array(size) for _, size in outputs], name, called, _passed([*inputs, *outputs]))
+    given = ", ".join(f"const {_array_type(size)} &{one}" for one, size in inputs)
+    return _format_function(
+        given, outputs, [_array_type(size) for _, size in outputs], name, called, _format_arguments([*inputs, *outputs])
+    )
 
 
-def _function(
+def _format_function(
     given: str, outputs: Sequence[tuple[str, int]], kinds: Sequence[str], name: str, called: str, passed: str
 ) -> str:
     """A function that returns its results, each declared by its kind."""
@@ -90,33 +95,33 @@ def _function(
     return f"inline {kind} {name}({given}) noexcept\n{{\n{declared}  {called}({passed});\n  return {back};\n}}\n"
 
 
-def _writing(function: Described, name: str, called: str) -> str:
+def _format_writing_overload(function: SourceFunction, name: str, called: str) -> str:
     inputs, outputs = _sizes(function)
     spans = [f"std::span<const double, {size}> {one}" for one, size in inputs]
     spans += [f"std::span<double, {size}> {one}" for one, size in outputs]
-    arrays = [f"const {_array(size)} &{one}" for one, size in inputs]
-    arrays += [f"{_array(size)} &{one}" for one, size in outputs]
-    body = f" noexcept\n{{\n  {called}({_passed([*inputs, *outputs])});\n}}\n"
+    arrays = [f"const {_array_type(size)} &{one}" for one, size in inputs]
+    arrays += [f"{_array_type(size)} &{one}" for one, size in outputs]
+    body = f" noexcept\n{{\n  {called}({_format_arguments([*inputs, *outputs])});\n}}\n"
     return (
         f"#if defined(__cpp_lib_span)\ninline void {name}({', '.join(spans)}){body}"
         f"#else\ninline void {name}({', '.join(arrays)}){body}#endif\n"
     )
 
 
-def _with_eigen(function: Described, name: str, called: str) -> str:
+def _format_eigen_overload(function: SourceFunction, name: str, called: str) -> str:
     """Inputs are `Ref`: vectors and expressions of the size, dynamic ones too; results of fixed size, row-major."""
     inputs, outputs = _sizes(function)
     program = function.program
     given = ", ".join(
-        f"const Eigen::Ref<const {_eigen(one.shape)}> &{called_so}"
+        f"const Eigen::Ref<const {_eigen_type(one.shape)}> &{called_so}"
         for (called_so, _), one in zip(inputs, program.inputs, strict=True)
     )
-    kinds = [_eigen(one.shape) for one in program.outputs]
-    text = _function(given, outputs, kinds, name, called, _passed([*inputs, *outputs]))
+    kinds = [_eigen_type(one.shape) for one in program.outputs]
+    text = _format_function(given, outputs, kinds, name, called, _format_arguments([*inputs, *outputs]))
     return text.replace(") noexcept\n", ")\n", 1)  # Eigen asserts sizes, and assertions may throw
 
 
-def _eigen(shape: tuple[int, ...]) -> str:
+def _eigen_type(shape: tuple[int, ...]) -> str:
     rows, columns = (shape[0], prod(shape[1:]))
     order = ", Eigen::RowMajor" if columns > 1 else ""
     return f"Eigen::Matrix<double, {rows}, {columns}{order}>"

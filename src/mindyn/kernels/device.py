@@ -19,7 +19,7 @@ except ImportError:  # the file alone, on a machine without mindyn
         """Arguments that do not fit."""
 
 
-THREADS: Final = 128
+THREADS_PER_BLOCK: Final = 128
 """Threads of a block; a launch takes ceil(count / THREADS) blocks."""
 SUFFIXES: Final = {"float32": "f32", "float64": "f64"}
 Shape = tuple[int, ...]
@@ -52,38 +52,42 @@ class DeviceFunction:
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """The results for a batch; `out` is an array of the device to write into, one for each of several results."""
-        given, back = self._taken(arrays)
+        given, back = self._convert_inputs(arrays)
         batch = self._batch(given)
         dtype = given[0].dtype
         if out is None:
             results = [self._cupy.empty(batch + shape, dtype) for shape in self.outputs]
         else:
-            results = self._written(out if isinstance(out, (list, tuple)) else [out], batch, dtype)
+            results = self._prepare_outputs(out if isinstance(out, (list, tuple)) else [out], batch, dtype)
         count = prod(batch)
         if count:
             kernel = self._module.get_function(f"{self.name}_{SUFFIXES[dtype.name]}")
-            kernel(((count + THREADS - 1) // THREADS,), (THREADS,), (*given, *results, np.int64(count)))
+            kernel(
+                ((count + THREADS_PER_BLOCK - 1) // THREADS_PER_BLOCK,),
+                (THREADS_PER_BLOCK,),
+                (*given, *results, np.int64(count)),
+            )
         if out is not None:
             return out
         found = [back(one) for one in results]
         return found[0] if len(found) == 1 else tuple(found)
 
-    def _taken(self, arrays: Sequence[Any]) -> tuple[list[Any], Callable[[Any], Any]]:
+    def _convert_inputs(self, arrays: Sequence[Any]) -> tuple[list[Any], Callable[[Any], Any]]:
         """The arrays as CuPy sees them, contiguous and of one precision; and how results go back."""
         if len(arrays) != len(self.inputs):
             wanted = ", ".join(name for name, _ in self.inputs)
             raise InputError(f"{len(arrays)} arrays given, but {self.name} takes: {wanted}")
-        seen = [on_device(self._cupy, one) for one in arrays]
+        seen = [to_device(self._cupy, one) for one in arrays]
         dtype = seen[0].dtype
         if dtype.name not in SUFFIXES:
             raise InputError(f"{dtype} arrays given; a GPU computes in float32 or float64")
         taken = [self._cupy.ascontiguousarray(one, dtype=dtype) for one in seen]
-        return taken, kind_of(arrays[0])
+        return taken, output_converter(arrays[0])
 
-    def _written(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
+    def _prepare_outputs(self, out: Sequence[Any], batch: Shape, dtype: Any) -> list[Any]:
         if len(out) != len(self.outputs):
             raise InputError(f"{len(out)} arrays to write into, but {self.name} has {len(self.outputs)} results")
-        seen = [on_device(self._cupy, one) for one in out]
+        seen = [to_device(self._cupy, one) for one in out]
         for one, own in zip(seen, self.outputs, strict=True):
             if one.dtype != dtype or one.shape != batch + own or not one.flags.c_contiguous:
                 raise InputError(f"out must be a contiguous {dtype} array of shape {batch + own}")
@@ -104,7 +108,7 @@ class DeviceFunction:
         return batches.pop() if batches else ()
 
 
-def on_device(cupy: Any, array: Any) -> Any:
+def to_device(cupy: Any, array: Any) -> Any:
     """An array as CuPy's, without a copy where it is on the GPU; numbers of the host are copied there."""
     if isinstance(array, cupy.ndarray) or not hasattr(array, "__dlpack__") or isinstance(array, np.ndarray):
         return cupy.asarray(array)
@@ -116,7 +120,7 @@ def on_device(cupy: Any, array: Any) -> Any:
     return cupy.from_dlpack(array.detach() if hasattr(array, "detach") else array)
 
 
-def kind_of(array: Any) -> Callable[[Any], Any]:
+def output_converter(array: Any) -> Callable[[Any], Any]:
     """How a CuPy array becomes one of the framework that `array` is of."""
     framework = type(array).__module__.partition(".")[0]
     if framework == "torch":

@@ -1,12 +1,14 @@
-"""`Op`: an equation and its gradients of any order as kernels, for frameworks that differentiate.
+"""`DifferentiableFunction`: an equation and its gradients of any order as kernels, for frameworks that differentiate.
 
-The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> by each x. It is an `Op` itself, so
+The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> by each x. It is an
+`DifferentiableFunction` itself, so
 that derivatives of derivatives are there without more. Parameters (phi, drive parameters, beta) are inputs like any
 other: one for all samples, or one for each.
 
 Equations of robots whose loops are solved for take the positions of all joints, as their kernels do. They polish the
 dependent ones by Newton's steps, so that derivatives through them are those of the closed motion by the primary ones,
-and none by the others; samples that do not close are not-a-number. `Closing` finds all positions of the primary ones.
+and none by the others; samples that do not close are not-a-number. `LoopSolver` finds all positions of the primary
+ones.
 """
 
 from __future__ import annotations
@@ -22,27 +24,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.equations.catalogue import EQUATIONS, Function
-from mindyn.equations.closed_motion import CLOSURE, IRREGULAR, OPEN, is_affine
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import InputError, unknown_name
-from mindyn.kernels.closed_kernel import OPEN_SINGLE
+from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, is_affine
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import InputError, unknown_name_error
+from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.device import DeviceFunction, kind_of, on_device
+from mindyn.kernels.device import DeviceFunction, output_converter, to_device
 from mindyn.kernels.gpu import import_cupy
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
-from mindyn.kernels.source_text import Described
+from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
 
 
-class Op:
+class DifferentiableFunction:
     """A function on batches (..., *shape) of NumPy arrays, with its adjoint; not-a-number in gives not-a-number out."""
 
     def __init__(
-        self, function: Function, matrices: frozenset[str] = frozenset(MATRICES), single: Op | None = None
+        self,
+        function: Function,
+        matrices: frozenset[str] = frozenset(MATRICES),
+        single: DifferentiableFunction | None = None,
     ) -> None:
         """`single` is what takes its place where all inputs are of single precision."""
         self.function = function
@@ -64,7 +69,7 @@ class Op:
         return self._kernel(np.dtype(np.float64)).output_shapes
 
     @cached_property
-    def adjoint(self) -> Op:
+    def adjoint(self) -> DifferentiableFunction:
         """Gradients of the sum of V_k * output_k by each input; the V follow the inputs."""
         f = self.function
         symbols = [casadi.SX.sym(name, *f.size_in(k)) for k, name in enumerate(self.input_names)]
@@ -78,7 +83,9 @@ class Op:
         matrices |= {f"gradient{level}_{name}" for name in self.input_names if name in self.matrices}
         inputs = [*self.input_names, *(f"V{level}_{name}" for name in f.name_out())]
         adjoint = casadi.Function(f"{self.name}_adjoint", [*symbols, *V], found, inputs, names)
-        return Op(adjoint, frozenset(matrices), None if self.single is None else self.single.adjoint)
+        return DifferentiableFunction(
+            adjoint, frozenset(matrices), None if self.single is None else self.single.adjoint
+        )
 
     def run(self, *arrays: Any) -> tuple[NDArray[Any], ...]:
         """The outputs for arrays whose batch dimensions broadcast; in float32 where all inputs are."""
@@ -104,7 +111,7 @@ class Op:
         batch = self.batch([tuple(array.shape) for array in arrays])
         given, shared = [], set()
         for name, own, array in zip(self.input_names, self.input_shapes, arrays, strict=True):
-            seen = on_device(cupy, array)
+            seen = to_device(cupy, array)
             if prod(batch) > 1 and prod(seen.shape) == prod(own):
                 shared.add(name)
                 given.append(seen.reshape(own))
@@ -113,7 +120,7 @@ class Op:
         results = self.device_function(frozenset(shared))(*given, out=out)
         if out is not None:
             return tuple(out)
-        back = kind_of(arrays[0])
+        back = output_converter(arrays[0])
         return tuple(back(one) for one in (results if isinstance(results, tuple) else (results,)))
 
     def device_function(self, shared: frozenset[str]) -> DeviceFunction:
@@ -132,7 +139,7 @@ class Op:
     def device_source(self, shared: frozenset[str]) -> str:
         """Its CUDA."""
         program = trace(self.function, self._own_matrices)
-        return cuda_source([Described(program, self.name, "")], self.name, sorted(shared))
+        return cuda_source([SourceFunction(program, self.name, "")], self.name, sorted(shared))
 
     def batch(self, shapes: list[Shape]) -> Shape:
         """The batch shape that the inputs broadcast to; an error that names the input that does not fit."""
@@ -149,7 +156,7 @@ class Op:
         except ValueError as error:
             raise InputError(f"{self.name}: batch dimensions do not broadcast: {batches}") from error
 
-    def aligned(self, shapes: list[Shape]) -> list[Shape]:
+    def align_shapes(self, shapes: list[Shape]) -> list[Shape]:
         """Shapes with the same number of batch dimensions for every input, ones put in front."""
         count = len(self.batch(shapes))
         return [
@@ -172,7 +179,7 @@ class Op:
         return self._kernels[dtype]
 
 
-class Closing(Op):
+class LoopSolver(DifferentiableFunction):
     """Positions of all joints of a robot whose loops are solved for, of the primary ones: each on the way from home.
 
     The dependent ones are a start for the equations, and constant for derivatives; where there are none, not-a-number.
@@ -180,7 +187,7 @@ class Closing(Op):
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self._closure = closure_of(robot)
+        self._closure = home_closure(robot)
         p = casadi.SX.sym("q", len(self._closure.primary))
         q = casadi.SX(robot.joint_count, 1)
         q[list(self._closure.primary)] = p
@@ -193,11 +200,11 @@ class Closing(Op):
         known = np.isfinite(rows).all(axis=1)
         q = np.full((len(rows), self.robot.joint_count), np.nan)
         if known.any():
-            found, reached = self._closure.reachable(rows[known])
+            found, reached = self._closure.find_reachable(rows[known])
             q[known] = np.where(reached[:, None], found, np.nan)
         return (q.reshape(*p.shape[:-1], self.robot.joint_count).astype(p.dtype),)
 
-    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `Op`
+    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `DifferentiableFunction`
         """Refuses: loops are solved for on the CPU."""
         raise InputError(
             f"the loops of robot {self.robot.name!r} are solved for on the CPU",
@@ -205,42 +212,45 @@ class Closing(Op):
         )
 
 
-class Ops:
-    """The equations of a model as `Op`s, by name, each made when first asked for."""
+class DifferentiableFunctions:
+    """The equations of a model as `DifferentiableFunction`s, by name, each made when first asked for."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._ops: dict[tuple[str, str | None], Op] = {}
-        self._closing: Closing | None = None
+        self._ops: dict[tuple[str, str | None], DifferentiableFunction] = {}
+        self._closing: LoopSolver | None = None
 
-    def __getitem__(self, key: tuple[str, str | None]) -> Op:
+    def __getitem__(self, key: tuple[str, str | None]) -> DifferentiableFunction:
         """The equation of a name, and of a link where it belongs to one."""
         name, link = key
         if name not in EQUATIONS:
-            raise unknown_name("equation", name, EQUATIONS)
+            raise unknown_name_error("equation", name, EQUATIONS)
         if key not in self._ops:
             function = self.model.casadi(name, link)
             if CLOSURE in function.name_out():
-                self._ops[key] = Op(_closed(function, OPEN), single=Op(_closed(function, OPEN_SINGLE)))
+                self._ops[key] = DifferentiableFunction(
+                    _mask_open_loops(function, MAX_CLOSURE_ERROR),
+                    single=DifferentiableFunction(_mask_open_loops(function, MAX_CLOSURE_ERROR_SINGLE)),
+                )
             else:
-                self._ops[key] = Op(function)
+                self._ops[key] = DifferentiableFunction(function)
         return self._ops[key]
 
-    def closing(self, joints: int) -> Closing | None:
+    def loop_solver(self, joints: int) -> LoopSolver | None:
         """What makes positions of so many joints those that the equations take; None where they are these."""
         robot = self.model.robot
         if is_affine(robot) or joints != len(robot.primary_names):
             return None
         if self._closing is None:
-            self._closing = Closing(robot)
+            self._closing = LoopSolver(robot)
         return self._closing
 
 
-def _closed(function: Function, still_closed: float) -> Function:
+def _mask_open_loops(function: Function, is_still_closed: float) -> Function:
     """The function's first output, not-a-number with all its derivatives where its closure is wrong."""
     inputs = [casadi.SX.sym(name, *function.size_in(k)) for k, name in enumerate(function.name_in())]
     result, closure = function.call(inputs)
-    good = casadi.logic_and(closure[0] < still_closed, closure[1] > IRREGULAR)
+    good = casadi.logic_and(closure[0] < is_still_closed, closure[1] > MIN_REGULARITY)
     flagged = casadi.densify(result) * casadi.sqrt(2 * good - 1)
     return casadi.Function(function.name(), inputs, [flagged], function.name_in(), function.name_out()[:1])
 
@@ -252,7 +262,7 @@ class DifferentiableModel(ABC):
     """
 
     def __init__(self, model: Model) -> None:
-        self._ops = Ops(model)
+        self._ops = DifferentiableFunctions(model)
         self.model = model
 
     @abstractmethod

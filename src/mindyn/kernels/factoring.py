@@ -15,27 +15,27 @@ from collections.abc import Iterable
 from typing import Final
 
 from mindyn.kernels.building import ProgramBuilder
-from mindyn.kernels.ordering import stages_of
+from mindyn.kernels.ordering import value_stages
 from mindyn.kernels.program import Instruction, Op, Output, Program
 
 _ADDITIVE = (Op.ADD, Op.SUB, Op.NEG)
 Term = tuple[int, int]
 """Sign and value."""
-Part = tuple[float, int, int]
+StagedTerm = tuple[float, int, int]
 """Stage, sign and new value."""
 
 
-WORTH_A_PASS: Final = 1e-4
+MIN_SAVED_FRACTION: Final = 1e-4
 """Part of the multiplications that a pass must have saved for another one to be made."""
 
 
-def factored(program: Program) -> Program:
+def factor_products(program: Program) -> Program:
     """The same functions with fewer multiplications; repeated until next to nothing more is found."""
     while True:
         shorter, products = _Factoring(program).program(), _products(program)
         if _products(shorter) > products:
             return program
-        if products - _products(shorter) <= WORTH_A_PASS * products:
+        if products - _products(shorter) <= MIN_SAVED_FRACTION * products:
             return shorter
         program = shorter
 
@@ -54,7 +54,7 @@ class _Factoring:
         self._uses = Counter(v for one in program.instructions for v in one.operands)
         self._uses.update(v for output in program.outputs for v in output.values)
         self._absorbed = self._find_absorbed()
-        self._stage = stages_of(program)
+        self._stage = value_stages(program)
 
     def _find_absorbed(self) -> set[int]:
         """Sums and products whose only reader is a sum: they are rebuilt with it."""
@@ -70,13 +70,13 @@ class _Factoring:
     def program(self) -> Program:
         for value, one in enumerate(self._old.instructions):
             if value not in self._absorbed:
-                self._new[value] = self._rebuilt(value, one)
+                self._new[value] = self._rebuild(value, one)
         outputs = tuple(
             Output(o.name, o.shape, o.nonzeros, tuple(self._new[v] for v in o.values)) for o in self._old.outputs
         )
         return self._builder.finish(self._old.name, self._old.inputs, outputs)
 
-    def _rebuilt(self, value: int, one: Instruction) -> int:
+    def _rebuild(self, value: int, one: Instruction) -> int:
         if one.op is Op.CONST:
             return self._builder.constant(one.constant)
         if one.op is Op.INPUT:
@@ -110,7 +110,7 @@ class _Factoring:
 
     def _sum(self, terms: list[Term]) -> int:
         """A sum with its products grouped: the factor that most products share first."""
-        parts: list[Part] = []
+        parts: list[StagedTerm] = []
         products = [(sign, pair) for sign, v in terms if (pair := self._factors(v))]
         parts += [(self._stage[v], sign, self._new[v]) for sign, v in terms if self._factors(v) is None]
         while products:
@@ -133,7 +133,7 @@ class _Factoring:
     def _product(self, a: int, b: int) -> int:
         return self._builder.apply(Op.MUL, self._new[a], self._new[b])
 
-    def _add_up(self, parts: list[Part]) -> int:
+    def _add_up(self, parts: list[StagedTerm]) -> int:
         """A sum of new values: what is known first is added first, so that one number waits for the rest and not
         many; otherwise positive ones first.
         """
@@ -147,7 +147,7 @@ class _Factoring:
         return total if sign > 0 else self._builder.apply(Op.NEG, total)
 
 
-def with_reciprocals(program: Program) -> Program:
+def share_reciprocals(program: Program) -> Program:
     """The same functions with one division for each divisor."""
     instructions = program.instructions
     divisors = Counter(one.operands[1] for one in instructions if one.op is Op.DIV)

@@ -55,7 +55,7 @@ class GpuModel:
     def function(self, name: str) -> DeviceFunction:
         """The equation of a name, compiled by CuPy when first asked for."""
         if name not in self._loaded:
-            (described,) = self._model.described([name])
+            (described,) = self._model.describe_functions([name])
             source = cuda_source([described], self._model.title(), self._model.shared)
             program, shared = described.program, self._model.shared
             inputs = [(one.name, one.shape) for one in program.inputs]

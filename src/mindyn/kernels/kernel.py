@@ -13,7 +13,7 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.values import real_array, require_unmasked
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import InputError, unknown_name_error
 from mindyn.kernels import calling
 from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.layout import Layout
@@ -22,12 +22,12 @@ from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format
 from mindyn.numerics import native
-from mindyn.numerics.arrays import Array, Samples, batch_shape, common_batch, view_results, view_samples
-from mindyn.numerics.cache import cached
+from mindyn.numerics.arrays import Array, StridedSamples, batch_shape, common_batch, view_results, view_samples
+from mindyn.numerics.cache import load_or_build
 from mindyn.numerics.machine import host
 from mindyn.numerics.threads import split_range
 
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """Type of a compiled kernel; a call through it releases the interpreter lock."""
 
 
@@ -42,7 +42,7 @@ class Kernel:
 
     Results are promised for inputs up to 1e60 (float64) or 1e7 (float32); beyond, they are right or refused. An input
     that is not finite is an error, and so is a result that is not: numbers overflowed, or something was divided by zero
-    (`not_finite_means` tells the likely cause). `check_finite=False` leaves out both tests, and NaN comes back.
+    (`not_finite_hint` tells the likely cause). `check_finite=False` leaves out both tests, and NaN comes back.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class Kernel:
         compact: Sequence[str] = (),
         matrices: Sequence[str] = (),
         check_finite: bool = True,
-        not_finite_means: str = "",
+        not_finite_hint: str = "",
     ) -> None:
         self.program = function if isinstance(function, Program) else trace(function, matrices)
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise InputError(f"dtype {self.dtype} given, but kernels compute in float64 or float32")
         self.check_finite = check_finite
-        self.not_finite_means = not_finite_means
+        self.not_finite_hint = not_finite_hint
         self._input_names = tuple(one.name for one in self.program.inputs)
         self._output_names = tuple(one.name for one in self.program.outputs)
-        self._shared = tuple(sorted(_numbers("input", shared, self._input_names)))
-        self._compact = tuple(sorted(_numbers("output", compact, self._output_names)))
+        self._shared = tuple(sorted(_positions_of_names("input", shared, self._input_names)))
+        self._compact = tuple(sorted(_positions_of_names("output", compact, self._output_names)))
         self.input_shapes = tuple(one.shape for one in self.program.inputs)
         self.output_shapes = tuple(
             (len(one.nonzeros),) if k in self._compact else one.shape for k, one in enumerate(self.program.outputs)
@@ -86,7 +86,7 @@ class Kernel:
             "shared": [self._input_names[k] for k in self._shared],
             "compact": [self._output_names[k] for k in self._compact],
             "check_finite": self.check_finite,
-            "not_finite_means": self.not_finite_means,
+            "not_finite_means": self.not_finite_hint,
         }
         return partial(Kernel, self.program, **options), ()
 
@@ -97,22 +97,22 @@ class Kernel:
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
         """The same with the arrays as a tuple: what is called a million times a second."""
         if threads == 1 and (out is None or self._one_output):
-            results = self._fresh(arrays) if out is None else (out,)
+            results = self._allocate_results(arrays) if out is None else (out,)
             status = self._direct.call(*arrays, *results)
-            if status != calling.NOT_TAKEN:
+            if status != calling.NOT_HANDLED:
                 if status:
-                    self._refuse_not_finite(arrays, results)
+                    self._raise_not_finite(arrays, results)
                 return results[0] if self._one_output else results
         return self._call_batch(arrays, out, threads)
 
     def nonzeros(self, name: str) -> Array:
         """Row-major element numbers, in the dense output `name`, of its structural nonzeros."""
-        (number,) = _numbers("output", [name], self._output_names)
+        (number,) = _positions_of_names("output", [name], self._output_names)
         return np.array(self.program.outputs[number].nonzeros, dtype=np.intp)
 
     def densify(self, name: str, compact: Array) -> Array:
         """The dense output (..., r, c) of the compact one (..., nnz)."""
-        (number,) = _numbers("output", [name], self._output_names)
+        (number,) = _positions_of_names("output", [name], self._output_names)
         output = self.program.outputs[number]
         dense = np.zeros((*compact.shape[:-1], output.size), compact.dtype)
         dense[..., self.nonzeros(name)] = compact
@@ -126,7 +126,7 @@ class Kernel:
         """Compiles, or loads, the code for batches now rather than at the first call."""
         self.code(self._lanes)
 
-    def code_of_batches(self) -> native.NativeCode:
+    def batch_code(self) -> native.NativeCode:
         """Machine code for many samples: i64 kernel(i64 first, i64 last, ptr table), for samples first .. last - 1.
 
         The table holds, for each input and output, the address of sample 0 and the bytes from one sample to the next;
@@ -142,12 +142,12 @@ class Kernel:
                 layout = Layout(form, self._shared, self._compact, self.check_finite)
                 key = ("kernel", self.program.digest, repr(layout))
                 self._code[width] = native.load(
-                    cached(key, lambda: native.assemble(emit(self.program, layout))), "kernel"
+                    load_or_build(key, lambda: native.assemble(emit(self.program, layout))), "kernel"
                 )
-                self._direct.tell(self._code[width], batch=width > 1)
+                self._direct.set_kernel(self._code[width], batch=width > 1)
             return self._code[width]
 
-    def _fresh(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
+    def _allocate_results(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
         """Arrays for the results, of the first argument's batch shape; none if that is not an array."""
         first = arrays[0] if arrays else None
         if type(first) is not np.ndarray:
@@ -164,10 +164,10 @@ class Kernel:
         results = self._results(out, batch)
         sources = [view_samples(a, shape, batch) for a, shape in zip(arrays, self.input_shapes, strict=True)]
         inputs = [] if out is None else [source.owner for source in sources]
-        targets = [self._target(result, k, batch, inputs) for k, result in enumerate(results)]
+        targets = [self._choose_target(result, k, batch, inputs) for k, result in enumerate(results)]
         status = self._compute([*sources, *targets], prod(batch), threads)
         if status:
-            self._refuse_not_finite(arrays, [target.owner for target in targets])
+            self._raise_not_finite(arrays, [target.owner for target in targets])
         for result, target in zip(results, targets, strict=True):
             if target.owner is not result:
                 result[...] = target.owner
@@ -211,7 +211,7 @@ class Kernel:
         if not array.flags.writeable:
             raise InputError(f"out for {name}: the array is read-only")
 
-    def _target(self, result: Array, k: int, batch: tuple[int, ...], inputs: list[Array]) -> Samples:
+    def _choose_target(self, result: Array, k: int, batch: tuple[int, ...], inputs: list[Array]) -> StridedSamples:
         """Where output k is written: `result` itself, or an array of its own if it overlaps an input or has gaps."""
         shape = self.output_shapes[k]
         overlaps = any(np.may_share_memory(result, one) for one in inputs)
@@ -222,42 +222,42 @@ class Kernel:
         assert own is not None
         return own
 
-    def _compute(self, arrays: list[Samples], count: int, threads: int) -> int:
+    def _compute(self, arrays: list[StridedSamples], count: int, threads: int) -> int:
         width = 1 if count == 1 else self._lanes
-        run = self._run.get(width) or self._run.setdefault(width, _RUN(self.code(width).address))
+        run = self._run.get(width) or self._run.setdefault(width, _KERNEL_FUNCTION_TYPE(self.code(width).address))
         entries = [number for one in arrays for number in (one.address, one.stride)]
         table = (ctypes.c_int64 * len(entries))(*entries)
         return split_range(lambda first, last: run(first, last, table), count, threads, self._lanes)
 
-    def _refuse_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+    def _raise_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
         """Names the first NaN or infinity; the kernel's own report may also mean large inputs or sums."""
         for array, name in zip(arrays, self._input_names, strict=True):
-            if (where := _not_finite(array)) is not None:
+            if (where := _find_not_finite(array)) is not None:
                 raise InputError(f"{name}: element {list(where)} is {array[where]}, but finite numbers are needed")
         for array, name in zip(results, self._output_names, strict=True):
-            if (where := _not_finite(array)) is not None:
+            if (where := _find_not_finite(array)) is not None:
                 raise InputError(
                     f"{name}: element {list(where)} came out as {array[where]}, though all inputs are finite",
-                    hint=self._why_not_finite(arrays),
+                    hint=self._explain_not_finite(arrays),
                 )
 
-    def _why_not_finite(self, arrays: Sequence[Array]) -> str:
-        promised = Format(self.dtype.itemsize * 8, 1).promised
+    def _explain_not_finite(self, arrays: Sequence[Array]) -> str:
+        promised = Format(self.dtype.itemsize * 8, 1).input_limit
         for array, name in zip(arrays, self._input_names, strict=True):
             if array.size and (largest := np.abs(array).max()) > promised:
                 return f"{name} reaches {largest:.3g}, and results are promised for inputs up to {promised:g}"
-        return self.not_finite_means or "numbers beyond the range of the type, or a division by zero"
+        return self.not_finite_hint or "numbers beyond the range of the type, or a division by zero"
 
 
-def _not_finite(array: Array) -> tuple[int, ...] | None:
+def _find_not_finite(array: Array) -> tuple[int, ...] | None:
     """Where the first element is that is NaN or infinite."""
     finite = np.isfinite(array)
     return None if finite.all() else tuple(int(i) for i in np.argwhere(~finite)[0])
 
 
-def _numbers(kind: str, wanted: Sequence[str], names: tuple[str, ...]) -> list[int]:
+def _positions_of_names(kind: str, wanted: Sequence[str], names: tuple[str, ...]) -> list[int]:
     """Positions of the wanted names."""
     for name in wanted:
         if name not in names:
-            raise unknown_name(kind, name, names)
+            raise unknown_name_error(kind, name, names)
     return [names.index(name) for name in wanted]

@@ -13,7 +13,7 @@ class Layout:
 
     `shared` are the numbers of the inputs that are one sample for the whole batch; `compact` of the outputs that
     store their nonzeros only. `check_finite` makes the kernel watch its inputs and outputs for NaN, infinities and
-    inputs beyond `form.promised`, as it loads and stores them.
+    inputs beyond `form.input_limit`, as it loads and stores them.
     """
 
     form: Format

@@ -7,7 +7,7 @@ The compiled function is
 computing samples first .. last - 1. `table` holds, for every input and then every output, the address of sample 0 and
 the distance in bytes from one sample to the next (0: the same sample for all). The result, the status, is
 nonzero when the sum of some block's squared inputs and of its outputs is NaN or beyond the square of what is promised
-(`Format.promised`): then an input or an output may not be finite, or an input is very large.
+(`Format.input_limit`): then an input or an output may not be finite, or an input is very large.
 
 In the last block the lanes past the end repeat the last sample, loads and stores alike: they write the same numbers to
 the same place, so tails need no code of their own. Outputs must not overlap inputs.
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mindyn.kernels import sincos_beyond
+from mindyn.kernels import sincos_large_angles
 from mindyn.kernels.block import PartWriter, may_leave_range, table_entry
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.schedule import Schedule, schedule
-from mindyn.kernels.sincos import emit_checked
+from mindyn.kernels.sincos import emit_checked_sincos
 from mindyn.kernels.transpose import chunks, load_columns, store_routine
 from mindyn.kernels.vectors import CodeLines
 
@@ -46,7 +46,7 @@ def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
     """The IR module of `program`, with one visible function, `kernel`."""
     plan = schedule(program, layout, part_size)
     writers = _write_parts(program, layout, plan)
-    pieces = [_DEFINITIONS, sincos_beyond.routines(layout.form), prologue(program, layout, plan)]
+    pieces = [_DEFINITIONS, sincos_large_angles.large_angle_routines(layout.form), prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
     pieces += [_groups(layout, plan), _entry(layout, plan)]
@@ -189,7 +189,7 @@ def _compute(
             number, element = one.source
             names[value] = inputs[number][element]
         elif one.op is Op.SINCOS:
-            (pairs[value],) = emit_checked(body, [names[one.operands[0]]], allocations, f"{value}")
+            (pairs[value],) = emit_checked_sincos(body, [names[one.operands[0]]], allocations, f"{value}")
         elif one.op in (Op.SIN, Op.COS):
             names[value] = pairs[one.operands[0]][one.op is Op.COS]
         else:
@@ -203,4 +203,4 @@ def _status(body: CodeLines, inputs: dict[int, list[str]]) -> str:
         for number in numbers:
             total = body.intrinsic("fmuladd", number, number, total)
     size = body.intrinsic("fabs", total)
-    return body.let(f"zext i1 {body.compare('ugt', size, body.form.literal(body.form.promised**2))} to i64")
+    return body.let(f"zext i1 {body.compare('ugt', size, body.form.literal(body.form.input_limit**2))} to i64")

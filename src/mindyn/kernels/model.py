@@ -11,33 +11,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.equations.catalogue import EQUATIONS, FORMULATED, PLACED, SERIAL_EQUATIONS, SYMBOLS, Function, equation
-from mindyn.equations.certificate import COMPARED, Witness
+from mindyn.equations.catalogue import (
+    EQUATIONS,
+    FRAME_EQUATIONS,
+    INVERSE_DYNAMICS_EQUATIONS,
+    SERIAL_EQUATIONS,
+    SYMBOLS,
+    Function,
+    equation,
+)
+from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
-from mindyn.equations.traces import BEYOND_BASE, Parameters
-from mindyn.errors import InputError, RobotError, require_choice, unknown_name
-from mindyn.files import write_whole
+from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
+from mindyn.errors import InputError, RobotError, require_choice, unknown_name_error
+from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.certified import certified, other_ways
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.certification import certify_equation, list_alternatives
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.source_text import Described, Facts
+from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.pages.showing import Shown
+from mindyn.pages.notebook import NotebookDisplay
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
 from mindyn.robots.robot import Robot, require_robot
 
 Precision = Literal["float64", "float32"]
 
-Exported = str | Sequence[str | tuple[str, str]]
+FunctionSelection = str | Sequence[str | tuple[str, str]]
 """Names of equations, or pairs (name, link) of those that belong to a link or frame."""
 
 SHARED_INPUTS = ("phi", "drive_parameters", "beta")
@@ -46,14 +54,16 @@ SHARED_INPUTS = ("phi", "drive_parameters", "beta")
 MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
 """Inputs and outputs that are matrices even where they have one column."""
 
-NO_INERTIA = "the inertia matrix is singular there: some motion of the joints moves no inertia; drives=True adds rotors"
+SINGULAR_INERTIA_HINT = (
+    "the inertia matrix is singular there: some motion of the joints moves no inertia; drives=True adds rotors"
+)
 """Why forward dynamics gives no number."""
 
-CORE = tuple(name for name in EQUATIONS if name not in PLACED)
+LINK_FREE_EQUATIONS = tuple(name for name in EQUATIONS if name not in FRAME_EQUATIONS)
 """Equations that need no place."""
 
 
-class Model(Shown):
+class Model(NotebookDisplay):
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
     Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
@@ -83,7 +93,7 @@ class Model(Shown):
             raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
         self.robot = robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
         self._formulations = {
-            **dict.fromkeys(FORMULATED, inverse_dynamics),
+            **dict.fromkeys(INVERSE_DYNAMICS_EQUATIONS, inverse_dynamics),
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
         }
         self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
@@ -190,25 +200,29 @@ class Model(Shown):
         """The `casadi.Function` of an equation, for MPC and optimal control."""
         if (name, link) not in self._functions:
             if name not in EQUATIONS:
-                raise unknown_name("equation", name, EQUATIONS)
-            self._functions[name, link] = self._certified(name, link) if name in COMPARED else self._traced(name, link)
+                raise unknown_name_error("equation", name, EQUATIONS)
+            self._functions[name, link] = self._certify(name, link) if name in COMPARATORS else self._trace(name, link)
         return self._functions[name, link]
 
-    def _certified(self, name: str, link: str | None) -> Function:
+    def _certify(self, name: str, link: str | None) -> Function:
         """The traced equation, once compared with plain Newton-Euler; by standard parameters where it deviates."""
         of = EQUATIONS[name].regressor_of
-        given = "input" if of else self._parameters_of(name)
-        witness = Witness(self.robot, self.drives, given, self.base if given == "base" or of == "beta" else None)
-        others = other_ways(reducible=self.parameters == "constant" and not of, movable=not self.robot.has_dependents)
+        given = "input" if of else self._choose_parameters(name)
+        witness = ReferenceDynamics(
+            self.robot, self.drives, given, self.base if given == "base" or of == "beta" else None
+        )
+        others = list_alternatives(
+            reducible=self.parameters == "constant" and not of, movable=not self.robot.has_dependents
+        )
         try:
             tried = others if self._formulations.get(name) is None else ()
-            function, notes = certified(lambda *way: self._traced(name, link, *way), witness, tried)
+            function, notes = certify_equation(lambda *way: self._trace(name, link, *way), witness, tried)
         except RobotError as error:
             if not (self._own_base and of == "beta" and self.parameters != "base"):
                 raise
             self._own_base = False
             self._base = standard_set(self.robot, drives=self.drives, note=f"{error.message}; all are kept instead")
-            return self._certified(name, link)
+            return self._certify(name, link)
         self._notes += notes
         return function
 
@@ -217,10 +231,10 @@ class Model(Shown):
         """What is nearly degenerate in the geometry, and which equations had to do without base parameters."""
         return (*self.base.notes, *self._notes)
 
-    def _traced(self, name: str, link: str | None, stated: Parameters | None = None, moved: bool = True) -> Function:
+    def _trace(self, name: str, link: str | None, stated: Parameters | None = None, moved: bool = True) -> Function:
         in_base = self.parameters == "base" or EQUATIONS[name].regressor_of == "beta"
         base = self.base if in_base else None
-        parameters = stated or self._parameters_of(name)
+        parameters = stated or self._choose_parameters(name)
         if self.robot.has_dependents:
             if self._formulations.get(name) is not None:
                 raise InputError(
@@ -239,49 +253,49 @@ class Model(Shown):
             moved=moved,
         )
 
-    def _parameters_of(self, name: str) -> Parameters:
+    def _choose_parameters(self, name: str) -> Parameters:
         """What depends on more than the base parameters, a model in base parameters computes from phi."""
-        beyond = self.parameters == "base" and EQUATIONS[name].needs in BEYOND_BASE
+        beyond = self.parameters == "base" and EQUATIONS[name].needs in NEEDS_BEYOND_BASE
         return "input" if beyond else self.parameters
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
         if (name, link, compact) not in self._ready:
             key = ("equation", name, link or "", str(compact))
-            self._ready[name, link, compact] = self._compiled(key, lambda: self.casadi(name, link), compact)
+            self._ready[name, link, compact] = self._compile(key, lambda: self.casadi(name, link), compact)
         return self._ready[name, link, compact]
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
         """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
         key, inputs = ("derivatives", name, link or ""), EQUATIONS[name].inputs
-        return self._compiled(key, lambda: jacobians(self.casadi(name, link), inputs))
+        return self._compile(key, lambda: jacobians(self.casadi(name, link), inputs))
 
     def adjoint(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
         """A kernel of the gradients of <V, output> by q, qd, ...; V, shaped as the output, is its last argument."""
         key, inputs = ("adjoint", name, link or "", str(compact)), EQUATIONS[name].inputs
         kernel = self.kernel(name, link, compact=True) if compact else None
         places = None if kernel is None else kernel.nonzeros(EQUATIONS[name].output).tolist()
-        return self._compiled(key, lambda: gradients(self.casadi(name, link), inputs, places))
+        return self._compile(key, lambda: gradients(self.casadi(name, link), inputs, places))
 
-    def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
+    def _compile(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
         if key not in self._kernels:
             function = make()
             shared = [name for name in function.name_in() if name in SHARED_INPUTS]
-            self._kernels[key] = kernel_for(
+            self._kernels[key] = make_kernel(
                 self.robot,
                 function,
                 dtype=self.dtype,
                 shared=shared,
                 compact=function.name_out()[:1] if compact else (),
                 matrices=_matrices(function, key),
-                not_finite_means=NO_INERTIA if key[1] == "forward_dynamics" else "",
+                not_finite_hint=SINGULAR_INERTIA_HINT if key[1] == "forward_dynamics" else "",
             )
         return self._kernels[key]
 
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
         """Multiplications, additions, ... that one evaluation of each equation takes (see kernels/counts.py)."""
-        return {name: operation_counts(self.kernel(name).program) for name in made_for(self.robot)}
+        return {name: operation_counts(self.kernel(name).program) for name in list_equations(self.robot)}
 
     def bind(self, name: str, link: str | None = None) -> BoundKernel:
         """Bound buffers for a control loop: no allocation, no checks for each call."""
@@ -290,7 +304,7 @@ class Model(Shown):
     def write_c(
         self,
         path: str | Path,
-        functions: Exported = ("inverse_dynamics",),
+        functions: FunctionSelection = ("inverse_dynamics",),
         *,
         prefix: str | None = None,
         facts: Facts = (),
@@ -306,26 +320,26 @@ class Model(Shown):
         """
         return write_code(self, path, functions, prefix, facts)
 
-    def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> Path:
+    def write_cuda(self, path: str | Path, functions: FunctionSelection = ("inverse_dynamics",)) -> Path:
         """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use; its path."""
-        write_whole(Path(path), self.cuda_source(functions))
+        write_file_atomically(Path(path), self.cuda_source(functions))
         return Path(path)
 
-    def cuda_source(self, functions: Exported = ("inverse_dynamics",)) -> str:
+    def cuda_source(self, functions: FunctionSelection = ("inverse_dynamics",)) -> str:
         """The text that `write_cuda` writes."""
-        return cuda_source(self.described(functions), self.title(), SHARED_INPUTS)
+        return cuda_source(self.describe_functions(functions), self.title(), SHARED_INPUTS)
 
-    def described(self, functions: Exported) -> list[Described]:
+    def describe_functions(self, functions: FunctionSelection) -> list[SourceFunction]:
         """Programs of equations with what they mean, for sources."""
         listed = [functions] if isinstance(functions, str) else functions
         pairs = [(one, None) if isinstance(one, str) else one for one in listed]
-        return [self._described(name, link) for name, link in pairs]
+        return [self._describe_function(name, link) for name, link in pairs]
 
-    def _described(self, name: str, link: str | None) -> Described:
+    def _describe_function(self, name: str, link: str | None) -> SourceFunction:
         program = trace(self.casadi(name, link), MATRICES)
         called = f"{name}_{link}" if link else name
         about = f"{EQUATIONS[name].meaning}: {link}" if link else EQUATIONS[name].meaning
-        return Described(program, called, about, SYMBOLS)
+        return SourceFunction(program, called, about, SYMBOLS)
 
     def title(self) -> str:
         """What the model is of, in one line."""
@@ -334,7 +348,7 @@ class Model(Shown):
         gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
         return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
 
-    def on_gpu(self) -> GpuModel:
+    def to_gpu(self) -> GpuModel:
         """The equations on a GPU, through CuPy."""
         return GpuModel(self)
 
@@ -382,9 +396,9 @@ def compile_model(
     )
 
 
-def made_for(robot: Robot) -> list[str]:
+def list_equations(robot: Robot) -> list[str]:
     """Names of the equations without a place that a model of the robot has."""
-    made = [name for name in CORE if robot.is_serial or name not in SERIAL_EQUATIONS]
+    made = [name for name in LINK_FREE_EQUATIONS if robot.is_serial or name not in SERIAL_EQUATIONS]
     return [name for name in made if not robot.has_dependents or has_projection(name)]
 
 

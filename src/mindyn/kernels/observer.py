@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError
 from mindyn.kernels.model import Model
 
@@ -40,7 +40,7 @@ class MomentumObserver:
         self._joints = n
         self._started = False
         solved = model.robot.has_dependents and not is_affine(model.robot)
-        self._closure = closure_of(model.robot) if solved else None
+        self._closure = home_closure(model.robot) if solved else None
 
     def update(self, q: Array, qd: Array, tau: Array) -> Array:
         """The external torque (n,) at this sample."""
@@ -48,7 +48,7 @@ class MomentumObserver:
         given = {
             name: frozen_array(value, (self._joints,), name) for name, value in (("q", q), ("qd", qd), ("tau", tau))
         }
-        bound["q"][:] = self._positions(given["q"])
+        bound["q"][:] = self._kernel_positions(given["q"])
         bound["qd"][:], bound["tau"][:] = given["qd"], given["tau"]
         if not self._started:
             self._momentum["q"][:] = bound["q"]
@@ -60,8 +60,10 @@ class MomentumObserver:
         bound["state"][:] = step[self._joints :]
         return np.array(step[: self._joints])
 
-    def _positions(self, q: Array) -> Array:
+    def _kernel_positions(self, q: Array) -> Array:
         """What the kernel takes: of all joints where loops are solved for, on the way from the sample before."""
         if self._closure is None:
             return q
-        return self._closure.onward(self._bound["q"], q) if self._started else self._closure.positions(q[None])[0]
+        return (
+            self._closure.continue_from(self._bound["q"], q) if self._started else self._closure.positions(q[None])[0]
+        )

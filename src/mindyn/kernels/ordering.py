@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from mindyn.kernels.program import Op, Program
 
-REGISTERS = 32
-STORED_SHARE = 1 / 7
+VECTOR_REGISTERS = 32
+MAX_STORED_FRACTION = 1 / 7
 """Of results that are many beside the arithmetic the order in memory matters more: a Panda's regressor (301 numbers,
 1195 operations) takes 8 % longer out of order, its inertia matrix (49, 374) 6 % less, torques of 40 joints 24 % less.
 """
@@ -30,7 +30,7 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
-class Sines:
+class ComputeSines:
     """Sines and cosines of several angles; `pairs` are SINCOS values."""
 
     pairs: tuple[int, ...]
@@ -45,18 +45,18 @@ class Store:
     values: tuple[int | None, ...]
 
 
-Step = Compute | Sines | Store
+Step = Compute | ComputeSines | Store
 
 
-def ordered_steps(program: Program, uniform: Sequence[bool], stores: Iterable[Store]) -> list[Step]:
+def order_steps(program: Program, uniform: Sequence[bool], stores: Iterable[Store]) -> list[Step]:
     """Sines first, then the rest in the best order; values marked uniform are known already."""
     ordering = _Ordering(program, uniform, list(stores))
-    best = ordering.depth_first()
-    least = _waiting(best, program)
+    best = ordering.order_depth_first()
+    least = _count_waiting(best, program)
     stored = sum(len(step.values) for step in best if isinstance(step, Store))
-    if least and stored < STORED_SHARE * len(best):
-        for steps in (ordering.along_the_arm(), ordering.greedy()):
-            beyond = _waiting(steps, program)
+    if least and stored < MAX_STORED_FRACTION * len(best):
+        for steps in (ordering.order_along_arm(), ordering.order_greedily()):
+            beyond = _count_waiting(steps, program)
             if beyond < least:
                 best, least = steps, beyond
     return ordering.beginning + best
@@ -73,9 +73,9 @@ class _Ordering:
         self.beginning: list[Step] = []
         for pairs in _sines_by_stage(program, uniform):
             self.beginning += self._closure((program.instructions[v].operands[0] for v in pairs), self._done)
-            self.beginning.append(Sines(pairs))
+            self.beginning.append(ComputeSines(pairs))
 
-    def depth_first(self) -> list[Step]:
+    def order_depth_first(self) -> list[Step]:
         """Each store right after what it still needs."""
         done, steps = list(self._done), list[Step]()
         for store in self._stores:
@@ -83,11 +83,11 @@ class _Ordering:
             steps.append(store)
         return steps
 
-    def along_the_arm(self) -> list[Step]:
+    def order_along_arm(self) -> list[Step]:
         """What depends on the first joints first; each store as soon as it can be."""
-        stages = stages_of(self._program)
+        stages = value_stages(self._program)
         order = sorted((v for v, known in enumerate(self._done) if not known), key=lambda v: (stages[v], v))
-        wanted, missing = self._wanted()
+        wanted, missing = self._count_readers()
         steps: list[Step] = [self._stores[k] for k, count in enumerate(missing) if count == 0]
         for value in order:
             steps.append(Compute(value))
@@ -97,10 +97,10 @@ class _Ordering:
                     steps.append(self._stores[k])
         return steps
 
-    def greedy(self) -> list[Step]:
+    def order_greedily(self) -> list[Step]:
         """Always what frees most of the values that are waiting; each store as soon as it can be."""
         instructions, known = self._program.instructions, self._done
-        wanted, missing = self._wanted()
+        wanted, missing = self._count_readers()
         readers: dict[int, list[int]] = {}
         needs = [0] * len(instructions)
         for value, one in enumerate(instructions):
@@ -144,7 +144,7 @@ class _Ordering:
                     steps.append(self._stores[k])
         return steps
 
-    def _wanted(self) -> tuple[dict[int, list[int]], list[int]]:
+    def _count_readers(self) -> tuple[dict[int, list[int]], list[int]]:
         """The stores that read a value, and how many values each store still misses."""
         wanted: dict[int, list[int]] = {}
         missing = []
@@ -172,7 +172,7 @@ class _Ordering:
                     stack.extend((v, False) for v in reversed(instructions[current].operands))
 
 
-def stages_of(program: Program) -> list[float]:
+def value_stages(program: Program) -> list[float]:
     """How far along the arm a value is known: the last element of any input that it depends on, 0 to 1."""
     sizes = [one.size for one in program.inputs]
     stages: list[float] = []
@@ -185,11 +185,11 @@ def stages_of(program: Program) -> list[float]:
     return stages
 
 
-def _waiting(steps: list[Step], program: Program) -> int:
+def _count_waiting(steps: list[Step], program: Program) -> int:
     """Values that wait in memory, summed over the steps: those beyond the registers."""
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
-        for v in _reads(step, program):
+        for v in _values_read_by(step, program):
             last[v] = at
     ends = [0] * len(steps)
     alive = 0
@@ -200,17 +200,17 @@ def _waiting(steps: list[Step], program: Program) -> int:
     for at, step in enumerate(steps):
         alive += isinstance(step, Compute)
         alive -= ends[at]
-        beyond += max(0, alive - REGISTERS)
+        beyond += max(0, alive - VECTOR_REGISTERS)
     return beyond
 
 
-def _reads(step: Step, program: Program) -> Iterable[int]:
+def _values_read_by(step: Step, program: Program) -> Iterable[int]:
     match step:
         case Compute(value):
             return program.instructions[value].operands
         case Store(_, _, values):
             return [v for v in values if v is not None]
-        case Sines():
+        case ComputeSines():
             return ()
 
 

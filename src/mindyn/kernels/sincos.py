@@ -1,4 +1,4 @@
-"""sin and cos of a vector, within 2 ulp; |x| <= 1e5 is fast, what lies beyond is left to `sincos_beyond`.
+"""sin and cos of a vector, within 2 ulp; |x| <= 1e5 is fast, what lies beyond is left to `sincos_large_angles`.
 
 x = k pi/2 + r, |r| <= pi/4, in three fused steps (Cody & Waite): with pi/2 = P1 + P2 + P3, P1 and P2 rounded to the
 format, x - k P1 is exact for |x| <= 1e5 (the last bit of P1 is 2^-52, and k P1 cancels all of x above 1), so only the
@@ -53,14 +53,14 @@ SINCOS = {
 TWO_OVER_PI = 0.6366197723675814
 
 
-def _head(value: float) -> float:
+def _leading_bits(value: float) -> float:
     """The first 36 bits of `value`: times an integer of 17 bits it is a double."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.trunc(mantissa * 2.0**36), exponent - 36)
 
 
 _P1, _P2, _P3 = SINCOS[64].half_pi
-EXACT_PARTS = _head(_P1), _P1 - _head(_P1), _head(_P2), _P2 - _head(_P2) + _P3
+EXACT_PARTS = _leading_bits(_P1), _P1 - _leading_bits(_P1), _leading_bits(_P2), _P2 - _leading_bits(_P2) + _P3
 """pi/2 in parts of at most 36 bits, but for the last."""
 
 
@@ -129,9 +129,11 @@ def _flip(body: CodeLines, value: str, sign: str) -> str:
     return body.as_numbers(body.integer("xor", body.as_integers(value), sign))
 
 
-def emit_checked(body: CodeLines, angles: list[str], allocations: list[str], label: str) -> list[tuple[str, str]]:
-    """(sin, cos) of every angle: the fast path, and one branch to `@sincos_beyond` when any lane of any angle is out of
-    range.
+def emit_checked_sincos(
+    body: CodeLines, angles: list[str], allocations: list[str], label: str
+) -> list[tuple[str, str]]:
+    """(sin, cos) of every angle: the fast path, and one branch to `@sincos_large_angles` when any lane of any angle
+    is out of range.
 
     `allocations` receives the lines that reserve the slow path's stack memory; `label` makes block names unique.
     """

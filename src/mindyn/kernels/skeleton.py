@@ -9,10 +9,10 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.kernels.model import Model, compile_model
-from mindyn.pages.decimation import Packed, packed_levels
+from mindyn.pages.decimation import PackedNumbers, pack_levels
 from mindyn.robots.meshes import LinkMesh, Meshes
 from mindyn.robots.robot import Robot
 
@@ -47,11 +47,11 @@ class SkeletonData:
     ground: float | None = None
     solids: tuple[tuple[tuple[float, ...], ...], ...] = ()
     meshes: tuple[LinkMesh, ...] = ()
-    places: Packed | None = None
+    places: PackedNumbers | None = None
     names: tuple[str, ...] = ()
 
 
-def skeleton_along(
+def compute_skeleton(
     robot: Robot,
     q: Array,
     times: Array,
@@ -68,8 +68,8 @@ def skeleton_along(
     """
     if robot.has_dependents:
         primary = [robot.joint_index(name) for name in robot.primary_names]
-        q = closure_of(robot).along(np.ascontiguousarray(q))
-        torques = None if torques is None else _at_joints(torques, primary, robot.joint_count)
+        q = home_closure(robot).along(np.ascontiguousarray(q))
+        torques = None if torques is None else _spread_to_joints(torques, primary, robot.joint_count)
     links = _link_poses(compile_model(open_tree(robot)), q)
     joints = [links[robot.parents[i] + 1] @ _matrix(joint.origin) for i, joint in enumerate(robot.joints)]
     axes = [pose[:, :3, :3] @ joint.axis for pose, joint in zip(joints, robot.joints, strict=True)]
@@ -92,12 +92,12 @@ def skeleton_along(
         ground,
         tuple(tuple(tuple(map(float, point)) for point in line) for line in solids),
         () if meshes is None else meshes.parts,
-        packed_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
+        pack_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
         robot.joint_names,
     )
 
 
-def _at_joints(values: Array, joints: Sequence[int], count: int) -> Array:
+def _spread_to_joints(values: Array, joints: Sequence[int], count: int) -> Array:
     whole = np.zeros((len(values), count))
     whole[:, list(joints)] = values
     return whole

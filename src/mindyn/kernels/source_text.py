@@ -11,7 +11,7 @@ from mindyn.escaping import c_comment
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.program import LIBM, Op, Program
 
-_WORDS = """
+_KEYWORDS = """
     Eigen alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t
     class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
     decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if
@@ -21,7 +21,7 @@ _WORDS = """
     unsigned using virtual void volatile wchar_t while xor xor_eq
     main count Real lane tile base
 """
-_RESERVED = frozenset(_WORDS.split()) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
+_RESERVED = frozenset(_KEYWORDS.split()) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
 
 _TEMPLATES = {
     Op.ADD: "{0} + {1}",
@@ -43,7 +43,7 @@ _TEMPLATES = {
 Facts = Sequence[tuple[str, int | str]]
 """What a header defines: names, with numbers or texts."""
 SI_UNITS = "SI units: rad or m, N m or N, kg, kg m^2; arrays are row-major."
-INCLUDED = {
+DRIVES_COMMENT = {
     True: "Drives are on: inverse_dynamics and bias have friction, offsets and extra torques; inverse_dynamics, "
     "inertia_matrix and forward_dynamics have rotor inertia; gravity has the links alone. Friction that grows with the "
     "load depends on accelerations: inverse_dynamics and forward_dynamics have it whole, bias as it is at qdd = 0.",
@@ -53,7 +53,7 @@ INCLUDED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class SourceFunction:
     """A program to write out: the function's name, what it computes, and `argument: meaning and unit`."""
 
     program: Program
@@ -97,7 +97,7 @@ def literal(value: float) -> str:
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 
 
-def c_names(functions: Sequence[Described], prefix: str) -> list[str]:
+def c_names(functions: Sequence[SourceFunction], prefix: str) -> list[str]:
     """The C names of functions."""
     return identifiers([prefix + one.name for one in functions])
 
@@ -108,7 +108,7 @@ def argument_names(program: Program) -> tuple[list[str], list[str]]:
     return names[: len(program.inputs)], names[len(program.inputs) :]
 
 
-def description(function: Described) -> str:
+def describe_function(function: SourceFunction) -> str:
     """What a function computes, from what, and at which cost, as a comment."""
     program = function.program
     inputs, outputs = argument_names(program)
@@ -120,7 +120,7 @@ def description(function: Described) -> str:
     return "\n".join(lines)
 
 
-def defined(value: int | str) -> str:
+def constant_literal(value: int | str) -> str:
     """A fact as a literal of C."""
     return str(value) if isinstance(value, int) else '"' + c_comment(value).replace('"', "'") + '"'
 

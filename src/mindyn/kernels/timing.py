@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 
 
-def best_of(
+def measure_best_times(
     functions: Mapping[str, Callable[[], object]], repetitions: int = 9, clock: Callable[[], float] = perf_counter
 ) -> dict[str, float]:
     """Seconds, by `clock`, of the fastest run of each function; runs alternate between the functions."""

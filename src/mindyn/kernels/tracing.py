@@ -1,4 +1,4 @@
-"""Reads a `casadi.Function` of SX expressions into a `Program`."""
+"""Reads a `casadi.Function` of SX expressions into a `ConicProgram`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import casadi
 
 from mindyn.errors import InputError
 from mindyn.kernels.building import ProgramBuilder
-from mindyn.kernels.factoring import factored, with_reciprocals
+from mindyn.kernels.factoring import factor_products, share_reciprocals
 from mindyn.kernels.program import Input, Op, Output, Program
 
-_DIRECT: dict[int, Op] = {
+_OPERATIONS: dict[int, Op] = {
     casadi.OP_ADD: Op.ADD,
     casadi.OP_SUB: Op.SUB,
     casadi.OP_MUL: Op.MUL,
@@ -50,7 +50,7 @@ _DIRECT: dict[int, Op] = {
 }
 """CasADi operations that are one instruction here; the others are spelt out in `_apply`."""
 
-_NAMES = {getattr(casadi, name): name for name in dir(casadi) if name.startswith("OP_")}
+_CASADI_NAMES = {getattr(casadi, name): name for name in dir(casadi) if name.startswith("OP_")}
 
 
 def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
@@ -72,7 +72,7 @@ def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
         _output(name, function.sparsity_out(k), results[k], name in matrices)
         for k, name in enumerate(function.name_out())
     )
-    return factored(with_reciprocals(builder.finish(function.name(), inputs, outputs)))
+    return factor_products(share_reciprocals(builder.finish(function.name(), inputs, outputs)))
 
 
 def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> list[dict[int, int]]:
@@ -94,8 +94,8 @@ def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> lis
 
 
 def _apply(builder: ProgramBuilder, op: int, operands: list[int]) -> int:
-    if op in _DIRECT:
-        return builder.apply(_DIRECT[op], *operands)
+    if op in _OPERATIONS:
+        return builder.apply(_OPERATIONS[op], *operands)
     if op == casadi.OP_SQ:
         return builder.apply(Op.MUL, operands[0], operands[0])
     if op == casadi.OP_TWICE:
@@ -104,7 +104,7 @@ def _apply(builder: ProgramBuilder, op: int, operands: list[int]) -> int:
         return builder.apply(Op.DIV, builder.constant(1.0), operands[0])
     if op == casadi.OP_ASSIGN:
         return operands[0]
-    raise InputError(f"no kernel instruction for the CasADi operation {_NAMES.get(op, op)}")
+    raise InputError(f"no kernel instruction for the CasADi operation {_CASADI_NAMES.get(op, op)}")
 
 
 def _shape(sparsity: casadi.Sparsity, matrix: bool) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -
         pieces = [_load_piece(body, rows[row], offset, size) for row in order[j]]
         vectors.append(_join(body, pieces, size))
     for step in range(size.bit_length() - 1):
-        even, odd = _halving(form, step)
+        even, odd = _split_masks(form, step)
         vectors = [
             body.shuffle(vectors[2 * k], vectors[2 * k + 1], mask, form.width)
             for mask in (even, odd)
@@ -54,7 +54,7 @@ def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Se
         return
     vectors = list(columns)
     for step in reversed(range(size.bit_length() - 1)):
-        first, second = _merging(form, step)
+        first, second = _merge_masks(form, step)
         half = size // 2
         vectors = [
             body.shuffle(vectors[k], vectors[k + half], mask, form.width)
@@ -107,7 +107,7 @@ def _join(body: CodeLines, pieces: list[str], size: int) -> str:
     return pieces[0]
 
 
-def _halving(form: Format, step: int) -> tuple[list[int], list[int]]:
+def _split_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
     """Masks that pick the even and the odd members of two vectors: numbers within lanes first, then whole lanes."""
     width, lane = form.width, form.lane
     if step < lane.bit_length() - 1:
@@ -119,9 +119,9 @@ def _halving(form: Format, step: int) -> tuple[list[int], list[int]]:
     return even, [m + lane for m in even]
 
 
-def _merging(form: Format, step: int) -> tuple[list[int], list[int]]:
-    """Masks that undo `_halving`: from (even, odd) back to the first and the second vector."""
-    both = [m for mask in _halving(form, step) for m in mask]
+def _merge_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
+    """Masks that undo `_split_masks`: from (even, odd) back to the first and the second vector."""
+    both = [m for mask in _split_masks(form, step) for m in mask]
     inverse = [both.index(k) for k in range(2 * form.width)]
     return inverse[: form.width], inverse[form.width :]
 
@@ -133,7 +133,7 @@ def _row_order(form: Format, size: int) -> tuple[tuple[int, ...], ...]:
     for step in range(size.bit_length() - 1):
         vectors = [
             [(vectors[2 * k] + vectors[2 * k + 1])[m] for m in mask]
-            for mask in _halving(form, step)
+            for mask in _split_masks(form, step)
             for k in range(size // 2)
         ]
     sample = {label: lane for lane, label in enumerate(vectors[0])}

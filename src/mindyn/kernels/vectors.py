@@ -30,7 +30,7 @@ class Format:
         return self.bits // 8
 
     @property
-    def promised(self) -> float:
+    def input_limit(self) -> float:
         """Size of inputs up to which products of four (positions and velocities squared) cannot overflow."""
         return 1e60 if self.bits == 64 else 1e7
 

@@ -25,7 +25,7 @@ INTERNAL: Final = 13
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferView:
     """An array that XLA holds: where it begins, its shape and the name of its type."""
 
     pointer: int
@@ -38,7 +38,7 @@ class Place:
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
-Work = Callable[[list[Place], list[Place], Callable[[], int]], None]
+Work = Callable[[list[BufferView], list[BufferView], Callable[[], int]], None]
 """What is done with arguments, results, and a function that gives the stream's address."""
 
 
@@ -73,30 +73,30 @@ class _Extension(ctypes.Structure):
     _fields_ = (("struct_size", ctypes.c_size_t), ("type", _INT), ("next", _POINTER), ("metadata", _POINTER))
 
 
-_HANDLER: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-_CALL: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_HANDLER_FUNCTION_TYPE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_API_FUNCTION_TYPE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
-def handler(work: Work) -> Any:
+def make_handler(work: Work) -> Any:
     """A C function that XLA can call; whoever registers it keeps it."""
 
     def called(address: int) -> int | None:
         frame = _Frame.from_address(address)
         api = _Api.from_address(frame.api)
-        if frame.extension_start and _answered(frame.extension_start, api):
+        if frame.extension_start and _answer_metadata_query(frame.extension_start, api):
             return None
         if frame.stage != EXECUTE:
             return None
         try:
-            work(_places(frame.arguments), _places(frame.results), lambda: _stream(api, frame.ctx))
+            work(_view_buffers(frame.arguments), _view_buffers(frame.results), lambda: _stream(api, frame.ctx))
         except Exception as error:
-            return _refused(api, f"{type(error).__name__}: {error}")
+            return _make_error(api, f"{type(error).__name__}: {error}")
         return None
 
-    return _HANDLER(called)
+    return _HANDLER_FUNCTION_TYPE(called)
 
 
-def _answered(address: int, api: Any) -> bool:
+def _answer_metadata_query(address: int, api: Any) -> bool:
     """Whether XLA asked which version this is written for; it is whichever XLA speaks."""
     extension = _Extension.from_address(address)
     if extension.type != METADATA:
@@ -107,35 +107,35 @@ def _answered(address: int, api: Any) -> bool:
     return True
 
 
-def _places(listed: Any) -> list[Place]:
+def _view_buffers(listed: Any) -> list[BufferView]:
     found = []
     for k in range(listed.size):
         buffer = _Buffer.from_address(listed.items[k])
         if buffer.dtype not in ELEMENT_TYPES:
             raise InputError(f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64")
         shape = tuple(int(buffer.dims[axis]) for axis in range(buffer.rank))
-        found.append(Place(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
+        found.append(BufferView(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
     return found
 
 
 def _stream(api: Any, ctx: int) -> int:
     """The address of the stream that the work belongs on."""
     given = _StreamArguments(ctypes.sizeof(_StreamArguments), None, ctx, None)
-    if _CALL(api.stream_get)(ctypes.addressof(given)):
+    if _API_FUNCTION_TYPE(api.stream_get)(ctypes.addressof(given)):
         raise InputError("XLA has no stream for the call")
     return given.stream or 0
 
 
-def _refused(api: Any, message: str) -> int:
+def _make_error(api: Any, message: str) -> int:
     text = message.encode()
     given = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text, INTERNAL)
-    return int(_CALL(api.error_create)(ctypes.addressof(given)) or 0)
+    return int(_API_FUNCTION_TYPE(api.error_create)(ctypes.addressof(given)) or 0)
 
 
-def on_host(run: Callable[..., Sequence[Any]]) -> Work:
+def make_host_work(run: Callable[..., Sequence[Any]]) -> Work:
     """Work on NumPy's views of the arrays."""
 
-    def work(arguments: list[Place], results: list[Place], stream: Callable[[], int]) -> None:  # noqa: ARG001
+    def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:  # noqa: ARG001
         for place, found in zip(results, run(*map(_host_view, arguments)), strict=True):
             if place.size:
                 _host_view(place)[...] = found
@@ -143,15 +143,15 @@ def on_host(run: Callable[..., Sequence[Any]]) -> Work:
     return work
 
 
-def _host_view(place: Place) -> Any:
+def _host_view(place: BufferView) -> Any:
     memory: Any = (ctypes.c_char * place.size).from_address(place.pointer) if place.size else b""
     return np.frombuffer(memory, place.dtype).reshape(place.shape)
 
 
-def on_cuda(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
+def make_cuda_work(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
     """Work on CuPy's views of the arrays, in XLA's own stream."""
 
-    def work(arguments: list[Place], results: list[Place], stream: Callable[[], int]) -> None:
+    def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:
         views = [_view(cupy, place) for place in (*arguments, *results)]
         with views[-1].device, cupy.cuda.ExternalStream(stream()):
             run(views[: len(arguments)], views[len(arguments) :])
@@ -159,7 +159,7 @@ def on_cuda(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) ->
     return work
 
 
-def _view(cupy: Any, place: Place) -> Any:
+def _view(cupy: Any, place: BufferView) -> Any:
     if not place.size:
         return cupy.empty(place.shape, place.dtype)
     memory = cupy.cuda.UnownedMemory(place.pointer, place.size, None)

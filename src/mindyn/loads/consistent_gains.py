@@ -16,17 +16,17 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import prior_of
-from mindyn.loads.from_runs import Gains, drive_gains, known_torque
+from mindyn.feasibility.priors import build_prior
+from mindyn.loads.from_runs import Gains, drive_gains, load_torque
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import triangle_of
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
-TURNS: Final = 30
-GAINS_FINAL: Final = 1e-6
+MAX_GAIN_ROUNDS: Final = 30
+GAIN_TOLERANCE: Final = 1e-6
 """Turns at most, and the relative change of the gains at which they end."""
 
 
@@ -60,20 +60,20 @@ def consistent_drive_gains(
     plain = drive_gains(robot, unloaded, loaded, phi, link=link)  # refuses what cannot be told
     regressor = Regressor(robot)
     space = space_of(regressor)
-    carrier = carrier_of(robot, link)
+    carrier = find_load_carrier(robot, link)
     runs = [
         (unloaded, np.zeros_like(unloaded.tau)),
-        (loaded, known_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
+        (loaded, load_torque(robot, loaded, carrier, np.asarray(phi, dtype=np.float64))),
     ]
-    problem, factors = FitProblem(space, prior_of(robot, prior)), _factors(regressor, runs)
+    problem, factors = FitProblem(space, build_prior(robot, prior)), _factors(regressor, runs)
     gains, beta = plain.values, None
-    for _ in range(TURNS):
+    for _ in range(MAX_GAIN_ROUNDS):
         # All joints alike: weights from residuals would favour small gains, which make residuals small.
         information = _information(regressor, factors, gains, beta, len(unloaded) + len(loaded))
         x = problem.solve(information, np.ones(regressor.joint_count), prior_weight)
         beta, before = space.matrix @ x, gains
         gains = np.array([_gain(R, beta[c]) for R, c in zip(factors, regressor.columns, strict=True)])
-        if np.abs(gains / before - 1).max() < GAINS_FINAL:
+        if np.abs(gains / before - 1).max() < GAIN_TOLERANCE:
             break
     return ConsistentGains(Gains(robot.primary_names, gains, plain.deviations), space.labels, x)
 

@@ -13,32 +13,32 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding
 from mindyn.kernels.model import compile_model
-from mindyn.logs.followed_loops import whole_positions
+from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import Parameter
-from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import gather, require_joints
 from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
-GAIN_STEPS: Final = 100
-GAIN_SETTLED: Final = 1e-10
+MAX_GAIN_STEPS: Final = 100
+GAIN_CHANGE_TOLERANCE: Final = 1e-10
 """Iterations at most, and the relative change of every gain at which they end."""
 
 
-FARTHEST: Final = 3.0
+MAX_LOAD_HALF_WIDTHS: Final = 3.0
 """Half-widths of 95 % intervals within which the nearest load that can exist must lie of what a fit gave: of ten
 parameters that are right the chi-square distance is below 2.8 of them in 999 of 1000 runs."""
 
@@ -64,7 +64,7 @@ class Payload:
     link: str
     phi: Array
     covariance: Array
-    untold: tuple[str, ...]
+    unidentifiable: tuple[str, ...]
     factor: float = NORMAL_95
     findings: tuple[Finding, ...] = ()
     unconstrained: Array | None = None
@@ -96,14 +96,14 @@ class Payload:
         return middle - float(self.half_widths[0]), middle + float(self.half_widths[0])
 
     @property
-    def is_possible(self) -> bool:
-        """Whether a load that can exist lies near what the fit gave: within `FARTHEST` half-widths of its intervals."""
+    def is_feasible(self) -> bool:
+        """Whether a load that can exist lies near what the fit gave: within `MAX_LOAD_HALF_WIDTHS` half-widths of its intervals."""
         if self.unconstrained is None:
             return True
         scale = np.sqrt(np.maximum(np.diag(self.covariance), 1e-300))
         values, vectors = np.linalg.eigh(self.covariance / np.outer(scale, scale))
         moved = vectors.T @ ((self.phi - self.unconstrained) / scale) / np.sqrt(np.maximum(values, 1e-9 * values.max()))
-        return bool(np.linalg.norm(moved) <= FARTHEST * self.factor)
+        return bool(np.linalg.norm(moved) <= MAX_LOAD_HALF_WIDTHS * self.factor)
 
     @property
     def centre_half_widths(self) -> Array:
@@ -120,12 +120,12 @@ class Payload:
         return replace(self, link=name, phi=phi, covariance=np.full((10, 10), np.nan), unconstrained=None)
 
 
-def payload_of_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
+def payload_from_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
     """The load that explains the difference between two runs; robot and load are fitted together.
 
     link  that carries the load; the last one if left out (with loops: the one end that no loop holds)
     """
-    carrier = carrier_of(robot, link)
+    carrier = find_load_carrier(robot, link)
     regressor = Regressor(robot)
     extended = regressor_with_load(regressor, carrier)
     without, with_load = gather(regressor, unloaded), gather(extended, loaded)
@@ -159,7 +159,7 @@ def drive_gains(
     """
     if (phi is None) == (mass is None):
         raise InputError("drive_gains takes the ten parameters phi of the load, or its mass", hint="mass=2.8")
-    carrier = carrier_of(robot, link)
+    carrier = find_load_carrier(robot, link)
     if mass is not None and not (np.isfinite(mass) and mass > 0):
         raise InputError(f"the mass of a load is a positive number of kg, got {mass!r}")
     alone = np.zeros(PARAMETERS_PER_LINK)
@@ -169,17 +169,17 @@ def drive_gains(
         raise InputError(f"phi has shape {stated.shape}, but ({PARAMETERS_PER_LINK},) is needed")
     if not (isinstance(unloaded, Samples) and isinstance(loaded, Samples)):
         raise InputError("drive_gains takes two runs as Samples", hint="mindyn.condition(log, robot).samples")
-    known = known_torque(robot, loaded, carrier, stated)
+    known = load_torque(robot, loaded, carrier, stated)
     if phi is None:
-        Y = compile_model(robot).standard_regressor(whole_positions(robot, loaded), loaded.qd, loaded.qdd)
-        return _solved_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
+        Y = compile_model(robot).standard_regressor(all_joint_positions(robot, loaded), loaded.qd, loaded.qdd)
+        return _solve_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
     blind = [name for name, size in zip(robot.primary_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
     if blind:
         raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
-    return _solved_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
+    return _solve_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
 
 
-def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
+def _solve_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
     """Gains by which signals and torques agree; noise is that of the signals.
 
     Minimises sum_j |s_j - h_j (Y_j beta + L_j x + known_j)|^2 / var_j over beta, x and h = 1 / gain, by Gauss-Newton
@@ -201,11 +201,11 @@ def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array
             whole[:, p + k] = torque[:, joint]
             whole[:, p + k + 1] = samples.tau[:, joint]
             factors.append((joint, triangle_of(whole)))
-    x, h = _linear_gains(robot, factors, n)
-    return _output_gains(robot, factors, x, h, len(unloaded) + len(loaded))
+    x, h = _fit_linear_gains(robot, factors, n)
+    return _refine_gains(robot, factors, x, h, len(unloaded) + len(loaded))
 
 
-def _linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) -> tuple[Array, Array]:
+def _fit_linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) -> tuple[Array, Array]:
     """Values of beta and x, and 1 / gain, of Y beta + L x - s gain = - known; refused where gains stay open."""
     width = factors[0][1].shape[1] - 2
     rows, right = [], []
@@ -227,12 +227,12 @@ def _linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) ->
     return found[:width], np.asarray(1 / found[width:])
 
 
-def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, h: Array, rows: int) -> Gains:
+def _refine_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, h: Array, rows: int) -> Gains:
     """Gauss and Newton's iteration; weights by the residuals of every joint, gains about their first values."""
     n, width = len(h), len(x)
     x, h = x.copy(), np.where(h > 0, h, np.median(h[h > 0]) if (h > 0).any() else 1.0)
     change = np.inf
-    for _ in range(GAIN_STEPS):
+    for _ in range(MAX_GAIN_STEPS):
         residuals, slopes = [], []
         for joint, R in factors:
             torque = R[:, :width] @ x + R[:, -2]
@@ -249,7 +249,7 @@ def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, 
         step = solve(J, np.concatenate([w * one for w, one in zip(scaled, residuals, strict=True)]))
         x, h = x + step.beta[:width], h + step.beta[width:]
         change = float(np.abs(step.beta[width:] / h).max())
-        if change < GAIN_SETTLED:
+        if change < GAIN_CHANGE_TOLERANCE:
             break
     if not (change < 1e-3 and (h > 0).all()):
         raise InputError(
@@ -267,9 +267,9 @@ def load_columns(robot: Robot, link: str) -> slice:
     return slice(first, first + PARAMETERS_PER_LINK)
 
 
-def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
+def load_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
     """(N, n) torque of the load."""
-    Y = compile_model(robot).standard_regressor(whole_positions(robot, samples), samples.qd, samples.qdd)
+    Y = compile_model(robot).standard_regressor(all_joint_positions(robot, samples), samples.qd, samples.qdd)
     return np.asarray(Y[:, :, load_columns(robot, link)] @ phi)
 
 

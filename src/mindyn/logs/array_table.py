@@ -1,4 +1,4 @@
-"""Named arrays (NPZ, MATLAB .mat, HDF5) as a `Table`."""
+"""Named arrays (NPZ, MATLAB .mat, HDF5) as a `PaperTable`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from mindyn.errors import MissingExtraError
 from mindyn.logs.errors import LogError
 from mindyn.logs.mat_file import read_mat
-from mindyn.logs.tables import Chunk, damaged_as, numbers_of
-from mindyn.reading import NUMBER_BYTES, PLAIN_BYTES, InputBudget, limited
+from mindyn.logs.tables import Chunk, raise_as_damaged, require_numbers
+from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
-LONGEST_HEADER: Final = 10_000
+MAX_NPY_HEADER_BYTES: Final = 10_000
 """Bytes of the head of an array in an NPZ file, NumPy's own limit."""
-_SHORTEST_ENTRY: Final = 46
+_MIN_ZIP_ENTRY_BYTES: Final = 46
 """Bytes of an entry in the directory of a ZIP file."""
 _DEFLATE, _SHUFFLE, _FLETCHER, _LZF = 1, 2, 3, 32000
 """Numbers of the HDF5 filters that are read."""
@@ -82,7 +82,7 @@ class ArrayTable:
     def _slice(self, name: str, axis: int, start: int, stop: int) -> NDArray[Any]:
         array = self._arrays[name]
         block = np.asarray(array[start:stop] if axis == 0 else array[:, start:stop].T)
-        return numbers_of(block[:, 0] if block.ndim == 2 and block.shape[1] == 1 else block, name, self.name)
+        return require_numbers(block[:, 0] if block.ndim == 2 and block.shape[1] == 1 else block, name, self.name)
 
 
 def open_arrays(path: Path, joint_count: int) -> ArrayTable:
@@ -103,10 +103,10 @@ class NpzArrays(Mapping[str, Any]):
         self._known: dict[str, NDArray[Any]] = {}
         self._entries: dict[str, zipfile.ZipInfo] = {}
         self._budget = InputBudget(path.name, path.stat().st_size, LogError)
-        with damaged_as("NPZ", path.name), path.open("rb") as raw:
+        with raise_as_damaged("NPZ", path.name), path.open("rb") as raw:
             end = zipfile._EndRecData(raw)  # type: ignore[attr-defined]
-            self._budget.take_keys(end[5] // _SHORTEST_ENTRY if end else 0)
-        with damaged_as("NPZ", path.name), zipfile.ZipFile(path) as file:
+            self._budget.take_keys(end[5] // _MIN_ZIP_ENTRY_BYTES if end else 0)
+        with raise_as_damaged("NPZ", path.name), zipfile.ZipFile(path) as file:
             for entry in file.infolist():
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # unpacked without a limit
                     raise LogError(
@@ -114,7 +114,7 @@ class NpzArrays(Mapping[str, Any]):
                         hint="numpy.savez and numpy.savez_compressed write what is read",
                     )
                 with file.open(entry) as stream:
-                    shape, _, _ = _npy_header(stream)
+                    shape, _, _ = _read_npy_header(stream)
                 if len(shape) in (1, 2):
                     self._entries[entry.filename.removesuffix(".npy")] = entry
 
@@ -128,12 +128,16 @@ class NpzArrays(Mapping[str, Any]):
         """The array; refused where it claims more numbers than its file can hold."""
         entry = self._entries[name]
         if name not in self._known:
-            with damaged_as("NPZ", self._path.name), zipfile.ZipFile(self._path) as file, file.open(entry) as stream:
+            with (
+                raise_as_damaged("NPZ", self._path.name),
+                zipfile.ZipFile(self._path) as file,
+                file.open(entry) as stream,
+            ):
                 self._known[name] = self._array(stream, name, entry.file_size)
         return self._known[name]
 
     def _array(self, stream: IO[bytes], name: str, size: int) -> NDArray[Any]:
-        shape, by_columns, dtype = _npy_header(stream)
+        shape, by_columns, dtype = _read_npy_header(stream)
         if dtype.hasobject:
             raise LogError(f"array {name!r} of {self._path.name} holds Python objects, which are not read")
         count = prod(shape)
@@ -145,13 +149,13 @@ class NpzArrays(Mapping[str, Any]):
         return flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
 
 
-def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, whether by columns, and type of an array in NumPy's format."""
     is_first = np.lib.format.read_magic(stream) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
     length = stream.read(2 if is_first else 4)
-    if int.from_bytes(length, "little") > LONGEST_HEADER:
-        raise ValueError(f"a header of more than {LONGEST_HEADER} bytes")
+    if int.from_bytes(length, "little") > MAX_NPY_HEADER_BYTES:
+        raise ValueError(f"a header of more than {MAX_NPY_HEADER_BYTES} bytes")
     shape, by_columns, dtype = read(BytesIO(length + stream.read(int.from_bytes(length, "little"))))
     if any(n < 0 for n in shape):
         raise ValueError(f"a shape of {shape}")
@@ -186,13 +190,13 @@ class Hdf5Array:
         else:
             stored = data.id.get_num_chunks()
             declared = prod(-(-n // chunk) for n, chunk in zip(data.shape, data.chunks, strict=True))
-        if stored < declared and limited():
+        if stored < declared and are_limits_active():
             what = "bytes" if data.chunks is None else "chunks"
             raise LogError(f"{name} declares {declared} {what}, the file holds {stored}", hint="is the copy complete?")
 
     def __getitem__(self, where: slice | tuple[slice, slice]) -> NDArray[Any]:
         """The values of some rows, or of some columns."""
-        if self._filters and self._data.chunks and limited():
+        if self._filters and self._data.chunks and are_limits_active():
             spans = [*(where if isinstance(where, tuple) else (where,)), slice(None)]
             limits = [(span.indices(n)[:2], step) for span, n, step in zip(spans, self.shape, self._data.chunks)]  # noqa: B905
             grid = [range(start - start % step, stop, step) for (start, stop), step in limits]
@@ -213,7 +217,7 @@ class Hdf5Array:
                 content = zlib.decompressobj().decompress(content, self._chunk_bytes + 5)
                 if len(content) > self._chunk_bytes + 4:  # a checksum may be packed too
                     raise LogError(f"a chunk of {self._name} becomes larger than {self._chunk_bytes} bytes, its shape")
-            elif code != _LZF or len(content) * _LZF_EXPANSION > PLAIN_BYTES:
+            elif code != _LZF or len(content) * _LZF_EXPANSION > ALWAYS_ALLOWED_BYTES:
                 raise LogError(
                     f"chunks of {self._name} are packed by filter {code}; gzip and small chunks of LZF are read",
                     hint="h5repack -f GZIP=4 writes the file anew",
@@ -252,6 +256,6 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         if item.ndim in (1, 2):
             arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", path.stat().st_size)
 
-    with damaged_as("HDF5", path.name):
+    with raise_as_damaged("HDF5", path.name):
         walk(h5py.h5g.open(h5py.File(path, "r").id, b"/"), "", 1)
     return arrays

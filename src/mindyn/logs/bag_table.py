@@ -1,4 +1,4 @@
-"""rosbag2 (.db3, .mcap, or a folder of them) with sensor_msgs/JointState as a `Table`; no ROS needed.
+"""rosbag2 (.db3, .mcap, or a folder of them) with sensor_msgs/JointState as a `PaperTable`; no ROS needed.
 
 Messages are decoded from CDR bytes [OMG DDS-RTPS 2.5, 10.2; ROS 2 uses XCDR1]. Compressed chunks of an MCAP file are
 looked at before a reader unpacks them: a record is its kind (a byte), its length (eight), and its content; that of a
@@ -23,25 +23,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingExtraError, listed
+from mindyn.errors import MissingExtraError, list_names
 from mindyn.logs.errors import LogError
 from mindyn.logs.tables import Chunk
-from mindyn.reading import BYTES_PER_BYTE, LIFT, MOST_COLUMNS, InputBudget, limited, require_file
+from mindyn.reading import (
+    LIFT_LIMITS_HINT,
+    MAX_COLUMNS,
+    MAX_EXPANSION_RATIO,
+    InputBudget,
+    are_limits_active,
+    require_file,
+)
 from mindyn.robots.robot import Robot
 
 MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
-LARGEST_MESSAGE: Final = 2**24
+MAX_MESSAGE_BYTES: Final = 2**24
 """Bytes of a message in a bag: a JointState of a thousand joints has 50 kB."""
-_FIRST_MESSAGES: Final = 200
+_SAMPLED_MESSAGES: Final = 200
 """Several publishers may share a topic; the joints are those named in this many messages."""
-LARGEST_CHUNK: Final = 2**28
+MAX_CHUNK_BYTES: Final = 2**28
 """Bytes of a chunk, unpacked; recorders make chunks of 1 to 16 MiB."""
-_MAGIC, _MESSAGE, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x05, 0x06, 0x08, 29
+_MAGIC_BYTES, _MESSAGE, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x05, 0x06, 0x08, 29
 _SHORTEST_MESSAGE, _MESSAGE_OBJECT = 31, 512
 """Bytes of a message without content in a chunk, and of the reader's object for it."""
-_LZ4_MAGIC, _LZ4_MOST = 0x184D2204, 255
+_LZ4_MAGIC, _LZ4_MAX_EXPANSION = 0x184D2204, 255
 """The first bytes of an LZ4 frame, and what one of its bytes becomes at most."""
-_STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 10**7, 8, 10**5
+_MIN_SQL_STEPS, _SQL_STEPS_PER_BYTE, _SQL_STEPS_PER_CHECK = 10**7, 8, 10**5
 """Steps of SQLite's machine that a query may take: one of a hundred bytes takes 60."""
 
 
@@ -55,34 +62,36 @@ class BagTable:
         self.path = path
         self.name = path.name
         self.joints = robot.primary_names
-        self.topic, self.notes = _one_topic(path, topic, self.joints)
-        messages = list(islice(_messages(path, self.topic), _FIRST_MESSAGES))
+        self.topic, self.notes = _select_topic(path, topic, self.joints)
+        messages = list(islice(_iterate_messages(path, self.topic), _SAMPLED_MESSAGES))
         named = dict.fromkeys(name for message in messages for name in message.names)
-        self.names = ("stamp", *(f"{name}.{kind}" for name in named for kind in FIELDS))
+        self.names = ("stamp", *(f"{name}.{kind}" for name in named for kind in JOINT_STATE_FIELDS))
         whole = next((m for m in messages if set(self.joints) <= set(m.names)), None)
-        filled = [kind for kind in FIELDS if whole is not None and len(getattr(whole, kind)) == len(whole.names)]
+        filled = [
+            kind for kind in JOINT_STATE_FIELDS if whole is not None and len(getattr(whole, kind)) == len(whole.names)
+        ]
         signals = {"position": "position", "velocity": "velocity", "effort": "torque"}
         self.stated: Mapping[str, Any] = {
             "columns": {"time": "stamp", **{signals[kind]: f"{{joint}}.{kind}" for kind in filled}},
-            "units": {"time": "ns", **_units_of_definition(robot)},
+            "units": {"time": "ns", **_joint_state_units(robot)},
         }
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """`rows` messages at a time, the joints put in the order of `names`."""
         kinds = {name: name.rpartition(".")[::2] for name in names if name != "stamp"}
         wanted = {joint for joint, _ in kinds.values()}
-        fitting = (message for message in _messages(self.path, self.topic) if wanted <= set(message.names))
+        fitting = (message for message in _iterate_messages(self.path, self.topic) if wanted <= set(message.names))
         while batch := list(islice(fitting, rows)):
-            yield message_columns(batch, names, self.name)
+            yield stack_messages(batch, names, self.name)
 
 
-def _units_of_definition(robot: Robot) -> dict[str, Any]:
+def _joint_state_units(robot: Robot) -> dict[str, Any]:
     """The units that the comments of JointState.msg prescribe: rad or m, rad/s or m/s, N m or N."""
     units = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
     return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.primary_joints} for key, pair in units.items()}
 
 
-def _parts(path: Path) -> list[Path]:
+def _list_parts(path: Path) -> list[Path]:
     """The files of a bag in recording order: bag_2.db3 before bag_10.db3."""
     if path.is_file():
         return [path]
@@ -94,20 +103,20 @@ def _parts(path: Path) -> list[Path]:
     return sorted(found, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])
 
 
-def _one_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def _select_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """The topic that is meant, and what is worth knowing of that: of several, the one that names the robot's joints."""
     topics: dict[str, str] = {}
-    for part in _parts(path):
-        topics |= _mcap_topics(part) if part.suffix == ".mcap" else _db3_topics(part)
+    for part in _list_parts(path):
+        topics |= _read_mcap_topics(part) if part.suffix == ".mcap" else _read_db3_topics(part)
     found = [name for name, kind in topics.items() if kind in MESSAGE_TYPES]
-    known = listed(f"{name} ({kind})" for name, kind in topics.items()) or "none"
+    known = list_names(f"{name} ({kind})" for name, kind in topics.items()) or "none"
     if topic is not None and topic not in found:
         raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {known}")
     if topic is not None or len(found) == 1:
         return topic or found[0], ()
-    fitting = [name for name in found if _holds(path, name, joints)]
+    fitting = [name for name in found if _names_all_joints(path, name, joints)]
     if len(fitting) == 1:
-        others = listed(name for name in found if name != fitting[0])
+        others = list_names(name for name in found if name != fitting[0])
         return fitting[0], (
             f"topic {fitting[0]} of {path.name} is taken, which names the robot's joints; not {others}",
         )
@@ -116,29 +125,29 @@ def _one_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[st
     raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {known}", hint=hint)
 
 
-def _holds(path: Path, topic: str, joints: Sequence[str]) -> bool:
+def _names_all_joints(path: Path, topic: str, joints: Sequence[str]) -> bool:
     """Whether the first messages on a topic name all joints, alone or with a prefix."""
-    named = {name for message in islice(_messages(path, topic), _FIRST_MESSAGES) for name in message.names}
+    named = {name for message in islice(_iterate_messages(path, topic), _SAMPLED_MESSAGES) for name in message.names}
     return all(any(name == joint or name.endswith(("_" + joint, "/" + joint)) for name in named) for joint in joints)
 
 
-def _messages(path: Path, topic: str) -> Iterator[JointState]:
-    for part in _parts(path):
-        for logged_ns, data in (_mcap_data if part.suffix == ".mcap" else _db3_data)(part, topic):
+def _iterate_messages(path: Path, topic: str) -> Iterator[JointState]:
+    for part in _list_parts(path):
+        for logged_ns, data in (_read_mcap_messages if part.suffix == ".mcap" else _read_db3_messages)(part, topic):
             message = decode_joint_state(data)
             if message.stamp_ns == 0:  # a publisher without clock: the recorder's stamp is the only one
                 message = JointState(logged_ns, message.names, message.position, message.velocity, message.effort)
             yield message
 
 
-def _query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+def _run_query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as base:
-            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_MESSAGE)
+            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_MESSAGE_BYTES)
             base.execute("pragma trusted_schema = off")
             budget = InputBudget(path.name, path.stat().st_size, LogError)
-            steps = iter(range((_STEPS + _STEPS_PER_BYTE * budget.size) // _STEPS_AT_ONCE))
-            base.set_progress_handler(lambda: limited() and next(steps, None) is None, _STEPS_AT_ONCE)
+            steps = iter(range((_MIN_SQL_STEPS + _SQL_STEPS_PER_BYTE * budget.size) // _SQL_STEPS_PER_CHECK))
+            base.set_progress_handler(lambda: are_limits_active() and next(steps, None) is None, _SQL_STEPS_PER_CHECK)
             _require_tables(base, path.name)
             for row in base.execute(text, values):
                 budget.take_bytes(sum(len(cell) for cell in row if isinstance(cell, bytes | str)))
@@ -156,39 +165,39 @@ def _require_tables(base: sqlite3.Connection, name: str) -> None:
         raise LogError(f"topics and messages of {name} are no plain tables", hint="was the bag made by a recorder?")
 
 
-def _db3_topics(path: Path) -> dict[str, str]:
-    rows = list(_query(path, "select name, type, serialization_format from topics"))
+def _read_db3_topics(path: Path) -> dict[str, str]:
+    rows = list(_run_query(path, "select name, type, serialization_format from topics"))
     foreign = [f"{name} ({form})" for name, _, form in rows if form != "cdr"]
     if foreign:
-        raise LogError(f"{path.name} holds topics that are not CDR: {listed(foreign)}")
+        raise LogError(f"{path.name} holds topics that are not CDR: {list_names(foreign)}")
     return {name: kind for name, kind, _ in rows}
 
 
-def _db3_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
+def _read_db3_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     text = (
         "select messages.timestamp, messages.data from messages join topics on topics.id = messages.topic_id "
         "where topics.name = ? order by messages.timestamp, messages.id"
     )
-    for stamp, data in _query(path, text, (topic,)):
+    for stamp, data in _run_query(path, text, (topic,)):
         if not isinstance(stamp, int) or not isinstance(data, bytes):
             raise LogError(f"messages of {path.name} are not stamps and bytes", hint="was the bag made by a recorder?")
         yield stamp, data
 
 
-def _mcap_topics(path: Path) -> dict[str, str]:
+def _read_mcap_topics(path: Path) -> dict[str, str]:
     with path.open("rb") as stream:
-        return {channel.topic: schema.name for schema, channel, _ in _mcap_walk(stream, path, None) if schema}
+        return {channel.topic: schema.name for schema, channel, _ in _read_mcap(stream, path, None) if schema}
 
 
-def _mcap_data(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
+def _read_mcap_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as stream:
-        for _, channel, message in _mcap_walk(stream, path, [topic]):
+        for _, channel, message in _read_mcap(stream, path, [topic]):
             if channel.message_encoding != "cdr":
                 raise LogError(f"topic {topic!r} of {path.name} is encoded as {channel.message_encoding!r}, not cdr")
             yield int(message.log_time), message.data
 
 
-def _mcap_walk(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tuple[Any, Any, Any]]:
+def _read_mcap(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tuple[Any, Any, Any]]:
     """Schema, channel and message of every message on the topics; without topics, each channel."""
     try:
         from mcap.exceptions import McapError
@@ -207,10 +216,10 @@ def _mcap_walk(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tu
         raise LogError(f"{path.name} cannot be read as MCAP: {error!r}", hint="is the copy complete?") from error
 
 
-FIELDS: Final = ("position", "velocity", "effort")
+JOINT_STATE_FIELDS: Final = ("position", "velocity", "effort")
 
 
-def message_columns(messages: Sequence[JointState], names: Collection[str], file: str) -> dict[str, NDArray[Any]]:
+def stack_messages(messages: Sequence[JointState], names: Collection[str], file: str) -> dict[str, NDArray[Any]]:
     """`stamp` and `{joint}.{field}` columns; joints are found by name in every message."""
     columns: dict[str, NDArray[Any]] = {}
     tables: dict[str, Array] = {}
@@ -221,12 +230,12 @@ def message_columns(messages: Sequence[JointState], names: Collection[str], file
             continue
         joint, _, field = name.rpartition(".")
         if field not in tables:
-            tables[field] = _field_table(messages, joints, field, file)
+            tables[field] = _stack_field(messages, joints, field, file)
         columns[name] = tables[field][:, joints.index(joint)]
     return columns
 
 
-def _field_table(messages: Sequence[JointState], joints: Sequence[str], field: str, file: str) -> Array:
+def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: str, file: str) -> Array:
     """(messages, joints); the places of the joints are looked up again only when a message names others."""
     table = np.empty((len(messages), len(joints)))
     known: tuple[str, ...] | None = None
@@ -256,7 +265,7 @@ class JointState:
     effort: Array
 
 
-class _Reader:
+class _CdrReader:
     """Walks CDR bytes; alignment counts from the end of the 4-byte encapsulation header."""
 
     def __init__(self, data: bytes) -> None:
@@ -292,11 +301,11 @@ class _Reader:
 
 def decode_joint_state(data: bytes) -> JointState:
     """The JointState of a serialized message: header (stamp, frame), name[], position[], velocity[], effort[]."""
-    reader = _Reader(data)
+    reader = _CdrReader(data)
     try:
         stamp = reader.integer("i") * 10**9 + reader.integer()
         reader.text()
-        if (count := reader.integer()) > MOST_COLUMNS:
+        if (count := reader.integer()) > MAX_COLUMNS:
             raise ValueError(f"{count} joints")
         names = tuple(reader.text() for _ in range(count))
         return JointState(stamp, names, reader.doubles(), reader.doubles(), reader.doubles())
@@ -309,24 +318,24 @@ def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
 
     The stream is back at its start afterwards.
     """
-    if not limited():
+    if not are_limits_active():
         return
     budget = InputBudget(name, os.fstat(stream.fileno()).st_size, LogError)
-    stream.seek(max(0, budget.size - _MAGIC - _FOOTER_BYTES + 9))
-    wanted = {int.from_bytes(stream.read(8), "little") or _MAGIC}
-    chunks, indexed, at = set(), set(), _MAGIC
-    while at < budget.size - _MAGIC:
+    stream.seek(max(0, budget.size - _MAGIC_BYTES - _FOOTER_BYTES + 9))
+    wanted = {int.from_bytes(stream.read(8), "little") or _MAGIC_BYTES}
+    chunks, indexed, at = set(), set(), _MAGIC_BYTES
+    while at < budget.size - _MAGIC_BYTES:
         wanted.discard(at)
         stream.seek(at)
         kind, length = struct.unpack("<BQ", stream.read(9))
         if length > budget.size - at - 9:
             raise ValueError(f"a record declares {length} bytes where {budget.size - at - 9} are left")
         if kind == _CHUNK:
-            unpacked = _unpacked(stream)
-            if unpacked > LARGEST_CHUNK:
+            unpacked = _unpacked_size(stream)
+            if unpacked > MAX_CHUNK_BYTES:
                 raise LogError(
-                    f"a chunk of {name} becomes {unpacked / 2**20:.3g} MiB; {LARGEST_CHUNK // 2**20} are the most",
-                    hint=f"the file is damaged, or made to fill the memory; {LIFT}",
+                    f"a chunk of {name} becomes {unpacked / 2**20:.3g} MiB; {MAX_CHUNK_BYTES // 2**20} are the most",
+                    hint=f"the file is damaged, or made to fill the memory; {LIFT_LIMITS_HINT}",
                 )
             budget.take_bytes(unpacked)
             stream.seek(at + 9)
@@ -351,25 +360,25 @@ def _chunk_head(stream: IO[bytes]) -> tuple[int, str, int]:
     return int(stated), compression, int.from_bytes(stream.read(8), "little")
 
 
-def _unpacked(stream: IO[bytes]) -> int:
+def _unpacked_size(stream: IO[bytes]) -> int:
     """The length that a chunk's own head says, or that its packed data says or allows, if more."""
     stated, compression, packed = _chunk_head(stream)
     start = stream.tell()
-    by_frame = _said_by_frame(compression, stream.read(32))
+    by_frame = _zstd_content_size(compression, stream.read(32))
     stream.seek(start)
-    return max(stated, by_frame, _lz4_bound(stream, packed) if compression == "lz4" else 0)
+    return max(stated, by_frame, _max_lz4_size(stream, packed) if compression == "lz4" else 0)
 
 
 def _dense_messages(stream: IO[bytes], unpacked: int) -> Iterator[int]:
     """Where messages begin in a chunk that may hold very many for its bytes; no other chunk is unpacked for it."""
     _, compression, packed = _chunk_head(stream)
-    if unpacked // _SHORTEST_MESSAGE * _MESSAGE_OBJECT <= BYTES_PER_BYTE * packed:
+    if unpacked // _SHORTEST_MESSAGE * _MESSAGE_OBJECT <= MAX_EXPANSION_RATIO * packed:
         return
     data = stream.read(packed)
     if compression == "zstd":
         import zstandard
 
-        data = zstandard.ZstdDecompressor().decompress(data, max_output_size=LARGEST_CHUNK)
+        data = zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_CHUNK_BYTES)
     elif compression == "lz4":
         import lz4.frame  # type: ignore[import-untyped]
 
@@ -381,7 +390,7 @@ def _dense_messages(stream: IO[bytes], unpacked: int) -> Iterator[int]:
         at += 9 + int.from_bytes(data[at + 1 : at + 9], "little")
 
 
-def _lz4_bound(stream: IO[bytes], packed: int) -> int:
+def _max_lz4_size(stream: IO[bytes], packed: int) -> int:
     """Return the most bytes that LZ4 frames become: blocks times the block size that the frame's head declares.
 
     The head need not say the length of the content; all blocks but the last are full, so the bound is tight.
@@ -390,7 +399,7 @@ def _lz4_bound(stream: IO[bytes], packed: int) -> int:
     while stream.tell() + 7 <= end:
         magic, flags, descriptor = struct.unpack("<IBB", stream.read(6))
         if magic != _LZ4_MAGIC:
-            return total + _LZ4_MOST * (end - stream.tell())
+            return total + _LZ4_MAX_EXPANSION * (end - stream.tell())
         stream.seek((8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0) + 1, os.SEEK_CUR)
         while stream.tell() + 4 <= end and (size := int.from_bytes(stream.read(4), "little") & 0x7FFFFFFF):
             total += 1 << (8 + 2 * (descriptor >> 4 & 7))
@@ -399,7 +408,7 @@ def _lz4_bound(stream: IO[bytes], packed: int) -> int:
     return total
 
 
-def _said_by_frame(compression: str, data: bytes) -> int:
+def _zstd_content_size(compression: str, data: bytes) -> int:
     if compression != "zstd":
         return 0
     import zstandard

@@ -15,24 +15,24 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.errors import LogError, require_accepted
-from mindyn.logs.stamps import LATE_ROWS, RESTART_GAP_S, order_of
+from mindyn.logs.stamps import MAX_LATE_ROWS, RESTART_GAP_S, sort_late_rows
 
 if TYPE_CHECKING:
     from mindyn.logs.log import Log
 
-LARGEST_SHARE: Final = 0.1
+MAX_DROPPED_FRACTION: Final = 0.1
 """Share of rows that may be left out before the log is refused."""
-LARGEST: Final = 1e30
+MAX_MAGNITUDE: Final = 1e30
 """Numbers beyond stand for missing values (the largest float, 1e300, ...), and their squares for infinity."""
-TURN: Final = 2 * pi
-NEARLY_A_TURN: Final = 0.5
+TURN_RAD: Final = 2 * pi
+WRAP_TOLERANCE_RAD: Final = 0.5
 """rad that a jump by a turn may differ from it: the motion within a row. No slide moves so far within one."""
-SAME_STAMP_S: Final = 5e-10
+MIN_STAMP_STEP_S: Final = 5e-10
 """Stamps no farther apart are the same: clocks count nanoseconds, and what lies between two of them has no rate."""
 DAY_S: Final = 86_400.0
-MIDNIGHT_S: Final = 60.0
+MIDNIGHT_WINDOW_S: Final = 60.0
 """Stamps that go back by a day less at most this are times of the day that pass midnight."""
-NEVER_MOVES: Final = 1e-3
+MAX_STILL_RANGE: Final = 1e-3
 """A joint whose position stays within this range (rad or m) never moves."""
 
 
@@ -84,7 +84,7 @@ class Cleaner:
         for signal, array in signals.items():
             if array is None:
                 continue
-            wrong = ~(np.abs(array) < LARGEST)
+            wrong = ~(np.abs(array) < MAX_MAGNITUDE)
             for joint in np.flatnonzero(wrong.any(axis=0)):
                 key = f"{signal} of {chunk.joint_names[joint]}"
                 self.not_numbers[key] = self.not_numbers.get(key, 0) + int(wrong[:, joint].sum())
@@ -98,7 +98,7 @@ class Cleaner:
             return chunk
         steps = np.diff(chunk.time, prepend=self._stamp)
         self._stamp = float(chunk.time[-1])
-        days = self.midnights + np.cumsum((steps >= -DAY_S) & (steps < MIDNIGHT_S - DAY_S))
+        days = self.midnights + np.cumsum((steps >= -DAY_S) & (steps < MIDNIGHT_WINDOW_S - DAY_S))
         self.midnights = int(days[-1])
         return replace(chunk, time=chunk.time + DAY_S * days) if days[-1] else chunk
 
@@ -108,12 +108,12 @@ class Cleaner:
             chunk, self._waiting = self._waiting.followed_by(chunk), None
         if self.restarts or not len(chunk) or (np.diff(chunk.time) >= 0).all():
             return chunk
-        order = order_of(chunk.time)
+        order = sort_late_rows(chunk.time)
         if order is None:
             return chunk
         self.late += int((np.diff(chunk.time) < 0).sum())
         chunk = chunk.take(order)
-        end = max(0, len(chunk) - LATE_ROWS)
+        end = max(0, len(chunk) - MAX_LATE_ROWS)
         self._waiting = chunk.take(slice(end, None))
         return chunk.take(slice(0, end))
 
@@ -135,7 +135,7 @@ class Cleaner:
             self._later += float(later[-1])
             chunk = replace(chunk, time=chunk.time + later)
             steps = np.diff(chunk.time, prepend=self.last_time)
-        again = steps < SAME_STAMP_S
+        again = steps < MIN_STAMP_STEP_S
         self.repeated += int(again.sum())
         same = (np.diff(chunk.q, axis=0) == 0).all(axis=1) & (np.diff(chunk.tau, axis=0) == 0).all(axis=1)
         self.copies += int((again[1:] & same).sum())
@@ -147,13 +147,13 @@ class Cleaner:
             return chunk
         q, turns = (chunk.q[0], np.zeros(chunk.q.shape[1])) if self._before is None else self._before
         steps = np.diff(chunk.q, axis=0, prepend=q[None])
-        jumps = np.where(np.abs(np.abs(steps) - TURN) < NEARLY_A_TURN, -np.sign(steps), 0.0)
+        jumps = np.where(np.abs(np.abs(steps) - TURN_RAD) < WRAP_TOLERANCE_RAD, -np.sign(steps), 0.0)
         turns = turns + np.cumsum(jumps, axis=0)
         self._before = chunk.q[-1], turns[-1]
         for joint in np.flatnonzero(jumps.any(axis=0)):
             name = chunk.joint_names[joint]
             self.wraps[name] = self.wraps.get(name, 0) + int(np.abs(jumps[:, joint]).sum())
-        return replace(chunk, q=chunk.q + TURN * turns)
+        return replace(chunk, q=chunk.q + TURN_RAD * turns)
 
     def findings(self, accepted: tuple[str, ...]) -> list[Finding]:
         """Return what was dropped; raise `LogError` if a log lost too much."""
@@ -194,8 +194,8 @@ class Cleaner:
             return []
         listed = ", ".join(f"{key} ({count})" for key, count in self.not_numbers.items()) or "time"
         rows = f"{self.not_number_rows} of {self.row_count} rows of {self.name}"
-        message = f"{rows} hold NaN, infinity or more than {LARGEST:g}: {listed}"
-        if self.not_number_rows > LARGEST_SHARE * self.row_count:
+        message = f"{rows} hold NaN, infinity or more than {MAX_MAGNITUDE:g}: {listed}"
+        if self.not_number_rows > MAX_DROPPED_FRACTION * self.row_count:
             raise LogError(message, hint="is a sensor missing, or a column of another kind?")
         return [info(Kind.DROPPED_ROWS, f"{message}; left out")]
 
@@ -204,7 +204,7 @@ class Cleaner:
             return []
         whole = " and its values" if self.copies == self.repeated else ""
         message = f"{self.repeated} of {self.row_count} rows of {self.name} repeat the stamp{whole} before them"
-        if self.repeated - self.copies > LARGEST_SHARE * self.row_count:
+        if self.repeated - self.copies > MAX_DROPPED_FRACTION * self.row_count:
             hint = "are the stamps rounded? state rate_hz if the rows are uniform"
             return [require_accepted("stamps", accepted, message, hint)]
         return [info(Kind.DROPPED_ROWS, f"{message}; left out")]

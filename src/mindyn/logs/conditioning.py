@@ -8,35 +8,43 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from mindyn.errors import InputError
-from mindyn.logs.derivatives import Method, spline_settling_rows
+from mindyn.logs.derivatives import DifferentiationMethod, spline_settling_rows
 from mindyn.logs.filters import settling_rows
-from mindyn.logs.interpolation import SHIFT_REACH
-from mindyn.schemas import COUNT, NUMBER, POSITIVE, list_of, or_else, require_valid, table_of
+from mindyn.logs.interpolation import SHIFT_REACH_ROWS
+from mindyn.schemas import (
+    ANY_NUMBER,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    allow_also,
+    list_schema,
+    require_valid,
+    table_schema,
+)
 
 Origin = Literal["differentiated", "measured"]
 Auto = Literal["auto"]
 
 
-CONDITIONING: Final = table_of(
+CONDITIONING_SCHEMA: Final = table_schema(
     {},
     {
-        "rate_hz": or_else(POSITIVE, "auto"),
+        "rate_hz": allow_also(POSITIVE_NUMBER, "auto"),
         "stamps": {"enum": ["auto", "measured", "uniform"]},
-        "longest_gap_rows": POSITIVE,
-        "position_cutoff_hz": or_else(POSITIVE, "auto", null=True),
-        "torque_cutoff_hz": or_else(POSITIVE, null=True),
-        "order": {**COUNT, "maximum": 20},
+        "longest_gap_rows": POSITIVE_NUMBER,
+        "position_cutoff_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
+        "torque_cutoff_hz": allow_also(POSITIVE_NUMBER, null=True),
+        "order": {**POSITIVE_INTEGER, "maximum": 20},
         "differentiation": {"enum": ["central", "savitzky-golay", "spline"]},
-        "window": {**COUNT, "maximum": 10_001},
+        "window": {**POSITIVE_INTEGER, "maximum": 10_001},
         "degree": {"type": "integer", "minimum": 2},
         "velocity": {"enum": ["differentiated", "measured"]},
         "acceleration": {"enum": ["differentiated", "measured"]},
-        "delay_s": or_else(NUMBER, "auto"),
-        "edge_s": or_else({"type": "number", "minimum": 0}, "auto"),
-        "decimation": COUNT,
+        "delay_s": allow_also(ANY_NUMBER, "auto"),
+        "edge_s": allow_also({"type": "number", "minimum": 0}, "auto"),
+        "decimation": POSITIVE_INTEGER,
         "rest_s": {"type": ["number", "null"], "minimum": 0},
-        "rest_speed": POSITIVE,
-        "slow_speed": list_of(NUMBER, "number", "null"),
+        "rest_speed": POSITIVE_NUMBER,
+        "slow_speed": list_schema(ANY_NUMBER, "number", "null"),
     },
 )
 """The JSON Schema of the settings; in files "none" stands for null."""
@@ -69,7 +77,7 @@ class Conditioning:
     position_cutoff_hz: float | Auto | None = "auto"
     torque_cutoff_hz: float | None = None
     order: int = 4
-    differentiation: Method = "central"
+    differentiation: DifferentiationMethod = "central"
     window: int = 11
     degree: int = 4
     velocity: Origin = "differentiated"
@@ -82,7 +90,9 @@ class Conditioning:
     slow_speed: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        require_valid({one: getattr(self, one) for one in CONDITIONING["properties"]}, CONDITIONING, "conditioning")
+        require_valid(
+            {one: getattr(self, one) for one in CONDITIONING_SCHEMA["properties"]}, CONDITIONING_SCHEMA, "conditioning"
+        )
         if self.window % 2 == 0 or not 2 <= self.degree < self.window:
             raise InputError(f"Savitzky-Golay needs an odd window above the degree >= 2: {self.window}, {self.degree}")
 
@@ -118,7 +128,7 @@ class Conditioning:
         words: dict[str, Any] = {name: None if value == "none" else value for name, value in values.items()}
         if isinstance(words.get("slow_speed"), list):
             words["slow_speed"] = tuple(words["slow_speed"])
-        require_valid(words, CONDITIONING, "conditioning")
+        require_valid(words, CONDITIONING_SCHEMA, "conditioning")
         return Conditioning(**words)
 
 
@@ -128,7 +138,7 @@ AS_LOGGED: Final = Conditioning(
 """Logged q, qd, qdd and tau as they are, for exact or already conditioned logs."""
 
 
-def number(value: float | Auto | None, name: str) -> float:
+def require_resolved(value: float | Auto | None, name: str) -> float:
     """A resolved setting."""
     if not isinstance(value, (int, float)):
         raise InputError(f"{name} is {value!r}, not yet a number: resolve the conditioning on a training log")
@@ -137,10 +147,10 @@ def number(value: float | Auto | None, name: str) -> float:
 
 def motion_cutoff(c: Conditioning) -> float | None:
     """The cut-off on the motion, lowered to 0.8 of the Nyquist frequency that decimation leaves."""
-    stated = None if c.position_cutoff_hz is None else number(c.position_cutoff_hz, "position_cutoff_hz")
+    stated = None if c.position_cutoff_hz is None else require_resolved(c.position_cutoff_hz, "position_cutoff_hz")
     if c.decimation == 1:
         return stated
-    highest = 0.4 * number(c.rate_hz, "rate_hz") / c.decimation
+    highest = 0.4 * require_resolved(c.rate_hz, "rate_hz") / c.decimation
     return highest if stated is None else min(stated, highest)
 
 
@@ -154,10 +164,10 @@ def torque_cutoff(c: Conditioning) -> float | None:
 
 def edge_rows(c: Conditioning) -> int:
     """Rows cut at both ends of a segment."""
-    return ceil(number(c.edge_s, "edge_s") * number(c.rate_hz, "rate_hz") - 1e-9)
+    return ceil(require_resolved(c.edge_s, "edge_s") * require_resolved(c.rate_hz, "rate_hz") - 1e-9)
 
 
-def fewest_rows(c: Conditioning) -> int:
+def min_segment_rows(c: Conditioning) -> int:
     """Rows of a stretch below which no sample comes of it: cut away at both ends, or too few to differentiate."""
     to_differentiate = {"spline": 6, "savitzky-golay": c.window}.get(c.differentiation, 2)
     return max(2 * edge_rows(c) + 1, to_differentiate)
@@ -165,15 +175,15 @@ def fewest_rows(c: Conditioning) -> int:
 
 def rest_rows(c: Conditioning) -> int:
     """Rows that every joint must rest before they are left out; 0: rest is kept."""
-    return 0 if c.rest_s is None else max(1, ceil(c.rest_s * number(c.rate_hz, "rate_hz")))
+    return 0 if c.rest_s is None else max(1, ceil(c.rest_s * require_resolved(c.rate_hz, "rate_hz")))
 
 
 def reach_rows(c: Conditioning) -> int:
-    """Rows around a row that its sample depends on, to `filters.FORGOTTEN`: what streaming blocks overlap by."""
-    rate = number(c.rate_hz, "rate_hz")
+    """Rows around a row that its sample depends on, to `filters.SETTLED_FRACTION`: what streaming blocks overlap by."""
+    rate = require_resolved(c.rate_hz, "rate_hz")
     if c.differentiation == "spline":
         smooth = spline_settling_rows(motion_cutoff(c), rate)
     else:
         smooth = settling_rows(motion_cutoff(c), rate, c.order) + 2 * c.window
-    delay = ceil(abs(number(c.delay_s, "delay_s")) * rate) + SHIFT_REACH
+    delay = ceil(abs(require_resolved(c.delay_s, "delay_s")) * rate) + SHIFT_REACH_ROWS
     return max(smooth + delay, settling_rows(torque_cutoff(c), rate, c.order)) + max(rest_rows(c), edge_rows(c)) + 2

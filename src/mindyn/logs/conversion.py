@@ -13,10 +13,10 @@ import numpy as np
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
-from mindyn.logs.errors import Faults, LogError
-from mindyn.logs.statement import PerJoint, Statement
-from mindyn.logs.units import factor, is_current
-from mindyn.robots.drive_matrices import SINGULAR_GEARS, gear_condition, gear_matrix
+from mindyn.logs.errors import FaultCollector, LogError
+from mindyn.logs.metadata import LogMetadata, PerJoint
+from mindyn.logs.units import is_current, unit_factor
+from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 
@@ -42,14 +42,16 @@ class Conversion:
         return values + self.offset if signal == "position" else values
 
 
-def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...], faults: Faults) -> Conversion:
+def create_conversion(
+    statement: LogMetadata, robot: Robot, signals: tuple[str, ...], faults: FaultCollector
+) -> Conversion:
     """The conversion that the statement asks for; gears from the statement, else from the robot's drives.
 
     faults  takes what is missing or wrong; the conversion is of use where it stays empty
     """
     matrices, unsided = {}, False
     for signal in signals:
-        scales = faults.of(partial(_scales, signal, statement, robot))
+        scales = faults.of(partial(_unit_scales, signal, statement, robot))
         side = None if unsided else faults.of(partial(statement.side_of, signal))
         unsided = statement.side is None  # said once
         G = faults.of(lambda: motor_gears(statement, robot)) if side == "motor" else np.eye(len(robot.primary_names))
@@ -57,18 +59,18 @@ def conversion_of(statement: Statement, robot: Robot, signals: tuple[str, ...], 
             S = np.diag(scales)
             solved = G.T @ S if signal == "torque" else np.linalg.solve(G, S)
             matrices[signal] = np.asarray(S if side == "joint" else solved, dtype=np.float64)
-    gains = faults.of(lambda: _gains(statement, robot))
+    gains = faults.of(lambda: _drive_gains(statement, robot))
     if "torque" in matrices and gains is not None:
         matrices["torque"] = gains[:, None] * matrices["torque"]
-    offset = faults.of(lambda: _offset(statement, robot))
+    offset = faults.of(lambda: _position_offset(statement, robot))
     return Conversion(matrices, np.zeros(0) if offset is None else offset)
 
 
-def _gains(statement: Statement, robot: Robot) -> Array | None:
-    return None if statement.drive_gains is None else per_joint(statement.drive_gains, robot, "drive_gains")
+def _drive_gains(statement: LogMetadata, robot: Robot) -> Array | None:
+    return None if statement.drive_gains is None else array_per_joint(statement.drive_gains, robot, "drive_gains")
 
 
-def motor_gears(statement: Statement, robot: Robot) -> Array:
+def motor_gears(statement: LogMetadata, robot: Robot) -> Array:
     """G (n, n) of q_motor = G q_joint; row j is the motor of joint j."""
     n = len(robot.primary_names)
     if statement.gears is not None:
@@ -76,8 +78,8 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
         stated = frozen_array(statement.gears, (n, n) if is_matrix else (n,), "gears")
         G = stated if is_matrix else np.diag(stated)
     else:
-        G = _gears_of_drives(robot)
-    if gear_condition(G) > SINGULAR_GEARS:
+        G = _drive_gears(robot)
+    if gear_condition(G) > MAX_GEAR_CONDITION:
         raise LogError(
             f"the gear matrix is singular: joint positions do not follow from motor positions: {G.tolist()}",
             hint="check `gears` of the log, or ratios and couplings of the robot's drives",
@@ -85,7 +87,7 @@ def motor_gears(statement: Statement, robot: Robot) -> Array:
     return G
 
 
-def _gears_of_drives(robot: Robot) -> Array:
+def _drive_gears(robot: Robot) -> Array:
     driven = [drive.joint for drive in robot.drives]
     missing = [name for name in robot.primary_names if name not in driven]
     if missing:
@@ -96,10 +98,10 @@ def _gears_of_drives(robot: Robot) -> Array:
     return primary_gears(robot)
 
 
-def _scales(signal: str, statement: Statement, robot: Robot) -> Array:
+def _unit_scales(signal: str, statement: LogMetadata, robot: Robot) -> Array:
     joints = robot.primary_joints
     units = [statement.unit(signal, joint.name) for joint in joints]
-    scales = [factor(signal, unit, j.kind, j.name) for unit, j in zip(units, joints, strict=True)]
+    scales = [unit_factor(signal, unit, j.kind, j.name) for unit, j in zip(units, joints, strict=True)]
     if signal != "torque" or not any(map(is_current, units)):
         return np.array(scales)
     if statement.current_gains is None:
@@ -107,18 +109,18 @@ def _scales(signal: str, statement: Statement, robot: Robot) -> Array:
             f"the torque is a current ({units[0]}), but no gains are stated",
             hint="state current_gains in N m/A (N/A) for each joint, at the side of the torque",
         )
-    gains = per_joint(statement.current_gains, robot, "current_gains")
+    gains = array_per_joint(statement.current_gains, robot, "current_gains")
     return np.array([s * (g if is_current(u) else 1.0) for s, g, u in zip(scales, gains, units, strict=True)])
 
 
-def _offset(statement: Statement, robot: Robot) -> Array:
+def _position_offset(statement: LogMetadata, robot: Robot) -> Array:
     if statement.position_offset is None:
         return np.zeros(len(robot.primary_names))
-    units = [factor("position", statement.unit("position", j.name), j.kind, j.name) for j in robot.primary_joints]
-    return np.asarray(per_joint(statement.position_offset, robot, "position_offset") * np.array(units))
+    units = [unit_factor("position", statement.unit("position", j.name), j.kind, j.name) for j in robot.primary_joints]
+    return np.asarray(array_per_joint(statement.position_offset, robot, "position_offset") * np.array(units))
 
 
-def per_joint(stated: PerJoint, robot: Robot, what: str) -> Array:
+def array_per_joint(stated: PerJoint, robot: Robot, what: str) -> Array:
     """(n,) values of a list in the robot's order or of a table by joint, which must name every joint."""
     if isinstance(stated, Mapping):
         if sorted(stated) != sorted(robot.primary_names):
@@ -129,7 +131,7 @@ def per_joint(stated: PerJoint, robot: Robot, what: str) -> Array:
     return frozen_array(stated, (len(robot.primary_names),), what)
 
 
-def with_logged_gears(robot: Robot, statements: Sequence[Statement]) -> tuple[Robot, list[str]]:
+def add_logged_gears(robot: Robot, statements: Sequence[LogMetadata]) -> tuple[Robot, list[str]]:
     """The robot with drives that are coupled as the logs' gear matrices say, and a note; else the robot as it is.
 
     Rotors and motor friction act on the motors' speeds, which are mixtures of joint speeds where G is not diagonal.
@@ -145,22 +147,22 @@ def with_logged_gears(robot: Robot, statements: Sequence[Statement]) -> tuple[Ro
         ]
     G = stated[0]
     if robot.drives:
-        same = len(robot.drives) == len(G) and np.allclose(_by_joint(robot), G)
+        same = len(robot.drives) == len(G) and np.allclose(_gears_by_joint(robot), G)
         return robot, [] if same else ["the log's gears are not those of the robot's drives; both were used as stated"]
     if not np.diag(G).all():
         return robot, [
             "the log's gears have a motor that its own joint does not turn: friction and rotors stay uncoupled"
         ]
-    drives = tuple(_drive(name, j, G, robot.joint_names) for j, name in enumerate(robot.joint_names))
+    drives = tuple(_create_drive(name, j, G, robot.joint_names) for j, name in enumerate(robot.joint_names))
     said = ", ".join(f"{d.joint} with {', '.join(d.coupling)}" for d in drives if d.coupling)
     return replace(robot, drives=drives), [f"friction and rotors are coupled as the log's gears say: {said}"]
 
 
-def _drive(name: str, j: int, G: Array, names: Sequence[str]) -> Drive:
+def _create_drive(name: str, j: int, G: Array, names: Sequence[str]) -> Drive:
     coupling = {other: float(G[j, k]) for k, other in enumerate(names) if k != j and G[j, k]}
     return Drive(name, float(G[j, j]), coupling, side="motor")
 
 
-def _by_joint(robot: Robot) -> Array:
+def _gears_by_joint(robot: Robot) -> Array:
     driven = [drive.joint for drive in robot.drives]
     return gear_matrix(robot)[[driven.index(name) for name in robot.joint_names]]

@@ -1,4 +1,4 @@
-"""`Draft`: the lines that a sidecar would have, each with its evidence, `?` for what only the user can know."""
+"""`SidecarDraft`: the lines that a sidecar would have, each with its evidence, `?` for what only the user can know."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mindyn.escaping import printable, toml_key, toml_string
+from mindyn.escaping import make_printable, toml_key, toml_string
 
-UNKNOWN: Final = "?"
+UNANSWERED: Final = "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class DraftLine:
     """One line of a draft.
 
     key       as in a sidecar, with a point before the entry of a table: units.torque
@@ -27,15 +27,15 @@ class Belief:
     @property
     def is_question(self) -> bool:
         """Whether only the user can know."""
-        return bool(self.value == UNKNOWN)
+        return bool(self.value == UNANSWERED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class SidecarDraft:
     """What a log seems to be: the lines of a sidecar, each with its evidence, and what else is worth knowing."""
 
     name: str
-    beliefs: tuple[Belief, ...]
+    beliefs: tuple[DraftLine, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -47,19 +47,19 @@ class Draft:
         """What the draft says of a key; None where it says nothing."""
         return next((one.value for one in self.beliefs if one.key == key), None)
 
-    def stating(self, belief: Belief) -> Draft:
+    def stating(self, belief: DraftLine) -> SidecarDraft:
         """The draft with another line for the belief's key."""
         if all(one.key != belief.key for one in self.beliefs):
             return replace(self, beliefs=(*self.beliefs, belief))
         return replace(self, beliefs=tuple(belief if one.key == belief.key else one for one in self.beliefs))
 
-    def without(self, key: str) -> Draft:
+    def without(self, key: str) -> SidecarDraft:
         """The draft without the lines of a key: its own, those of its table's entries, or that of the whole table."""
         table = key.partition(".")[0]
         kept = [one for one in self.beliefs if one.key not in (key, table) and not one.key.startswith(f"{key}.")]
         return replace(self, beliefs=tuple(kept))
 
-    def noting(self, *notes: str) -> Draft:
+    def noting(self, *notes: str) -> SidecarDraft:
         """The draft with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
@@ -80,27 +80,27 @@ class Draft:
                 "# Put what is right in place of each ?, mend what is wrong, and delete the next line.",
                 "draft = true",
             ]
-        lines += [f"# note: {_one_line(note)}" for note in self.notes]
+        lines += [f"# note: {_join_lines(note)}" for note in self.notes]
         # Tables come last, as TOML wants it.
         for one in sorted(self.beliefs, key=lambda belief: belief.key.partition(".")[0] in DRAFT_TABLES):
             mark = "?  " if one.is_question else ""
-            lines.append(f"{one.key} = {toml_value(one.value)}  # {mark}{_one_line(one.evidence)}")
+            lines.append(f"{one.key} = {format_toml_value(one.value)}  # {mark}{_join_lines(one.evidence)}")
         return "\n".join(lines) + "\n"
 
 
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
+def _join_lines(text: str) -> str:
+    return make_printable(" ".join(text.split()))
 
 
 DRAFT_TABLES: Final = ("columns", "units", "side", "files")
 
 
-def toml_value(value: Any) -> str:
+def format_toml_value(value: Any) -> str:
     """A number, text, list or table as TOML writes it."""
     if isinstance(value, str):
         return toml_string(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items()) + " }"
-    return f"[{', '.join(map(toml_value, value))}]" if isinstance(value, Sequence) else repr(value)
+        return "{ " + ", ".join(f"{toml_key(key)} = {format_toml_value(one)}" for key, one in value.items()) + " }"
+    return f"[{', '.join(map(format_toml_value, value))}]" if isinstance(value, Sequence) else repr(value)

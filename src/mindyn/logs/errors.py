@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from mindyn.errors import MindynError
 from mindyn.findings import Finding, Kind, info
 
-DOUBTS: Final = ("degrees", "milli", "velocity", "stamps", "rate", "restarts")
+ACCEPTABLE_FINDINGS: Final = ("degrees", "milli", "velocity", "stamps", "rate", "restarts")
 """Doubts that reject a log unless the caller accepts them: positions that look like degrees, torques a thousand
 times too large or too small, velocities that are not the derivative of the positions, many repeated stamps, a rate that
 no robot is logged at, a time that goes back because a new recording begins there."""
@@ -20,14 +20,14 @@ class LogError(MindynError):
     """A log cannot be used: not the format it claims, columns that do not match, impossible time, wrong units, ..."""
 
 
-def require_accepted(doubt: str, accepted: Collection[str], message: str, hint: str) -> Finding:
+def require_accepted(holding_uncertainty: str, accepted: Collection[str], message: str, hint: str) -> Finding:
     """Return the message as a finding if the user accepts the doubt; raise `LogError` otherwise."""
-    if doubt in accepted:
+    if holding_uncertainty in accepted:
         return info(Kind.ACCEPTED, f"accepted: {message}")
-    raise LogError(message, hint=f'{hint}; if the log is right as it is, state accept = ["{doubt}"]')
+    raise LogError(message, hint=f'{hint}; if the log is right as it is, state accept = ["{holding_uncertainty}"]')
 
 
-class Faults:
+class FaultCollector:
     """All that is wrong with what is stated of a log: errors of steps that do not depend on each other.
 
     One is raised as it is, several as one, instead of one run after another.
@@ -51,10 +51,12 @@ class Faults:
             raise self.found[0]
         if self.found:
             several = f"{len(self.found)} things are wrong with what is stated of {where}:"
-            raise LogError("\n".join([several, *_lines(self.found)]), hint="mindyn log LOG ROBOT drafts a sidecar file")
+            raise LogError(
+                "\n".join([several, *_format_faults(self.found)]), hint="mindyn log LOG ROBOT drafts a sidecar file"
+            )
 
 
-def _lines(found: list[MindynError]) -> list[str]:
+def _format_faults(found: list[MindynError]) -> list[str]:
     """Numbered, each with its hint; what several of them end with, such as the columns that there are, is said once."""
     lines, ends, hints = [], [], []
     for k, one in enumerate(found, 1):

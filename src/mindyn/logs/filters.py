@@ -12,77 +12,77 @@ from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.sections import Cascade
-from mindyn.numerics.threads import of_each, threads_help
+from mindyn.numerics.threads import can_use_threads, map_in_threads
 
-SHORTEST_EDGE_S: Final = 0.1
+MIN_EDGE_S: Final = 0.1
 """s; nearer to the ends of a stretch a filter has one side alone, whatever its cut-off."""
-LARGE: Final = 2**20
+MIN_THREADED_SIZE: Final = 2**20
 """Numbers from which on the columns of an array are shared out among threads."""
-ABREAST: Final = 32
+COLUMNS_PER_TASK: Final = 32
 """Columns that a thread takes at a time."""
-FORGOTTEN: Final = 1e-13
+SETTLED_FRACTION: Final = 1e-13
 """What is left of a disturbance, relative to it, when its effect counts as over."""
 
 
 def lowpass(x: Array, cutoff_hz: float | None, rate_hz: float, order: int = 4, out: Array | None = None) -> Array:
     """The rows of x (N, ...) without what varies faster than the cut-off; no delay.
 
-    The ends are continued by `mirrored_rows`, mirrored through the end point. None: x as it is.
+    The ends are continued by `extension_rows`, mirrored through the end point. None: x as it is.
 
     out  where the rows are written, which may be x itself; None: a new array. With a cut-off alone
     """
     if cutoff_hz is None or len(x) < 2:
         return x
     _require_below_nyquist(cutoff_hz, rate_hz)
-    extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
-    rows = _as_rows(np.asarray(x, dtype=np.float64))
+    extension = min(len(x) - 1, extension_rows(cutoff_hz, rate_hz))
+    rows = _reshape_to_rows(np.asarray(x, dtype=np.float64))
     smooth = np.empty(rows.shape) if out is None else out
-    _forward_and_back(second_order_sections(cutoff_hz, rate_hz, order), rows, smooth, extension)
+    _filter_forward_and_back(second_order_sections(cutoff_hz, rate_hz, order), rows, smooth, extension)
     return smooth if out is not None else smooth.reshape(np.shape(x))
 
 
-def mirrored_rows(cutoff_hz: float, rate_hz: float) -> int:
+def extension_rows(cutoff_hz: float, rate_hz: float) -> int:
     """Rows by which the ends of a stretch are continued: a period of the cut-off."""
     return ceil(rate_hz / cutoff_hz)
 
 
-def _as_rows(x: Array) -> Array:
+def _reshape_to_rows(x: Array) -> Array:
     """x (N, ...) as (N, k) with its columns side by side."""
     rows = x if x.ndim == 2 else x.reshape(len(x), -1)
     return rows if rows.shape[1] == 1 or rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
 
 
-def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
+def _filter_forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
     """What `scipy.signal.sosfiltfilt` gives, to the last bit, with the ends mirrored over `extension` rows.
 
     Columns are filtered each by itself: of a large array some at a time, on threads.
     """
     width = x.shape[1]
-    size = ABREAST if x.size >= LARGE and threads_help() else width
+    size = COLUMNS_PER_TASK if x.size >= MIN_THREADED_SIZE and can_use_threads() else width
     taken = [slice(first, first + size) for first in range(0, width, size)]
-    of_each(lambda columns: _of_columns(design, x[:, columns], y[:, columns], extension), taken)
+    map_in_threads(lambda columns: _filter_columns(design, x[:, columns], y[:, columns], extension), taken)
 
 
-def _of_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
+def _filter_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
     before = 2 * x[0] - x[extension:0:-1]
     after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-    there = _pass(design, before)
-    there.on(x, y)
-    there.on(after, after)
-    _pass(design, after[::-1]).on(y[::-1], y[::-1])
+    there = _start_pass(design, before)
+    there.filter_rows(x, y)
+    there.filter_rows(after, after)
+    _start_pass(design, after[::-1]).filter_rows(y[::-1], y[::-1])
 
 
-def _pass(design: tuple[Array, Array], first: Array) -> Cascade:
+def _start_pass(design: tuple[Array, Array], first: Array) -> Cascade:
     """A pass in one direction; its first rows, filtered in place, come before those that are wanted."""
     sections, settled = design
     made = Cascade(sections, settled[:, :, None] * first[0])
-    made.on(first, first)
+    made.filter_rows(first, first)
     return made
 
 
-class ListedLowpass:
+class CallListLowpass:
     """`lowpass` of x (N, k) in place, to the same bits, in stretches: each is filtered while it is in the cache.
 
     calls  lists the filter's part, and what else is to be done with the rows
@@ -90,9 +90,9 @@ class ListedLowpass:
 
     def __init__(self, x: Array, cutoff_hz: float, rate_hz: float, calls: CallList, order: int = 4) -> None:
         _require_below_nyquist(cutoff_hz, rate_hz)
-        self._x, self._place, self._calls = x, Place.of(x), calls
+        self._x, self._place, self._calls = x, RowBlock.from_array(x), calls
         self._design = second_order_sections(cutoff_hz, rate_hz, order)
-        self._extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
+        self._extension = min(len(x) - 1, extension_rows(cutoff_hz, rate_hz))
         self._back: Cascade | None = None
 
     def forward(self, write: Callable[[int, int], None], at_once: int) -> None:
@@ -109,7 +109,7 @@ class ListedLowpass:
         begun, kept = extension + 1, len(x) - extension - 1
         write(0, begun)
         calls.run()
-        there = _pass(self._design, 2 * x[0] - x[extension:0:-1])
+        there = _start_pass(self._design, 2 * x[0] - x[extension:0:-1])
         self._list(there, 0, min(begun, kept))
         for start in range(begun, kept, at_once):
             stop = min(start + at_once, kept)
@@ -119,17 +119,17 @@ class ListedLowpass:
             write(max(begun, kept), len(x))
         calls.run()
         after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-        there.on(x[kept:], x[kept:])
-        there.on(after, after)
-        self._back = _pass(self._design, after[::-1])
+        there.filter_rows(x[kept:], x[kept:])
+        there.filter_rows(after, after)
+        self._back = _start_pass(self._design, after[::-1])
 
     def back(self, start: int, stop: int) -> None:
         """Lists the pass back over rows, of which those after them have been passed."""
         if self._back is not None:
-            self._back.list(self._calls, stop - start, self._place.row(stop - 1), -self._place.step)
+            self._back.list_calls(self._calls, stop - start, self._place.row(stop - 1), -self._place.step)
 
     def _list(self, there: Cascade, start: int, stop: int) -> None:
-        there.list(self._calls, max(0, stop - start), self._place.row(start), self._place.step)
+        there.list_calls(self._calls, max(0, stop - start), self._place.row(start), self._place.step)
 
 
 @lru_cache
@@ -140,22 +140,22 @@ def second_order_sections(cutoff_hz: float, rate_hz: float, order: int = 4) -> t
     return sections, np.asarray(sosfilt_zi(sections))
 
 
-def edge_s(*cutoffs_hz: float | None) -> float:
+def edge_duration_s(*cutoffs_hz: float | None) -> float:
     """max(0.1 s, half a period of the lowest cut-off): where filters have seen too little to be trusted."""
-    return max([SHORTEST_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs_hz if cutoff is not None)])
+    return max([MIN_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs_hz if cutoff is not None)])
 
 
 @lru_cache
 def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> int:
-    """Rows after which the filter has forgotten a disturbance to `FORGOTTEN`, the mirrored ends included."""
+    """Rows after which the filter has forgotten a disturbance to `SETTLED_FRACTION`, the mirrored ends included."""
     if cutoff_hz is None:
         return 0
     _require_below_nyquist(cutoff_hz, rate_hz)
     _, poles, _ = butter(order, cutoff_hz, fs=rate_hz, output="zpk")
     slowest = float(np.abs(poles).max())
     # Forward and backward passes convolve two decays: n r^n decays as fast as r^n but for the factor n.
-    single = log(FORGOTTEN) / log(slowest)
-    return ceil(1.3 * single) + mirrored_rows(cutoff_hz, rate_hz)
+    single = log(SETTLED_FRACTION) / log(slowest)
+    return ceil(1.3 * single) + extension_rows(cutoff_hz, rate_hz)
 
 
 def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:

@@ -1,4 +1,4 @@
-"""Lines of JSON as a `Table`: one object a row, entries of inner objects by their path, lists as arrays."""
+"""Lines of JSON as a `PaperTable`: one object a row, entries of inner objects by their path, lists as arrays."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
 from mindyn.executors import require_polars_threads
-from mindyn.logs.dates import nanoseconds_of_dates
+from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
-from mindyn.logs.nested import array_of, entries, numbers_in
+from mindyn.logs.nested import column_expressions, numbers_in, stack_lists
 from mindyn.logs.tables import BLOCK_BYTES, Chunk
-from mindyn.logs.text_table import LONGEST_LINE
+from mindyn.logs.text_table import MAX_LINE_BYTES
 from mindyn.reading import InputBudget
 
-_FIRST_ROWS: Final = 100
+_SCHEMA_ROWS: Final = 100
 """Rows whose entries are the columns."""
-JOINT_LISTS: Final = ("name", "names", "joint_names", "joints")
+JOINT_LIST_NAMES: Final = ("name", "names", "joint_names", "joints")
 """Entries that list the joints in the order of the other lists: `name` is that of JointState."""
 
 
@@ -38,9 +38,9 @@ class JsonLinesTable:
         self.name = path.name
         self.notes: tuple[str, ...] = ()
         self._budget = InputBudget(path.name, path.stat().st_size, LogError)
-        first = self._frame(next(self._blocks(_FIRST_ROWS), []), 0)
+        first = self._frame(next(self._blocks(_SCHEMA_ROWS), []), 0)
         self.names: tuple[str, ...] = tuple(first.columns)
-        joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LISTS and len(first)), None)
+        joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LIST_NAMES and len(first)), None)
         listed = first[joints][0].to_list() if joints and _is_list_of(first[joints], pl.String) else []
         self.stated: Mapping[str, Any] = {"joints": listed} if listed else {}
         self._joint_list = joints if listed else None
@@ -59,10 +59,10 @@ class JsonLinesTable:
         lines: list[bytes] = []
         held = 0
         with self.path.open("rb") as file:
-            while line := file.readline(LONGEST_LINE + 1):
-                if len(line) > LONGEST_LINE:
+            while line := file.readline(MAX_LINE_BYTES + 1):
+                if len(line) > MAX_LINE_BYTES:
                     raise LogError(
-                        f"{self.name} has a line of more than {LONGEST_LINE // 2**20} MiB",
+                        f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
                         hint="is it one JSON array? one object a line is read",
                     )
                 if line.strip():
@@ -89,7 +89,7 @@ class JsonLinesTable:
                 f"one a line ({type(error).__name__})",
                 hint="is the last line cut off, or is it one JSON array? one object a line is read",
             ) from error
-        return frame.select(entries(frame.schema).values())
+        return frame.select(column_expressions(frame.schema).values())
 
     def _require_same_joints(self, frame: pl.DataFrame, before: int) -> None:
         if self._joint_list is None or self._joint_list not in frame.columns:
@@ -107,10 +107,10 @@ class JsonLinesTable:
         if name not in frame.columns:
             return np.full(len(frame), np.nan)
         series = frame[name]
-        if isinstance(series.dtype, pl.String) and (dated := nanoseconds_of_dates(series)) is not None:
+        if isinstance(series.dtype, pl.String) and (dated := parse_dates(series)) is not None:
             series = dated
         if isinstance(series.dtype, pl.List):
-            return array_of(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
+            return stack_lists(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
         return numbers_in(series, self.name)
 
 

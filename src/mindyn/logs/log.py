@@ -15,13 +15,13 @@ from mindyn.algebra.values import Array, native_array, require_unmasked
 from mindyn.errors import InputError
 from mindyn.findings import Finding
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.places import Place, RemoteFile
-from mindyn.logs.statement import Statement
-from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.logs.locations import FileLocation, RemoteFile
+from mindyn.logs.metadata import LogMetadata
+from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A file that a log was read from, and the SHA-256 of its bytes; of an object in a store "etag:" and its etag."""
 
     path: str
@@ -29,7 +29,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Log(Shown):
+class Log(NotebookDisplay):
     """One recording, joint side, SI; columns in the robot's order, stamps increasing.
 
     joint_names  n names
@@ -50,8 +50,8 @@ class Log(Shown):
     rows: NDArray[np.int64]
     qd: Array | None = None
     qdd: Array | None = None
-    statement: Statement = field(default_factory=Statement)
-    sources: tuple[Source, ...] = ()
+    statement: LogMetadata = field(default_factory=LogMetadata)
+    sources: tuple[SourceFile, ...] = ()
     findings: tuple[Finding, ...] = ()
     name: str = ""
 
@@ -78,27 +78,27 @@ class Log(Shown):
 
     def plot(self) -> Page:
         """Position and torque of every joint over time, as a page that notebooks show and `.save(path)` writes."""
-        return drawn(self)
+        return draw_page(self)
 
     def take(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Log:
         """The selected rows."""
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in LOG_ARRAYS}
         taken: dict[str, Any] = {name: None if a is None else a[index] for name, a in arrays.items()}
         return replace(self, **taken)
 
     def followed_by(self, following: Log) -> Log:
         """The log with the rows of the recording that come after it."""
-        return joined([self, following])
+        return join_logs([self, following])
 
     def between(self, start: int, stop: int) -> Log:
         """The part that comes from rows start <= row < stop of the file."""
         return self.take((self.rows >= start) & (self.rows < stop))
 
 
-ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q", "tau", "rows", "qd", "qdd"))
+LOG_ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q", "tau", "rows", "qd", "qdd"))
 
 
-def log_of_arrays(
+def log_from_arrays(
     joint_names: Sequence[str],
     time: ArrayLike,
     q: ArrayLike,
@@ -119,16 +119,18 @@ def log_of_arrays(
         raise InputError(
             f"joint_names is a list of names, got {type(joint_names).__name__}", hint="robot.primary_names of a Robot"
         )
-    stamps, positions, torques = (_numbers(values, what) for values, what in ((time, "time"), (q, "q"), (tau, "tau")))
-    speeds, accelerations = (None if v is None else _numbers(v, what) for v, what in ((qd, "qd"), (qdd, "qdd")))
+    stamps, positions, torques = (
+        _require_floats(values, what) for values, what in ((time, "time"), (q, "q"), (tau, "tau"))
+    )
+    speeds, accelerations = (None if v is None else _require_floats(v, what) for v, what in ((qd, "qd"), (qdd, "qdd")))
     rows = np.arange(len(stamps), dtype=np.int64)
     cleaner = Cleaner(name or "the log")
     made = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
-    cleaned = joined([part for part in (cleaner.clean(made), cleaner.rest()) if part is not None])
+    cleaned = join_logs([part for part in (cleaner.clean(made), cleaner.rest()) if part is not None])
     return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
 
 
-def _numbers(values: ArrayLike, what: str) -> Array:
+def _require_floats(values: ArrayLike, what: str) -> Array:
     """The values as an array of floats."""
     require_unmasked(values, what)
     try:
@@ -137,22 +139,22 @@ def _numbers(values: ArrayLike, what: str) -> Array:
         raise InputError(f"{what} holds no numbers: {error}") from None
 
 
-def joined(logs: Sequence[Log]) -> Log:
+def join_logs(logs: Sequence[Log]) -> Log:
     """Consecutive chunks of one recording as one log."""
     if len(logs) == 1:
         return logs[0]
-    arrays: dict[str, Any] = {name: [getattr(log, name) for log in logs] for name in ARRAYS}
+    arrays: dict[str, Any] = {name: [getattr(log, name) for log in logs] for name in LOG_ARRAYS}
     whole: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in arrays.items()}
     return replace(logs[0], **whole)
 
 
-def source_of(path: Place) -> tuple[Source, ...]:
+def hash_sources(path: FileLocation) -> tuple[SourceFile, ...]:
     """The file with its hash; for a folder, each file in it."""
     if isinstance(path, RemoteFile):
-        return (Source(str(path), path.info().version),)
+        return (SourceFile(str(path), path.info().version),)
     files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
     sources = []
     for entry in files:
         with entry.open("rb") as stream:
-            sources.append(Source(str(entry), hashlib.file_digest(stream, "sha256").hexdigest()))
+            sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest()))
     return tuple(sources)

@@ -21,7 +21,7 @@ from mindyn.logs.errors import LogError
 from mindyn.reading import NUMBER_BYTES, InputBudget
 
 _HEADER, _TAG = 128, 8
-_NUMBERS: Final[Mapping[int, str]] = {
+_NUMBER_CODES: Final[Mapping[int, str]] = {
     **{1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 }
 """NumPy's codes of the element types that hold numbers."""
@@ -29,9 +29,9 @@ _MATRIX, _COMPRESSED = 14, 15
 _STRUCT, _FIRST_NUMERIC, _LAST_NUMERIC = 2, 6, 15
 """Array classes: struct; double, single and the integers."""
 _COMPLEX: Final = 0x800
-_MOST_AXES: Final = 64
-_LONGEST_NAME: Final = 4096
-_OLD_NUMBERS: Final = ("f8", "f4", "i4", "i2", "u2", "u1")
+_MAX_AXES: Final = 64
+_MAX_NAME_BYTES: Final = 4096
+_VERSION_4_CODES: Final = ("f8", "f4", "i4", "i2", "u2", "u1")
 """Codes of version 4, by its digit of precision."""
 
 
@@ -47,13 +47,13 @@ def read_mat(path: Path) -> dict[str, NDArray[Any]]:
     data = path.read_bytes()
     try:
         old = 0 in data[:4]
-        return dict(_old_arrays(data, path.name) if old else _arrays(data, path.name))
+        return dict(_read_version_4(data, path.name) if old else _read_arrays(data, path.name))
     except (DamagedError, struct.error, zlib.error, ValueError, OverflowError) as error:
         raise LogError(f"{path.name} cannot be read as MATLAB file: {error}", hint="is the copy complete?") from error
 
 
 @dataclass(slots=True)
-class _Part:
+class _ByteReader:
     """A run of bytes read from its start to its end; `mark` is struct's sign of the byte order."""
 
     data: memoryview
@@ -82,13 +82,13 @@ class _Part:
 
     def numbers(self) -> NDArray[Any]:
         kind, content = self.element()
-        if kind not in _NUMBERS:
+        if kind not in _NUMBER_CODES:
             raise DamagedError(f"numbers of an unknown type {kind}")
-        return np.frombuffer(content, np.dtype(_NUMBERS[kind]).newbyteorder(self.mark))
+        return np.frombuffer(content, np.dtype(_NUMBER_CODES[kind]).newbyteorder(self.mark))
 
     def text(self) -> str:
         content = self.element()[1]
-        if len(content) > _LONGEST_NAME:
+        if len(content) > _MAX_NAME_BYTES:
             raise DamagedError(f"a name of {len(content)} bytes")
         return bytes(content).decode("latin-1").rstrip("\0")
 
@@ -97,20 +97,20 @@ class _Part:
         return self.at < len(self.data)
 
 
-def _arrays(data: bytes, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
+def _read_arrays(data: bytes, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
     if len(data) < _HEADER or data[126:128] not in (b"IM", b"MI"):
         raise DamagedError("it has no header of a MATLAB file")
-    whole = _Part(memoryview(data)[_HEADER:], "<" if data[126:128] == b"IM" else ">")
+    whole = _ByteReader(memoryview(data)[_HEADER:], "<" if data[126:128] == b"IM" else ">")
     budget = InputBudget(name, len(data), LogError)
     while whole.more:
         kind, content = whole.element()
         if kind == _COMPRESSED:
-            kind, content = _Part(_expanded(content, whole.mark, budget), whole.mark).element()
+            kind, content = _ByteReader(_decompress(content, whole.mark, budget), whole.mark).element()
         if kind == _MATRIX:
-            yield from _leaves(_Part(content, whole.mark), "", budget, 1)
+            yield from _iterate_arrays(_ByteReader(content, whole.mark), "", budget, 1)
 
 
-def _expanded(content: memoryview, mark: str, budget: InputBudget) -> memoryview:
+def _decompress(content: memoryview, mark: str, budget: InputBudget) -> memoryview:
     """A compressed element; how long it becomes stands at its beginning."""
     stream = zlib.decompressobj()
     head = stream.decompress(content, _TAG)
@@ -122,15 +122,15 @@ def _expanded(content: memoryview, mark: str, budget: InputBudget) -> memoryview
     return memoryview(head + body)
 
 
-def _leaves(
-    part: _Part, prefix: str, budget: InputBudget, depth: int, called: str | None = None
+def _iterate_arrays(
+    part: _ByteReader, prefix: str, budget: InputBudget, depth: int, called: str | None = None
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """The real numeric arrays of a matrix element: itself, or those of its fields."""
     budget.require_depth(depth)
     budget.take_keys()
     flags = int(part.numbers()[0])
     axes = part.numbers()
-    if len(axes) > _MOST_AXES:
+    if len(axes) > _MAX_AXES:
         raise DamagedError(f"an array of {len(axes)} axes")
     shape = tuple(int(n) for n in axes)
     own = part.text()
@@ -155,21 +155,21 @@ def _leaves(
         for field in fields:
             number, content = part.element()
             if number == _MATRIX and len(content):
-                yield from _leaves(_Part(content, part.mark), f"{name}.", budget, depth + 1, field)
+                yield from _iterate_arrays(_ByteReader(content, part.mark), f"{name}.", budget, depth + 1, field)
 
 
-def _old_arrays(data: bytes, file: str) -> Iterator[tuple[str, NDArray[Any]]]:
+def _read_version_4(data: bytes, file: str) -> Iterator[tuple[str, NDArray[Any]]]:
     """Version 4: matrices one after another, each with five integers before it."""
     mark: Literal["<", ">"] = "<" if struct.unpack("<i", data[:4])[0] in range(5000) else ">"
-    part, budget = _Part(memoryview(data), mark), InputBudget(file, len(data), LogError)
+    part, budget = _ByteReader(memoryview(data), mark), InputBudget(file, len(data), LogError)
     while part.more:
         budget.take_keys()
         form, rows, columns, imaginary, length = struct.unpack(f"{mark}5i", part.take(20))
         precision, kind = form // 10 % 10, form % 10
-        if min(form, rows, columns, length) < 0 or precision >= len(_OLD_NUMBERS) or kind > 2:
+        if min(form, rows, columns, length) < 0 or precision >= len(_VERSION_4_CODES) or kind > 2:
             raise DamagedError("it has no header of a MATLAB file")
         name = bytes(part.take(length)).decode("latin-1").rstrip("\0")
-        dtype = np.dtype(_OLD_NUMBERS[precision]).newbyteorder(mark)
+        dtype = np.dtype(_VERSION_4_CODES[precision]).newbyteorder(mark)
         values = np.frombuffer(part.take(rows * columns * dtype.itemsize), dtype)
         if imaginary:
             part.take(len(values) * dtype.itemsize)

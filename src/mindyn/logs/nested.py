@@ -10,30 +10,34 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import listed
+from mindyn.errors import list_names
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import numbers_of
+from mindyn.logs.tables import require_numbers
 
 
-def entries(schema: Mapping[str, Any]) -> dict[str, pl.Expr]:
+def column_expressions(schema: Mapping[str, Any]) -> dict[str, pl.Expr]:
     """Every column, and in place of one of objects their entries, as `header.stamp.sec`."""
-    return {path: expression.alias(path) for name, kind in schema.items() for path, expression in _of(name, kind, None)}
+    return {
+        path: expression.alias(path)
+        for name, kind in schema.items()
+        for path, expression in _expand_struct(name, kind, None)
+    }
 
 
-def _of(name: str, kind: object, outer: pl.Expr | None, path: str = "") -> Iterator[tuple[str, pl.Expr]]:
+def _expand_struct(name: str, kind: object, outer: pl.Expr | None, path: str = "") -> Iterator[tuple[str, pl.Expr]]:
     whole = pl.col(name) if outer is None else outer.struct.field(name)
     if not isinstance(kind, pl.Struct):
         yield f"{path}{name}", whole
         return
     for field in kind.fields:
-        yield from _of(field.name, field.dtype, whole, f"{path}{name}.")
+        yield from _expand_struct(field.name, field.dtype, whole, f"{path}{name}.")
 
 
-def array_of(lists: pl.Series, file: str) -> Array:
+def stack_lists(lists: pl.Series, file: str) -> Array:
     """(rows, k) of lists of k numbers; rows without a list are NaN."""
     widths = lists.drop_nulls().list.len().unique().sort().to_list()
     if len(widths) > 1:
-        raise LogError(f"the lists {lists.name!r} of {file} differ in length: {listed(widths)} entries")
+        raise LogError(f"the lists {lists.name!r} of {file} differ in length: {list_names(widths)} entries")
     filled, width = lists.is_not_null().to_numpy(), widths[0] if widths else 0
     values = np.full((len(lists), width), np.nan)
     if width:
@@ -47,4 +51,4 @@ def numbers_in(series: pl.Series, file: str) -> NDArray[Any]:
         raise LogError(f"column {series.name!r} of {file} holds {series.dtype}, not numbers")
     if series.null_count():
         series = series.cast(pl.Float64).fill_null(float("nan"))
-    return numbers_of(series.to_numpy(), series.name, file)
+    return require_numbers(series.to_numpy(), series.name, file)

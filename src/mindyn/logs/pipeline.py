@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, info
-from mindyn.logs.conditioning import Conditioning, edge_rows, fewest_rows, number, reach_rows, rest_rows
+from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved, rest_rows
 from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
 from mindyn.logs.errors import LogError
-from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import Log
-from mindyn.logs.motion import ConditionedMotion, conditioned_motion
+from mindyn.logs.loop_follower import LoopFollower
+from mindyn.logs.motion import ConditionedMotion, condition_motion
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import period_of, resolve
+from mindyn.logs.resolving import estimate_period, resolve_conditioning
 from mindyn.logs.samples import Samples
-from mindyn.logs.stamps import even_step, in_bursts
-from mindyn.logs.stretches import Piece, Window, pieces, uniform_pieces, windows
+from mindyn.logs.segments import SegmentPiece, SegmentWindow, cut_windows, resample_pieces, split_at_gaps
+from mindyn.logs.stamps import estimate_even_step, has_bursts
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536
-OTHER_RATE: Final = 2e-3
+MAX_RATE_DIFFERENCE: Final = 2e-3
 """Part by which the rate of a log may differ from that of the settings: accelerations then differ by twice that."""
-FEWEST_SAMPLES: Final = 10
+MIN_SAMPLES: Final = 10
 """Samples fewer than this are no log."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Conditioned:
+class ConditionedSamples:
     """Samples, and how they came about.
 
     samples       motion and torque
@@ -66,7 +66,7 @@ class SampleStream:
         resolved: Conditioning,
         block: int | None,
         choices: Sequence[Finding],
-        fewest: int = FEWEST_SAMPLES,
+        fewest: int = MIN_SAMPLES,
     ) -> None:
         self.logs = logs
         self.robot = robot
@@ -81,7 +81,7 @@ class SampleStream:
     @property
     def rate_hz(self) -> float:
         """Sampling rate of the samples."""
-        return number(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
+        return require_resolved(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
 
     @property
     def count(self) -> int:
@@ -103,43 +103,43 @@ class SampleStream:
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
             short: list[Log] = []
-            for window in windows(self._uniform(chunks), self._block, reach_rows(c)):
-                if len(window.rows) < fewest_rows(c):
+            for window in cut_windows(self._uniform(chunks), self._block, reach_rows(c)):
+                if len(window.rows) < min_segment_rows(c):
                     short.append(window.rows)
                     continue
-                motion = conditioned_motion(window.rows, c)
-                kept = _kept_rows(window, motion, c)
+                motion = condition_motion(window.rows, c)
+                kept = _select_window_rows(window, motion, c)
                 index = window.index + kept
                 if len(kept):
                     segments = self._number_segments(index, window.segment, last)
                     last = (window.segment, int(index[-1]))
                     self._total += len(kept)
                     rows = window.rows.rows[kept]
-                    yield follower.followed(self._samples(motion, kept, segments), rows), rows, number_of_log
+                    yield follower.follow(self._samples(motion, kept, segments), rows), rows, number_of_log
                 elif window.is_last and window.index == 0:
                     short.append(window.rows)
-            self.findings.extend([*_short_segments(short, c), *log.findings])
+            self.findings.extend([*_report_short_segments(short, c), *log.findings])
         if note := follower.note():
             self.findings.append(info(Kind.FOLLOWED_LOOPS, note))
-        require_rows(self._total, self.findings, self._fewest)
+        require_samples(self._total, self.findings, self._fewest)
 
-    def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
+    def _uniform(self, chunks: Iterable[Log]) -> Iterator[SegmentPiece]:
         c = self.conditioning
-        rate = number(c.rate_hz, "rate_hz")
+        rate = require_resolved(c.rate_hz, "rate_hz")
         following = iter(chunks)
         first = next(following, None)
         if first is None:
             return iter(())
         steps = np.diff(first.time) if len(first) > 2 else np.array([1 / rate])
-        step = even_step(steps) if in_bursts(steps) else period_of(steps)
-        other_rate = abs(step * rate - 1) > OTHER_RATE
+        step = estimate_even_step(steps) if has_bursts(steps) else estimate_period(steps)
+        other_rate = abs(step * rate - 1) > MAX_RATE_DIFFERENCE
         if other_rate and c.stamps == "uniform":  # settings of logs of one rate, and a log of another
             message = f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings"
             self.findings.append(info(Kind.LOG_SETTING, message))
-        parts = self._with_gaps(pieces(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
-        return uniform_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
+        parts = self._with_gaps(split_at_gaps(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
+        return resample_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
 
-    def _with_gaps(self, parts: Iterator[Piece]) -> Iterator[Piece]:
+    def _with_gaps(self, parts: Iterator[SegmentPiece]) -> Iterator[SegmentPiece]:
         gaps: list[tuple[float, int]] = []
         for part in parts:
             if part.is_last and part.gap_s:
@@ -161,16 +161,16 @@ class SampleStream:
         self._segment = int(segments[-1])
         return np.asarray(segments, dtype=np.int64)
 
-    def _samples(self, motion: ConditionedMotion, kept: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
+    def _samples(self, motion: ConditionedMotion, kept_rows: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
         c = self.conditioning
-        whole = len(kept) == kept[-1] - kept[0] + 1
-        taken = slice(int(kept[0]), int(kept[-1]) + 1) if whole else kept  # most often: without copies
+        whole = len(kept_rows) == kept_rows[-1] - kept_rows[0] + 1
+        taken = slice(int(kept_rows[0]), int(kept_rows[-1]) + 1) if whole else kept_rows  # most often: without copies
         q, qd, qdd, tau = (array[taken] for array in motion)
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
 
-def require_rows(count: int, findings: Sequence[Finding], fewest: int = FEWEST_SAMPLES) -> None:
+def require_samples(count: int, findings: Sequence[Finding], fewest: int = MIN_SAMPLES) -> None:
     """Refuses what is too short to be a log."""
     if count < fewest:
         raise LogError(
@@ -179,7 +179,7 @@ def require_rows(count: int, findings: Sequence[Finding], fewest: int = FEWEST_S
         )
 
 
-def _kept_rows(window: Window, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
+def _select_window_rows(window: SegmentWindow, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
     """Rows of the window's piece that are not at an edge, not at rest, and on the decimation's raster."""
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     keep = (rows + window.index) % c.decimation == 0
@@ -187,11 +187,11 @@ def _kept_rows(window: Window, motion: ConditionedMotion, c: Conditioning) -> ND
     if window.is_last:
         keep &= rows < len(window.rows) - edge_rows(c)
     if c.rest_s is not None:
-        keep &= ~long_rest(motion.qd, c.rest_speed, rest_rows(c))[window.start : window.stop]
+        keep &= ~find_long_rest(motion.qd, c.rest_speed, rest_rows(c))[window.start : window.stop]
     return np.asarray(rows[keep])
 
 
-def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
+def find_long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
     """(N,) whether the row lies in a stretch of at least `rows` rows in which no joint exceeds the speed."""
     resting = (np.abs(qd) <= speed).all(axis=1)
     edges = np.flatnonzero(np.diff(resting.astype(np.int8), prepend=0, append=0))
@@ -201,7 +201,7 @@ def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
     return long
 
 
-def _short_segments(short: Sequence[Log], c: Conditioning) -> list[Finding]:
+def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Finding]:
     """Which uninterrupted stretches of a log gave no sample; empty where all did."""
     if not short:
         return []
@@ -222,15 +222,15 @@ def condition_stream(
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
     block_rows: int | None = BLOCK_ROWS,
-    fewest: int = FEWEST_SAMPLES,
+    fewest: int = MIN_SAMPLES,
 ) -> SampleStream:
     """Samples of the logs block by block, in bounded memory; the same numbers as `condition`.
 
     block_rows  of a block, about; None: every uninterrupted stretch is one
     fewest      samples below which the logs are refused
     """
-    listed = _as_list(logs)
-    resolved, choices = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+    listed = _list_logs(logs)
+    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
     return SampleStream(listed, robot, resolved, block_rows, choices, fewest)
 
 
@@ -240,19 +240,19 @@ def condition(
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
-) -> Conditioned:
+) -> ConditionedSamples:
     """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
-    listed = _as_list(logs)
-    resolved, choices = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+    listed = _list_logs(logs)
+    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
     stream = SampleStream(listed, robot, resolved, None, choices)
     blocks = list(stream.blocks())
     rows = np.concatenate([rows for _, rows, _ in blocks])
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])
-    samples = joined_samples([block for block, _, _ in blocks])
-    return Conditioned(samples, rows, owners, resolved, tuple(stream.findings))
+    samples = join_samples([block for block, _, _ in blocks])
+    return ConditionedSamples(samples, rows, owners, resolved, tuple(stream.findings))
 
 
-def joined_samples(blocks: Sequence[Samples]) -> Samples:
+def join_samples(blocks: Sequence[Samples]) -> Samples:
     """Consecutive blocks of samples as one."""
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(b, name) for b in blocks]) for name in ("q", "qd", "qdd", "tau", "segments")
@@ -262,7 +262,7 @@ def joined_samples(blocks: Sequence[Samples]) -> Samples:
     return replace(blocks[0], **arrays)
 
 
-def _as_list(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:
+def _list_logs(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:
     listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
         raise LogError("no log was given")

@@ -1,4 +1,4 @@
-"""`Samples`: conditioned motion and torque at the joints, ready for regression."""
+"""`StridedSamples`: conditioned motion and torque at the joints, ready for regression."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, column_ends, native_array
+from mindyn.algebra.values import Array, column_extremes, native_array
 from mindyn.errors import InputError
-from mindyn.logs.cleaning import LARGEST
-from mindyn.pages.showing import Shown
+from mindyn.logs.cleaning import MAX_MAGNITUDE
+from mindyn.pages.notebook import NotebookDisplay
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Samples(Shown):
+class Samples(NotebookDisplay):
     """Motion and torque, joint side, SI; rows in time order, one block for each segment.
 
     joint_names  n names, in the order of the columns and of the robot
@@ -50,16 +50,16 @@ class Samples(Shown):
             object.__setattr__(self, name, array)
             if array.shape != shape:
                 raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
-            largest = np.maximum(*map(np.abs, column_ends(array))) if len(array) else np.zeros(0)
-            if not (largest < LARGEST).all():
-                row, column = np.argwhere(~(np.abs(array) < LARGEST))[0]
+            largest = np.maximum(*map(np.abs, column_extremes(array))) if len(array) else np.zeros(0)
+            if not (largest < MAX_MAGNITUDE).all():
+                row, column = np.argwhere(~(np.abs(array) < MAX_MAGNITUDE))[0]
                 raise InputError(
                     f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}",
-                    hint=f"numbers must be smaller than {LARGEST:g}: is a value missing, or is its unit another?",
+                    hint=f"numbers must be smaller than {MAX_MAGNITUDE:g}: is a value missing, or is its unit another?",
                 )
-        if (tiny := np.flatnonzero((largest > 0) & (largest < 1 / LARGEST))).size:  # of tau, the last
+        if (tiny := np.flatnonzero((largest > 0) & (largest < 1 / MAX_MAGNITUDE))).size:  # of tau, the last
             raise InputError(
-                f"no torque of joint {self.joint_names[tiny[0]]!r} is larger than {1 / LARGEST:g}",
+                f"no torque of joint {self.joint_names[tiny[0]]!r} is larger than {1 / MAX_MAGNITUDE:g}",
                 hint="is its unit another? exact zeros say that there is none",
             )
         if self.segments.shape != shape[:1]:

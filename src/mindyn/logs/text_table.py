@@ -1,4 +1,4 @@
-"""CSV and other separated text as a `Table`: blocks of whole lines, parsed by polars."""
+"""CSV and other separated text as a `PaperTable`: blocks of whole lines, parsed by polars."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import IO, Any, Final
 import polars as pl
 from polars.exceptions import PolarsError
 
-from mindyn.errors import listed, shortened
+from mindyn.errors import list_names, shorten_text
 from mindyn.executors import require_polars_threads
-from mindyn.logs.dates import DATE, nanoseconds_of_dates
+from mindyn.logs.dates import DATE_PATTERN, parse_dates
 from mindyn.logs.errors import LogError
-from mindyn.logs.statement import SEPARATORS, WHERE
+from mindyn.logs.metadata import METADATA_LOCATION, SEPARATORS
 from mindyn.logs.tables import BLOCK_BYTES, Chunk
-from mindyn.reading import MOST_COLUMNS
+from mindyn.reading import MAX_COLUMNS
 
-LONGEST_LINE: Final = 2**24
+MAX_LINE_BYTES: Final = 2**24
 """Bytes of a line: a hundred thousand columns take less."""
-FIRST_LINES: Final = 20
+SEARCHED_LINES: Final = 20
 """Lines after the names that are searched for a row of numbers."""
-COMMENTS: Final = (b"#", b"%", b"//")
+COMMENT_MARKS: Final = (b"#", b"%", b"//")
 """What begins a line of comment."""
 _SEPARATOR_LINE: Final = re.compile(rb'"?sep=([,;\t])"?')
 """What spreadsheets write first."""
-_OLD_LETTERS: Final = frozenset("°µ·²³äöüÄÖÜßéèêàáóíúçñ±")
+_CP1252_LETTERS: Final = frozenset("°µ·²³äöüÄÖÜßéèêàáóíúçñ±")
 """Of text that old programs write (Windows-1252): units and names have no others."""
-_MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
+_MISSING_VALUES: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 
 
 class TextTable:
@@ -67,22 +67,22 @@ class TextTable:
         header, first = self._text(lines[0]), self._text(after)
         if not header.strip():
             raise LogError(f"{path.name} holds no line of names", hint="its first line must be the names of columns")
-        self.separator = separator or stated or _separator(header, first)
+        self.separator = separator or stated or _detect_separator(header, first)
         row = split_line(first, self.separator)
-        given = _without_mark(split_line(header, self.separator), row)
+        given = _strip_comment_mark(split_line(header, self.separator), row)
         second = row if not skip_rows and self._are_words(given, row, following) else []
         if second:
             blank += len(after)
             row = split_line(self._text(following), self.separator)
         self.open_ended = len(row) == len(given) + 1 and row[-1] == ""
-        self.decimal = decimal or _decimal(row, self.separator)
+        self.decimal = decimal or _detect_decimal(row, self.separator)
         named = not all(_is_number(word, self.decimal) for word in given)
         if named and not self._holds_numbers(said + len(lines[0])):
             raise LogError(  # without a word of it: it may be any file
-                f"the {FIRST_LINES} lines of {path.name} after the first hold no row of numbers; is it a log?",
-                hint=f"if more lines of text follow the names of the columns, state skip_rows = ... {WHERE}",
+                f"the {SEARCHED_LINES} lines of {path.name} after the first hold no row of numbers; is it a log?",
+                hint=f"if more lines of text follow the names of the columns, state skip_rows = ... {METADATA_LOCATION}",
             )
-        names, self.units = _names_and_units(given, second)
+        names, self.units = _combine_header_lines(given, second)
         words = [*names, ""] if self.open_ended else names
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
         self.data_start = said + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
@@ -94,15 +94,15 @@ class TextTable:
             self.notes = (f"the line after the names of {path.name} holds no number: it is taken as one of units",)
         repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
-            raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
+            raise LogError(f"{path.name} has more than one column named {list_names(repeated)}")
 
     def _holds_numbers(self, start: int) -> bool:
         """Whether one of the first lines is a row of a log, half of it numbers or dates; also if there is no line."""
         with self._open() as file:
             file.seek(start)
-            lines = [line for _ in range(FIRST_LINES) if (line := self._line(file)).strip()]
+            lines = [line for _ in range(SEARCHED_LINES) if (line := self._line(file)).strip()]
         rows = [list(filter(None, split_line(line.decode("utf-8", "replace"), self.separator))) for line in lines]
-        numbers = [sum(_is_number(one, self.decimal) or bool(DATE.match(one)) for one in row) for row in rows]
+        numbers = [sum(_is_number(one, self.decimal) or bool(DATE_PATTERN.match(one)) for one in row) for row in rows]
         return not rows or any(2 * count >= len(row) > 0 for count, row in zip(numbers, rows, strict=True))
 
     def _are_words(self, names: list[str], row: list[str], following: bytes) -> bool:
@@ -110,8 +110,10 @@ class TextTable:
         if len(row) != len(names) or not any(row) or any(cell and _is_number(cell, ",") for cell in row):
             return False
         numbers = split_line(self._text(following), self.separator)
-        decimal = _decimal(numbers, self.separator)
-        return len(numbers) == len(row) > 1 and all(_is_number(one, decimal) or DATE.match(one) for one in numbers)
+        decimal = _detect_decimal(numbers, self.separator)
+        return len(numbers) == len(row) > 1 and all(
+            _is_number(one, decimal) or DATE_PATTERN.match(one) for one in numbers
+        )
 
     def _before_header(self, file: IO[bytes]) -> tuple[int, str | None]:
         """Bytes of the lines of comment and the empty ones before the header, and the separator that `sep=;` states."""
@@ -121,7 +123,7 @@ class TextTable:
             if found := _SEPARATOR_LINE.fullmatch(text.strip(b"\r\n")):
                 start, stated = start + len(line), found[1].decode()
                 continue
-            is_comment = text.startswith(COMMENTS)
+            is_comment = text.startswith(COMMENT_MARKS)
             if not is_comment and text.strip():
                 break
             last, comments = (start if is_comment else last), comments + is_comment
@@ -130,28 +132,29 @@ class TextTable:
             return start, stated
         file.seek(last)
         comment, after = self._text(self._line(file)), self._text(line)
-        separator = _separator(comment, after)
+        separator = _detect_separator(comment, after)
         row = split_line(after, separator)
-        is_header = len(_without_mark(split_line(comment, separator), row)) == len(row) > 1
+        is_header = len(_strip_comment_mark(split_line(comment, separator), row)) == len(row) > 1
         return last if is_header else start, stated
 
     def _open(self) -> IO[bytes]:
         """The bytes of the file; returns that end the lines of old programs are taken as line feeds."""
         with self.path.open("rb") as file:
-            start = file.read(LONGEST_LINE)
+            start = file.read(MAX_LINE_BYTES)
         if b"\r" not in start or b"\n" in start:
             return self.path.open("rb")
-        return io.BufferedReader(_LineFeeds(self.path.open("rb", buffering=0)))
+        return io.BufferedReader(_LineFeedFile(self.path.open("rb", buffering=0)))
 
     def _line(self, file: IO[bytes]) -> bytes:
-        line = file.readline(LONGEST_LINE + 1)
-        if len(line) > LONGEST_LINE:
+        line = file.readline(MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
             raise self._too_long()
         return line
 
     def _too_long(self) -> LogError:
         return LogError(
-            f"{self.name} has a line of more than {LONGEST_LINE // 2**20} MiB", hint="is it a binary file, or one line?"
+            f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
+            hint="is it a binary file, or one line?",
         )
 
     def _text(self, line: bytes) -> str:
@@ -159,7 +162,7 @@ class TextTable:
             return line.decode("utf-8-sig").strip("\r\n")
         except UnicodeDecodeError as error:
             text = line.decode("cp1252", "replace").strip("\r\n")
-            if all((one.isascii() and one.isprintable()) or one in _OLD_LETTERS or one == "\t" for one in text):
+            if all((one.isascii() and one.isprintable()) or one in _CP1252_LETTERS or one == "\t" for one in text):
                 self.legacy = True
                 return text
             wide = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -199,7 +202,7 @@ class TextTable:
                     rest = tail
                 else:
                     rest += data
-                if len(rest) > LONGEST_LINE:
+                if len(rest) > MAX_LINE_BYTES:
                     raise self._too_long()
             if rest.strip() and not self._cut_off(rest):
                 ended = not self.open_ended or self._cells(rest) == len(self.names)
@@ -218,7 +221,7 @@ class TextTable:
         return True
 
     def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
-        if len(self.names) * block.count(b"\n") > 2 * len(block) + LONGEST_LINE:  # a cell takes a byte and more
+        if len(self.names) * block.count(b"\n") > 2 * len(block) + MAX_LINE_BYTES:  # a cell takes a byte and more
             raise LogError(
                 f"{self.name} has {len(self.names)} columns, but most of its rows have far fewer cells",
                 hint="is the first line the names of the columns?",
@@ -230,15 +233,17 @@ class TextTable:
             frame = self.without_names(frame)
         texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
         numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
-        dates = [dated for name in names if (dated := nanoseconds_of_dates(frame[name])) is not None]
+        dates = [dated for name in names if (dated := parse_dates(frame[name])) is not None]
         numbers = numbers.with_columns(dates)
         for name in names:
-            wrong = (numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING)).arg_true()
+            wrong = (
+                numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING_VALUES)
+            ).arg_true()
             if len(wrong):
                 text = frame[name][wrong[0]]
                 row = before + wrong[0]
-                message = f"column {name!r} of {self.name} holds {shortened(text, 40)!r} in row {row}, not a number"
-                raise LogError(message, hint=_hint(text, row))
+                message = f"column {name!r} of {self.name} holds {shorten_text(text, 40)!r} in row {row}, not a number"
+                raise LogError(message, hint=_cell_hint(text, row))
         return numbers.with_columns(pl.col(pl.Float64).fill_null(float("nan")))
 
     def without_names(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -261,7 +266,7 @@ class TextTable:
                 separator=self.separator,
                 decimal_comma=self.decimal == "," != self.separator,
                 schema=dict.fromkeys(self.names, kind),
-                null_values=list(_MISSING) if kind is pl.Float64 else None,
+                null_values=list(_MISSING_VALUES) if kind is pl.Float64 else None,
                 encoding="utf8-lossy" if self.legacy else "utf8",
             )
         except PolarsError as error:
@@ -270,7 +275,7 @@ class TextTable:
             raise LogError(
                 f"{self.name} is not a table of {len(self.names)} columns separated by {self.separator!r}: "
                 f"{self._odd_row(block, before)}",
-                hint=f'state separator = ";" (or ",", "\\t", " ") {WHERE}, if it is another',
+                hint=f'state separator = ";" (or ",", "\\t", " ") {METADATA_LOCATION}, if it is another',
             ) from error
         if self.open_ended and frame[""].is_not_null().any():
             row = before + int(frame[""].is_not_null().arg_true()[0])
@@ -288,7 +293,7 @@ class TextTable:
         return "its quotes are not in pairs"
 
 
-class _LineFeeds(io.RawIOBase):
+class _LineFeedFile(io.RawIOBase):
     """A file with line feeds in place of its returns, byte by byte."""
 
     def __init__(self, file: io.FileIO) -> None:
@@ -315,8 +320,8 @@ class _LineFeeds(io.RawIOBase):
 
 def split_line(line: str, separator: str) -> list[str]:
     """The cells of a line, without quotes and the blanks around."""
-    if line.count(separator) > MOST_COLUMNS:
-        raise LogError(f"a line has more than {MOST_COLUMNS} cells", hint="is it a table of numbers?")
+    if line.count(separator) > MAX_COLUMNS:
+        raise LogError(f"a line has more than {MAX_COLUMNS} cells", hint="is it a table of numbers?")
     if separator == " " and '"' not in line:
         return line.split()
     try:
@@ -326,7 +331,7 @@ def split_line(line: str, separator: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _names_and_units(first: list[str], second: list[str]) -> tuple[list[str], dict[str, str]]:
+def _combine_header_lines(first: list[str], second: list[str]) -> tuple[list[str], dict[str, str]]:
     """Names and units of columns; two lines of names, where the first repeats or leaves out some, are joined."""
     if not second or (all(first) and len(set(first)) == len(first)):
         return first, dict(zip(first, second, strict=False))
@@ -337,40 +342,42 @@ def _names_and_units(first: list[str], second: list[str]) -> tuple[list[str], di
     return [" ".join(filter(None, pair)) for pair in zip(filled, second, strict=True)], {}
 
 
-def _without_mark(words: list[str], row: list[str]) -> list[str]:
+def _strip_comment_mark(words: list[str], row: list[str]) -> list[str]:
     """The header's words without the mark of a comment, which is a name of its own where the row has a cell for it."""
-    mark = next((one for one in map(bytes.decode, COMMENTS) if words and words[0].startswith(one)), "")
+    mark = next((one for one in map(bytes.decode, COMMENT_MARKS) if words and words[0].startswith(one)), "")
     if mark and words[0] == mark and len(words) == len(row) + 1:
         return words[1:]
     return [words[0].removeprefix(mark).strip() or words[0], *words[1:]] if words else words
 
 
-def _separator(header: str, first: str) -> str:
+def _detect_separator(header: str, first: str) -> str:
     """The separator that divides header and first row into the same number of cells, numbers in the row if possible."""
     divided = [(one, split_line(header, one), split_line(first, one)) for one in SEPARATORS]
     alike = [(one, row) for one, names, row in divided if len(names) == len(row) > 1]
-    numeric = [one for one, row in alike if all(_is_number(c, _decimal(row, one)) or DATE.match(c) for c in row)]
+    numeric = [
+        one for one, row in alike if all(_is_number(c, _detect_decimal(row, one)) or DATE_PATTERN.match(c) for c in row)
+    ]
     found = numeric or [one for one, _ in alike] or [one for one, names, _ in divided if len(names) > 1]
     return found[0] if found else ","
 
 
-def _decimal(row: list[str], separator: str) -> str:
+def _detect_decimal(row: list[str], separator: str) -> str:
     """A comma where it makes numbers of all cells and a point does not; "1,234" beside "5.6" stays a doubt."""
-    row = [cell for cell in row if not DATE.match(cell)]
+    row = [cell for cell in row if not DATE_PATTERN.match(cell)]
     if separator == "," or any("." in cell for cell in row) or all(_is_number(cell, ".") for cell in row):
         return "."
     return "," if all(_is_number(cell, ",") for cell in row) else "."
 
 
-def _hint(text: str, row: int) -> str:
+def _cell_hint(text: str, row: int) -> str:
     if _is_number(text, ","):
-        return f'if that is a decimal comma, state decimal = "," {WHERE}'
-    return f"if that is a line of units, state skip_rows = 1 {WHERE}" if row == 0 else ""
+        return f'if that is a decimal comma, state decimal = "," {METADATA_LOCATION}'
+    return f"if that is a line of units, state skip_rows = 1 {METADATA_LOCATION}" if row == 0 else ""
 
 
 def _is_number(word: str, decimal: str) -> bool:
     try:
         float(word if decimal == "." else word.replace(",", ".", 1))
     except ValueError:
-        return word in _MISSING
+        return word in _MISSING_VALUES
     return True

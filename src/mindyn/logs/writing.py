@@ -12,10 +12,10 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.escaping import toml_key, toml_string
 from mindyn.executors import require_polars_threads
-from mindyn.files import write_together
+from mindyn.files import write_files_atomically
 from mindyn.robots.robot import Robot
 
-_UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
+_SI_UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
 """Of revolute and of prismatic joints."""
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
 """Names that stand in the header of a text file as they are: no separators, quotes, braces, marks or outer blanks."""
@@ -52,17 +52,19 @@ def write_log(
     content = BytesIO()
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
     pattern = "{joint}.SIGNAL" if by_name else "SIGNAL{i}"
-    sidecar = _sidecar(robot, tuple(signals), side, accept, pattern)
-    write_together({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
+    sidecar = _format_sidecar(robot, tuple(signals), side, accept, pattern)
+    write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
 
 
-def _sidecar(robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str], pattern: str) -> str:
+def _format_sidecar(
+    robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str], pattern: str
+) -> str:
     columns = {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}}
-    units = {signal: _by_joint(robot, _UNITS[signal]) for signal in signals}
+    units = {signal: _units_per_joint(robot, _SI_UNITS[signal]) for signal in signals}
     lines = [
-        f"side = {_table({signal: toml_string(side[signal]) for signal in signals})}",
-        f"columns = {_table({key: toml_string(value) for key, value in columns.items()})}",
-        f"units = {_table({'time': toml_string('s'), **units})}",
+        f"side = {_inline_table({signal: toml_string(side[signal]) for signal in signals})}",
+        f"columns = {_inline_table({key: toml_string(value) for key, value in columns.items()})}",
+        f"units = {_inline_table({'time': toml_string('s'), **units})}",
     ]
     if "{i}" in pattern:
         lines.insert(0, f"joints = [{', '.join(map(toml_string, robot.primary_names))}]")
@@ -71,10 +73,10 @@ def _sidecar(robot: Robot, signals: Sequence[str], side: Mapping[str, str], acce
     return "\n".join(lines) + "\n"
 
 
-def _by_joint(robot: Robot, pair: tuple[str, str]) -> str:
-    return _table({joint.name: toml_string(pair[joint.kind == "prismatic"]) for joint in robot.primary_joints})
+def _units_per_joint(robot: Robot, pair: tuple[str, str]) -> str:
+    return _inline_table({joint.name: toml_string(pair[joint.kind == "prismatic"]) for joint in robot.primary_joints})
 
 
-def _table(values: Mapping[str, str]) -> str:
+def _inline_table(values: Mapping[str, str]) -> str:
     """An inline TOML table of keys and values as they are written."""
     return "{ " + ", ".join(f"{toml_key(key)} = {value}" for key, value in values.items()) + " }"

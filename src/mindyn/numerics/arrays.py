@@ -17,7 +17,7 @@ from mindyn.errors import InputError
 Array = NDArray[Any]
 
 
-class Samples(NamedTuple):
+class StridedSamples(NamedTuple):
     """Samples of one array: sample k starts at `address + k * stride` (bytes). `owner` keeps the memory alive."""
 
     owner: Array
@@ -45,33 +45,33 @@ def common_batch(batches: Sequence[tuple[int, ...]], names: Sequence[str]) -> tu
         raise InputError(f"batch dimensions do not broadcast: {given}") from None
 
 
-def view_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> Samples:
+def view_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> StridedSamples:
     """The samples of an input, broadcast to `batch`; copies only what has no single distance between samples."""
     if array.flags.c_contiguous and array.flags.aligned and array.shape == batch + shape:
-        return _samples(array, math.prod(shape) * array.itemsize)
-    array = _packed(array, shape)
+        return _make_samples(array, math.prod(shape) * array.itemsize)
+    array = _pack_samples(array, shape)
     own = array.shape[: array.ndim - len(shape)]
     if math.prod(own) == 1:
-        return _samples(array, 0)
+        return _make_samples(array, 0)
     stride = _sample_stride(array, own) if own == batch else None
     if stride is None:
         array = np.ascontiguousarray(np.broadcast_to(array, batch + shape))
         stride = math.prod(shape) * array.itemsize
-    return _samples(array, stride)
+    return _make_samples(array, stride)
 
 
-def view_results(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> Samples | None:
+def view_results(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> StridedSamples | None:
     """The samples of an output array to write into, or None when a kernel cannot write there directly."""
     if array.flags.carray:
-        return _samples(array, math.prod(shape) * array.itemsize)
+        return _make_samples(array, math.prod(shape) * array.itemsize)
     if not array.flags.aligned or not _is_packed(array, shape):
         return None
     stride = _sample_stride(array, batch)
-    return None if stride is None else _samples(array, stride)
+    return None if stride is None else _make_samples(array, stride)
 
 
-def _samples(array: Array, stride: int) -> Samples:
-    return Samples(array, address_of(array), stride)
+def _make_samples(array: Array, stride: int) -> StridedSamples:
+    return StridedSamples(array, address_of(array), stride)
 
 
 def _address_by_interface(array: Array) -> int:
@@ -108,7 +108,7 @@ def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
     return address_of(array)
 
 
-def _packed(array: Array, shape: tuple[int, ...]) -> Array:
+def _pack_samples(array: Array, shape: tuple[int, ...]) -> Array:
     return array if array.flags.aligned and _is_packed(array, shape) else np.require(array, requirements=["C", "A"])
 
 

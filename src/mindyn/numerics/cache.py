@@ -30,30 +30,30 @@ import mindyn
 from mindyn.numerics.machine import host
 
 MAGIC = b"mindyn-object-2\n"
-SIZE_LIMIT = 2**30
+MAX_CACHE_BYTES = 2**30
 """Bytes of cached objects above which the least recently used are deleted."""
-OBJECT_LIMIT = 2**28
+MAX_OBJECT_BYTES = 2**28
 """Bytes of a file above which it is no object: a model of 50 joints takes a hundredth of it."""
-_PRUNED_EVERY = 16
+_WRITES_PER_PRUNE = 16
 """Objects that a process writes from one look at the whole folder to the next: a full one takes 50 ms."""
 _STALE_SECONDS = 3600.0
 _TEMPORARY_PREFIX = ".writing-"
 _writes = itertools.count()
 
 
-def cached(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = True) -> bytes:
+def load_or_build(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = True) -> bytes:
     """The object code of `key`, from disk if it is there unharmed, otherwise built and stored.
 
     prune  look through the folder for what must go, which takes time where there are thousands of files; what is
            stored without it goes when the next object is stored
     """
-    folder = directory()
+    folder = cache_directory()
     if folder is None:
         return build()
-    digest = _digest((*key, *_surroundings()))
+    digest = _digest((*key, *_build_environment()))
     with contextlib.suppress(OSError):
-        _make(folder)
-    usable = distrusted(folder) is None
+        _make_folder(folder)
+    usable = find_distrust_reason(folder) is None
     payload = _read(folder, digest) if usable else None
     if payload is None:
         payload = build()
@@ -63,7 +63,7 @@ def cached(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = Tr
     return payload
 
 
-def directory() -> Path | None:
+def cache_directory() -> Path | None:
     """$MINDYN_CACHE_DIR, or `mindyn` in the user's cache directory; None for a user without a home."""
     chosen = os.environ.get("MINDYN_CACHE_DIR")
     if chosen:
@@ -85,7 +85,7 @@ def _user_caches() -> Path:
     return Path(stated) if Path(stated).is_absolute() else Path("~/.cache").expanduser()
 
 
-def distrusted(folder: Path) -> str | None:
+def find_distrust_reason(folder: Path) -> str | None:
     """Why no code is taken from a folder, or put there; None where it is ours alone, or not there at all."""
     try:
         status = folder.stat()
@@ -95,10 +95,10 @@ def distrusted(folder: Path) -> str | None:
         return error.strerror or str(error)
     if not stat.S_ISDIR(status.st_mode):
         return "it is not a folder"
-    return _distrusted(status)
+    return _check_status(status)
 
 
-def _distrusted(status: os.stat_result) -> str | None:
+def _check_status(status: os.stat_result) -> str | None:
     if not hasattr(os, "geteuid"):
         return None
     if status.st_uid != os.geteuid():
@@ -108,7 +108,7 @@ def _distrusted(status: os.stat_result) -> str | None:
     return None
 
 
-def usage(folder: Path) -> tuple[int, int]:
+def cache_usage(folder: Path) -> tuple[int, int]:
     """Number and bytes of the objects in a cache folder."""
     sizes = [path.stat().st_size for path in folder.glob("*.o")]
     return len(sizes), sum(sizes)
@@ -119,7 +119,7 @@ def _digest(parts: tuple[str, ...]) -> str:
 
 
 @cache
-def _surroundings() -> tuple[str, ...]:
+def _build_environment() -> tuple[str, ...]:
     """What the code depends on besides the program: this package (version and generator source), LLVM, the CPU."""
     sources = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -135,12 +135,12 @@ def _surroundings() -> tuple[str, ...]:
     )
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """The folder, for its owner alone; the user's default one, if an umask left it open to others, is closed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.is_dir():
         folder.mkdir(mode=0o700, exist_ok=True)
-    elif not os.environ.get("MINDYN_CACHE_DIR") and distrusted(folder):
+    elif not os.environ.get("MINDYN_CACHE_DIR") and find_distrust_reason(folder):
         folder.chmod(0o700)
 
 
@@ -148,7 +148,7 @@ def _path(folder: Path, digest: str) -> Path:
     return folder / f"{digest}.o"
 
 
-def _head(digest: str, payload: bytes) -> bytes:
+def _make_header(digest: str, payload: bytes) -> bytes:
     return MAGIC + hashlib.sha256(digest.encode() + payload).digest()
 
 
@@ -159,14 +159,14 @@ def _read(folder: Path, digest: str) -> bytes | None:
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size > OBJECT_LIMIT or _distrusted(status):
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_OBJECT_BYTES or _check_status(status):
                 return None
             content = file.read()
     except OSError:
         return None
     start = len(MAGIC) + hashlib.sha256().digest_size
     payload = content[start:]
-    if content[:start] != _head(digest, payload):
+    if content[:start] != _make_header(digest, payload):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
@@ -177,12 +177,12 @@ def _write(folder: Path, digest: str, payload: bytes, *, prune: bool) -> None:
     handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_head(digest, payload) + payload)
+            file.write(_make_header(digest, payload) + payload)
         Path(temporary).replace(_path(folder, digest))
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    if prune and next(_writes) % _PRUNED_EVERY == 0:
+    if prune and next(_writes) % _WRITES_PER_PRUNE == 0:
         _prune(folder)
 
 
@@ -200,7 +200,7 @@ def _prune(folder: Path) -> None:
                     entries.append((status.st_mtime, status.st_size, one.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
-        if total <= SIZE_LIMIT:
+        if total <= MAX_CACHE_BYTES:
             return
         Path(path).unlink(missing_ok=True)
         total -= size

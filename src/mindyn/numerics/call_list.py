@@ -16,26 +16,26 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.numerics import native
 from mindyn.numerics.arrays import address_of, address_of_rows
-from mindyn.numerics.cache import cached
+from mindyn.numerics.cache import load_or_build
 from mindyn.numerics.machine import host
 
-_KINDS: Final = {
+_CALL_KINDS: Final = {
     "kernel": ("i64", "i64", "ptr"),
     "sections": ("i64", "i64", "ptr", "i64", "ptr", "i64", "ptr", "ptr"),
     "products": ("i64", "i64", "i64", "ptr", "i64"),
     "scaled": ("i64", "i64", "ptr", "i64", "ptr", "i64", "ptr", "i64"),
 }
 """Arguments of the functions that may be listed: of `Kernel`, whose result is kept, `sections`, `products`, here."""
-_NUMBERS: Final = {kind: number for number, kind in enumerate(_KINDS)}
-_WORDS: Final = 2 + max(map(len, _KINDS.values()))
+_KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(_CALL_KINDS)}
+_WORDS_PER_CALL: Final = 2 + max(map(len, _CALL_KINDS.values()))
 """Of an entry: the kind of function, its address, its arguments."""
 
 
-Rows = tuple[int, int]
+RowPointer = tuple[int, int]
 """Address of the first row, and numbers from one to the next, which may be none."""
 
 
-class Place(NamedTuple):
+class RowBlock(NamedTuple):
     """Where the rows of an array (N, width) of float64 lie: the address of the first, numbers from one to the next."""
 
     address: int
@@ -43,17 +43,17 @@ class Place(NamedTuple):
     width: int
 
     @staticmethod
-    def of(array: Array) -> Place:
+    def from_array(array: Array) -> RowBlock:
         """Of an array (..., N, width); it must live as long as calls are listed that use the place."""
-        return Place(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
+        return RowBlock(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
 
     def row(self, number: int) -> int:
         """The address of a row."""
         return self.address + 8 * number * self.step
 
-    def columns(self, first: int, width: int) -> Place:
+    def columns(self, first: int, width: int) -> RowBlock:
         """Some columns of the same rows."""
-        return Place(self.address + 8 * first, self.step, width)
+        return RowBlock(self.address + 8 * first, self.step, width)
 
 
 class CallList:
@@ -62,12 +62,12 @@ class CallList:
     refuse  called when a kernel says that numbers may not be finite
     """
 
-    def __init__(self, refuse: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_not_finite: Callable[[], None] | None = None) -> None:
         self._words: list[int] = []
         self._needs: list[Any] = []
-        self._refuse = refuse
+        self._refuse = on_not_finite
 
-    def needs(self, *objects: Any) -> None:
+    def keep_alive(self, *objects: Any) -> None:
         """Objects that must live until the calls have been made."""
         self._needs += objects
 
@@ -77,9 +77,9 @@ class CallList:
         self._add(kind, code.address, arguments)
 
     def _add(self, kind: str, address: int, arguments: tuple[int, ...]) -> None:
-        self._words += (_NUMBERS[kind], address, *arguments, *(0,) * (_WORDS - 2 - len(arguments)))
+        self._words += (_KIND_NUMBERS[kind], address, *arguments, *(0,) * (_WORDS_PER_CALL - 2 - len(arguments)))
 
-    def scale(self, rows: int, width: int, factor: Rows, x: Rows, y: Rows) -> None:
+    def scale(self, rows: int, width: int, factor: RowPointer, x: RowPointer, y: RowPointer) -> None:
         """y = factor x in rows of some width, each with one factor."""
         self._add("scaled", 0, (rows, width, *x, *y, *factor))
 
@@ -87,7 +87,7 @@ class CallList:
         """Makes the calls."""
         if self._words:
             table = np.array(self._words, dtype=np.int64)
-            status = _function()(address_of(table), len(table) // _WORDS)
+            status = _function()(address_of(table), len(table) // _WORDS_PER_CALL)
             self._words, self._needs = [], []
             if status and self._refuse is not None:
                 self._refuse()
@@ -96,15 +96,15 @@ class CallList:
 @cache
 def _function() -> Callable[..., int]:
     ir = _module(host().lanes(64))
-    code = native.load(cached(("calls", ir), lambda: native.assemble(ir)), "calls")
+    code = native.load(load_or_build(("calls", ir), lambda: native.assemble(ir)), "calls")
     made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(code.address)
-    made.needs = code  # type: ignore[attr-defined]
+    made.keep_alive = code  # type: ignore[attr-defined]
     return made
 
 
 def _module(lanes: int) -> str:
-    kinds = [f"    i64 {number}, label %{kind}" for kind, number in _NUMBERS.items()]
-    reports = ["[ %kernel.report, %kernel ]", *(f"[ 0, %{kind} ]" for kind in list(_KINDS)[1:])]
+    kinds = [f"    i64 {number}, label %{kind}" for kind, number in _KIND_NUMBERS.items()]
+    reports = ["[ %kernel.report, %kernel ]", *(f"[ 0, %{kind} ]" for kind in list(_CALL_KINDS)[1:])]
     vector = f"<{lanes} x double>"
     return f"""
 declare {vector} @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, {vector})
@@ -116,7 +116,7 @@ entry:
 one:
   %k = phi i64 [ 0, %entry ], [ %k.next, %made ]
   %status = phi i64 [ 0, %entry ], [ %status.next, %made ]
-  %offset = mul i64 %k, {_WORDS}
+  %offset = mul i64 %k, {_WORDS_PER_CALL}
   %at = getelementptr i64, ptr %table, i64 %offset
   %kind = load i64, ptr %at
   %f.p = getelementptr i64, ptr %at, i64 1
@@ -124,7 +124,7 @@ one:
   switch i64 %kind, label %unknown [
 {chr(10).join(kinds)}
   ]
-{"".join(_call(kind, types) for kind, types in _KINDS.items())}
+{"".join(_call(kind, types) for kind, types in _CALL_KINDS.items())}
 unknown:
   br label %made
 made:

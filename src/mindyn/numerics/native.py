@@ -15,13 +15,13 @@ _OPTIMIZATION_LEVEL = 2
 """Of the code generator. The IR arrives without common subexpressions or dead code, so no IR pass is run: on a 6R
 arm, the O1 to O3 pipelines add 30 ms of compile time and change the run time by less than 1 %.
 """
-_LEVEL_OF_LONG_CODE = 1
-_LONG = 2**20
+_LONG_CODE_OPTIMIZATION_LEVEL = 1
+_LONG_CODE_CHARACTERS = 2**20
 """Characters of IR above which code is generated on a lower level, in half to two thirds of the time: of arms of 30 to
 60 joints it is as long and as fast.
 """
 
-_LINKS = 32
+_LIBRARIES_PER_LINKER = 32
 """Libraries of one linker: of each it keeps 9 kB after its code has gone, until it goes itself with the last."""
 _library_numbers = itertools.count()
 _links = itertools.count()
@@ -43,7 +43,7 @@ def assemble(ir: str, machine: Machine | None = None) -> bytes:
     module = binding.parse_assembly(ir, context=binding.create_context())
     module.triple = target.triple
     module.verify()
-    level = _LEVEL_OF_LONG_CODE if len(ir) > _LONG else _OPTIMIZATION_LEVEL
+    level = _LONG_CODE_OPTIMIZATION_LEVEL if len(ir) > _LONG_CODE_CHARACTERS else _OPTIMIZATION_LEVEL
     code: bytes = _target_machine(target, level).emit_object(module)
     return code
 
@@ -53,7 +53,7 @@ def load(code: bytes, symbol: str) -> NativeCode:
     library = f"mindyn{next(_library_numbers)}"
     builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
     with _link_lock:
-        linker = _linker(next(_links) // _LINKS)
+        linker = _linker(next(_links) // _LIBRARIES_PER_LINKER)
         tracker = builder.link(linker, library)
     return NativeCode(tracker[symbol], (tracker, linker))
 

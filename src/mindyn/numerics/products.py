@@ -20,25 +20,25 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.numerics import native
 from mindyn.numerics.arrays import address_of
-from mindyn.numerics.cache import cached
-from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.cache import load_or_build
+from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.machine import host
 
-_VECTORS: Final = 3
+_REGISTERS_PER_PANEL: Final = 3
 """Registers of columns of Y beside each other: with eight columns of X they are 24 sums, of 32 registers."""
-_ROWS: Final = 64
+_ROWS_PER_BLOCK: Final = 64
 """Rows after which sums go back to memory: 40 columns of them take 20 kB, of 32 kB of first-level cache."""
-_PRODUCT: Final = {
+_TABLE_FIELDS: Final = {
     **{"x": "ptr", "xs": "i64", "m": "i64"},
     **{"y": "ptr", "ys": "i64", "n": "i64"},
     **{"c": "ptr", "cs": "i64", "upper": "i64"},
 }
 """What a product is to machine code: X, its row stride and columns, the same of Y, the sums and their row stride,
 whether X is Y and one triangle of the sums will do."""
-_SUMS: Final = list(_PRODUCT).index("c")
+_SUMS_FIELD: Final = list(_TABLE_FIELDS).index("c")
 
 
-class Products:
+class ProductSums:
     """Products of arrays that stand in the same rows, added to sums of their own, of any rows of them by one call.
 
     squares   (total, X): total (m, m) += X^T X on and above the diagonal; what it has below means nothing until it is
@@ -60,7 +60,7 @@ class Products:
         self._tables = np.tile(np.array([entry for entry, _ in entries], dtype=np.int64), (numbers, 1, 1))
         if entries:
             apart = np.array([one for _, one in entries], dtype=np.int64)
-            self._tables[:, :, _SUMS] += np.arange(numbers, dtype=np.int64)[:, None] * apart
+            self._tables[:, :, _SUMS_FIELD] += np.arange(numbers, dtype=np.int64)[:, None] * apart
         self._entries, self._address, self._apart = len(entries), address_of(self._tables), self._tables.strides[0]
 
     def add(self, rows: slice, number: int = 0, calls: CallList | None = None) -> None:
@@ -72,18 +72,18 @@ class Products:
         if calls is None:
             _function()(*given)
         else:
-            calls.needs(self)
+            calls.keep_alive(self)
             calls.add("products", _code(), *given)
 
 
-def mirrored(total: Array) -> Array:
+def mirror_upper_triangle(total: Array) -> Array:
     """The matrix with what it has above the diagonal also below it; total itself, changed."""
-    np.copyto(total, total.T, where=_below(len(total)))
+    np.copyto(total, total.T, where=_indices_below_diagonal(len(total)))
     return total
 
 
 @cache
-def _below(size: int) -> NDArray[np.bool_]:
+def _indices_below_diagonal(size: int) -> NDArray[np.bool_]:
     return np.tri(size, k=-1, dtype=np.bool_)
 
 
@@ -93,28 +93,28 @@ def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]
         raise InputError(
             f"sums of shape {total.shape} cannot hold the products of {X.shape[1]} and {Y.shape[1]} columns"
         )
-    sums = Place.of(total)
-    entry = [*Place.of(X), *Place.of(Y), sums.address, sums.step, same]
+    sums = RowBlock.from_array(total)
+    entry = [*RowBlock.from_array(X), *RowBlock.from_array(Y), sums.address, sums.step, same]
     return entry, total.strides[0] if total.ndim > 2 else 0
 
 
 @cache
 def _code() -> native.NativeCode:
     ir = _module(host().lanes(64))
-    return native.load(cached(("products", ir), lambda: native.assemble(ir)), "each")
+    return native.load(load_or_build(("products", ir), lambda: native.assemble(ir)), "each")
 
 
 @cache
 def _function() -> Callable[..., None]:
     code = _code()
     made = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 3, ctypes.c_void_p, ctypes.c_int64)(code.address)
-    made.needs = code  # type: ignore[attr-defined]
+    made.keep_alive = code  # type: ignore[attr-defined]
     return made
 
 
 def _module(lanes: int) -> str:
     heights = _heights(lanes)
-    panels = [(height, count) for height in heights for count in range(1, _VECTORS + 1)]
+    panels = [(height, count) for height in heights for count in range(1, _REGISTERS_PER_PANEL + 1)]
     taken = [f"    i64 {k}, label %panel.{h}.{v}" for k, (h, v) in enumerate(panels)]
     calls = [
         f"""panel.{h}.{v}:
@@ -138,8 +138,8 @@ entry:
   br label %one
 one:
   %k = phi i64 [0, %entry], [%k.next, %one]
-  %at = mul i64 %k, {len(_PRODUCT)}
-{chr(10).join(_loaded(name, number, kind) for number, (name, kind) in enumerate(_PRODUCT.items()))}
+  %at = mul i64 %k, {len(_TABLE_FIELDS)}
+{chr(10).join(_load_entry(name, number, kind) for number, (name, kind) in enumerate(_TABLE_FIELDS.items()))}
   %x.off = mul i64 %first, %xs
   %y.off = mul i64 %first, %ys
   %x.first = getelementptr double, ptr %x, i64 %x.off
@@ -167,8 +167,8 @@ stretch:
   %xr = getelementptr double, ptr %x, i64 %xr.off
   %yr = getelementptr double, ptr %y, i64 %yr.off
   %after = sub i64 %rows, %r
-  %short = icmp slt i64 %after, {_ROWS}
-  %some = select i1 %short, i64 %after, i64 {_ROWS}
+  %short = icmp slt i64 %after, {_ROWS_PER_BLOCK}
+  %some = select i1 %short, i64 %after, i64 {_ROWS_PER_BLOCK}
   br label %down
 down:
   %i = phi i64 [0, %stretch], [%i.next, %downed]
@@ -184,13 +184,13 @@ down:
 across:
   %j = phi i64 [%j.first, %down], [%j.next, %along]
   %left = sub i64 %n, %j
-  %wide = icmp sgt i64 %left, {(_VECTORS - 1) * lanes}
+  %wide = icmp sgt i64 %left, {(_REGISTERS_PER_PANEL - 1) * lanes}
   %left.more = add i64 %left, {lanes - 1}
   %left.vectors = sdiv i64 %left.more, {lanes}
-  %vectors = select i1 %wide, i64 {_VECTORS}, i64 %left.vectors
+  %vectors = select i1 %wide, i64 {_REGISTERS_PER_PANEL}, i64 %left.vectors
   %yj = getelementptr double, ptr %yr, i64 %j
   %cij = getelementptr double, ptr %ci, i64 %j
-  %which.row = mul i64 %h.0, {_VECTORS}
+  %which.row = mul i64 %h.0, {_REGISTERS_PER_PANEL}
   %which.more = add i64 %which.row, %vectors
   %which = sub i64 %which.more, 1
   switch i64 %which, label %along [
@@ -198,7 +198,7 @@ across:
   ]
 {chr(10).join(calls)}
 along:
-  %j.next = add i64 %j, {_VECTORS * lanes}
+  %j.next = add i64 %j, {_REGISTERS_PER_PANEL * lanes}
   %j.more = icmp slt i64 %j.next, %n
   br i1 %j.more, label %across, label %downed
 downed:
@@ -206,7 +206,7 @@ downed:
   %i.more = icmp slt i64 %i.next, %m
   br i1 %i.more, label %down, label %stretched
 stretched:
-  %r.next = add i64 %r, {_ROWS}
+  %r.next = add i64 %r, {_ROWS_PER_BLOCK}
   %r.more = icmp slt i64 %r.next, %rows
   br i1 %r.more, label %stretch, label %end
 end:
@@ -215,7 +215,7 @@ end:
 """
 
 
-def _loaded(name: str, number: int, kind: str) -> str:
+def _load_entry(name: str, number: int, kind: str) -> str:
     """An entry of the table."""
     return f"""  %{name}.at = add i64 %at, {number}
   %{name}.p = getelementptr i64, ptr %table, i64 %{name}.at

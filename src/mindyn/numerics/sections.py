@@ -16,15 +16,15 @@ from mindyn.algebra.values import Array, native_array
 from mindyn.errors import InputError
 from mindyn.numerics import native
 from mindyn.numerics.arrays import address_of
-from mindyn.numerics.cache import cached
-from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.cache import load_or_build
+from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.machine import host
 
-_ABREAST: Final = 4
+_REGISTERS_PER_PANEL: Final = 4
 """Registers of columns that go down the rows together: a section's sums take as long as four of them."""
-_AHEAD: Final = 16
+_PREFETCH_ROWS: Final = 16
 """Rows ahead that are fetched: of a wide array no two rows of a panel are near each other."""
-_BLOCK: Final = 2**15
+_NUMBERS_PER_BLOCK: Final = 2**15
 """Numbers filtered from the first to the last column before the rows go on: they stay in the cache."""
 _POINTERS: Final = (ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_int64) * 2, *(ctypes.c_void_p,) * 2)
 
@@ -42,7 +42,7 @@ class Cascade:
         self._count, self._width = len(sections), state.shape[2]
         self._tables = address_of(self._coefficients), address_of(self._state)
 
-    def on(self, x: Array, y: Array) -> None:
+    def filter_rows(self, x: Array, y: Array) -> None:
         """y, the rows of x (N, k) after the sections; they may be the same.
 
         x, y  float64, columns contiguous, rows any (also a negative) distance apart
@@ -50,13 +50,13 @@ class Cascade:
         if x.shape != y.shape or x.shape[1] != self._width:
             raise InputError(f"rows of shape {x.shape} and {y.shape} do not fit sections of {self._width} columns")
         if x.size:
-            (from_x, step_x, _), (from_y, step_y, _) = Place.of(x), Place.of(y)
+            (from_x, step_x, _), (from_y, step_y, _) = RowBlock.from_array(x), RowBlock.from_array(y)
             _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)
 
-    def list(self, calls: CallList, rows: int, address: int, step: int) -> None:
+    def list_calls(self, calls: CallList, rows: int, address: int, step: int) -> None:
         """The same in place, when the list of calls is run: of rows that begin at an address, numbers apart."""
         if rows and self._width:
-            calls.needs(self)
+            calls.keep_alive(self)
             at = address, step
             calls.add("sections", _code(self._count), rows, self._width, *at, *at, *self._tables)
 
@@ -64,19 +64,19 @@ class Cascade:
 @cache
 def _code(count: int) -> native.NativeCode:
     ir = _module(count, host().lanes(64))
-    return native.load(cached(("sections", ir), lambda: native.assemble(ir)), "sections")
+    return native.load(load_or_build(("sections", ir), lambda: native.assemble(ir)), "sections")
 
 
 @cache
 def _function(count: int) -> Callable[..., None]:
     code = _code(count)
     made = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
-    made.needs = code  # type: ignore[attr-defined]
+    made.keep_alive = code  # type: ignore[attr-defined]
     return made
 
 
 def _module(count: int, lanes: int) -> str:
-    """Blocks of rows; of each, columns `_ABREAST` registers wide, then the rest, a register at a time and masked."""
+    """Blocks of rows; of each, columns `_REGISTERS_PER_PANEL` registers wide, then the rest, a register at a time and masked."""
     return f"""
 declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
 declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
@@ -85,7 +85,7 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 define void @sections(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
 entry:
-  %fitting = udiv i64 {_BLOCK}, %width
+  %fitting = udiv i64 {_NUMBERS_PER_BLOCK}, %width
   %none = icmp eq i64 %fitting, 0
   %most = select i1 %none, i64 1, i64 %fitting
   br label %some
@@ -109,14 +109,14 @@ end:
 define internal void @block(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
 entry:
 {_coefficients(count, lanes)}
-  %xs.far = mul i64 %xs, {_AHEAD}
+  %xs.far = mul i64 %xs, {_PREFETCH_ROWS}
   br label %wide
 wide:
   %w = phi i64 [0, %entry], [%w.next, %wide.done]
-  %w.next = add i64 %w, {_ABREAST * lanes}
+  %w.next = add i64 %w, {_REGISTERS_PER_PANEL * lanes}
   %w.fits = icmp sle i64 %w.next, %width
   br i1 %w.fits, label %wide.begin, label %rest
-{_panel("wide", "%w", count, lanes, _ABREAST, masked=False)}
+{_panel("wide", "%w", count, lanes, _REGISTERS_PER_PANEL, masked=False)}
   br label %wide
 rest:
   %r = phi i64 [%w, %wide], [%r.next, %rest.done]

@@ -13,10 +13,10 @@ from mindyn.errors import InputError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_MINIMUM_SHARE = 512
+_MIN_SAMPLES_PER_THREAD = 512
 """Fewer samples per thread than this cost more to hand over (about 20 us) than to compute."""
 
-_NAME = "mindyn"
+_THREAD_NAME_PREFIX = "mindyn"
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 
@@ -32,7 +32,7 @@ def split_range(work: Callable[[int, int], int], count: int, threads: int, multi
     """
     if not isinstance(threads, int) or threads < 1:
         raise InputError(f"threads must be a whole number of at least 1, got {threads!r}")
-    shares = max(1, min(threads, count // _MINIMUM_SHARE))
+    shares = max(1, min(threads, count // _MIN_SAMPLES_PER_THREAD))
     if shares == 1:
         return work(0, count)
     size = -(-count // (shares * multiple)) * multiple
@@ -44,19 +44,21 @@ def split_range(work: Callable[[int, int], int], count: int, threads: int, multi
     return status
 
 
-def threads_help() -> bool:
-    """Whether `of_each` would use threads here: there is more than one core, and this is no thread of its own."""
-    return usable_cores() > 1 and not threading.current_thread().name.startswith(_NAME)
+def can_use_threads() -> bool:
+    """Whether `map_in_threads` would use threads here: there is more than one core, and this is no thread of its own."""
+    return usable_cores() > 1 and not threading.current_thread().name.startswith(_THREAD_NAME_PREFIX)
 
 
-def of_each(function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None = None) -> list[Result]:
+def map_in_threads(
+    function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None = None
+) -> list[Result]:
     """function(task) of every task, in their order, on as many threads as there are cores: what each gives, and so what
     is summed from them, does not depend on how many there are. Tasks must spend their time outside the interpreter.
 
     at_once  tasks that may run at the same time, if fewer
     """
     running = min(usable_cores(), at_once or len(tasks))
-    if len(tasks) < 2 or running < 2 or not threads_help():
+    if len(tasks) < 2 or running < 2 or not can_use_threads():
         return [function(task) for task in tasks]
     gate = threading.Semaphore(running)
 
@@ -71,7 +73,7 @@ def _executor() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix=_NAME)
+            _pool = ThreadPoolExecutor(max_workers=max(32, os.cpu_count() or 1), thread_name_prefix=_THREAD_NAME_PREFIX)
         return _pool
 
 

@@ -10,11 +10,11 @@ from re import sub
 from typing import Any, Final
 
 Attributes = Mapping[str, str | bool]
-VOID: Final = ("input", "meta")
+VOID_TAGS: Final = ("input", "meta")
 MINUS: Final = "\u2212"
-SPACE: Final = "\u00a0"
+NO_BREAK_SPACE: Final = "\u00a0"
 """That does not break a line."""
-THIN: Final = "\u202f"
+THIN_SPACE: Final = "\u202f"
 """Between thousands; it does not break a line either."""
 SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -28,11 +28,11 @@ class Html(str):
 Content = Html | str | Iterable["Content"]
 
 
-def markup(content: Content) -> Html:
+def to_html(content: Content) -> Html:
     """Escaped unless it is `Html`; of several, one after the other."""
     if isinstance(content, Html):
         return content
-    return Html(escape(content)) if isinstance(content, str) else Html("".join(markup(one) for one in content))
+    return Html(escape(content)) if isinstance(content, str) else Html("".join(to_html(one) for one in content))
 
 
 def tag(name: str, attributes: Attributes | None = None, *content: Content) -> Html:
@@ -42,10 +42,10 @@ def tag(name: str, attributes: Attributes | None = None, *content: Content) -> H
         for key, value in (attributes or {}).items()
         if value is not False
     )
-    return Html(f"<{name}{written}>" if name in VOID else f"<{name}{written}>{markup(content)}</{name}>")
+    return Html(f"<{name}{written}>" if name in VOID_TAGS else f"<{name}{written}>{to_html(content)}</{name}>")
 
 
-def classed(name: str, kind: str, *content: Content) -> Html:
+def class_tag(name: str, kind: str, *content: Content) -> Html:
     """An element of one class."""
     return tag(name, {"class": kind}, *content)
 
@@ -57,7 +57,7 @@ def p(*content: Content) -> Html:
 
 def card(title: str, content: Sequence[Content]) -> Html:
     """A box with a title of its own."""
-    return classed("div", "card", tag("h3", {}, title), content)
+    return class_tag("div", "card", tag("h3", {}, title), content)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +81,7 @@ class Column:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str) -> Html:
     """A table whose first cell of every row names it."""
-    return _framed(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
+    return _wrap_table(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
 
 
 def annotated_table(
@@ -92,10 +92,10 @@ def annotated_table(
     for row, note in rows:
         text = tag("td", {"colspan": str(len(columns)), "class": "below"}, tag("span", {}, note))
         bodies.append(tag("tbody", {}, _row(columns, row), tag("tr", {}, text) if note else ""))
-    return _framed(columns, bodies, caption, {"class": "scroll tall", "id": key})
+    return _wrap_table(columns, bodies, caption, {"class": "scroll tall", "id": key})
 
 
-def _framed(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
+def _wrap_table(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
     """Wide tables scroll inside their frame, by keyboard too."""
     head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
     made = tag("table", {}, tag("caption", {}, caption), head, bodies)
@@ -108,7 +108,7 @@ def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
 
 
 def _heading(column: Column) -> Html:
-    label = classed("button", "sort", column.title) if column.sortable else markup(column.title)
+    label = class_tag("button", "sort", column.title) if column.sortable else to_html(column.title)
     return tag("th", {"scope": "col", **({"class": "number"} if column.number else {})}, label)
 
 
@@ -143,15 +143,15 @@ def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
         )
         for k, (title, body) in enumerate(panels)
     ]
-    return classed("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
+    return class_tag("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
 
 
 def legend(*keys: tuple[str, str, str]) -> Html:
     """What the colours of several plots mean: name, role and kind of each."""
     items = [
-        classed("li", f"key role-{role} kind-{kind}", classed("span", "swatch"), name) for name, role, kind in keys
+        class_tag("li", f"key role-{role} kind-{kind}", class_tag("span", "swatch"), name) for name, role, kind in keys
     ]
-    return classed("ul", "legend", items)
+    return class_tag("ul", "legend", items)
 
 
 def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
@@ -161,7 +161,7 @@ def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log:
     return tag("figure", {"class": f"plot {shape}", "data-plot": plot, **chosen}, area, tag("figcaption", {}, caption))
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def format_number(value: float | None, digits: int = 4) -> str:
     """A number with so many significant digits; powers of ten where it is very large or small."""
     if value is None or not isfinite(value):
         return "–"
@@ -169,40 +169,40 @@ def number(value: float | None, digits: int = 4) -> str:
         return "0"
     exponent = floor(log10(abs(value)))
     if -4 <= exponent < 6:
-        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN).replace("-", MINUS)
+        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN_SPACE).replace("-", MINUS)
     mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa}·10{_raised(int(power))}".replace("-", MINUS)
+    return f"{mantissa}·10{_superscript(int(power))}".replace("-", MINUS)
 
 
-def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+def format_quantity(value: float | None, unit: str, digits: int = 3) -> str:
     """A number and its unit, which stay on one line."""
-    return f"{number(value, digits)} {unit}".replace(" ", SPACE)
+    return f"{format_number(value, digits)} {unit}".replace(" ", NO_BREAK_SPACE)
 
 
 def typeset(text: str) -> str:
     """Plain text as it is printed, minus signs, powers, units, thousands: `-1e-05 kg m^2` is `−1·10⁻⁵ kg m²`."""
-    powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_raised(int(m[2]))}", text)
-    grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: count(int(m[0])), powers)
-    return sub(r"\^(\d)", lambda m: _raised(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
+    powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_superscript(int(m[2]))}", text)
+    grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: format_count(int(m[0])), powers)
+    return sub(r"\^(\d)", lambda m: _superscript(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
 
 
-def _raised(exponent: int) -> str:
+def _superscript(exponent: int) -> str:
     return str(exponent).translate(SUPERSCRIPTS)
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """A part of one as percent, three digits."""
     if not isfinite(value):
         return "–"
-    shown = count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
-    return f"{shown}{SPACE}%"
+    shown = format_count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
+    return f"{shown}{NO_BREAK_SPACE}%"
 
 
-def count(value: int) -> str:
+def format_count(value: int) -> str:
     """A whole number with thin spaces between thousands."""
-    return f"{value:,}".replace(",", THIN)
+    return f"{value:,}".replace(",", THIN_SPACE)
 
 
-def plural(value: int, word: str) -> str:
+def format_plural(value: int, word: str) -> str:
     """`1 log`, `2 logs`."""
-    return f"{count(value)} {word}" if value == 1 else f"{count(value)} {word}s"
+    return f"{format_count(value)} {word}" if value == 1 else f"{format_count(value)} {word}s"

@@ -6,25 +6,27 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from mindyn.pages.decimation import Packed
+from mindyn.pages.decimation import PackedNumbers
 
-Kind = Literal["line", "band", "bars", "cells", "points"]
-Values = Sequence[float] | Packed | str
+SeriesKind = Literal["line", "band", "bars", "cells", "points"]
+PlotValues = Sequence[float] | PackedNumbers | str
 """Numbers, packed numbers, or the name of numbers that several series share."""
 
 
-def plain(values: Values) -> Any:
+def to_json_values(values: PlotValues) -> Any:
     """As JSON can hold it."""
-    return asdict(values) if isinstance(values, Packed) else values if isinstance(values, str) else list(values)
+    return asdict(values) if isinstance(values, PackedNumbers) else values if isinstance(values, str) else list(values)
 
 
-def series(name: str, role: str, x: Values, y: Values, *, kind: Kind = "line", y2: Values | None = None) -> Any:
+def series(
+    name: str, role: str, x: PlotValues, y: PlotValues, *, kind: SeriesKind = "line", y2: PlotValues | None = None
+) -> Any:
     """One curve; `role` decides its colour, `y2` is the other edge of a band."""
-    made = {"name": name, "role": role, "kind": kind, "x": plain(x), "y": plain(y)}
-    return made if y2 is None else {**made, "y2": plain(y2)}
+    made = {"name": name, "role": role, "kind": kind, "x": to_json_values(x), "y": to_json_values(y)}
+    return made if y2 is None else {**made, "y2": to_json_values(y2)}
 
 
-def intervals(
+def interval_series(
     name: str,
     role: str,
     rows: Sequence[str],

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from mindyn.equations.triples import Scalar, mapped
+from mindyn.equations.triples import Scalar, map_scalars
 
 T = TypeVar("T")
 
@@ -66,13 +66,13 @@ class Tape:
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
     _labelled: int = 0
 
-    def variable(self) -> Traced:
+    def variable(self) -> TracedScalar:
         """A new quantity that changes with the motion."""
-        return Traced(self, self._append("variable", (), True), 1)
+        return TracedScalar(self, self._append("variable", (), True), 1)
 
-    def constant(self) -> Traced:
+    def constant(self) -> TracedScalar:
         """A new quantity that is known beforehand, though not its value."""
-        return Traced(self, self._append("constant", (), False), 1)
+        return TracedScalar(self, self._append("constant", (), False), 1)
 
     def line(self, name: str, value: T, /) -> T:
         """Labels what was written since the last line; gives new variables in place of a dense one."""
@@ -80,7 +80,7 @@ class Tape:
             if not node.line:
                 node.line, node.joint = name, self.joint
         self._labelled = len(self.nodes)
-        return mapped(value, lambda _: self.variable()) if name in self.dense else value
+        return map_scalars(value, lambda _: self.variable()) if name in self.dense else value
 
     def counts(self, *, without: Collection[str] = (), twice: Literal["mul", "add"] = "add") -> Counts:
         """Every line as written, but those named in `without`; 2 x is an addition, or a multiplication."""
@@ -96,10 +96,10 @@ class Tape:
         own = [node for node in self.nodes if node.costs and node.joint == joint]
         return {name: _tally((n for n in own if n.line == name), "add") for name in dict.fromkeys(n.line for n in own)}
 
-    def needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
+    def count_needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
         """What the outputs need, but lines named in `without`; with `shared`, equal expressions are computed once."""
         marked: set[int] = set()
-        waiting = [value.node for value in outputs if isinstance(value, Traced)]
+        waiting = [value.node for value in outputs if isinstance(value, TracedScalar)]
         while waiting:
             number = self.nodes[waiting[-1]].twin if shared else waiting[-1]
             waiting.pop()
@@ -138,27 +138,27 @@ def _tally(nodes: Iterable[_Node], twice: Literal["mul", "add"]) -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced:
+class TracedScalar:
     """A scalar on a tape: sign times a node."""
 
     tape: Tape
     node: int
     sign: int
 
-    def __neg__(self) -> Traced:
-        return Traced(self.tape, self.node, -self.sign)
+    def __neg__(self) -> TracedScalar:
+        return TracedScalar(self.tape, self.node, -self.sign)
 
     def __add__(self, other: Scalar) -> Scalar:
         if isinstance(other, (int, float)):
             if other == 0:
                 return self
-            other = Traced(self.tape, self.tape.number(float(other)), 1)
+            other = TracedScalar(self.tape, self.tape.number(float(other)), 1)
         tape, relative = self.tape, self.sign * other.sign
         pair = sorted((tape.twin(self.node), tape.twin(other.node)))
         node = tape.write("add", (self.node, other.node), ("add", *pair, relative))
         # a - b and b - a are one expression: its sign is that of the operand with the lower number.
         first = self if tape.twin(self.node) == pair[0] else other
-        return Traced(tape, node, first.sign)
+        return TracedScalar(tape, node, first.sign)
 
     def __radd__(self, other: Scalar) -> Scalar:
         return self + other
@@ -177,15 +177,15 @@ class Traced:
             sign = self.sign if other > 0 else -self.sign
             size = abs(float(other))
             if size == 1.0:
-                return Traced(tape, self.node, sign)
+                return TracedScalar(tape, self.node, sign)
             kind: Kind = "twice" if size == 2.0 else "mul"
             key = (kind, tape.twin(self.node), size)
-            return Traced(tape, tape.write(kind, (self.node,), key), sign)
-        if not isinstance(other, Traced):
+            return TracedScalar(tape, tape.write(kind, (self.node,), key), sign)
+        if not isinstance(other, TracedScalar):
             return NotImplemented  # a vector: its own __rmul__ knows
         pair = sorted((tape.twin(self.node), tape.twin(other.node)))
         node = tape.write("mul", (self.node, other.node), ("mul", *pair))
-        return Traced(tape, node, self.sign * other.sign)
+        return TracedScalar(tape, node, self.sign * other.sign)
 
     def __rmul__(self, other: Scalar) -> Scalar:
         return self * other

@@ -19,7 +19,7 @@ Curve = tuple[Array, Array]
 """x and y."""
 
 
-def line_drawing(
+def draw_lines(
     curves: Mapping[str, Curve], x_title: str, y_title: str, *, logarithmic: bool = False, marks: Sequence[str] = ()
 ) -> str:
     """The curves by name; with `logarithmic` y in decades; curves named in `marks` as points."""
@@ -65,7 +65,7 @@ def line_drawing(
         else:
             points = " ".join(f"{a:.1f},{d:.1f}" for a, d in zip(across[shown], down[shown], strict=True))
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-        height = _apart(float(down[shown][-1]), ends)
+        height = _separate_height(float(down[shown][-1]), ends)
         ends.append(height)
         parts.append(f'<text x="{right + 7}" y="{height + 4:.1f}" fill="{colour}">{escape(name)}</text>')
     middle = (TOP + bottom) / 2
@@ -100,7 +100,7 @@ def _decade(value: float) -> str:
     return f"{10.0**value:.0e}".replace("e-0", "e−").replace("e+0", "e").replace("e-", "e−").replace("e+", "e")
 
 
-def _apart(height: float, taken: Sequence[float], distance: float = 15.0) -> float:
+def _separate_height(height: float, taken: Sequence[float], distance: float = 15.0) -> float:
     """The nearest height at which a name does not cover another."""
     for shift in np.arange(0, 60) * distance / 2:
         for candidate in (height - shift, height + shift):

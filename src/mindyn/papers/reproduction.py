@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
-from mindyn.escaping import COLUMNS
+from mindyn.escaping import TERMINAL_COLUMNS
 from mindyn.papers.counting import Counts
-from mindyn.robots.table import table_rows
+from mindyn.robots.table import wrap_rows
 
-Verdict = Literal["within", "OUTSIDE", "as printed", "not told", "erratum", "ours"]
+Verdict = Literal["within", "OUTSIDE", "as printed", "unpublished", "erratum", "ours"]
 """Within the stated tolerance; outside it; a competitor's row, as the paper gives it; not reproducible, for the reason
 in the note; a statement that the paper itself contradicts; a number of ours that the paper does not print."""
 
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PaperTable:
     """Rows of one printed table, with the tolerance within which a row counts as reproduced."""
 
     title: str
@@ -54,12 +54,12 @@ class Reproduction:
 
     paper: str
     citation: str
-    parts: tuple[Table | Figure, ...]
+    parts: tuple[PaperTable | Figure, ...]
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[PaperTable]:
         """The tables."""
-        return [part for part in self.parts if isinstance(part, Table)]
+        return [part for part in self.parts if isinstance(part, PaperTable)]
 
     @property
     def figures(self) -> list[Figure]:
@@ -104,22 +104,22 @@ def signed(counts: Counts) -> str:
     return f"{counts.multiplications:+d}M {counts.additions:+d}A"
 
 
-def as_printed(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
+def printed_row(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
     """A competitor's row."""
     return Row(name, printed, "", "", "as printed", note)
 
 
-def not_told(name: str, printed: str, why: str, ours: str = "") -> Row:
+def unpublished_row(name: str, printed: str, why: str, ours: str = "") -> Row:
     """What cannot be reproduced, with the reason."""
-    return Row(name, printed, ours, "", "not told", why)
+    return Row(name, printed, ours, "", "unpublished", why)
 
 
-def erratum(name: str, printed: str, ours: str, why: str) -> Row:
+def erratum_row(name: str, printed: str, ours: str, why: str) -> Row:
     """What the print says in one place and contradicts in another."""
     return Row(name, printed, ours, "differs", "erratum", why)
 
 
-def of_ours(name: str, ours: str, note: str = "") -> Row:
+def computed_row(name: str, ours: str, note: str = "") -> Row:
     """A number that the paper does not print."""
     return Row(name, "", ours, "", "ours", note)
 
@@ -129,30 +129,30 @@ def claim_row(name: str, printed: str, ours: str, holds: bool, note: str = "") -
     return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
 
 
-HEADER = ("", "paper", "ours", "difference", "")
+TABLE_HEADER = ("", "paper", "ours", "difference", "")
 
 
-def as_text(reproduction: Reproduction) -> str:
+def format_text(reproduction: Reproduction) -> str:
     """For a terminal."""
     parts = [reproduction.citation]
     for table in reproduction.tables:
-        rows = [HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
-        head, *lines = table_rows(rows, indent=2)
+        rows = [TABLE_HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
+        head, *lines = wrap_rows(rows, indent=2)
         rule = "-" * max(len(line) for block in (head, *lines) for line in block)
-        parts += ["", table.title, *_wrapped(f"tolerance: {table.tolerance}", "  ")]
+        parts += ["", table.title, *_wrap_text(f"tolerance: {table.tolerance}", "  ")]
         parts += [*(f"  {line}".rstrip() for line in head), f"  {rule}"]
         for row, block in zip(table.rows, lines, strict=True):
-            parts += [*(f"  {line}".rstrip() for line in block), *_wrapped(row.note, "      ")]
-        parts += _wrapped(table.note, "  ")
+            parts += [*(f"  {line}".rstrip() for line in block), *_wrap_text(row.note, "      ")]
+        parts += _wrap_text(table.note, "  ")
     figures = [f"  {one.name}.svg: {one.title}" for one in reproduction.figures]
     return "\n".join([*parts, *(["", "Figures (written with --out)", *figures] if figures else [])])
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    return wrap(text, COLUMNS.get() or 110, initial_indent=indent, subsequent_indent=indent)
+def _wrap_text(text: str, indent: str) -> list[str]:
+    return wrap(text, TERMINAL_COLUMNS.get() or 110, initial_indent=indent, subsequent_indent=indent)
 
 
-def as_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
+def format_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
     """A page of the documentation; `figures` is the folder of the drawings beside it."""
     parts = ["---", "hide:", "  - toc", "---", "", "# Tables and figures of the five papers", "", *INTRODUCTION]
     for one in reproductions:
@@ -171,7 +171,7 @@ INTRODUCTION = (
 )
 
 
-def _table(table: Table) -> Iterable[str]:
+def _table(table: PaperTable) -> Iterable[str]:
     yield f"Tolerance: {table.tolerance}."
     yield ""
     yield "| | paper | ours | difference | | |"
@@ -191,7 +191,7 @@ def _figure(figure: Figure, folder: str) -> Iterable[str]:
         yield figure.note
 
 
-def as_data(reproduction: Reproduction) -> dict[str, object]:
+def to_data(reproduction: Reproduction) -> dict[str, object]:
     """For JSON."""
     return {
         "paper": reproduction.paper,

@@ -14,55 +14,55 @@ from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import rot_x
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_batches import evaluated
-from mindyn.identifiability.design_questions import place_point_mass
+from mindyn.equations.loop_batches import evaluate_batch
+from mindyn.identifiability.design_changes import place_point_mass
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
-from mindyn.papers.drawing import line_drawing
+from mindyn.papers.drawing import draw_lines
 from mindyn.papers.reproduction import (
     Figure,
+    PaperTable,
     Reproduction,
     Row,
-    Table,
-    as_printed,
     claim_row,
-    erratum,
-    not_told,
+    computed_row,
+    erratum_row,
     number_row,
-    of_ours,
+    printed_row,
+    unpublished_row,
 )
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 CITATION = "S.-Y. Sheu, M. W. Walker, Identifying the independent inertial parameter space of robot manipulators, 1991"
-NAMES = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
+PAPER_NAMES = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
 """The paper's names in our order of link parameters; its products of inertia have the other sign."""
-SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in NAMES])
-PRINTED = 1.1e-3
+SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in PAPER_NAMES])
+PRINTED_TOLERANCE = 1.1e-3
 """What rounding of table 6 to three digits does to tables 7 and 8."""
 DRAWS, SAMPLES, FACTOR = 8, 101, 1.35
 """Random draws over which singular values are averaged; states of a draw; the factor within which they must agree."""
 ROUNDED_RIGHT_ANGLE = 1.5708
 OFF_DIAGONAL_ZERO = 1e-9
 """Singular value, relative to the largest, below which a direction does not change the off-diagonal inertias."""
-RATE = 4.0
+MOTION_RATE_RAD_S = 4.0
 """rad/s of the sinusoidal motion, of which the paper tells nothing; every joint moves through its whole range."""
 UNPUBLISHED = "lengths and masses of the arm are not published: an example's are taken"
-SLOW_RATE = 0.3
+SLOW_RATE_RAD_S = 0.3
 """rad/s of the motion on which a counterweight is judged: there weight counts more than speed."""
 
 
-def reproduced() -> Reproduction:
+def reproduce() -> Reproduction:
     """Every table with numbers, and the figures."""
     data = json.loads((resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8"))
     puma, tilted, arm = load_robot("puma560_fgl"), rounded_puma(), load_robot("five_bar")
     q, qd = puma_states(data, 0)
     motion = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]))
     by_states = reduce_model(puma, *motion, states=(q, qd))
-    slow = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]), SLOW_RATE)
+    slow = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]), SLOW_RATE_RAD_S)
     p_motion = five_bar_motion(data)
     p_states = five_bar_states(data, 0)
     loop = reduce_model(arm, *p_motion, states=p_states)
@@ -92,7 +92,7 @@ def reproduced() -> Reproduction:
             _energies({"PUMA 560": by_states, "five-bar arm": loop}),
             _torques(puma, motion, by_states, (10, 25, 36), 0, "figure-4", "Figure 4: torque of joint 1, PUMA 560"),
             _torques(arm, p_motion, loop, (10, 20, 26), 1, "figure-6", "Figure 6: torque of joint 2, five-bar arm"),
-            _placed(puma, slow),
+            _place_mass(puma, slow),
         ),
     )
 
@@ -124,7 +124,7 @@ def five_bar_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
     return np.hstack([p, p3]), np.array(ranges["qd_max"]) * np.sin(rng.uniform(0, 2 * np.pi, (SAMPLES, 3)))
 
 
-def sinusoid(low: Array, high: Array, rate: float = RATE) -> tuple[Array, Array, Array]:
+def sinusoid(low: Array, high: Array, rate: float = MOTION_RATE_RAD_S) -> tuple[Array, Array, Array]:
     """One period in which every joint moves through its range."""
     angle = np.linspace(0, 2 * np.pi, 2 * SAMPLES)[:, None]
     half = (high - low) / 2
@@ -140,11 +140,11 @@ def five_bar_motion(data: dict[str, Any]) -> tuple[Array, Array, Array]:
     return np.hstack([p, p[:, 1:] - a]), np.hstack([pd, pd[:, 1:] - ad]), np.hstack([pdd, pdd[:, 1:] - add])
 
 
-def _singular_values(robot: Robot, data: dict[str, Any]) -> Table:
+def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
     function = equation(robot, "energy_regressor")
     found = []
     for seed in range(DRAWS):
-        E = evaluated(function, *puma_states(data, seed))
+        E = evaluate_batch(function, *puma_states(data, seed))
         H = np.diff(2 * E[:, 0] + E[:, 1], axis=0)
         found.append(np.linalg.svd(H, compute_uv=False))
     values = np.array(found)
@@ -164,21 +164,21 @@ def _singular_values(robot: Robot, data: dict[str, Any]) -> Table:
         "The paper does not tell its law of sampling. Of those tried, velocities v_max sin(uniform phase) with "
         f"twice the kinetic energy fit: geometric means over {DRAWS} draws of {SAMPLES} states are shown."
     )
-    return Table("Table 2: singular values of the PUMA 560", f"a factor of {FACTOR:g}", tuple(rows), note)
+    return PaperTable("Table 2: singular values of the PUMA 560", f"a factor of {FACTOR:g}", tuple(rows), note)
 
 
-def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: int, *, published: bool) -> Table:
+def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: int, *, published: bool) -> PaperTable:
     """Compare the energy and the torque that reduced models miss, ranked on random states as in the paper."""
     why = "amplitude and frequency of the sinusoid, and the law of the states, are not told"
     rows: list[Row] = []
     for k, percent in zip(printed["components"], printed["energy_percent"], strict=True):
         ours = 100 * by_states.energy_error[k]
-        rows.append(not_told(f"{k} components, energy missed", f"{percent:g} %", why, f"{ours:.2g} %"))
+        rows.append(unpublished_row(f"{k} components, energy missed", f"{percent:g} %", why, f"{ours:.2g} %"))
     for joint, values in enumerate(printed["mean_square"]):
         pairs = zip(printed["components"], values, strict=True)
         shown = ", ".join(f"{value:.1e}" for _, value in pairs)
         ours_text = ", ".join(f"{by_states.torque_error[k, joint] ** 2:.1e}" for k in printed["components"])
-        rows.append(not_told(f"joint {joint + 1}, mean square torque error", shown, why, ours_text))
+        rows.append(unpublished_row(f"joint {joint + 1}, mean square torque error", shown, why, ours_text))
     last, size = printed["components"][-1], by_states.torque_size
     worst = float((by_states.torque_error[last] / size).max())
     rows.append(claim_row(f"all {last} components: no error", "0", f"{worst:.0e} of the torque", worst < 1e-9))
@@ -189,11 +189,13 @@ def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: i
     if published:
         rows.append(claim_row(words, "in words", said, share < fewer / 10))
     else:
-        rows.append(not_told(words, "in words", UNPUBLISHED, said))
+        rows.append(unpublished_row(words, "in words", UNPUBLISHED, said))
     for k, percent in printed.get("energy_below", {}).items():
         ours = 100 * by_states.energy_error[int(k)]
-        rows.append(not_told(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
-    return Table(title, "the claims in words: a tenth of the error with 10 components, and none with all", tuple(rows))
+        rows.append(unpublished_row(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
+    return PaperTable(
+        title, "the claims in words: a tenth of the error with 10 components, and none with all", tuple(rows)
+    )
 
 
 def _labels(pattern: dict[str, Sequence[Any]]) -> set[str]:
@@ -201,7 +203,7 @@ def _labels(pattern: dict[str, Sequence[Any]]) -> set[str]:
     return {f"{double.get(name, name)}{i + 1}" for name in pattern for i, mark in enumerate(pattern[name]) if mark}
 
 
-def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Table:
+def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> PaperTable:
     base = numeric_base(robot, priority=default_priority(robot))
     kept, printed = {base.labels[k] for k in base.survivors or ()}, _labels(pattern)
     rows = []
@@ -216,30 +218,34 @@ def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Tab
         if len(printed) == 36
         else ""
     )
-    return Table(f"{title} ({len(printed)})", "every mark", tuple(rows), note)
+    return PaperTable(f"{title} ({len(printed)})", "every mark", tuple(rows), note)
 
 
-def _vectors(robot: Robot, data: dict[str, Any]) -> list[Table]:
+def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
     base = numeric_base(robot, priority=default_priority(robot))
     found = {"7": essential_space(robot).vector(robot.phi), "8": base.embedding @ (base.matrix @ robot.phi)}
     tables = []
     for number, title in (("7", "essential parameters"), ("8", "independent parameters")):
-        ours = found[number].reshape(-1, len(NAMES)).T * SIGNS[:, None]
+        ours = found[number].reshape(-1, len(PAPER_NAMES)).T * SIGNS[:, None]
         rows = []
-        for name, values in zip(NAMES, ours, strict=True):
+        for name, values in zip(PAPER_NAMES, ours, strict=True):
             printed = np.array([value or 0.0 for value in data[f"table{number}"][name]])
             gap = float(np.abs(values - printed).max())
             told, own = (", ".join(f"{value:.3f}" for value in np.round(one, 3) + 0.0) for one in (printed, values))
-            rows.append(Row(name, told, own, f"{gap:.1e}", "within" if gap < PRINTED else "OUTSIDE"))
+            rows.append(Row(name, told, own, f"{gap:.1e}", "within" if gap < PRINTED_TOLERANCE else "OUTSIDE"))
         tables.append(
-            Table(f"Table {number}: {title} of the PUMA 560, links 1 .. 6", f"{PRINTED:g}, from table 6", tuple(rows))
+            PaperTable(
+                f"Table {number}: {title} of the PUMA 560, links 1 .. 6",
+                f"{PRINTED_TOLERANCE:g}, from table 6",
+                tuple(rows),
+            )
         )
     return tables
 
 
 def decoupling_constraints(robot: Robot, q: Array) -> Array:
     """Return independent rows C: C phi = 0 makes every off-diagonal inertia between primary joints zero at all q."""
-    torque_rows, rest, count = regressors_of(robot).torque_rows, np.zeros_like(q), q.shape[1]
+    torque_rows, rest, count = make_regressors(robot).torque_rows, np.zeros_like(q), q.shape[1]
     still = torque_rows(q, rest, rest)
     columns = [torque_rows(q, rest, rest + unit) - still for unit in np.eye(count)]
     rows = np.vstack([columns[j][:, i] for j in range(count) for i in range(j)])
@@ -247,7 +253,7 @@ def decoupling_constraints(robot: Robot, q: Array) -> Array:
     return np.asarray(directions[sizes > OFF_DIAGONAL_ZERO * sizes[0]])
 
 
-def _comparison(puma: Robot, data: dict[str, Any]) -> Table:
+def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     three, arm = puma.lock({"joint4": 0.3, "joint5": -0.4, "joint6": 0.1}), load_robot("five_bar")
     serial, loop = numeric_base(three).count, numeric_base(arm).count
     counts = {
@@ -266,16 +272,16 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> Table:
             claim_row(f"number of {name}", f"{told[0]}, {told[1]}", f"{ours[0]}, {ours[1]}", list(told) == ours)
             for name, (told, ours) in counts.items()
         ),
-        as_printed("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
-        erratum("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
+        printed_row("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
+        erratum_row("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
         claim_row("dimension of the essential space, semi-direct-drive arm", "26", str(loop), loop == 26),
         number_row("with three constraints by mass redistribution", 23, three_less, 0, any_three, form=".0f"),
-        of_ours(
+        computed_row(
             "with all off-diagonal inertias zero in every configuration", f"{decoupled}, by {len(C)} constraints", all_q
         ),
     )
     note = "Tables 1, 4, 6, 9 and 11 are inputs: ranges of the states, the order of removal, true values."
-    return Table("Table 13: the PUMA's first three links beside the semi-direct-drive arm", "exact", rows, note)
+    return PaperTable("Table 13: the PUMA's first three links beside the semi-direct-drive arm", "exact", rows, note)
 
 
 def _energies(found: dict[str, Reduction]) -> Figure:
@@ -283,7 +289,7 @@ def _energies(found: dict[str, Reduction]) -> Figure:
     for name, one in found.items():
         error = 100 * one.energy_error[:-1]
         curves[name] = (np.arange(len(error), dtype=float), error)
-    drawing = line_drawing(curves, "components kept", "energy missed, %")
+    drawing = draw_lines(curves, "components kept", "energy missed, %")
     return Figure("sheu-walker-figure-3", "Figure 3: energy missed over the components kept", drawing)
 
 
@@ -296,38 +302,38 @@ def _torques(
     name: str,
     title: str,
 ) -> Figure:
-    Y = regressors_of(robot).torque_rows(*motion)[:, joint]
-    t = np.linspace(0, 2 * np.pi / RATE, len(Y))
+    Y = make_regressors(robot).torque_rows(*motion)[:, joint]
+    t = np.linspace(0, 2 * np.pi / MOTION_RATE_RAD_S, len(Y))
     curves = {"all parameters": (t, Y @ robot.phi)}
     for k in sizes:
         phi = found.coordinates[:k] @ found.components[:k]
         error = float(((Y @ (robot.phi - phi)) ** 2).mean())
         curves[f"{k}, ms {error:.1e}"] = (t, Y @ phi)
     note = "Mean square errors stand with the curves."
-    return Figure(f"sheu-walker-{name}", title, line_drawing(curves, "t, s", "torque, N m"), note)
+    return Figure(f"sheu-walker-{name}", title, draw_lines(curves, "t, s", "torque, N m"), note)
 
 
-def _placed(robot: Robot, motion: tuple[Array, Array, Array]) -> Table:
+def _place_mass(robot: Robot, motion: tuple[Array, Array, Array]) -> PaperTable:
     """Section 6: a counterweight on link 2, and the place on link 3 that changes the dynamics least."""
     base = structural_base(robot)
     box = (-0.8, -0.3, -0.3), (0.2, 0.3, 0.3)
     lightest = place_point_mass(base, "link2", (0.0, 20.0), *box, motion, aim="lightest")
     simplest = place_point_mass(base, "link3", 1.0, (-0.3, -0.3, -0.3), (0.3, 0.3, 0.3), motion, aim="simplest")
     rows = (
-        of_ours(
+        computed_row(
             "counterweight on link 2, least torque along the motion",
             f"{lightest.mass:.2f} kg at {', '.join(f'{x:.3f}' for x in lightest.position)} m",
             f"mean squared torque relative to the arm's own {lightest.value:.3f}, without it {lightest.without:.3f}",
         ),
-        of_ours(
+        computed_row(
             "1 kg on link 3, least essential part",
             f"at {', '.join(f'{x:.3f}' for x in simplest.position)} m",
             f"norm of the essential part {simplest.value:.3f}",
         ),
     )
-    return Table(
+    return PaperTable(
         "Section 6: the best place of an added mass",
         "no numbers are printed",
         rows,
-        "`identifiability/design_questions.py`.",
+        "`identifiability/design_changes.py`.",
     )

@@ -10,13 +10,13 @@ from mindyn.algebra.rotations import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_links import MlcLink, lin_joints
-from mindyn.equations.triples import Scalar, Symmetric, Triple, mapped
+from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
 from mindyn.papers.counting import Counts, Tape
 from mindyn.parameters.lin_structure import LinStructure
 
 T = TypeVar("T")
 
-ON_HAND = ("R", "R_n", "first moment")
+GIVEN_LINES = ("R", "R_n", "first moment")
 """Lines that no table charges: the entries of R_i and s_i, and the moments h of formulation 5."""
 
 
@@ -29,7 +29,7 @@ class CountedTrace:
 
     def live(self, *, shared: bool = False) -> Counts:
         """Operations that the outputs need: constants folded, no dead code; `shared` without repeats too."""
-        return self.tape.needed(self.outputs, shared=shared, without=ON_HAND)
+        return self.tape.count_needed(self.outputs, shared=shared, without=GIVEN_LINES)
 
 
 def constants(tape: Tape) -> Triple:
@@ -103,13 +103,13 @@ def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> Coun
     joints = [general_joint(tape, kind in ("sliding", "parallel slide", "slide")) for kind in kinds]
     links = [_link_of_kind(tape, kind) for kind in kinds]
     end = EndWrench(variables(tape), variables(tape), constants(tape))
-    charge = _ByJoint(tape, len(kinds))
+    charge = _JointLabeller(tape, len(kinds))
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
-    return CountedTrace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, charge.inward)))
+    motions = mlc_dynamics.propagate_outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
+    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, charge.inward)))
 
 
-class _ByJoint:
+class _JointLabeller:
     """Labels the lines of a recursion with the joint that they belong to, by the order in which they are written."""
 
     def __init__(self, tape: Tape, count: int) -> None:
@@ -153,15 +153,15 @@ def _lin_trace(
     tape: Tape, joints: Sequence[DhJoint], links: Sequence[MlcLink], gravity: Triple, end: EndWrench | None
 ) -> CountedTrace:
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.outward(joints, links, gravity, qd, qdd, tape.line)
-    return CountedTrace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, tape.line)))
+    motions = mlc_dynamics.propagate_outward(joints, links, gravity, qd, qdd, tape.line)
+    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, tape.line)))
 
 
 def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
     """The joints of a robot: twists as numbers, lengths as constants, theta of a prismatic joint as a number."""
     joints = []
     for row, kind in zip(structure.dh.rows, lin_joints(structure), strict=True):
-        lengths = [_known(tape, row.a), _known(tape, row.d)]
+        lengths = [_make_known(tape, row.a), _make_known(tape, row.d)]
         turn = cos_sin(row.theta) if kind == "prismatic" else (tape.variable(), tape.variable())
         if kind == "prismatic":
             lengths[1] = tape.variable()
@@ -169,7 +169,7 @@ def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
     return joints
 
 
-def _known(tape: Tape, value: float) -> Scalar:
+def _make_known(tape: Tape, value: float) -> Scalar:
     """0 and +-1 as such, any other number as a constant."""
     return value if value in (0.0, 1.0, -1.0) else tape.constant()
 
@@ -183,9 +183,9 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
     return [
         MlcLink(
             link.group,
-            mapped(link.u, lambda value: _known(tape, value)),
+            map_scalars(link.u, lambda value: _make_known(tape, value)),
             constant(link.mass),
-            *(mapped(link.k, constant), mapped(link.U, constant)),
+            *(map_scalars(link.k, constant), map_scalars(link.U, constant)),
             *(constant(link.kap1), constant(link.kap2)),
         )
         for link in links
@@ -195,7 +195,7 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
 def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> CountedTrace:
     """Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
     tape = Tape(dense)
-    gravity = Triple(*(_known(tape, float(v)) for v in structure.gravity))
+    gravity = Triple(*(_make_known(tape, float(v)) for v in structure.gravity))
     return _lin_trace(tape, robot_joints(tape, structure), robot_links(tape, links), gravity, None)
 
 

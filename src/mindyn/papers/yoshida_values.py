@@ -21,7 +21,7 @@ from mindyn.robots.robot import Robot
 VALUE_TABLES = ("table1", "table2", "table3")
 """Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
 
-_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
+_YOSHIDA_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
 
 
 def yoshida_values(table: str = "table1") -> dict[str, float]:
@@ -57,11 +57,13 @@ def _phi(i: int, values: dict[str, float]) -> Array:
 
 
 def _drive(i: int, drive: Drive, values: dict[str, float]) -> Drive:
-    rotor, viscous, coulomb, offset = (values.get(f"{_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS)
+    rotor, viscous, coulomb, offset = (
+        values.get(f"{_YOSHIDA_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS
+    )
     return replace(drive, rotor_inertia=rotor, viscous=viscous, coulomb=coulomb, offset=offset)
 
 
-_SYMBOLS = {
+_LINK_SYMBOLS = {
     "mcx": "R{}x", "mcy": "R{}y", "Ixx": "J{}(x-y)", "Izz": "J{}z", "Ixy": "J{}xy", "Ixz": "J{}xz", "Iyz": "J{}yz",
     "Im": "h{}", "fv": "b{}", "fc": "c{}",
 }  # fmt: skip
@@ -72,6 +74,6 @@ def yoshida_symbols(parameters: Sequence[Parameter]) -> dict[str, int]:
     """The numbers of Yoshida's parameters in the structural set with drives, by his names."""
     found = {}
     for k, one in enumerate(parameters):
-        if one.label in _SYMBOLS:
-            found[_SYMBOLS[one.label].format(one.link_or_joint[-1])] = k
+        if one.label in _LINK_SYMBOLS:
+            found[_LINK_SYMBOLS[one.label].format(one.link_or_joint[-1])] = k
     return found

@@ -16,9 +16,9 @@ from functools import reduce
 import numpy as np
 
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import PARALLEL, rot_x, rot_z, tidy
+from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD, rot_x, rot_z, tidy
 from mindyn.algebra.values import Array
-from mindyn.parameters.linear_forms import Moments, link_moments, nothing, outer, point
+from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, zero_moments
 from mindyn.robots.joint_frames import home_axes, modified_dh
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
@@ -63,19 +63,19 @@ class AugmentedLink:
 
 def augmented_links(robot: Robot) -> tuple[AugmentedLink, ...]:
     """Links 0..N of a serial robot in the frames of its modified DH description."""
-    return _augmented(robot, _frames(robot))
+    return _augment_links(robot, _frames(robot))
 
 
 def upright_links(robot: Robot) -> tuple[AugmentedLink, ...]:
     """Links 0..N with axes reversed where that makes twists of 180 degrees 0, and of -90 degrees +90."""
     frames = _frames(robot)
     for n in range(1, len(frames)):
-        if _next_axis(frames[n - 1], frames[n])[2] < PARALLEL - 1:
+        if _next_axis(frames[n - 1], frames[n])[2] < PARALLEL_ANGLE_RAD - 1:
             frames[n] = frames[n] @ Pose(rot_x(-1.0, 0.0))
     for n in range(len(frames) - 1):
-        if _next_axis(frames[n], frames[n + 1])[1] > PARALLEL:
+        if _next_axis(frames[n], frames[n + 1])[1] > PARALLEL_ANGLE_RAD:
             frames[n] = frames[n] @ Pose(rot_z(-1.0, 0.0))
-    return _augmented(robot, frames)
+    return _augment_links(robot, frames)
 
 
 def far_joints(robot: Robot) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _frames(robot: Robot) -> list[Pose]:
     dh = modified_dh(skeleton)
     frames, end = [], dh.base
     for row in dh.rows:
-        is_parallel = abs(np.sin(row.alpha)) <= PARALLEL
+        is_parallel = abs(np.sin(row.alpha)) <= PARALLEL_ANGLE_RAD
         end = end @ row.pose
         frames.append(end if is_parallel else end @ Pose(None, (0.0, 0.0, -row.d)))
     return frames
@@ -120,7 +120,7 @@ def _next_axis(frame: Pose, after: Pose) -> Array:
     return np.array([0.0, y, z])
 
 
-def _augmented(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]:
+def _augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]:
     turning = [i for i, joint in enumerate(robot.joints) if joint.kind == "revolute"]
     bounds = [-1, *turning, robot.joint_count]
     homes = [IDENTITY, *frames]
@@ -132,9 +132,9 @@ def _augmented(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]:
         next_axis = np.array([0.0, 0.0, 1.0]) if last else _next_axis(frame, homes[n + 1])
         carried = _mass(bodies[bounds[n + 1] :], bodies[0].mass.size)
         own = _sum(bodies[max(bounds[n], 0) : bounds[n + 1]], bodies[0].mass.size)
-        first, tensor = own.first + outer(length, carried), own.tensor + point(length, carried)
+        first, tensor = own.first + outer(length, carried), own.tensor + point_mass_tensor(length, carried)
         sliding = tuple(
-            _sliding(robot, frame, t, bodies[t : bounds[n + 1]], length, carried)
+            _make_sliding_link(robot, frame, t, bodies[t : bounds[n + 1]], length, carried)
             for t in range(bounds[n] + 1, bounds[n + 1])
         )
         made.append(AugmentedLink(bounds[n], frame, length, next_axis, first, tensor, sliding))
@@ -151,7 +151,7 @@ def _bodies(robot: Robot, homes: list[Pose], bounds: list[int]) -> list[Moments]
     return link_moments(poses)
 
 
-def _sliding(
+def _make_sliding_link(
     robot: Robot, frame: Pose, joint: int, bodies: Sequence[Moments], length: Array, carried: Array
 ) -> SlidingLink:
     """M_{n,t} and RC_{n,t} of eq. (2.49), (2.53); `bodies` are the links (n, t)..(n, T_n)."""
@@ -161,7 +161,7 @@ def _sliding(
 
 
 def _sum(bodies: Sequence[Moments], size: int) -> Moments:
-    return reduce(lambda a, b: a + b, bodies, nothing(size))
+    return reduce(lambda a, b: a + b, bodies, zero_moments(size))
 
 
 def _mass(bodies: Sequence[Moments], size: int) -> Array:

@@ -12,12 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from mindyn.algebra.rotations import PARALLEL
+from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotError
 from mindyn.robots.joint_frames import HomeAxis, home_axes
 from mindyn.robots.robot import Robot
-from mindyn.robots.scale import in_own_lengths, length_unit
+from mindyn.robots.scale import length_unit, scale_robot
 
 Group = Literal["sliding", "parallel", "spatial"]
 """sliding: before r, no rotation; parallel: r <= i < s, rotation about one direction; spatial: i >= s."""
@@ -27,7 +27,7 @@ Group = Literal["sliding", "parallel", "spatial"]
 class AxisGroup:
     """Where a joint stands on its path.
 
-    group    see `Group`
+    group    see `ColumnGroup`
     first    (3,) u_r, the unit axis of joint r in the root frame at q = 0; None in the sliding group
     oblique  sigma: a prismatic joint of the parallel group whose axis is not parallel to u_r
     swings   delta: the acceleration of the joint's origin, less gravity, has components across its axis
@@ -44,13 +44,13 @@ class AxisGroup:
 
 def are_parallel(u: Array, v: Array) -> bool:
     """Whether a unit vector and a vector are parallel, antiparallel included; zero is parallel to all."""
-    return bool(np.linalg.norm(np.cross(u, v)) <= PARALLEL * max(1.0, float(np.linalg.norm(v))))
+    return bool(np.linalg.norm(np.cross(u, v)) <= PARALLEL_ANGLE_RAD * max(1.0, float(np.linalg.norm(v))))
 
 
 def axis_groups(robot: Robot) -> tuple[AxisGroup, ...]:
     """The group of every joint, on its own path."""
     L = length_unit(robot)
-    axes = home_axes(in_own_lengths(robot, L))
+    axes = home_axes(scale_robot(robot, L))
     groups = [_group(robot, axes, i) for i in range(robot.joint_count)]
     return tuple(g if g.centre is None else replace(g, centre=L * g.centre) for g in groups)
 
@@ -65,11 +65,11 @@ def _group(robot: Robot, axes: tuple[HomeAxis, ...], index: int) -> AxisGroup:
         return AxisGroup("spatial", u, oblique=False, swings=True, centre=_fixed_centre(robot, axes, path))
     slides = robot.joints[index].kind == "prismatic"
     oblique = slides and not are_parallel(u, axes[index].axis)
-    swings = slides or not _rests(robot, axes, path, turning)
+    swings = slides or not _is_at_rest(robot, axes, path, turning)
     return AxisGroup("parallel", u, oblique, swings, centre=None)
 
 
-def _rests(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...], turning: list[int]) -> bool:
+def _is_at_rest(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...], turning: list[int]) -> bool:
     """delta = 0: gravity and all axes before lie along u_r, and all revolute axes coincide."""
     u, point = axes[turning[0]].axis, axes[turning[0]].point
     along = all(are_parallel(u, axes[i].axis) for i in path[:-1]) and are_parallel(u, robot.gravity)
@@ -86,7 +86,7 @@ def _fixed_centre(robot: Robot, axes: tuple[HomeAxis, ...], path: tuple[int, ...
     pulls = [P @ p for P, p in zip(across, points, strict=True)]
     C: Array = np.linalg.lstsq(np.sum(across, axis=0), np.sum(pulls, axis=0), rcond=None)[0].astype(np.float64)
     distances = [np.linalg.norm(P @ (C - p)) for P, p in zip(across, points, strict=True)]
-    return C if max(distances) <= PARALLEL * max(1.0, float(np.linalg.norm(C))) else None
+    return C if max(distances) <= PARALLEL_ANGLE_RAD * max(1.0, float(np.linalg.norm(C))) else None
 
 
 def require_serial(robot: Robot, form: str) -> None:
@@ -97,10 +97,10 @@ def require_serial(robot: Robot, form: str) -> None:
             f"form {form!r} describes serial chains, and robot {robot.name!r} branches at joint {branches[0]!r}",
             hint='use form="structural", exact for any tree, or form="gautier"',
         )
-    refuse_loops(robot, form)
+    require_no_loops(robot, form)
 
 
-def refuse_loops(robot: Robot, form: str) -> None:
+def require_no_loops(robot: Robot, form: str) -> None:
     """Refuse a robot with closed loops."""
     if robot.has_dependents:
         raise RobotError(
@@ -109,7 +109,7 @@ def refuse_loops(robot: Robot, form: str) -> None:
         )
 
 
-def far_notes(far: tuple[str, ...]) -> tuple[str, ...]:
+def note_far_joints(far: tuple[str, ...]) -> tuple[str, ...]:
     """A note on joints whose DH frame lies far away, where coefficients grow with the distance."""
     if not far:
         return ()

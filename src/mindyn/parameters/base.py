@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from mindyn.algebra.values import Array, content
+from mindyn.algebra.values import Array, hashable_content
 from mindyn.errors import InputError, NearlyDegenerateError, RobotError
-from mindyn.pages.showing import Shown
+from mindyn.pages.notebook import NotebookDisplay
+from mindyn.parameters.formula_text import DISPLAY_TOLERANCE, EXACT_TOLERANCE, Coefficients, expression
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.reading import EXACT, SHOWN, Coefficients, expression
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
@@ -28,13 +28,13 @@ def all_parameters(robot: Robot, *, drives: bool) -> Array:
     return np.concatenate([robot.phi, drive_parameters(robot)]) if drives else robot.phi
 
 
-def same_mechanism(one: Robot, other: Robot) -> bool:
+def has_same_mechanism(one: Robot, other: Robot) -> bool:
     """Whether two robots have the same joints, drives' gears and gravity, whatever their links weigh."""
 
     def structure(robot: Robot) -> object:
         joints = [(j.kind, j.parent, j.child, j.origin, j.axis, j.tip) for j in robot.joints]
         gears = [(d.joint, d.ratio, d.coupling, d.side) for d in robot.drives]
-        return content([joints, gears, robot.gravity, [e.formula for e in robot.extras]])
+        return hashable_content([joints, gears, robot.gravity, [e.formula for e in robot.extras]])
 
     return one is other or structure(one) == structure(other)
 
@@ -46,7 +46,7 @@ def parameter_sizes(robot: Robot, *, drives: bool) -> Array:
     return np.concatenate([links, np.ones(len(parameter_labels(robot, drives=drives)) - len(links))])
 
 
-def printed(robot: Robot, matrix: Array, *, drives: bool, noise: float = PRINT_NOISE) -> Array:
+def round_coefficients(robot: Robot, matrix: Array, *, drives: bool, noise: float = PRINT_NOISE) -> Array:
     """K as a person wants to read it: coefficients within `noise` of 0 (in the robot's own length), 1 and halves."""
     sizes = parameter_sizes(robot, drives=drives)
     # A row has the size of its largest term; a coefficient below `noise` of that is as good as none.
@@ -56,9 +56,9 @@ def printed(robot: Robot, matrix: Array, *, drives: bool, noise: float = PRINT_N
     return np.where(np.abs(shown - near) <= noise * np.abs(near), near + 0.0, shown)
 
 
-def without_rounding(robot: Robot, matrix: Array) -> Array:
+def remove_rounding(robot: Robot, matrix: Array) -> Array:
     """K of link parameters without what rounding alone has left in place of zeros and halves."""
-    return printed(robot, matrix, drives=False, noise=64 * float(np.finfo(float).eps))
+    return round_coefficients(robot, matrix, drives=False, noise=64 * float(np.finfo(float).eps))
 
 
 def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
@@ -78,7 +78,7 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class BaseParameters(Shown):
+class BaseParameters(NotebookDisplay):
     """A minimal set: tau depends on the standard parameters through beta = matrix @ phi alone, and on every beta.
 
     form       the method that made it: "structural", "lin", ...
@@ -122,15 +122,15 @@ class BaseParameters(Shown):
     @cached_property
     def expressions(self) -> tuple[str, ...]:
         """Every base parameter as a formula in the standard parameters, with the geometry as numbers to 1e-12."""
-        return self._formulas(EXACT)
+        return self._formulas(EXACT_TOLERANCE)
 
     @property
     def shown_expressions(self) -> tuple[str, ...]:
         """The same with six digits, to read."""
-        return self._formulas(SHOWN)
+        return self._formulas(DISPLAY_TOLERANCE)
 
     def _formulas(self, within: float) -> tuple[str, ...]:
-        shown = printed(self.robot, self.matrix, drives=self.drives)
+        shown = round_coefficients(self.robot, self.matrix, drives=self.drives)
         return tuple(expression(Coefficients(self.labels, row), within) for row in shown)
 
     @cached_property
@@ -142,7 +142,7 @@ class BaseParameters(Shown):
         E[list(self.survivors), range(self.count)] = 1.0
         return E
 
-    def to(self, other: BaseParameters) -> Array:
+    def transform_to(self, other: BaseParameters) -> Array:
         """The nonsingular matrix T with beta_other = T beta, of two sets of one robot.
 
         Values convert as T @ beta, covariances as T @ covariance @ T.T.
@@ -163,7 +163,7 @@ class BaseParameters(Shown):
 
     def roles(self) -> dict[str, str]:
         """For every standard parameter: "none" (no effect), "alone" (a base parameter by itself) or "combined"."""
-        used = printed(self.robot, self.matrix, drives=self.drives) != 0
+        used = round_coefficients(self.robot, self.matrix, drives=self.drives) != 0
         by_itself = used[used.sum(axis=1) == 1].any(axis=0) & (used.sum(axis=0) == 1)
         kinds = np.where(~used.any(axis=0), "none", np.where(by_itself, "alone", "combined"))
         return dict(zip(self.labels, kinds.tolist(), strict=True))

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_of_pseudo_inertia
+from mindyn.algebra.inertia import phi_from_pseudo_inertia
 from mindyn.algebra.rotations import skew
 from mindyn.algebra.values import Array
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -22,10 +22,10 @@ from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
 
-PROMISED: Final = 1e-9
+MAX_RELATIVE_ERROR: Final = 1e-9
 """Largest error of a joint's torque, as a share of the sum of the sizes of its terms."""
 
-UNDERSTATED: Final = 10.0
+SAMPLING_MARGIN: Final = 10.0
 """What a few states may understate: an error passes only where it is this much smaller than promised."""
 
 COMPARED_STATES: Final = 3
@@ -54,10 +54,10 @@ class Deviation:
     @property
     def is_wrong(self) -> bool:
         """Whether more may come elsewhere than is promised: MARGIN for other states; what is not finite is wrong."""
-        return not self.size <= PROMISED / UNDERSTATED
+        return not self.size <= MAX_RELATIVE_ERROR / SAMPLING_MARGIN
 
 
-def own_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> States:
+def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> States:
     """Random states of the robot's own scale: turns anywhere, slides within its length L, speeds near sqrt(g / L)."""
     rng = np.random.default_rng(seed)
     L, g = length_unit(robot), float(np.linalg.norm(robot.gravity))
@@ -69,7 +69,7 @@ def own_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Sta
     return States(q, rng.normal(size=shape) * unit / time, rng.normal(size=shape) * unit / time**2)
 
 
-def random_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
+def sample_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
     """(count, 10 n): solid bodies from the robot's own size to a thirtieth of it, masses over three decades."""
     rng = np.random.default_rng(seed)
     L, n = length_unit(robot), robot.joint_count
@@ -78,7 +78,7 @@ def random_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> A
     points[:, :3] = sizes * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))
     masses = rng.uniform(0.1, 1.0, (count * n, 8)) * 10.0 ** rng.uniform(-2, 1, (count * n, 1))
     bodies = np.einsum("bik,bk,bjk->bij", points, masses, points)
-    return np.stack([phi_of_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
+    return np.stack([phi_from_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
 
 
 def standard_rows(robot: Robot, states: States) -> Array:
@@ -92,22 +92,22 @@ def standard_rows(robot: Robot, states: States) -> Array:
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         speed, push = states.qd[:, i, None] * joint.axis, states.qdd[:, i, None] * joint.axis
         R, p = _joint_pose(robot, i, states.q[:, i])
-        at_joint = a[parent] + _carried(wd[parent], w[parent], p)
-        w_j, wd_j, a_j = _turned(R, w[parent]), _turned(R, wd[parent]), _turned(R, at_joint)
+        at_joint = a[parent] + _offset_acceleration(wd[parent], w[parent], p)
+        w_j, wd_j, a_j = _rotate_to_child(R, w[parent]), _rotate_to_child(R, wd[parent]), _rotate_to_child(R, at_joint)
         if joint.kind == "revolute":
             w_j, wd_j = w_j + speed, wd_j + np.cross(w_j, speed) + push
         else:
             a_j = a_j + 2 * np.cross(w_j, speed) + push
         tip = joint.tip
-        a_j = a_j + _carried(wd_j, w_j, tip.translation)
+        a_j = a_j + _offset_acceleration(wd_j, w_j, tip.translation)
         w[i], wd[i], a[i] = w_j @ tip.rotation, wd_j @ tip.rotation, a_j @ tip.rotation
         steps.append((R, p))
         wrench = _link_wrenches(w[i], wd[i], a[i])
         for j in reversed(robot.path(i)):
-            wrench = _at(robot.joints[j].tip.rotation, robot.joints[j].tip.translation, wrench)
+            wrench = _move_wrenches(robot.joints[j].tip.rotation, robot.joints[j].tip.translation, wrench)
             part = wrench[:, :3] if robot.joints[j].kind == "revolute" else wrench[:, 3:]
             Y[:, j, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] = robot.joints[j].axis @ part
-            wrench = _at(*steps[j], wrench)
+            wrench = _move_wrenches(*steps[j], wrench)
     return Y
 
 
@@ -122,17 +122,17 @@ def _joint_pose(robot: Robot, index: int, q: Array) -> tuple[Array, Array]:
     return R @ turn, np.broadcast_to(p, (len(q), 3))
 
 
-def _turned(R: Array, v: Array) -> Array:
+def _rotate_to_child(R: Array, v: Array) -> Array:
     """R^T v for each state."""
     return np.asarray(np.einsum("nji,nj->ni", R, v))
 
 
-def _carried(wd: Array, w: Array, p: Array) -> Array:
+def _offset_acceleration(wd: Array, w: Array, p: Array) -> Array:
     """wd x p + w x (w x p)."""
     return np.asarray(np.cross(wd, p) + np.cross(w, np.cross(w, p)))
 
 
-def _at(R: Array, p: Array, wrench: Array) -> Array:
+def _move_wrenches(R: Array, p: Array, wrench: Array) -> Array:
     """Wrenches (N, 6, k) (moment, force) of an inner frame, at the outer one in which it has axes R and origin p."""
     force = R @ wrench[:, 3:]
     return np.concatenate([R @ wrench[:, :3] + _skews(np.atleast_2d(p)) @ force, force], axis=1)
@@ -176,7 +176,7 @@ def drive_rows(robot: Robot, states: States) -> Array:
     return rows.reshape(*states.q.shape, len(robot.drives) * len(DRIVE_PARAMETERS))
 
 
-def worst(error: Array, size: Array) -> Deviation:
+def find_worst_deviation(error: Array, size: Array) -> Deviation:
     """The worst of errors (..., n) beside the sizes of the terms (..., n).
 
     Where the sizes are not finite there is nothing to compare with: a declared formula has no value there.
@@ -188,7 +188,7 @@ def worst(error: Array, size: Array) -> Deviation:
     return Deviation(int(by_joint.argmax()), float(by_joint.max()))
 
 
-def deviation_of(base: BaseParameters, rows: Array, links: Array) -> Deviation:
+def compute_deviation(base: BaseParameters, rows: Array, links: Array) -> Deviation:
     """How far torques from base values are from those of standard parameters.
 
     rows   (N, n, p) Y of the standard parameters that `base` is over, extra torques left out
@@ -196,22 +196,24 @@ def deviation_of(base: BaseParameters, rows: Array, links: Array) -> Deviation:
     """
     p = rows.shape[-1]
     missed = links - (links @ base.matrix[:, :p].T) @ base.embedding[:p].T
-    return worst(np.einsum("nip,kp->kni", rows, missed), np.einsum("nip,kp->kni", np.abs(rows), np.abs(links)))
+    return find_worst_deviation(
+        np.einsum("nip,kp->kni", rows, missed), np.einsum("nip,kp->kni", np.abs(rows), np.abs(links))
+    )
 
 
 def tree_deviation(base: BaseParameters) -> Deviation:
-    """`deviation_of` a base set of an open tree, at states and with links of the robot's own scale."""
+    """`compute_deviation` a base set of an open tree, at states and with links of the robot's own scale."""
     robot = base.robot
-    states, links = own_states(robot), random_links(robot)
+    states, links = sample_states(robot), sample_links(robot)
     if robot.has_parameters:
         links = np.vstack([links, robot.phi])
     rows = standard_rows(robot, states)
     if base.drives and robot.drives:
-        rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), with_drives(robot, links)
-    return deviation_of(base, rows, links)
+        rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), append_drive_parameters(robot, links)
+    return compute_deviation(base, rows, links)
 
 
-def with_drives(robot: Robot, links: Array) -> Array:
+def append_drive_parameters(robot: Robot, links: Array) -> Array:
     """Link parameters (k, 10 n) followed by random drive parameters of like torques."""
     G, F = np.abs(gear_matrix(robot)).max(axis=1, initial=0.0), np.abs(friction_matrix(robot)).max(axis=1, initial=0.0)
     inertia = np.abs(links[:, 4::PARAMETERS_PER_LINK]).max()

@@ -21,10 +21,10 @@ from scipy.linalg import solve_triangular
 
 from mindyn.algebra.values import Array
 
-BOUND: Final = 20.0
+MAX_FACTOR: Final = 20.0
 """Largest factor by which a kept column may stand for one that is left out."""
 
-CLEAR_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
+MIN_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
 """Residual, as a share of the column, that a preferred column must show to be kept; tried in turn."""
 
 
@@ -56,7 +56,7 @@ def residuals(A: Array, kept: Sequence[int]) -> Array:
     return np.asarray(np.linalg.norm(rest, axis=0))
 
 
-class _Deflated:
+class _DeflatedMatrix:
     """A matrix from whose columns those kept are taken out one after the other."""
 
     def __init__(self, A: Array) -> None:
@@ -82,7 +82,7 @@ class _Deflated:
 
 def rank(A: Array, floor: Array) -> int:
     """How many columns a pivoted choice keeps until every residual is below its floor."""
-    state = _Deflated(A)
+    state = _DeflatedMatrix(A)
     for _ in range(A.shape[1]):
         sizes = state.sizes
         above = sizes > floor
@@ -92,16 +92,16 @@ def rank(A: Array, floor: Array) -> int:
     return len(state.kept)
 
 
-def chosen_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
+def choose_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
     """Columns, as many as the rank, such that residuals of the others are below the floor and factors below BOUND."""
-    kept = _preferred(A, order, floor, rank(A, floor))
+    kept = _choose_by_preference(A, order, floor, rank(A, floor))
     # A volume of unit columns is above eps^rank and grows by BOUND with each exchange: 200 are far more than it takes.
     for _ in range(200):
         rest = [column for column in range(A.shape[1]) if column not in kept]
         if not rest:
             break
         X = np.abs(combination(A, kept, A[:, rest]))
-        if kept and X.max() > BOUND:
+        if kept and X.max() > MAX_FACTOR:
             row, column = np.unravel_index(X.argmax(), X.shape)
             kept[int(row)] = rest[int(column)]
             continue
@@ -112,10 +112,10 @@ def chosen_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
     return sorted(kept)
 
 
-def _preferred(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
+def _choose_by_preference(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
     sizes = np.linalg.norm(A, axis=0)
-    state = _Deflated(A)
-    for share in CLEAR_RESIDUALS:
+    state = _DeflatedMatrix(A)
+    for share in MIN_RESIDUALS:
         for column in order:
             if len(state.kept) == count:
                 return state.kept

@@ -17,9 +17,9 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.reading import cleaned
+from mindyn.parameters.formula_text import snap_coefficients
 from mindyn.parameters.structural import structural_base
-from mindyn.robots.edits import described_in
+from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import modified_dh
 from mindyn.robots.robot import Robot
 
@@ -32,7 +32,7 @@ class Lengths:
     with_values: Callable[[dict[str, float]], Robot]
 
 
-def lengths_of(robot: Robot) -> Lengths:
+def find_lengths(robot: Robot) -> Lengths:
     """a_i, b_i, d_i of a robot whose link frames are modified DH frames."""
     dh = modified_dh(robot)
     if not all(link.is_identity for link in dh.links):
@@ -54,10 +54,10 @@ def lengths_of(robot: Robot) -> Lengths:
     return Lengths(values, with_values)
 
 
-def in_dh_frames(robot: Robot) -> Robot:
+def convert_to_dh_frames(robot: Robot) -> Robot:
     """The robot with its modified DH frames as link frames and joint frames."""
     dh = modified_dh(robot)
-    moved = described_in(robot, dh.links)
+    moved = change_link_frames(robot, dh.links)
     joints = [
         replace(
             joint,
@@ -76,7 +76,7 @@ def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
         raise InputError(f"formulas with symbols for the geometry are made for structural sets, not for {base.form!r}")
     links = PARAMETERS_PER_LINK * base.robot.joint_count
     kept = [k for k in base.survivors if k < links]
-    lengths = lengths_of(base.robot)
+    lengths = find_lengths(base.robot)
     symbols = tuple(lengths.values)
     monomials = [(), *((k,) for k in range(len(symbols))), *combinations_with_replacement(range(len(symbols)), 2)]
     samples = np.random.default_rng(0).uniform(0.5, 2.0, (len(monomials) + 2, len(symbols)))
@@ -94,7 +94,7 @@ def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
     found, *_ = np.linalg.lstsq(powers, stack, rcond=None)
     if np.abs(powers @ found - stack).max() > 1e-8 * np.abs(stack).max():
         raise InputError("the coefficients are no polynomials in the lengths; keep other parameters in place")
-    coefficients = cleaned(found, noise=1e-8).reshape(len(monomials), *base.matrix.shape)
+    coefficients = snap_coefficients(found, noise=1e-8).reshape(len(monomials), *base.matrix.shape)
     names = [" ".join(_power(symbols, m)) for m in monomials]
     return tuple(_expression(base.labels, names, coefficients[:, row]) for row in range(base.count))
 

@@ -15,19 +15,19 @@ import numpy as np
 from mindyn.algebra.rotations import cos_sin, rot_z
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError, RobotError
-from mindyn.parameters.axis_groups import far_notes
-from mindyn.parameters.base import BaseParameters, printed, without_rounding
+from mindyn.parameters.axis_groups import note_far_joints
+from mindyn.parameters.base import BaseParameters, remove_rounding, round_coefficients
 from mindyn.parameters.lin_structure import LinJoint, LinStructure, constant_translation, lin_structure
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,
-    moved,
-    nothing,
+    move_moments,
     outer,
-    point,
-    shift,
-    turned,
-    turned_tensor,
+    point_mass_tensor,
+    rotate_tensor,
+    rotate_vector,
+    shift_tensor,
+    zero_moments,
 )
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
@@ -57,14 +57,14 @@ def lin_base(robot: Robot, version: Version = 1999) -> BaseParameters:
     """The MLC set of a serial robot; `version` chooses the U of 1999 or that of 1995."""
     structure = lin_structure(robot)
     matrix = mlc_matrix(robot, structure, version)
-    return BaseParameters(robot, "lin", False, matrix, structure.names, notes=far_notes(structure.dh.far))
+    return BaseParameters(robot, "lin", False, matrix, structure.names, notes=note_far_joints(structure.dh.far))
 
 
 def mlc_matrix(robot: Robot, structure: LinStructure, version: Version = 1999) -> Array:
     """K (count, 10 n) with MLC = K phi, in the order of the structure's layout."""
     constants = inertia_constants(structure, version)
     rows = [row for joint, own in zip(structure.joints, constants, strict=True) for row in _mlc_rows(joint, own)]
-    return without_rounding(robot, np.array(rows))
+    return remove_rounding(robot, np.array(rows))
 
 
 def lin_base_with_drives(robot: Robot) -> BaseParameters:
@@ -80,7 +80,7 @@ def lin_base_with_drives(robot: Robot) -> BaseParameters:
             hint='use form="structural"',
         )
     matrix = np.vstack([links.matrix[:, kept] @ whole.matrix[:count], whole.matrix[count:]])
-    matrix = printed(robot, matrix, drives=True, noise=64 * float(np.finfo(float).eps))
+    matrix = round_coefficients(robot, matrix, drives=True, noise=64 * float(np.finfo(float).eps))
     names = tuple(
         f"{name}R" if (row[width:] != 0).any() else name for name, row in zip(links.names, matrix, strict=False)
     )
@@ -96,22 +96,22 @@ def inertia_constants(structure: LinStructure, version: Version = 1999) -> list[
     for i in reversed(range(len(links))):
         body = links[i]
         if constants:
-            body = body + _carried(structure.joints[i + 1], constants[-1], version)
+            body = body + _carry_constants(structure.joints[i + 1], constants[-1], version)
         constants.append(InertiaConstants(body.mass, body.first, body.tensor))
     return constants[::-1]
 
 
-def _carried(joint: LinJoint, after: InertiaConstants, version: Version) -> Moments:
+def _carry_constants(joint: LinJoint, after: InertiaConstants, version: Version) -> Moments:
     """What joint i + 1 hands to link i of the constants behind it."""
     R, s = joint.row.pose.rotation, constant_translation(joint)
     k, U = after.k, after.U
     if joint.kind == "revolute":
         k = outer(np.array([0.0, 0.0, 1.0]), after.k[2])
-        U = _turned_part(after.U, version)
-    return moved(R, s, Moments(after.mass, k, U))
+        U = _rotation_invariant_part(after.U, version)
+    return move_moments(R, s, Moments(after.mass, k, U))
 
 
-def _turned_part(U: Array, version: Version) -> Array:
+def _rotation_invariant_part(U: Array, version: Version) -> Array:
     """diag(U_22, U_22, e): what a rotation about z leaves in place; e = 0 (1999) or U_33 (1995)."""
     kept = outer(np.diag([1.0, 1.0, 0.0]), U[1, 1])
     return kept if version == 1999 else kept + outer(np.diag([0.0, 0.0, 1.0]), U[2, 2])
@@ -120,7 +120,7 @@ def _turned_part(U: Array, version: Version) -> Array:
 def varying_parts(structure: LinStructure, q: Array, version: Version = 1999) -> list[VaryingParts]:
     """l_i, V_i of every link at q [Lin 1995, eq. 13, 25, 26]."""
     constants = inertia_constants(structure, version)
-    end = nothing(constants[-1].mass.size)
+    end = zero_moments(constants[-1].mass.size)
     parts = [VaryingParts(end.first, end.tensor)]
     for i in reversed(range(1, len(constants))):
         parts.append(_varying_before(structure.joints[i], q[i], constants[i], parts[-1], version))
@@ -135,13 +135,13 @@ def _varying_before(
     s = constant_translation(joint)
     if joint.kind == "revolute":
         R = home @ rot_z(*cos_sin(q))
-        l_before = turned(R, np.stack([c[0], c[1], after.l[2]]))
-        V = after.V + own.U - _turned_part(own.U, version)
+        l_before = rotate_vector(R, np.stack([c[0], c[1], after.l[2]]))
+        V = after.V + own.U - _rotation_invariant_part(own.U, version)
     else:
         R, slide = home, np.array([0.0, 0.0, joint.row.d + q])
-        l_before = turned(R, after.l + outer(slide, own.mass))
-        V = after.V + point(slide, own.mass) + shift(slide, c)
-    return VaryingParts(l_before, turned_tensor(R, V) + shift(s, l_before))
+        l_before = rotate_vector(R, after.l + outer(slide, own.mass))
+        V = after.V + point_mass_tensor(slide, own.mass) + shift_tensor(slide, c)
+    return VaryingParts(l_before, rotate_tensor(R, V) + shift_tensor(s, l_before))
 
 
 def _mlc_rows(joint: LinJoint, own: InertiaConstants) -> list[Array]:

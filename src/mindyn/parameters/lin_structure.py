@@ -93,7 +93,7 @@ def lin_structure(robot: Robot) -> LinStructure:
         _joint(joint.kind, group, frame, row)
         for joint, group, frame, row in zip(robot.joints, axis_groups(robot), frames, dh.rows, strict=True)
     )
-    return _laid_out(robot, dh, joints)
+    return _lay_out(robot, dh, joints)
 
 
 def lin_structure_on_moving_root(robot: Robot) -> LinStructure:
@@ -102,10 +102,10 @@ def lin_structure_on_moving_root(robot: Robot) -> LinStructure:
     dh = modified_dh(robot)
     kinds = [joint.kind for joint in robot.joints]
     joints = [LinJoint(kind, "spatial", True, False, None, row, None) for kind, row in zip(kinds, dh.rows, strict=True)]
-    return _laid_out(robot, dh, tuple(joints))
+    return _lay_out(robot, dh, tuple(joints))
 
 
-def _laid_out(robot: Robot, dh: ModifiedDh, joints: tuple[LinJoint, ...]) -> LinStructure:
+def _lay_out(robot: Robot, dh: ModifiedDh, joints: tuple[LinJoint, ...]) -> LinStructure:
     keys = [(i, symbol) for i, joint in enumerate(joints) for symbol in joint.symbols]
     layout = MappingProxyType({key: position for position, key in enumerate(keys)})
     return LinStructure(joints, dh.base.rotation.T @ robot.gravity, dh, layout)
@@ -122,10 +122,12 @@ def dh_frames(dh: ModifiedDh) -> tuple[Pose, ...]:
 def _joint(kind: JointKind, place: AxisGroup, frame: Pose, row: DhRow) -> LinJoint:
     turns = kind == "revolute"
     u = frame.rotation.T @ place.first if place.group == "parallel" and place.first is not None else None
-    return LinJoint(kind, place.group, place.swings or not turns, place.oblique, u, row, from_centre(place, frame))
+    return LinJoint(
+        kind, place.group, place.swings or not turns, place.oblique, u, row, distance_from_centre(place, frame)
+    )
 
 
-def from_centre(place: AxisGroup, frame: Pose) -> float | None:
+def distance_from_centre(place: AxisGroup, frame: Pose) -> float | None:
     """dl with O = C + dl z, of a frame whose z axis passes through the fixed centre C; None without a centre."""
     if place.centre is None:
         return None

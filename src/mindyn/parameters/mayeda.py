@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.rotations import PARALLEL, perpendicular_to
+from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD, perpendicular_vector
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotError
 from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, upright_links
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, require_serial
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.general import NamedRows, base_of_rows
-from mindyn.parameters.lin_structure import from_centre
+from mindyn.parameters.lin_structure import distance_from_centre
 from mindyn.robots.robot import Robot
 
 
@@ -53,8 +53,8 @@ def _clusters(robot: Robot, links: Sequence[AugmentedLink]) -> list[list[Augment
             clusters.append([])
         clusters[-1].append(link)
         cosine, sine = link.twist
-        perpendicular = abs(cosine) <= PARALLEL
-        if not perpendicular and abs(sine) > PARALLEL:
+        perpendicular = abs(cosine) <= PARALLEL_ANGLE_RAD
+        if not perpendicular and abs(sine) > PARALLEL_ANGLE_RAD:
             raise _oblique(robot.joint_names[links[n + 1].joint], np.degrees(np.arctan2(sine, cosine)))
     return clusters
 
@@ -104,7 +104,7 @@ def _revolute_rows(link: AugmentedLink, hats: _Hats, place: AxisGroup) -> NamedR
     Rx, Ry = R[0], R[1] - hats.RCZB  # the hat is missing in (2.78)
     named = [(f"J{i}z", J[2, 2] + hats.JY)]
     if place.group == "spatial":
-        dl = from_centre(place, link.frame) or 0.0
+        dl = distance_from_centre(place, link.frame) or 0.0
         named += [
             (f"J{i}(x-y)", J[0, 0] - J[1, 1] + hats.JY),
             (f"J{i}xz", J[0, 2] - Lx * hats.RCZ - dl * Rx),  # (2.72) as read has the opposite sign
@@ -120,7 +120,7 @@ def _prismatic_rows(slide: SlidingLink, hats: _Hats, place: AxisGroup) -> NamedR
     """(2.80) always, (2.81) beyond the first cluster, (2.82) in it where the axis is not parallel to z_n."""
     i, axis = slide.joint + 1, slide.axis
     named = [(f"M{i}", slide.mass)]
-    x = perpendicular_to(axis)
+    x = perpendicular_vector(axis)
     A = np.column_stack([x, np.cross(axis, x), axis])  # frame (n, t): z along the joint, x and y free
     RC = A.T @ (slide.first + np.stack([np.zeros_like(hats.RCZ), -hats.RCZB, hats.RCZ]))  # (2.74)
     if place.group == "spatial":

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import PARALLEL, perpendicular_to, tidy
+from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD, perpendicular_vector, tidy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
-from mindyn.parameters.base import BaseParameters, without_rounding
-from mindyn.parameters.linear_forms import Moments, link_moments, outer, point, turned, turned_tensor
+from mindyn.parameters.base import BaseParameters, remove_rounding
+from mindyn.parameters.linear_forms import Moments, link_moments, outer, point_mass_tensor, rotate_tensor, rotate_vector
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
-EQUAL_LENGTHS = 1e-9
+EQUAL_LENGTH_TOLERANCE = 1e-9
 """Vectors of a loop that differ by less, relative to its longest side, are equal."""
 
 
@@ -50,7 +50,7 @@ class Polygon:
     def corners(self) -> tuple[int, ...]:
         """Positions, in `links`, of the sides that are not zero."""
         sizes = np.linalg.norm(self.sides, axis=1)
-        return tuple(np.flatnonzero(sizes > EQUAL_LENGTHS * sizes.max()).tolist())
+        return tuple(np.flatnonzero(sizes > EQUAL_LENGTH_TOLERANCE * sizes.max()).tolist())
 
     @property
     def is_parallelogram(self) -> bool:
@@ -58,7 +58,7 @@ class Polygon:
         if len(self.corners) != 4:
             return False
         s = self.sides[list(self.corners)]
-        return bool(np.abs(s[:2] + s[2:]).max() <= EQUAL_LENGTHS * np.abs(s).max())
+        return bool(np.abs(s[:2] + s[2:]).max() <= EQUAL_LENGTH_TOLERANCE * np.abs(s).max())
 
 
 def link_poses(robot: Robot, q: Array) -> tuple[Pose, ...]:
@@ -76,18 +76,18 @@ def branches(robot: Robot, loop: Loop) -> tuple[tuple[int, ...], tuple[int, ...]
     return first[shared:], second[shared:]
 
 
-def polygon_of(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
+def find_polygon(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
     """The loop as a polygon at the closed configuration `home`; None where it is not planar with revolute joints."""
     if loop.kind in ("slide", "weld"):
         return None
     first, second = branches(robot, loop)
     poses = link_poses(robot, home)
-    pin = _at(poses, robot.link_index(loop.first)) @ loop.first_pose
+    pin = _pose_of_link(poses, robot.link_index(loop.first)) @ loop.first_pose
     ring = (*first, None, *reversed(second))
     hinges = [Hinge(None, pin.translation, pin.rotation[:, 2]) if j is None else _hinge(robot, poses, j) for j in ring]
     normal = hinges[0].axis
     turning = all(robot.joints[j].kind == "revolute" for j in (*first, *second))
-    if not turning or any(np.linalg.norm(np.cross(normal, h.axis)) > PARALLEL for h in hinges):
+    if not turning or any(np.linalg.norm(np.cross(normal, h.axis)) > PARALLEL_ANGLE_RAD for h in hinges):
         return None
     points = np.array([hinge.point for hinge in hinges])
     sides = points - np.roll(points, 1, axis=0)
@@ -95,19 +95,19 @@ def polygon_of(robot: Robot, loop: Loop, home: Array) -> Polygon | None:
     return Polygon(links, tuple(hinges), normal, sides - np.outer(sides @ normal, normal))
 
 
-def _at(poses: tuple[Pose, ...], link: int) -> Pose:
+def _pose_of_link(poses: tuple[Pose, ...], link: int) -> Pose:
     return IDENTITY if link < 0 else poses[link]
 
 
 def _hinge(robot: Robot, poses: tuple[Pose, ...], index: int) -> Hinge:
     joint = robot.joints[index]
-    frame = _at(poses, robot.parents[index]) @ joint.origin
+    frame = _pose_of_link(poses, robot.parents[index]) @ joint.origin
     return Hinge(index, frame.translation, frame.rotation @ joint.axis)
 
 
 def parallelogram_relations(robot: Robot, loop: Loop, home: Array) -> Array | None:
     """(2, n) C with C (q - home) = 0: opposite sides stay parallel; None where the loop is no parallelogram."""
-    polygon = polygon_of(robot, loop, home)
+    polygon = find_polygon(robot, loop, home)
     if polygon is None or not polygon.is_parallelogram:
         return None
     turns = link_turns(robot, polygon)
@@ -152,21 +152,21 @@ class ParallelogramChain:
     @property
     def parallel(self) -> int:
         """K: leading axes parallel to the first."""
-        turned = np.flatnonzero(np.abs(np.sin(self.twists[2 : self.N + 1])) > PARALLEL)
+        turned = np.flatnonzero(np.abs(np.sin(self.twists[2 : self.N + 1])) > PARALLEL_ANGLE_RAD)
         return int(turned[0]) + 1 if turned.size else self.N
 
-    def blind(self, gravity: Array) -> int:
+    def hidden_link_count(self, gravity: Array) -> int:
         """Q: leading links whose first moment gravity and motion never show."""
         z = self.frames[0].rotation[:, 2]
-        if np.linalg.norm(np.cross(z, gravity)) > PARALLEL * np.linalg.norm(gravity):
+        if np.linalg.norm(np.cross(z, gravity)) > PARALLEL_ANGLE_RAD * np.linalg.norm(gravity):
             return 0
         for n in range(1, self.parallel + 1):
-            if (n == self.parallel < self.N) or abs(self.L[n - 1, 0]) > PARALLEL:
+            if (n == self.parallel < self.N) or abs(self.L[n - 1, 0]) > PARALLEL_ANGLE_RAD:
                 return n
         return self.parallel
 
 
-def _uncovered(robot: Robot, why: str) -> RobotError:
+def _unsupported_structure(robot: Robot, why: str) -> RobotError:
     return RobotError(
         f"the closed form of parallelograms does not cover robot {robot.name!r}: {why}",
         hint='form="numeric" covers every loop',
@@ -176,22 +176,22 @@ def _uncovered(robot: Robot, why: str) -> RobotError:
 def parallelogram_chain(robot: Robot, home: Array) -> ParallelogramChain:
     """The robot as the theorem sees it; a RobotError where it has another structure."""
     if len(robot.loops) != 1:
-        raise _uncovered(robot, f"it has {len(robot.loops)} loops, not one")
-    polygon = polygon_of(robot, robot.loops[0], home)
+        raise _unsupported_structure(robot, f"it has {len(robot.loops)} loops, not one")
+    polygon = find_polygon(robot, robot.loops[0], home)
     if polygon is None or not polygon.is_parallelogram:
-        raise _uncovered(robot, f"loop {robot.loops[0].name!r} is no planar parallelogram")
+        raise _unsupported_structure(robot, f"loop {robot.loops[0].name!r} is no planar parallelogram")
     if polygon.corners != (1, 2, 3, 4):
-        raise _uncovered(robot, "the two branches of the loop do not start on one axis")
+        raise _unsupported_structure(robot, "the two branches of the loop do not start on one axis")
     if any(joint.kind != "revolute" for joint in robot.joints):
-        raise _uncovered(robot, "not all joints are revolute")
+        raise _unsupported_structure(robot, "not all joints are revolute")
     if not robot.gravity.any():
-        raise _uncovered(robot, "it has no gravity")
+        raise _unsupported_structure(robot, "it has no gravity")
     trunk, tail = robot.path(polygon.links[0]), _tail(robot, polygon)
     if hanging := set(range(robot.joint_count)) - {*trunk, *polygon.links, *tail}:
-        raise _uncovered(robot, f"link {robot.links[min(hanging)].name!r} hangs beside the loop")
+        raise _unsupported_structure(robot, f"link {robot.links[min(hanging)].name!r} hangs beside the loop")
     ring = polygon.links[1:] if tail[0] == polygon.links[2] else polygon.links[:0:-1]
     hinges = polygon.hinges if tail[0] == polygon.links[2] else polygon.hinges[::-1]
-    return _framed(robot, home, (*trunk, ring[0], *tail), (ring[3], ring[2]), hinges, len(trunk) + 1)
+    return _assign_frames(robot, home, (*trunk, ring[0], *tail), (ring[3], ring[2]), hinges, len(trunk) + 1)
 
 
 def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
@@ -200,15 +200,15 @@ def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
     ends = [link for link in polygon.links[1:] if any(child not in ring for child in robot.children[link])]
     tail = [ends[0] if ends else polygon.links[2]]
     if len(ends) > 1 or tail[0] not in (polygon.links[2], polygon.links[3]):
-        raise _uncovered(robot, "the arm does not continue from one of the two outer sides")
+        raise _unsupported_structure(robot, "the arm does not continue from one of the two outer sides")
     while beyond := [child for child in robot.children[tail[-1]] if child not in ring]:
         if len(beyond) > 1:
-            raise _uncovered(robot, f"link {robot.links[tail[-1]].name!r} carries several links")
+            raise _unsupported_structure(robot, f"link {robot.links[tail[-1]].name!r} carries several links")
         tail.append(beyond[0])
     return tuple(tail)
 
 
-def _framed(
+def _assign_frames(
     robot: Robot,
     home: Array,
     chain: tuple[int, ...],
@@ -245,20 +245,20 @@ def _framed(
 def _perpendicular(z: Array, preferred: Array) -> Array:
     v = preferred - (preferred @ z) * z
     size = float(np.linalg.norm(v))
-    return v / size if size > 0.1 else perpendicular_to(z)
+    return v / size if size > 0.1 else perpendicular_vector(z)
 
 
 def _next_axis(o: Array, z: Array, axis: Hinge, before: Array | None) -> tuple[Array, Array, Array, float]:
     """x of a frame at o on z, and origin, z and twist of the next, on the given axis."""
     gap, normal = axis.point - o, np.cross(z, axis.axis)
-    if np.linalg.norm(normal) <= PARALLEL:
+    if np.linalg.norm(normal) <= PARALLEL_ANGLE_RAD:
         across = gap - (gap @ z) * z
         size = float(np.linalg.norm(across))
-        coaxial = size <= EQUAL_LENGTHS * (1 + float(np.linalg.norm(gap)))
-        x = _perpendicular(z, perpendicular_to(z) if before is None else before) if coaxial else across / size
+        coaxial = size <= EQUAL_LENGTH_TOLERANCE * (1 + float(np.linalg.norm(gap)))
+        x = _perpendicular(z, perpendicular_vector(z) if before is None else before) if coaxial else across / size
         return x, o + (0 if coaxial else 1) * across, z, 0.0
     x = normal / np.linalg.norm(normal)
-    if gap @ x < -EQUAL_LENGTHS:
+    if gap @ x < -EQUAL_LENGTH_TOLERANCE:
         x = -x
     # Feet of the common normal: o + s z + d x lies on the next axis, at the parameter t from its point.
     t = float(np.linalg.solve(np.column_stack([z, x, -axis.axis]), gap)[2])
@@ -274,7 +274,7 @@ def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParam
     _require_closed(robot, q)
     arm = parallelogram_chain(robot, q)
     rows = _Forms(robot, arm, q).rows()
-    matrix = without_rounding(robot, np.array([row for _, row in rows]))
+    matrix = remove_rounding(robot, np.array([row for _, row in rows]))
     note = "closed form of planar parallelograms [Yoshida 1996, theorem 2.5.1, corrected]"
     return BaseParameters(robot, "mayeda", False, matrix, tuple(name for name, _ in rows), None, (note,))
 
@@ -282,8 +282,8 @@ def parallelogram_base(robot: Robot, home: ArrayLike | None = None) -> BaseParam
 def _require_closed(robot: Robot, q: Array) -> None:
     for loop in robot.loops:
         poses = link_poses(robot, q)
-        ends = [_at(poses, robot.link_index(loop.first)) @ loop.first_pose]
-        ends.append(_at(poses, robot.link_index(loop.second)) @ loop.second_pose)
+        ends = [_pose_of_link(poses, robot.link_index(loop.first)) @ loop.first_pose]
+        ends.append(_pose_of_link(poses, robot.link_index(loop.second)) @ loop.second_pose)
         gap = float(np.linalg.norm(ends[0].translation - ends[1].translation))
         if gap > 1e-9:
             raise RobotError(f"loop {loop.name!r} is open by {gap:.3g} m at the given home configuration")
@@ -303,25 +303,25 @@ class _Forms:
 
     def __init__(self, robot: Robot, arm: ParallelogramChain, home: Array) -> None:
         self.arm, self.N, self.xi = arm, arm.N, arm.xi
-        self.Q, self.K = arm.blind(robot.gravity), arm.parallel
+        self.Q, self.K = arm.hidden_link_count(robot.gravity), arm.parallel
         self.cos = [cos(a) for a in arm.twists]
-        self.sin = [0.0 if abs(sin(a)) <= PARALLEL else sin(a) for a in arm.twists]
-        self.R, self.J = self._carrying(_bodies(robot, arm, home))
+        self.sin = [0.0 if abs(sin(a)) <= PARALLEL_ANGLE_RAD else sin(a) for a in arm.twists]
+        self.R, self.J = self._add_carried_masses(_bodies(robot, arm, home))
         self.A_rho = np.array([[-cos(arm.rho), sin(arm.rho), 0], [-sin(arm.rho), -cos(arm.rho), 0], [0, 0, 1]])
         self.Rbar = dict(self.R)
         self.Rbar[self.xi] = self.R[self.xi] + self.R[self.N + 2]
-        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + turned(self.A_rho, self.R[self.N + 1])
+        self.Rbar[self.xi + 1] = self.R[self.xi + 1] + rotate_vector(self.A_rho, self.R[self.N + 1])
         self.RZ = self._sums_of_z()
         self.Jhat = self._combined_tensors()
         self.JY = self._sums_of_y()
 
-    def _carrying(self, bodies: list[Moments]) -> tuple[dict[int, Array], dict[int, Array]]:
+    def _add_carried_masses(self, bodies: list[Moments]) -> tuple[dict[int, Array], dict[int, Array]]:
         """R_n and J_n: links with the mass that they carry at their far end (2.117)-(2.123)."""
         R, J = {}, {}
         for n, (L, body) in enumerate(zip(self.arm.L, bodies, strict=True), start=1):
             beyond = bodies[n:] if n < self.xi or n > self.N else bodies[n : self.N]
             carried = sum((other.mass for other in beyond), start=np.zeros_like(body.mass))
-            R[n], J[n] = body.first + outer(L, carried), body.tensor + point(L, carried)
+            R[n], J[n] = body.first + outer(L, carried), body.tensor + point_mass_tensor(L, carried)
         return R, J
 
     def _sums_of_z(self) -> dict[int, Array]:
@@ -338,7 +338,7 @@ class _Forms:
     def _combined_tensors(self) -> dict[int, Array]:
         """Jhat_n (2.156)-(2.168)."""
         tilde = {n: self._tilde(n) for n in self.J}
-        tilde[self.xi + 1] = tilde[self.xi + 1] + turned_tensor(self.A_rho, tilde[self.N + 1])
+        tilde[self.xi + 1] = tilde[self.xi + 1] + rotate_tensor(self.A_rho, tilde[self.N + 1])
         tilde[self.xi] = tilde[self.xi] + tilde[self.N + 2]
         return tilde
 

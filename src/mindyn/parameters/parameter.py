@@ -46,17 +46,17 @@ class Parameter:
     label: str
 
     @property
-    def place(self) -> tuple[Kind, str, str]:
+    def identity(self) -> tuple[Kind, str, str]:
         """What tells it from the others, whatever it is called: kind, link or joint, label."""
         return self.kind, self.link_or_joint, self.label
 
     @property
-    def brakes(self) -> bool:
+    def is_friction(self) -> bool:
         """Whether it is friction."""
         return self.kind in FRICTION_KINDS
 
     @property
-    def turns_over(self) -> bool:
+    def depends_on_direction(self) -> bool:
         """Whether its torque depends on the direction of the motion, not on position and speed alone."""
         return self.kind in ("coulomb", "friction") or (self.kind, self.label) == ("joint_side", "fcj")
 
@@ -82,12 +82,12 @@ def standard_parameters(robot: Robot, *, drives: bool) -> tuple[Parameter, ...]:
         for symbol, unit in zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
     ]
     if drives:
-        made += [_of_drive(robot, drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
+        made += [_drive_parameter(robot, drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
         made += [Parameter(one.name, "extra", one.joint, "", one.name) for one in robot.extras]
     return tuple(made)
 
 
-def parameters_of_base(base: BaseParameters) -> tuple[Parameter, ...]:
+def list_base_parameters(base: BaseParameters) -> tuple[Parameter, ...]:
     """Every parameter of a base set: what the standard one is that carries it.
 
     Where the form has none that do, a combination is a link's as soon as a link takes part in it.
@@ -129,7 +129,7 @@ def joint_side_parameters(robot: Robot, joint: str) -> tuple[Parameter, Paramete
     )
 
 
-def _of_drive(robot: Robot, drive: Drive, name: str) -> Parameter:
+def _drive_parameter(robot: Robot, drive: Drive, name: str) -> Parameter:
     (kind, units), symbol = _DRIVE_KINDS[name], DRIVE_SYMBOLS[name]
     index = robot.joint_index(drive.joint)
     # A motor with a gear turns, whatever its joint does: its rotor does, and its friction where that is at its side.

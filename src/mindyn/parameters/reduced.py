@@ -11,7 +11,7 @@ from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.structural import structural_base
-from mindyn.robots.edits import described_in
+from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import WorkingFrames
 from mindyn.robots.parts import Joint, JointKind, Link
 from mindyn.robots.robot import Robot
@@ -24,17 +24,17 @@ def reduced_parameters(robot: Robot, frames: WorkingFrames) -> Array:
 
     They are no physical bodies (masses are zero), and energies differ by a constant of the configuration.
     """
-    base = structural_base(described_in(robot, [step.link for step in frames.steps]))
-    return _in_place(base)
+    base = structural_base(change_link_frames(robot, [step.link for step in frames.steps]))
+    return _place_base_values(base)
 
 
 def reduced_parameters_on_moving_root(robot: Robot, frames: WorkingFrames) -> Array:
     """(n, 10) parameters in the working frames that give the robot's torques however its root moves."""
     links = [*[IDENTITY] * len(FREE_AXES), *(step.link for step in frames.steps)]
-    return _in_place(structural_base(described_in(on_free_root(robot), links)))[len(FREE_AXES) :]
+    return _place_base_values(structural_base(change_link_frames(mount_on_free_root(robot), links)))[len(FREE_AXES) :]
 
 
-def _in_place(base: BaseParameters) -> Array:
+def _place_base_values(base: BaseParameters) -> Array:
     """The base values in the places of standard parameters."""
     # A sum of terms that cancel leaves their rounding: it is taken as zero, and vanishes from the trace.
     values, sizes = base.values, np.abs(base.matrix) @ np.abs(base.robot.phi)
@@ -49,7 +49,7 @@ FREE_AXES: tuple[tuple[JointKind, int], ...] = (
 """Three slides and three turns, by which a root reaches every pose near its own."""
 
 
-def on_free_root(robot: Robot) -> Robot:
+def mount_on_free_root(robot: Robot) -> Robot:
     """The robot on six joints without mass, so that its root moves in every way; drives are left out."""
     names = [robot.root.name, *(f"{robot.root.name} moved {k + 1}" for k in range(len(FREE_AXES)))]
     carried = [

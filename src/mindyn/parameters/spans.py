@@ -38,13 +38,13 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map, spatial_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import perpendicular_to, skew
+from mindyn.algebra.rotations import perpendicular_vector, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
-from mindyn.robots.scale import length_unit, power_of_two
+from mindyn.robots.scale import length_unit, nearest_power_of_two
 
 UNIT_INERTIAS: Final = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 """(10, 6, 6): spatial inertia of each unit parameter."""
@@ -55,7 +55,7 @@ AXES: Final[dict[JointKind, Array]] = {
 }
 """(6,) twist of a joint in its own frame."""
 
-SIZES_SEEN: Final[dict[JointKind, Array]] = {
+VISIBLE_SIZES: Final[dict[JointKind, Array]] = {
     "revolute": np.array([0.0, *[1.0] * 9]),
     "prismatic": np.array([*[1.0] * 4, *[0.0] * 6]),
 }
@@ -135,36 +135,36 @@ class ScaledMechanism:
 def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
     """The robot in its own units."""
     L, size = length_unit(robot), float(np.linalg.norm(robot.gravity))
-    g = power_of_two(size) if size > 0 else 1.0
-    turns = [_turned_to_z(joint.axis) for joint in robot.joints]
+    g = nearest_power_of_two(size) if size > 0 else 1.0
+    turns = [_rotation_from_z(joint.axis) for joint in robot.joints]
     origins = [Pose(j.origin.rotation @ B, j.origin.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     tips = [Pose(B.T @ j.tip.rotation, B.T @ j.tip.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     travel = np.where([joint.kind == "prismatic" for joint in robot.joints], L, 1.0)
     none = np.zeros((0, robot.joint_count))
-    G, gear_size = _in_size(gear_matrix(robot) * travel if drives else none)
-    F, friction_size = _in_size(friction_matrix(robot) * travel if drives else none)
+    G, gear_size = _normalize_rows(gear_matrix(robot) * travel if drives else none)
+    F, friction_size = _normalize_rows(friction_matrix(robot) * travel if drives else none)
     link = np.tile([1.0, *[1 / L] * 3, *[1 / L**2] * 6], robot.joint_count)
     units = np.concatenate([link, gear_size**2 / L**2, friction_size / (L * g)])
     return ScaledMechanism(L, robot.gravity / g, tuple(origins), tuple(tips), G, F, units)
 
 
-def _in_size(rows: Array) -> tuple[Array, Array]:
+def _normalize_rows(rows: Array) -> tuple[Array, Array]:
     """Rows divided by the power of two nearest to their largest entry, and these powers."""
-    sizes = np.array([power_of_two(float(np.abs(row).max())) if row.any() else 1.0 for row in rows])
+    sizes = np.array([nearest_power_of_two(float(np.abs(row).max())) if row.any() else 1.0 for row in rows])
     return rows / sizes[:, None], sizes
 
 
-def _turned_to_z(axis: Array) -> Array:
+def _rotation_from_z(axis: Array) -> Array:
     """A rotation B with B z = axis, exact where the axis is a coordinate axis."""
     if axis[2] == 1.0:
         return np.eye(3)
     unit = axis / np.linalg.norm(axis)
-    x = perpendicular_to(unit)
+    x = perpendicular_vector(unit)
     return np.stack([x, np.cross(unit, x), unit], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JointConditions:
     """What joint i sees, in scaled units: rows of conditions on its link's parameters and on the drives'.
 
     link     (m, 10) in the link's own frame
@@ -192,43 +192,43 @@ class Spans:
     forms: Array
 
 
-def seen_by_joints(robot: Robot, mechanism: ScaledMechanism) -> list[Seen]:
+def find_joint_conditions(robot: Robot, mechanism: ScaledMechanism) -> list[JointConditions]:
     """What every joint sees."""
     speeds = robot.joint_count if len(mechanism.gears) else 0
     # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters where they stand together.
     constant = 1.0 if speeds else 0.0
     root = np.concatenate([[0.0], -mechanism.gravity, np.zeros(6), [constant]])[:, None]
     spans = {-1: Spans(np.zeros((6 + speeds, 0)), root)}
-    seen: list[Seen] = []
+    seen: list[JointConditions] = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         X = (mechanism.tips[parent] if parent >= 0 else IDENTITY) @ mechanism.origins[i]
-        arriving = _arriving(spans[parent], X, joint.kind)
-        own = _Joint(joint.kind, i, arriving)
-        seen.append(own.seen(mechanism, set(range(i)) - set(robot.path(i))))
-        spans[i] = own.leaving()
+        arriving = _incoming_spans(spans[parent], X, joint.kind)
+        own = _SpanJoint(joint.kind, i, arriving)
+        seen.append(own.conditions(mechanism, set(range(i)) - set(robot.path(i))))
+        spans[i] = own.outgoing_spans()
     return seen
 
 
-def _arriving(spans: Spans, X: Pose, kind: JointKind) -> Spans:
+def _incoming_spans(spans: Spans, X: Pose, kind: JointKind) -> Spans:
     """The parent's spans in frame i before its own motion; velocities closed under it."""
     R, p = X.rotation, X.translation
     to_frame = np.block([[R.T, np.zeros((3, 3))], [-R.T @ skew(p), R.T]])
     v, speeds = to_frame @ spans.velocities[:6], spans.velocities[6:]
     closure = TWIST_CLOSURE[kind]
     turning = [np.vstack([C @ v, np.zeros_like(speeds)]) for C in closure.moving]
-    velocities = _compressed(np.hstack([np.vstack([closure.still @ v, speeds]), *turning]))
+    velocities = _compress_columns(np.hstack([np.vstack([closure.still @ v, speeds]), *turning]))
     # energy = s . phi_parent = s . (T phi_i): forms transform with the transpose of the parameter map.
     return Spans(velocities, np.vstack([phi_map(X).T @ spans.forms[:-1], spans.forms[-1:]]))
 
 
-def _compressed(columns: Array) -> Array:
+def _compress_columns(columns: Array) -> Array:
     """The same second moment C C^T in no more columns than rows; nothing is dropped, nothing is normalised."""
     if columns.shape[1] <= columns.shape[0]:
         return columns
     return np.asarray(np.linalg.qr(columns.T)[1].T)
 
 
-class _Joint:
+class _SpanJoint:
     """Joint i with the spans that arrive at it: its own forms z.I.z and z.I.v, and those that its motion moves."""
 
     def __init__(self, kind: JointKind, index: int, arriving: Spans) -> None:
@@ -240,7 +240,7 @@ class _Joint:
         self.still = np.vstack([closure.still @ forms, arriving.forms[-1:]])
         self.moving = np.hstack([C @ forms for C in closure.moving])
 
-    def seen(self, mechanism: ScaledMechanism, beside: set[int]) -> Seen:
+    def conditions(self, mechanism: ScaledMechanism, beside: set[int]) -> JointConditions:
         """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a), (b) and offsets to (c).
 
         beside  joints of other branches, whose speeds couple with this one through rotors alone
@@ -253,8 +253,8 @@ class _Joint:
             rows = np.linalg.qr(rows)[1]
         v, s = self.arriving.velocities[:6], self.arriving.forms[:-1]
         size = max(1.0, float(np.linalg.norm(v, 2)) if v.size else 0.0, float(np.linalg.norm(s, 2)))
-        nominal = SIZES_SEEN[self.kind] @ np.abs(T)
-        return Seen(rows[:, :PARAMETERS_PER_LINK], rows[:, PARAMETERS_PER_LINK:], nominal, size)
+        nominal = VISIBLE_SIZES[self.kind] @ np.abs(T)
+        return JointConditions(rows[:, :PARAMETERS_PER_LINK], rows[:, PARAMETERS_PER_LINK:], nominal, size)
 
     def _drive_rows(self, mechanism: ScaledMechanism, beside: list[int]) -> Array:
         G, F, i = mechanism.gears, mechanism.friction, self.index
@@ -273,7 +273,7 @@ class _Joint:
         extra[:-1, :count], extra[-1, count:] = G[:, beside].T * G[:, i], turning
         return np.vstack([np.hstack([rotors, offsets]), extra])
 
-    def leaving(self) -> Spans:
+    def outgoing_spans(self) -> Spans:
         """The spans of frame i, its own motion included."""
         velocities = self.arriving.velocities
         own = np.zeros((len(velocities), 1))
@@ -282,4 +282,4 @@ class _Joint:
             own[6 + self.index] = 1.0
         grown = np.hstack([self.moving, self.alone[:, None], self.together])
         forms = np.hstack([self.still, np.vstack([grown, np.zeros((1, grown.shape[1]))])])
-        return Spans(_compressed(np.hstack([velocities, own])), _compressed(forms))
+        return Spans(_compress_columns(np.hstack([velocities, own])), _compress_columns(forms))

@@ -9,7 +9,7 @@ whether kept or dropped: there is no cliff, and the count of nearly degenerate g
 
 Links are then eliminated from the last to the first: rows_i = X_i totals_i stay in place, totals_i - E rows_i pass to
 the parent. The error of X (rounding over deviation) lies in directions that joint i does not see, and the same numbers
-are passed on, so it does no harm. Afterwards nothing is rounded but what rounding alone has left (`_tidied`).
+are passed on, so it does no harm. Afterwards nothing is rounded but what rounding alone has left (`_tidy_entries`).
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, printed
-from mindyn.parameters.column_choice import BOUND, chosen_columns, combination, residuals
+from mindyn.parameters.base import BaseParameters, round_coefficients
+from mindyn.parameters.column_choice import MAX_FACTOR, choose_columns, combination, residuals
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.spans import ScaledMechanism, Seen, scaled_mechanism, seen_by_joints
+from mindyn.parameters.spans import JointConditions, ScaledMechanism, find_joint_conditions, scaled_mechanism
 from mindyn.robots.robot import Robot
 
-_KEPT_FIRST = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m")
-PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _KEPT_FIRST)
+_PREFERRED_NAMES = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m")
+PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _PREFERRED_NAMES)
 """Standard parameters in the order in which they are kept: Gautier and Khalil's choice where z is the joint axis."""
 
-UNSEEN_PART: Final = 3e-14
+UNSEEN_RESIDUAL: Final = 3e-14
 """Residual of a column, in scaled units and times the sizes it is summed from, below which it is unseen. Rounding on
 exact trees reaches 3.4e-15 (1500 trees, chains of 40 joints)."""
 
-NEAR: Final = 1e-4
+NEARLY_DEGENERATE_SINGULAR_VALUE: Final = 1e-4
 """Smallest singular value of the kept columns below which a link is called nearly degenerate."""
 
-HEAVY: Final = 1e3
+MAX_HIDDEN_DRIVE_CHANGE: Final = 1e3
 """Link changes that a hidden drive may need; above, links and drives are chosen as one system."""
 
 EPS: Final = float(np.finfo(float).eps)
@@ -58,27 +58,29 @@ def structural_base(
     survivors  columns of the link parameters that stay in place, where the choice is not to be mindyn's own
     tolerance  parameters seen by less than this, in the robot's own units, are dropped; at rounding level if left out
     """
-    if tolerance is not None and not UNSEEN_PART <= tolerance < 1:
-        raise InputError(f"tolerance must lie between {UNSEEN_PART:g} (rounding, the default) and 1, got {tolerance!r}")
+    if tolerance is not None and not UNSEEN_RESIDUAL <= tolerance < 1:
+        raise InputError(
+            f"tolerance must lie between {UNSEEN_RESIDUAL:g} (rounding, the default) and 1, got {tolerance!r}"
+        )
     mechanism = scaled_mechanism(robot, drives=drives)
-    seen = seen_by_joints(robot, mechanism)
-    system = _System(robot, mechanism, seen, tolerance or UNSEEN_PART)
-    kept = [system.kept_columns(i, _own(survivors, i)) for i in range(robot.joint_count)]
-    found = system.eliminated(kept)
+    seen = find_joint_conditions(robot, mechanism)
+    system = _System(robot, mechanism, seen, tolerance or UNSEEN_RESIDUAL)
+    kept = [system.kept_columns(i, _local_columns(survivors, i)) for i in range(robot.joint_count)]
+    found = system.eliminate(kept)
     K = found.matrix * mechanism.units / mechanism.units[found.survivors][:, None]
-    matrix, in_place = _with_drives(robot, K, found.survivors, drives=drives)
+    matrix, in_place = _append_drives(robot, K, found.survivors, drives=drives)
     labels = parameter_labels(robot, drives=drives)
-    shown = printed(robot, matrix, drives=drives)
+    shown = round_coefficients(robot, matrix, drives=drives)
     names = tuple(
         labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(in_place, shown, strict=True)
     )
-    notes = _near_notes(robot, found.kept, seen) + _dropped_note(tolerance, found.kept, seen)
+    notes = _note_near_degeneracy(robot, found.kept, seen) + _note_tolerance(tolerance, found.kept, seen)
     if drives and robot.extras:
         notes += ("extra torques stand by themselves; base_parameters also checks that no link can imitate them",)
     return BaseParameters(robot, "structural", drives, matrix, names, tuple(in_place), notes)
 
 
-def _own(survivors: Sequence[int] | None, link: int) -> list[int] | None:
+def _local_columns(survivors: Sequence[int] | None, link: int) -> list[int] | None:
     """The given columns of one link, as its own parameters 0 .. 9."""
     if survivors is None:
         return None
@@ -87,7 +89,7 @@ def _own(survivors: Sequence[int] | None, link: int) -> list[int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _EliminationResult:
     """K over (phi, rotor inertias, offsets) in scaled units, the columns in place, and those of each link."""
 
     matrix: Array
@@ -101,7 +103,7 @@ class _System:
 
     robot: Robot
     mechanism: ScaledMechanism
-    seen: list[Seen]
+    seen: list[JointConditions]
     tolerance: float
 
     @property
@@ -114,24 +116,24 @@ class _System:
         one = self.seen[link]
         floor = self.tolerance * one.nominal * one.size
         if given is None:
-            return chosen_columns(one.link, PREFERRED, floor)
+            return choose_columns(one.link, PREFERRED, floor)
         if (residuals(one.link, given) > floor).any():
             joint = self.robot.joints[link].name
             raise InputError(f"the {len(given)} survivors given for the link of joint {joint!r} leave some of it out")
         return sorted(given)
 
-    def eliminated(self, kept: list[list[int]]) -> _Found:
+    def eliminate(self, kept: list[list[int]]) -> _EliminationResult:
         """Links from the last to the first: what a joint sees stays in place, the rest passes to the parent."""
         hidden, kept_drives, made = self._hidden_drives(kept)
-        if any(np.abs(one).max(initial=0.0) > HEAVY for one in made):
-            return self._exchanged(kept, kept_drives)
+        if any(np.abs(one).max(initial=0.0) > MAX_HIDDEN_DRIVE_CHANGE for one in made):
+            return self._exchange_drives(kept, kept_drives)
         n, count = self.robot.joint_count, self.drive_count
         links = PARAMETERS_PER_LINK * n
         totals = [np.zeros((PARAMETERS_PER_LINK, links + count)) for _ in range(n)]
         rows: list[Array] = [np.zeros((0, links + count))] * n
         for i in reversed(range(n)):
             totals[i][:, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] += np.eye(PARAMETERS_PER_LINK)
-            rows[i] = self._regrouping(i, kept[i]) @ totals[i]
+            rows[i] = self._regrouping_matrix(i, kept[i]) @ totals[i]
             rows[i][:, links:] += made[i]
             parent = self.robot.parents[i]
             if parent >= 0:
@@ -141,23 +143,23 @@ class _System:
         drive_rows = np.zeros((len(kept_drives), links + count))
         drive_rows[:, links:] = (np.eye(count) - hidden)[kept_drives]
         survivors = self._survivors(kept, kept_drives)
-        K = _tidied(np.vstack([*rows, drive_rows]), 16 * EPS)
+        K = _tidy_entries(np.vstack([*rows, drive_rows]), 16 * EPS)
         K[:, survivors] = np.eye(len(survivors))  # exact by construction; this takes away the rounding
-        return _Found(K, survivors, kept)
+        return _EliminationResult(K, survivors, kept)
 
     def _survivors(self, kept: list[list[int]], kept_drives: list[int]) -> list[int]:
         links = PARAMETERS_PER_LINK * self.robot.joint_count
         in_links = [PARAMETERS_PER_LINK * i + k for i, columns in enumerate(kept) for k in columns]
         return in_links + [links + k for k in kept_drives]
 
-    def _regrouping(self, link: int, kept: list[int]) -> Array:
+    def _regrouping_matrix(self, link: int, kept: list[int]) -> Array:
         """X (kept, 10) with A_kept X = A: the identity at the columns kept."""
         one, rest = self.seen[link], [k for k in range(PARAMETERS_PER_LINK) if k not in kept]
         X = np.zeros((len(kept), PARAMETERS_PER_LINK))
         X[:, kept] = np.eye(len(kept))
         if kept and rest:
             sizes = np.linalg.norm(one.link[:, kept], axis=0)[:, None]
-            X[:, rest] = _tidied(
+            X[:, rest] = _tidy_entries(
                 combination(one.link, kept, one.link[:, rest]), np.minimum(64 * EPS * one.nominal[rest] / sizes, 1e-9)
             )
         return X
@@ -182,16 +184,16 @@ class _System:
             [one.drives - one.link[:, columns] @ combination(one.link, columns, one.drives) for one, columns in pairs]
         )
         floor = np.full(count, self.tolerance * max(one.size for one in self.seen))
-        stay = chosen_columns(blind, tuple(reversed(range(count))), floor)
+        stay = choose_columns(blind, tuple(reversed(range(count))), floor)
         gone = [k for k in range(count) if k not in stay]
         hidden = np.eye(count)
         hidden[:, stay] = 0.0
         if stay and gone:
-            hidden[np.ix_(stay, gone)] = -_tidied(combination(blind, stay, blind[:, gone]), 64 * EPS)
-        made = [_tidied(combination(one.link, columns, one.drives @ hidden), 64 * EPS) for one, columns in pairs]
+            hidden[np.ix_(stay, gone)] = -_tidy_entries(combination(blind, stay, blind[:, gone]), 64 * EPS)
+        made = [_tidy_entries(combination(one.link, columns, one.drives @ hidden), 64 * EPS) for one, columns in pairs]
         return hidden, stay, made
 
-    def _exchanged(self, kept: list[list[int]], kept_drives: list[int]) -> _Found:
+    def _exchange_drives(self, kept: list[list[int]], kept_drives: list[int]) -> _EliminationResult:
         """Links and drives as one system M = [diag(A_i) | D], where a drive would need huge link changes to hide.
 
         Weak link columns change places with drives. Null vectors N of M, each unseen at its joint and passed to its
@@ -209,7 +211,7 @@ class _System:
             rest = [column for column in range(M.shape[1]) if column not in now]
             X = combination(M, now, M[:, rest])
             row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-            if abs(X[row, column]) <= BOUND:
+            if abs(X[row, column]) <= MAX_FACTOR:
                 break
             now[int(row)] = rest[int(column)]
         order = np.argsort(now)
@@ -224,16 +226,16 @@ class _System:
         K = np.eye(M.shape[1])[now]
         K[:, rest] = -np.linalg.solve(moved[rest].T, moved[now].T).T
         columns = [[k - PARAMETERS_PER_LINK * i for k in now if k // PARAMETERS_PER_LINK == i] for i in range(n)]
-        return _Found(K, now, columns)
+        return _EliminationResult(K, now, columns)
 
 
-def _tidied(matrix: Array, noise: Array | float) -> Array:
+def _tidy_entries(matrix: Array, noise: Array | float) -> Array:
     """Entries within `noise` of 0 and halves taken as those: what rounding alone has left."""
     near = np.round(matrix * 2) / 2
     return np.asarray(np.where(np.abs(matrix - near) <= noise, near + 0.0, matrix))
 
 
-def _with_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:
+def _append_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:
     """K over all parameters: rotor and offset columns among the drive parameters, friction and extras by themselves."""
     if not drives:
         return K, survivors
@@ -248,13 +250,13 @@ def _with_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) 
     return np.vstack([matrix, np.eye(matrix.shape[1])[friction]]), kept
 
 
-def _near_notes(robot: Robot, kept: list[list[int]], seen: list[Seen]) -> tuple[str, ...]:
+def _note_near_degeneracy(robot: Robot, kept: list[list[int]], seen: list[JointConditions]) -> tuple[str, ...]:
     notes = []
     for joint, columns, one in zip(robot.joints, kept, seen, strict=True):
         if not columns:
             continue
         weakest = float(np.linalg.svd(one.link[:, columns], compute_uv=False)[-1])
-        if weakest < NEAR:
+        if weakest < NEARLY_DEGENERATE_SINGULAR_VALUE:
             notes.append(
                 f"joint {joint.name!r} is nearly degenerate: some parameters show only through a deviation of "
                 f"{weakest:.1e}; if it is a rounding of the file, load with snap=True and they vanish"
@@ -262,7 +264,7 @@ def _near_notes(robot: Robot, kept: list[list[int]], seen: list[Seen]) -> tuple[
     return tuple(notes)
 
 
-def _dropped_note(tolerance: float | None, kept: list[list[int]], seen: list[Seen]) -> tuple[str, ...]:
+def _note_tolerance(tolerance: float | None, kept: list[list[int]], seen: list[JointConditions]) -> tuple[str, ...]:
     """What a tolerance of the caller's own costs, in units of the robot."""
     if tolerance is None:
         return ()

@@ -37,7 +37,7 @@ class Information:
 
     def __add__(self, other: Information) -> Information:
         """The information of both."""
-        return combined((self, other))
+        return add_information((self, other))
 
     def stacked(self, weights: Array | None = None) -> tuple[Array, Array]:
         """R (rows, p) and z (rows,) with |R beta - z|^2 = sum_i weights_i |Y_i beta - tau_i|^2."""
@@ -50,7 +50,7 @@ class Information:
         R = np.vstack(blocks)
         return R[:, :-1], R[:, -1]
 
-    def idle(self, weights: Array) -> tuple[Array, Array] | None:
+    def unused_columns(self, weights: Array) -> tuple[Array, Array] | None:
         """R and z of the joints without weight; None where every joint has one."""
         return None if weights.all() else self.stacked(np.equal(weights, 0.0).astype(np.float64))
 
@@ -75,10 +75,10 @@ class Information:
 
     def condition_number(self, weights: Array | None = None) -> float:
         """Of the stack with columns scaled to unit length; infinite when the data leave parameters open."""
-        s = np.linalg.svd(_scaled(self.stacked(weights)[0])[0], compute_uv=False)
+        s = np.linalg.svd(_scale_columns(self.stacked(weights)[0])[0], compute_uv=False)
         return float(s[0] / s[-1]) if s[-1] > RANK_TOLERANCE * s[0] else float("inf")
 
-    def untold(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
+    def unidentifiable(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
         """Parameters that the data cannot tell by themselves, each with the others that it is mixed with there."""
         V = null_space(self.stacked(weights)[0])
         touched = np.abs(V) > 1e-6
@@ -89,7 +89,7 @@ class Information:
         return found
 
 
-def combined(parts: Sequence[Information]) -> Information:
+def add_information(parts: Sequence[Information]) -> Information:
     """The information of all parts, which are of the same joints and parameters; the order of parts is kept to."""
     first = parts[0]
     if any((one.joint_names, one.names) != (first.joint_names, first.names) for one in parts):
@@ -103,22 +103,22 @@ def combined(parts: Sequence[Information]) -> Information:
 
 def null_space(R: Array) -> Array:
     """(p, k) directions of scaled parameters that no row of R sees."""
-    scaled, _ = _scaled(R)
+    scaled, _ = _scale_columns(R)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=True)
     rank = int((s > RANK_TOLERANCE * s[0]).sum()) if len(s) and s[0] > 0 else 0
     return np.asarray(Vt[rank:].T)
 
 
-def told_directions(R: Array) -> Array:
+def identifiable_directions(R: Array) -> Array:
     """(p, k) with beta = told @ gamma, the complement of `null_space`: directions of the parameters that data tell.
 
     Orthonormal for parameters in units of 1 / the length of their column of R.
     """
-    (_, scales), hidden = _scaled(R), null_space(R)
+    (_, scales), hidden = _scale_columns(R), null_space(R)
     return np.asarray(np.linalg.svd(hidden)[0][:, hidden.shape[1] :] / scales[:, None])
 
 
-def _scaled(R: Array) -> tuple[Array, Array]:
+def _scale_columns(R: Array) -> tuple[Array, Array]:
     scales = np.linalg.norm(R, axis=0)
     scales = np.where(scales > 0, scales, 1.0)
     return R / scales, scales
@@ -143,7 +143,7 @@ def solve(R: Array, z: Array, then: tuple[Array, Array] | None = None) -> Soluti
 
     then  R2, z2 of rows without weight: of all minimisers, the one with the least |R2 beta - z2|
     """
-    scaled, scales = _scaled(R)
+    scaled, scales = _scale_columns(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)
     told = s > RANK_TOLERANCE * s[0]
     root = Vt[told].T / s[told] / scales[:, None]

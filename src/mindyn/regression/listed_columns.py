@@ -8,7 +8,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array, native_array
 from mindyn.kernels.kernel import Kernel
-from mindyn.numerics.call_list import CallList, Place
+from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.regression.regressor import Regressor
 
 Write = Callable[[CallList, range], None]
@@ -22,7 +22,7 @@ class ListedColumns:
     """
 
     def __init__(self, regressor: Regressor, motion: tuple[Array, ...], directions: Array | None) -> None:
-        self._code = regressor.kernel.code_of_batches()
+        self._code = regressor.kernel.batch_code()
         self._motion = [native_array(one, "motion") for one in motion]
         self._directions = None if directions is None else native_array(directions, "directions")
         coulomb = () if directions is None else regressor.friction_columns[0]
@@ -30,7 +30,7 @@ class ListedColumns:
         self._coulomb = [(8 * place, 8 * source) for place, source, _ in coulomb]
 
     @staticmethod
-    def of(regressor: Regressor, motion: tuple[Array, ...], directions: Array | None) -> ListedColumns | None:
+    def create(regressor: Regressor, motion: tuple[Array, ...], directions: Array | None) -> ListedColumns | None:
         """None where the columns cannot be listed."""
         kernel = regressor.kernel
         fits = type(kernel) is Kernel and [(one.shape[1],) for one in motion] == [*kernel.input_shapes]
@@ -41,14 +41,14 @@ class ListedColumns:
 
         The room must live until the calls have been made.
         """
-        place, taken = Place.of(room), [Place.of(one) for one in self._motion]
-        of_first = Place(place.row(-first), place.step, place.width)
+        place, taken = RowBlock.from_array(room), [RowBlock.from_array(one) for one in self._motion]
+        of_first = RowBlock(place.row(-first), place.step, place.width)
         table = np.array([word for one in (*taken, of_first) for word in (one.address, 8 * one.step)], dtype=np.int64)
         at, code, weights = table.ctypes.data, self._code, self._weights.ctypes.data
-        sources = None if self._directions is None else Place.of(self._directions)
+        sources = None if self._directions is None else RowBlock.from_array(self._directions)
 
         def write(calls: CallList, rows: range) -> None:
-            calls.needs(self, table)
+            calls.keep_alive(self, table)
             calls.add("kernel", code, rows.start, rows.stop, at)
             if sources is None:
                 return

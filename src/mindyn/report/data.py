@@ -9,13 +9,13 @@ from typing import Any, Final, Literal
 from mindyn.export.writing import RobotFormat
 from mindyn.findings import Finding
 from mindyn.kernels.skeleton import SkeletonData
-from mindyn.pages.decimation import Packed
+from mindyn.pages.decimation import PackedNumbers
 from mindyn.validation.validate import Grade
 
 Numbers = tuple[float, ...]
-UNNAMED: Final = "this estimate"
+DEFAULT_ESTIMATE_NAME: Final = "this estimate"
 """What an estimate is called beside others where its run has no name."""
-State = Literal["clear", "rough", "near zero", "from the prior", "left out", "untold"]
+ParameterState = Literal["clear", "rough", "near zero", "from the prior", "left out", "unidentifiable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class VerdictData:
 class JointTrace:
     """Torques of one joint over the times of its log, and what to say of them: range, rms and greatest miss."""
 
-    measured: Packed
-    predicted: Packed
-    residual: Packed
+    measured: PackedNumbers
+    predicted: PackedNumbers
+    residual: PackedNumbers
     low: float
     high: float
-    rms_miss: float
-    greatest_miss: float
-    greatest_at: float
+    rms_error: float
+    largest_error: float
+    largest_error_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class TorqueTrace:
     rows: int
     seconds: float
     bucket: int
-    time: Packed
+    time: PackedNumbers
     joints: tuple[JointTrace, ...]
     unscored: tuple[tuple[float, float], ...] = ()
 
@@ -110,8 +110,8 @@ class ParameterRow:
     relative: float | None
     low: float | None
     high: float | None
-    cut: bool
-    state: State
+    clipped: bool
+    state: ParameterState
     prior: float | None
 
 
@@ -134,7 +134,7 @@ class ExcitationData:
 
     role: Literal["held out", "training"]
     condition_number: float | None
-    told: int
+    identifiable_count: int
     rows: int
     joints: tuple[JointMotion, ...]
 
@@ -152,7 +152,7 @@ class FrictionData:
     low: Numbers | None
     high: Numbers | None
     prior: Numbers | None
-    of_load: tuple[float, float] | None = None
+    load_coefficients: tuple[float, float] | None = None
     data_speed: Numbers = ()
     data_torque: Numbers = ()
 
@@ -184,9 +184,9 @@ class MotionData:
 
     seconds: float
     how: str
-    time: Packed
-    measured: tuple[Packed, ...]
-    simulated: tuple[Packed, ...]
+    time: PackedNumbers
+    measured: tuple[PackedNumbers, ...]
+    simulated: tuple[PackedNumbers, ...]
     rms: Numbers
 
 
@@ -201,7 +201,7 @@ class ErrorColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeData:
+class ProvenanceData:
     """How the result was made."""
 
     command: str
@@ -238,12 +238,12 @@ class ReportData:
     motion: MotionData | None
     comparison: tuple[ErrorColumn, ...]
     skeleton: SkeletonData | None
-    made: MadeData
+    provenance: ProvenanceData
     others: tuple[tuple[str, tuple[ParameterRow, ...]], ...] = ()
     robot_given: str = ""
     folder: str = ""
     file_format: RobotFormat = "urdf"
-    name: str = UNNAMED
+    name: str = DEFAULT_ESTIMATE_NAME
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -16,18 +16,18 @@ HEADLINES: Final[dict[Grade, str]] = {
     "hardly": "The model is poor.",
     "not": "The model does not explain the torque.",
 }
-USEFUL: Final = ("well", "floor", "roughly")
-UNFIT: Final = "This log cannot identify this robot."
-SUSPECTED: Final = "Something that was stated of the robot or of its logs seems wrong."
-UNEVEN: Final = "The model is good for some joints, not for all."
-UNEVEN_ROUGH: Final = "The model is usable for some joints, with care, and not for all."
-UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
-JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
-IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
-IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
-IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
-UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
-WORDS: Final[dict[Grade, str]] = {
+USABLE_GRADES: Final = ("well", "floor", "roughly")
+UNINFORMATIVE_LOG: Final = "This log cannot identify this robot."
+SUSPECT_INPUT: Final = "Something that was stated of the robot or of its logs seems wrong."
+SOME_JOINTS_GOOD: Final = "The model is good for some joints, not for all."
+SOME_JOINTS_USABLE: Final = "The model is usable for some joints, with care, and not for all."
+NOT_VALIDATED: Final = "Fits its own training data; not yet judged on other motion."
+VALIDATED_EARLIER: Final = "Fits its own training data; judged on other motion when it was made."
+INCONSISTENT: Final = "It predicts the torque, but no arm can have these values."
+INCONSISTENT_SOME_JOINTS: Final = "It predicts the torque of some joints only, and no arm can have these values."
+INCONSISTENT_FIT: Final = "Fits its own training data, but no arm can have these values."
+CONSISTENCY_UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
+GRADE_LABELS: Final[dict[Grade, str]] = {
     "well": "good",
     "floor": "at the noise floor",
     "roughly": "rough",
@@ -41,7 +41,7 @@ def has_wrong_input(found: VerdictData) -> bool:
     return any(one.kind in WRONG_INPUT and one.explained_by is None for one in found.findings)
 
 
-def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
+def choose_headline(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
     """The headline of a verdict, and whether an arm can have the values, and the grade that colours it.
 
     The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
@@ -50,19 +50,21 @@ def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
     what was stated; values that no arm has are no surprise where ones that an arm can have are as likely.
     """
     if any(one.severity is Severity.ERROR for one in found.findings):
-        return UNFIT, "not"
+        return UNINFORMATIVE_LOG, "not"
     if has_wrong_input(found):
-        return SUSPECTED, found.grade if found.grade not in USEFUL else "roughly"
+        return SUSPECT_INPUT, found.grade if found.grade not in USABLE_GRADES else "roughly"
     exists = True if found.within and exists is False else exists
-    if found.grade not in USEFUL:
+    if found.grade not in USABLE_GRADES:
         return HEADLINES[found.grade], found.grade
-    even = all(joint.grade in USEFUL for joint in found.joints)
+    even = all(joint.grade in USABLE_GRADES for joint in found.joints)
     if not found.held_out:
-        unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
-        return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
+        unjudged = NOT_VALIDATED if found.before is None else VALIDATED_EARLIER
+        return INCONSISTENT_FIT if exists is False else unjudged, "roughly"
     if not even:
-        uneven = UNEVEN if any(joint.grade in ("well", "floor") for joint in found.joints) else UNEVEN_ROUGH
-        return IMPOSSIBLE_UNEVEN if exists is False else uneven, "roughly"
+        uneven = (
+            SOME_JOINTS_GOOD if any(joint.grade in ("well", "floor") for joint in found.joints) else SOME_JOINTS_USABLE
+        )
+        return INCONSISTENT_SOME_JOINTS if exists is False else uneven, "roughly"
     if exists:
         return HEADLINES[found.grade], found.grade
-    return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"
+    return CONSISTENCY_UNDECIDED if exists is None else INCONSISTENT, "roughly"

@@ -14,7 +14,7 @@ from mindyn.findings import Finding
 from mindyn.logs.log import Log
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.validation.validate import Verdict
+from mindyn.validation.validate import Validation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class ReportInputs:
     prior: Robot | None = None
     run: Mapping[str, Any] = field(default_factory=dict)
     meshes: Meshes | None = None
-    validation: Verdict | None = None
+    validation: Validation | None = None
     findings: Sequence[Finding] = ()
 
     def __post_init__(self) -> None:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, moved_phi
+from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, transform_phi
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.errors import RobotError, listed, unknown_name
+from mindyn.errors import RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info, warning
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint, following_fixed
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint, hold_mimics_of_fixed_joints
 from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
-from mindyn.robots.robot import Robot, duplicates
+from mindyn.robots.robot import Robot, find_duplicates
 
 Carriers = Mapping[str, tuple[str, Pose]]
 """For every link, the link that carries it rigidly (itself if moving) and its pose there."""
@@ -22,41 +22,41 @@ Carriers = Mapping[str, tuple[str, Pose]]
 
 def assemble(description: Description) -> Robot:
     """The robot of a description: one root, no cycle; links behind fixed joints become frames of their carrier."""
-    d = following_fixed(description) if description.mimics else description
+    d = hold_mimics_of_fixed_joints(description) if description.mimics else description
     links = {link.name: link for link in d.links}
-    if repeated := duplicates(link.name for link in d.links):
+    if repeated := find_duplicates(link.name for link in d.links):
         raise RobotError(
-            f"link names must be unique; repeated: {listed(repeated)}",
+            f"link names must be unique; repeated: {list_names(repeated)}",
             hint="give each its own name, and the joints that hold it that name",
         )
-    root, order = _depth_first(links, d.joints)
+    root, order = _sort_depth_first(links, d.joints)
     for joint in d.joints:
-        if isinstance(joint, RefusedJoint):
+        if isinstance(joint, UnsupportedJoint):
             raise joint.error
-    if wrong := next((d.refused_links[name] for name in links if name in d.refused_links), None):
+    if wrong := next((d.unsupported_links[name] for name in links if name in d.unsupported_links), None):
         raise wrong
     findings = d.findings
-    if d.as_written:
-        kept = _as_written(d.joints, root)
+    if d.keep_order:
+        kept = _keep_file_order(d.joints, root)
         if kept is None:
-            names = listed(joint.name for joint in order if isinstance(joint, Joint))
+            names = list_names(joint.name for joint in order if isinstance(joint, Joint))
             message = f"joints are sorted, parents before children; the order of q is: {names}"
             findings = (*findings, info(Kind.SORTED_JOINTS, message))
         order = order if kept is None else kept
-    carrier = _carriers(order, links)
+    carrier = _find_carriers(order, links)
     moving = [joint for joint in order if isinstance(joint, Joint)]
-    bodies = _merged([root, *(joint.child for joint in moving)], links, carrier, order)
-    findings = tuple(dict.fromkeys((*findings, *_negative_inertia(bodies.values()))))
+    bodies = _merge_links([root, *(joint.child for joint in moving)], links, carrier, order)
+    findings = tuple(dict.fromkeys((*findings, *_find_negative_inertia(bodies.values()))))
     fixed = [Frame(name, *carrier[name]) for name in links if carrier[name][0] != name]
     return Robot(
         name=d.name,
         root=bodies[root],
-        joints=tuple(_on_carrier(joint, carrier) for joint in moving),
+        joints=tuple(_attach_joint(joint, carrier) for joint in moving),
         links=tuple(bodies[joint.child] for joint in moving),
         gravity=d.gravity,
-        frames=(*fixed, *(Frame(f.name, *_carried(f.link, f.pose, carrier)) for f in d.frames)),
+        frames=(*fixed, *(Frame(f.name, *_locate_on_carrier(f.link, f.pose, carrier)) for f in d.frames)),
         drives=d.drives,
-        loops=tuple(_loop_on_carrier(loop, carrier) for loop in d.loops),
+        loops=tuple(_attach_loop(loop, carrier) for loop in d.loops),
         extras=d.extras,
         mimics=d.mimics,
         home=np.array([d.home.get(joint.name, 0.0) for joint in moving]) if d.home and d.loops else None,
@@ -66,7 +66,7 @@ def assemble(description: Description) -> Robot:
     )
 
 
-def _negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
+def _find_negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
     """Yield a finding on every link of which a principal moment of inertia is negative, as no body has it."""
     for link in links:
         if link.phi is None or (least := least_moment(link.phi)) is None:
@@ -76,7 +76,7 @@ def _negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
             yield warning(Kind.NEGATIVE_INERTIA, message, "Correct its inertial parameters, or identify them")
 
 
-def described(robot: Robot) -> Description:
+def describe_robot(robot: Robot) -> Description:
     """The description that `robot` is assembled from again."""
     return Description(
         robot.name,
@@ -92,11 +92,11 @@ def described(robot: Robot) -> Description:
         robot.source,
         robot.findings,
         robot.selection,
-        as_written=True,
+        keep_order=True,
     )
 
 
-def _depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple[str, list[AnyJoint]]:
+def _sort_depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple[str, list[AnyJoint]]:
     """The root, and the joints: parents before children, siblings in the given order; refuses what is not a tree."""
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
@@ -113,7 +113,7 @@ def _depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple
         raise RobotError("the links form a cycle: every link is the child of a joint")
     if len(roots) > 1:
         raise RobotError(
-            f"a robot has one root link; these have no parent: {listed(roots)}",
+            f"a robot has one root link; these have no parent: {list_names(roots)}",
             hint=f"root={roots[0]!r} (--root {roots[0]}) takes the tree of one of them alone",
         )
     below: dict[str, list[AnyJoint]] = {}
@@ -127,12 +127,12 @@ def _depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple
         waiting.extend(below.get(joint.child, ()))
     if len(order) < len(joints):
         reached = {joint.child for joint in order}
-        lost = listed(joint.child for joint in joints if joint.child not in reached)
+        lost = list_names(joint.child for joint in joints if joint.child not in reached)
         raise RobotError(f"these links form a cycle apart from the root {roots[0]!r}: {lost}")
     return roots[0], order
 
 
-def _as_written(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
+def _keep_file_order(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
     """The joints as they are given, where every parent comes before its children; else None."""
     known = {root}
     for joint in joints:
@@ -142,7 +142,7 @@ def _as_written(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
     return list(joints)
 
 
-def _carriers(order: Sequence[AnyJoint], links: Mapping[str, Link]) -> Carriers:
+def _find_carriers(order: Sequence[AnyJoint], links: Mapping[str, Link]) -> Carriers:
     carrier = {name: (name, IDENTITY) for name in links}
     for joint in order:
         if isinstance(joint, FixedJoint):
@@ -151,25 +151,25 @@ def _carriers(order: Sequence[AnyJoint], links: Mapping[str, Link]) -> Carriers:
     return carrier
 
 
-def _carried(link: str, pose: Pose, carrier: Carriers) -> tuple[str, Pose]:
+def _locate_on_carrier(link: str, pose: Pose, carrier: Carriers) -> tuple[str, Pose]:
     if link not in carrier:
-        raise unknown_name("link", link, carrier)
+        raise unknown_name_error("link", link, carrier)
     place, X = carrier[link]
     return place, X @ pose
 
 
-def _on_carrier(joint: Joint, carrier: Carriers) -> Joint:
-    place, origin = _carried(joint.parent, joint.origin, carrier)
+def _attach_joint(joint: Joint, carrier: Carriers) -> Joint:
+    place, origin = _locate_on_carrier(joint.parent, joint.origin, carrier)
     return replace(joint, parent=place, origin=origin)
 
 
-def _loop_on_carrier(loop: Loop, carrier: Carriers) -> Loop:
-    first, first_pose = _carried(loop.first, loop.first_pose, carrier)
-    second, second_pose = _carried(loop.second, loop.second_pose, carrier)
+def _attach_loop(loop: Loop, carrier: Carriers) -> Loop:
+    first, first_pose = _locate_on_carrier(loop.first, loop.first_pose, carrier)
+    second, second_pose = _locate_on_carrier(loop.second, loop.second_pose, carrier)
     return replace(loop, first=first, first_pose=first_pose, second=second, second_pose=second_pose)
 
 
-def _merged(
+def _merge_links(
     places: Sequence[str], links: Mapping[str, Link], carrier: Carriers, order: Sequence[AnyJoint]
 ) -> dict[str, Link]:
     """The rigid bodies of the places and all they carry."""
@@ -183,15 +183,16 @@ def _merged(
             solid[joint.child] = solid[joint.parent]
     known = {solid[name] for name, link in links.items() if link.phi is not None}
     return {
-        place: _body(place, names, links, carrier, {solid[n] for n in names} <= known) for place, names in parts.items()
+        place: _merge_body(place, names, links, carrier, {solid[n] for n in names} <= known)
+        for place, names in parts.items()
     }
 
 
-def _body(place: str, names: Sequence[str], links: Mapping[str, Link], carrier: Carriers, known: bool) -> Link:
+def _merge_body(place: str, names: Sequence[str], links: Mapping[str, Link], carrier: Carriers, known: bool) -> Link:
     if len(names) == 1:
         return links[place]
     parts = [(links[name], carrier[name][1]) for name in names]
-    stated = [link.phi if X.is_identity else moved_phi(X, link.phi) for link, X in parts if link.phi is not None]
+    stated = [link.phi if X.is_identity else transform_phi(X, link.phi) for link, X in parts if link.phi is not None]
     shapes = [
         Shape(shape.kind, shape.dimensions, X @ shape.pose, shape.filename)
         for link, X in parts

@@ -13,10 +13,10 @@ from typing import Any
 
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotError, listed, unknown_name
+from mindyn.errors import InputError, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.mimics import held_by_mimicking, mimic_cycle, rooted
+from mindyn.robots.mimics import find_mimic_cycle, find_mimic_root, hold_followers
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic
 
 
@@ -35,7 +35,7 @@ class FixedJoint:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedJoint:
+class UnsupportedJoint:
     """A joint that mindyn cannot move; `error` is raised where it is part of what is asked for and not held."""
 
     name: str
@@ -45,7 +45,7 @@ class RefusedJoint:
     error: RobotError
 
 
-AnyJoint = Joint | FixedJoint | RefusedJoint
+AnyJoint = Joint | FixedJoint | UnsupportedJoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Selection:
         """Pickles as its fields; the read-only view of `lock` cannot be pickled itself."""
         return Selection, (dict(self.lock), self.root, self.tip)
 
-    def and_then(self, later: Selection) -> Selection:
+    def combine(self, later: Selection) -> Selection:
         """One selection that does what this and then `later` do."""
         root = self.root if later.root is None else later.root
         return Selection({**self.lock, **later.lock}, root, self.tip if later.tip is None else later.tip)
@@ -109,20 +109,20 @@ class Description:
     source: str = ""
     findings: tuple[Finding, ...] = ()
     selection: Selection = field(default_factory=Selection)
-    refused_links: Mapping[str, RobotError] = field(default_factory=dict)
-    as_written: bool = False
+    unsupported_links: Mapping[str, RobotError] = field(default_factory=dict)
+    keep_order: bool = False
 
-    def selected(self, wanted: Selection) -> Description:
+    def select(self, wanted: Selection) -> Description:
         """The description with joints held, then cut to a subtree or chain."""
         if not wanted:
             return self
-        left = _held(self, wanted.lock) if wanted.lock else self
+        left = _hold_joints(self, wanted.lock) if wanted.lock else self
         if wanted.root is not None or wanted.tip is not None:
-            left = _cut(left, wanted.root, wanted.tip)
-        return replace(left, selection=self.selection.and_then(wanted))
+            left = _cut_chain(left, wanted.root, wanted.tip)
+        return replace(left, selection=self.selection.combine(wanted))
 
 
-def _held(d: Description, positions: Mapping[str, float]) -> Description:
+def _hold_joints(d: Description, positions: Mapping[str, float]) -> Description:
     """The description with the named joints held.
 
     The drive of a held joint goes; drives coupled to a held joint lose that coupling, since the joint no longer turns.
@@ -131,15 +131,15 @@ def _held(d: Description, positions: Mapping[str, float]) -> Description:
     movable = {joint.name: joint for joint in d.joints if not isinstance(joint, FixedJoint)}
     for name in positions:
         if name not in movable:
-            raise unknown_name("joint", name, movable)
-    stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), positions)
+            raise unknown_name_error("joint", name, movable)
+    stopped, mimics = hold_followers(_require_no_mimic_cycle(d.mimics), positions)
     positions = {**positions, **{name: at for name, at in stopped.items() if name in movable}}
-    extras = _extras_without(d.extras, set(positions))
+    extras = _drop_extras(d.extras, set(positions))
     for drive in d.drives:
         moving = [joint for joint in drive.coupling if joint not in positions]
         if drive.joint in positions and moving:
             raise RobotError(
-                f"holding joint {drive.joint!r} does not stop its motor, which turns with {listed(moving)} too",
+                f"holding joint {drive.joint!r} does not stop its motor, which turns with {list_names(moving)} too",
                 hint="remove that drive or its coupling first, if its inertia and friction may be left out",
             )
     loops = [loop for loop in d.loops if not _loop_joints(d, loop) <= set(positions)]
@@ -147,10 +147,10 @@ def _held(d: Description, positions: Mapping[str, float]) -> Description:
         if set(loop.dependent) & set(positions):
             raise RobotError(
                 f"a dependent joint of loop {loop.name!r} cannot be locked; lock its primary joints instead",
-                hint=f"or all of its joints: {listed(sorted(_loop_joints(d, loop)))}",
+                hint=f"or all of its joints: {list_names(sorted(_loop_joints(d, loop)))}",
             )
-    joints = tuple(_fixed(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
-    drives = _drives_without(d.drives, set(positions))
+    joints = tuple(_fix_joint(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
+    drives = _drop_drives(d.drives, set(positions))
     return replace(d, joints=joints, drives=drives, mimics=tuple(mimics), loops=tuple(loops), extras=extras)
 
 
@@ -167,40 +167,40 @@ def _loop_joints(d: Description, loop: Loop) -> set[str]:
     return ways[0] ^ ways[1]
 
 
-def following_fixed(d: Description) -> Description:
+def hold_mimics_of_fixed_joints(d: Description) -> Description:
     """The description with joints that mimic a fixed one fixed too, where their offset puts them."""
     fixed = {joint.name: 0.0 for joint in d.joints if isinstance(joint, FixedJoint)}
-    stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), fixed)
-    left = replace(_held(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
+    stopped, mimics = hold_followers(_require_no_mimic_cycle(d.mimics), fixed)
+    left = replace(_hold_joints(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
     sentences = [f"joint {name!r} mimics a fixed joint: held at {at:g}" for name, at in stopped.items()]
     return replace(left, findings=(*left.findings, *(info(Kind.HELD_JOINT, sentence) for sentence in sentences)))
 
 
-def _in_no_circle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
-    if ring := mimic_cycle(mimics):
+def _require_no_mimic_cycle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
+    if ring := find_mimic_cycle(mimics):
         raise RobotError(f"joints mimic each other in a circle: {' -> '.join(ring)}")
     return mimics
 
 
-def _fixed(joint: AnyJoint, position: float) -> FixedJoint:
-    if isinstance(joint, RefusedJoint) and position:
+def _fix_joint(joint: AnyJoint, position: float) -> FixedJoint:
+    if isinstance(joint, UnsupportedJoint) and position:
         raise RobotError(f"joint {joint.name!r} can be held at 0 only, got {position:g}: {joint.error.message}")
     origin = joint.at(position) if isinstance(joint, Joint) else joint.origin
     return FixedJoint(joint.name, joint.parent, joint.child, origin, held=True)
 
 
-def _extras_without(extras: Sequence[ExtraTorque], gone: Collection[str]) -> tuple[ExtraTorque, ...]:
+def _drop_extras(extras: Sequence[ExtraTorque], gone: Collection[str]) -> tuple[ExtraTorque, ...]:
     """The extra torques of joints that stay; refuses formulas that name joints by number, which would shift."""
     numbered = [e.name for e in extras if not parse_formula(e.formula).variables <= {"q", "qd", "load"}]
     if gone and numbered:
         raise RobotError(
-            f"joints cannot be taken away from a robot with extra torques of joints by number ({listed(numbered)})",
+            f"joints cannot be taken away from a robot with extra torques of joints by number ({list_names(numbered)})",
             hint="remove those first, or write them of q and qd of their own joint",
         )
     return tuple(extra for extra in extras if extra.joint not in gone)
 
 
-def _drives_without(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...]:
+def _drop_drives(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...]:
     return tuple(
         replace(drive, coupling={k: v for k, v in drive.coupling.items() if k not in gone})
         for drive in drives
@@ -208,7 +208,7 @@ def _drives_without(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...
     )
 
 
-def _cut(d: Description, root: str | None, tip: str | None) -> Description:
+def _cut_chain(d: Description, root: str | None, tip: str | None) -> Description:
     """The subtree of `root`, or its chain to `tip`, with what fixed joints hold to it.
 
     The root stays where it is at q = 0: gravity is turned into its frame.
@@ -216,27 +216,35 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
     places = {link.name: link.name for link in d.links} | {frame.name: frame.link for frame in d.frames}
     for name in (root, tip):
         if name is not None and name not in places:
-            raise unknown_name("link or frame", name, places)
+            raise unknown_name_error("link or frame", name, places)
     above = {joint.child: joint for joint in d.joints}
     start = None if root is None else places[root]
     if tip is None:
         assert start is not None
-        kept, root_link, what = _below(d.joints, {start}, (Joint, FixedJoint, RefusedJoint)), start, f"root {root}"
+        kept, root_link, what = (
+            _collect_carried_links(d.joints, {start}, (Joint, FixedJoint, UnsupportedJoint)),
+            start,
+            f"root {root}",
+        )
     else:
-        chain = _chain(above, start, places[tip], root or "the root", tip)
-        kept, root_link, what = _below(d.joints, set(chain), (FixedJoint,)), chain[0], f"chain {chain[0]} -> {tip}"
+        chain = _find_chain(above, start, places[tip], root or "the root", tip)
+        kept, root_link, what = (
+            _collect_carried_links(d.joints, set(chain), (FixedJoint,)),
+            chain[0],
+            f"chain {chain[0]} -> {tip}",
+        )
         if all(isinstance(above[link], FixedJoint) for link in chain[1:]):
             raise RobotError(f"no joint that moves lies between link {chain[0]!r} and {tip!r}")
     left_out = [j.child for j in d.joints if not isinstance(j, FixedJoint) and j.child not in kept | {root_link}]
     gone = {j.name for j in d.joints if j.child not in kept or j.child == root_link}
-    extras = _extras_without(d.extras, gone - {j.name for j in d.joints if isinstance(j, FixedJoint)})
+    extras = _drop_extras(d.extras, gone - {j.name for j in d.joints if isinstance(j, FixedJoint)})
     loops = [one for one in d.loops if {one.first, one.second} <= kept and not set(one.dependent) & gone]
     left_out += [f"loop {one.name}" for one in d.loops if one not in loops]
-    dropped = info(Kind.DROPPED_PART, f"left out of the {what}, with their mass: {listed(left_out)}", *left_out)
+    dropped = info(Kind.DROPPED_PART, f"left out of the {what}, with their mass: {list_names(left_out)}", *left_out)
     findings = (dropped, *d.findings) if left_out else d.findings
-    mimics, alone = _mimics_without(d.mimics, gone)
+    mimics, alone = _drop_mimics(d.mimics, gone)
     if alone:
-        message = f"joints that mimic one left out move on their own: {listed(alone)}"
+        message = f"joints that mimic one left out move on their own: {list_names(alone)}"
         findings = (*findings, info(Kind.DROPPED_PART, message))
     return replace(
         d,
@@ -244,7 +252,7 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
         joints=tuple(joint for joint in d.joints if joint.child in kept and joint.child != root_link),
         gravity=_home_rotation(above, root_link).T @ d.gravity,
         frames=tuple(frame for frame in d.frames if frame.link in kept),
-        drives=_drives_without(d.drives, gone),
+        drives=_drop_drives(d.drives, gone),
         loops=tuple(loops),
         extras=extras,
         mimics=mimics,
@@ -252,15 +260,15 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
     )
 
 
-def _mimics_without(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, ...], list[str]]:
+def _drop_mimics(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, ...], list[str]]:
     """Mimics of the joints that are kept by joints that are kept, and the names of those whose joint is gone."""
-    following = {mimic.joint: mimic for mimic in _in_no_circle(mimics)}
-    roots = {joint: rooted(joint, following) for joint in following if joint not in gone}
+    following = {mimic.joint: mimic for mimic in _require_no_mimic_cycle(mimics)}
+    roots = {joint: find_mimic_root(joint, following) for joint in following if joint not in gone}
     kept = tuple(Mimic(joint, *root) for joint, root in roots.items() if root[0] not in gone)
     return kept, [joint for joint, root in roots.items() if root[0] in gone]
 
 
-def _chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str, tip: str) -> list[str]:
+def _find_chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str, tip: str) -> list[str]:
     """The links from `start` (the topmost, where it is None) to `end`."""
     chain = [end]
     while chain[-1] != start and chain[-1] in above:
@@ -270,12 +278,12 @@ def _chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str
     if start is not None and chain[-1] != start:
         raise RobotError(
             f"link {tip!r} does not hang on link {root!r}: there is no chain between them",
-            hint=f"the links above {tip!r} are: {listed(reversed(chain[1:]))}",
+            hint=f"the links above {tip!r} are: {list_names(reversed(chain[1:]))}",
         )
     return chain[::-1]
 
 
-def _below(joints: Sequence[AnyJoint], links: set[str], through: tuple[type, ...]) -> set[str]:
+def _collect_carried_links(joints: Sequence[AnyJoint], links: set[str], through: tuple[type, ...]) -> set[str]:
     """The links, and all that joints of the given types carry on them."""
     carried: dict[str, list[str]] = {}
     for joint in joints:

@@ -13,7 +13,7 @@ from mindyn.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
 
-SINGULAR_GEARS: Final = 1e12
+MAX_GEAR_CONDITION: Final = 1e12
 """`gear_condition` above which motors do not determine joints."""
 
 
@@ -37,12 +37,12 @@ def friction_matrix(robot: Robot) -> Array:
     return F
 
 
-def load_shares(robot: Robot) -> Array:
+def drive_load_matrix(robot: Robot) -> Array:
     """L (n, drives): loads of the drives' friction, joint side, are load @ L for loads (..., n) of the joints.
 
     A motor carries what its gears make of the joints' torques, G^-T tau, times its own ratio; friction at the joint
     side carries its joint's. All of it is of primary joints: drives of dependent ones have no share, for what their
-    pins carry is a force of the loop, which no torque tells (see `load_obstacle`).
+    pins carry is a force of the loop, which no torque tells (see `explain_unknown_load`).
     """
     joints = [robot.joint_index(name) for name in robot.primary_names]
     own = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
@@ -55,7 +55,7 @@ def load_shares(robot: Robot) -> Array:
     return L
 
 
-def load_obstacle(robot: Robot) -> str:
+def explain_unknown_load(robot: Robot) -> str:
     """Why the loads of the drives are not known of the torques of the primary joints; empty where they are."""
     joints = [robot.joint_index(name) for name in robot.primary_names]
     own = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
@@ -64,7 +64,7 @@ def load_obstacle(robot: Robot) -> str:
     G = gear_matrix(robot)[own]
     if np.delete(G, joints, axis=1).any():
         return "a motor turns with a dependent joint, whose pin carries what no torque tells"
-    return "the gear matrix is singular" if gear_condition(G[:, joints]) > SINGULAR_GEARS else ""
+    return "the gear matrix is singular" if gear_condition(G[:, joints]) > MAX_GEAR_CONDITION else ""
 
 
 def drive_parameters(robot: Robot) -> Array:
@@ -79,39 +79,39 @@ def reflected_inertia(robot: Robot) -> Array:
     return np.asarray(G.T @ np.diag([drive.rotor_inertia for drive in robot.drives]) @ G)
 
 
-def motors_of_joints(robot: Robot, joints: ArrayLike) -> Array:
+def joint_to_motor_motion(robot: Robot, joints: ArrayLike) -> Array:
     """Motor positions, velocities or accelerations (..., drives) of joint ones (..., n): G q."""
-    return np.asarray(_columns(joints, robot.joint_count, "joints") @ gear_matrix(robot).T)
+    return np.asarray(_require_columns(joints, robot.joint_count, "joints") @ gear_matrix(robot).T)
 
 
-def joints_of_motors(robot: Robot, motors: ArrayLike) -> Array:
+def motor_to_joint_motion(robot: Robot, motors: ArrayLike) -> Array:
     """Joint positions, velocities or accelerations (..., n) of motor ones (..., n): G^-1 q_motor."""
-    G = regular_gears(robot)
-    return np.asarray(np.linalg.solve(G, _columns(motors, len(G), "motors")[..., None])[..., 0])
+    G = invertible_gear_matrix(robot)
+    return np.asarray(np.linalg.solve(G, _require_columns(motors, len(G), "motors")[..., None])[..., 0])
 
 
-def joint_torques_of_motors(robot: Robot, motors: ArrayLike) -> Array:
+def motor_to_joint_torques(robot: Robot, motors: ArrayLike) -> Array:
     """Joint torques (..., n) of transmitted motor torques (..., drives): G^T tau_motor."""
-    return np.asarray(_columns(motors, len(robot.drives), "motor torques") @ gear_matrix(robot))
+    return np.asarray(_require_columns(motors, len(robot.drives), "motor torques") @ gear_matrix(robot))
 
 
-def motor_torques_of_joints(robot: Robot, joints: ArrayLike) -> Array:
+def joint_to_motor_torques(robot: Robot, joints: ArrayLike) -> Array:
     """Motor torques (..., n) that give joint torques (..., n): G^-T tau [Yoshida 1996, eq. 3.7]."""
-    G = regular_gears(robot)
-    return np.asarray(np.linalg.solve(G.T, _columns(joints, len(G), "joint torques")[..., None])[..., 0])
+    G = invertible_gear_matrix(robot)
+    return np.asarray(np.linalg.solve(G.T, _require_columns(joints, len(G), "joint torques")[..., None])[..., 0])
 
 
-def _columns(values: ArrayLike, count: int, what: str) -> Array:
+def _require_columns(values: ArrayLike, count: int, what: str) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != count:
         raise InputError(f"{what} have shape {array.shape}, but (..., {count}) is needed")
     return array
 
 
-def regular_gears(robot: Robot) -> Array:
+def invertible_gear_matrix(robot: Robot) -> Array:
     """G (n, n), refused where it does not determine the joints from the motors."""
     require_drives(robot, robot.joint_names)
-    return require_regular(robot, gear_matrix(robot))
+    return require_invertible_gears(robot, gear_matrix(robot))
 
 
 def require_drives(robot: Robot, joints: Sequence[str]) -> None:
@@ -125,10 +125,10 @@ def require_drives(robot: Robot, joints: Sequence[str]) -> None:
         )
 
 
-def require_regular(robot: Robot, G: Array) -> Array:
+def require_invertible_gears(robot: Robot, G: Array) -> Array:
     """G itself, refused where it does not determine the joints from the motors."""
     condition = gear_condition(G)
-    if condition > SINGULAR_GEARS:
+    if condition > MAX_GEAR_CONDITION:
         raise RobotError(
             f"the gear matrix of robot {robot.name!r} is singular (condition {condition:.1e}): "
             "its motors do not determine its joints",

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.inertia import consistency_of, moved_phi, phi_about_origin
+from mindyn.algebra.inertia import check_consistency, phi_about_origin, transform_phi
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import from_rpy
+from mindyn.algebra.rotations import rotation_from_rpy
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, listed
-from mindyn.robots.assembly import assemble, described
+from mindyn.errors import InputError, list_names
+from mindyn.robots.assembly import assemble, describe_robot
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import Link, Shape
 from mindyn.robots.robot import Robot
@@ -32,7 +32,7 @@ def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
     A held link becomes a rigid part of its parent, and a frame of the same name. Its drive goes; drives coupled
     to a held joint lose that coupling, since the joint no longer turns.
     """
-    return replace(assemble(described(robot).selected(Selection(positions))), file=robot.file)
+    return replace(assemble(describe_robot(robot).select(Selection(positions))), file=robot.file)
 
 
 def subchain(robot: Robot, base: str, tool: str) -> Robot:
@@ -41,10 +41,10 @@ def subchain(robot: Robot, base: str, tool: str) -> Robot:
     `base` becomes the root, held where it is at q = 0. Links off the path are left out with their mass; lock
     their joints first to keep them as rigid parts.
     """
-    return replace(assemble(described(robot).selected(Selection(root=base, tip=tool))), file=robot.file)
+    return replace(assemble(describe_robot(robot).select(Selection(root=base, tip=tool))), file=robot.file)
 
 
-def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
+def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
     """The same mechanism with other link frames, the parameters moved along.
 
     links  pose of each source link frame in the new one
@@ -59,7 +59,11 @@ def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
         for joint in robot.joints
     ]
     moved = [
-        Link(link.name, None if link.phi is None else moved_phi(X, link.phi), tuple(_on(X, s) for s in link.shapes))
+        Link(
+            link.name,
+            None if link.phi is None else transform_phi(X, link.phi),
+            tuple(_move_shape(X, s) for s in link.shapes),
+        )
         for link, X in zip(robot.links, links, strict=True)
     ]
     frames = [
@@ -77,7 +81,7 @@ def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
     return replace(robot, joints=tuple(joints), links=tuple(moved), frames=tuple(frames), loops=tuple(loops))
 
 
-def _on(X: Pose, shape: Shape) -> Shape:
+def _move_shape(X: Pose, shape: Shape) -> Shape:
     return replace(shape, pose=X @ shape.pose)
 
 
@@ -97,8 +101,8 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
     centre = frozen_array(com, (3,), "payload com")
     tensor = frozen_array(inertia, (3, 3), "payload inertia")
     load = phi_about_origin(float(frozen_array(mass, (), "payload mass")), centre, (tensor + tensor.T) / 2)
-    verdict = consistency_of(load)
-    if not verdict.possible or load[0] <= 0 or not np.allclose(tensor, tensor.T):
+    verdict = check_consistency(load)
+    if not verdict.is_feasible or load[0] <= 0 or not np.allclose(tensor, tensor.T):
         reason = verdict.reason or ("its mass is not positive" if load[0] <= 0 else "its tensor is not symmetric")
         raise InputError(f"no body can have this payload's parameters: {reason}")
     index, X = robot.locate(_last_link(robot) if at is None else at)
@@ -108,14 +112,14 @@ def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, 
     if carrier.phi is None:
         robot.phi  # noqa: B018 - raises the error that names the links without parameters
     links = list(robot.links)
-    links[index] = Link(carrier.name, carrier.phi + moved_phi(X, load), carrier.shapes)  # type: ignore[operator]
+    links[index] = Link(carrier.name, carrier.phi + transform_phi(X, load), carrier.shapes)  # type: ignore[operator]
     return replace(robot, links=tuple(links))
 
 
 def _last_link(robot: Robot) -> str:
     tips = _tips(robot)
     if len(tips) != 1:
-        raise InputError(f"the robot has several last links ({listed(tips)}); say which with at=")
+        raise InputError(f"the robot has several last links ({list_names(tips)}); say which with at=")
     return tips[0]
 
 
@@ -126,7 +130,7 @@ def _tips(robot: Robot) -> list[str]:
     return [name for name in tips if name not in held] or tips
 
 
-def carrier_of(robot: Robot, link: str | None) -> str:
+def find_load_carrier(robot: Robot, link: str | None) -> str:
     """The link that carries a load: `link`, or the last one; of a robot with loops the one end that no loop holds."""
     if link is not None:
         robot.link_index(link)
@@ -136,7 +140,7 @@ def carrier_of(robot: Robot, link: str | None) -> str:
     tips = _tips(robot)
     if len(tips) != 1:
         raise InputError(
-            f"robot {robot.name!r} has {robot.dependence} and several links ({listed(tips)}) that may carry the load",
+            f"robot {robot.name!r} has {robot.dependence} and several links ({list_names(tips)}) that may carry the load",
             hint=f'link="{tips[0]}" (--link)',
         )
     return tips[0]
@@ -151,5 +155,5 @@ def with_gravity(robot: Robot, gravity: ArrayLike | None, mount: str | ArrayLike
         raise InputError(f"mount must be one of {', '.join(MOUNTS)} or roll, pitch, yaw in rad; got {mount!r}")
     world = robot.gravity if gravity is None else frozen_array(gravity, (3,), "gravity")
     rpy = MOUNTS[mount] if isinstance(mount, str) else (0.0, 0.0, 0.0) if mount is None else mount
-    R_world_root: Array = from_rpy(*frozen_array(rpy, (3,), "mount"))
+    R_world_root: Array = rotation_from_rpy(*frozen_array(rpy, (3,), "mount"))
     return replace(robot, gravity=R_world_root.T @ world)

@@ -21,7 +21,7 @@ from mindyn.errors import RobotError
 
 ARITY = {"sin": 1, "cos": 1, "tan": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1, "abs": 1, "sign": 1, "atan2": 2}
 """Functions of a formula, and how many arguments each takes."""
-LONGEST_FORMULA = 1000
+MAX_FORMULA_CHARACTERS = 1000
 """Characters of a formula."""
 
 NUMPY_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -30,7 +30,7 @@ NUMPY_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 """What the functions of a formula are over arrays."""
 
-_MOTION = re.compile(r"(q|qd|load)([1-9][0-9]*)?")
+_MOTION_VARIABLE = re.compile(r"(q|qd|load)([1-9][0-9]*)?")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -42,7 +42,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-_TRIAL = 0.7
+_TRIAL_VALUE = 0.7
 """Where a formula is tried when it is read, so that one without a value is refused at once."""
 
 _TRIAL_FUNCTIONS: dict[str, Callable[..., float]] = {
@@ -67,9 +67,9 @@ class Formula:
 
     def evaluate(self, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
         """The value, over whatever numbers, arrays or symbols the variables are."""
-        return _value(self.tree, variables, functions)
+        return _evaluate_node(self.tree, variables, functions)
 
-    def substituted(self, texts: Mapping[str, str], variables: Collection[str] | None = None) -> Formula:
+    def substitute(self, texts: Mapping[str, str], variables: Collection[str] | None = None) -> Formula:
         """The formula with texts in place of variables; `variables` as `parse_formula` takes them, of the result."""
         trees = {name: ast.parse(text, mode="eval").body for name, text in texts.items()}
         return parse_formula(ast.unparse(_Substitution(trees).visit(copy.deepcopy(self.tree))), variables)
@@ -88,50 +88,50 @@ def parse_formula(text: str, variables: Collection[str] | None = None) -> Formul
 
     variables  names that may stand in it; q, qd, q1, qd2, ... where none are given
     """
-    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_FORMULA:
-        raise RobotError(f"a formula is a text of at most {LONGEST_FORMULA} characters, got {text!r:.60}")
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_FORMULA_CHARACTERS:
+        raise RobotError(f"a formula is a text of at most {MAX_FORMULA_CHARACTERS} characters, got {text!r:.60}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         raise RobotError(f"the formula {text!r} cannot be read", hint="an example: 2.5 * sin(q) + 0.1 * qd") from error
     try:
-        formula = Formula(text, tree, frozenset(_variables(tree, text, variables)))
-        trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL), _TRIAL_FUNCTIONS)
+        formula = Formula(text, tree, frozenset(_collect_variables(tree, text, variables)))
+        trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL_VALUE), _TRIAL_FUNCTIONS)
     except (ArithmeticError, ValueError, RecursionError, TypeError) as error:
-        raise RobotError(f"the formula {text!r} has no value at q = qd = {_TRIAL}: {error}") from error
+        raise RobotError(f"the formula {text!r} has no value at q = qd = {_TRIAL_VALUE}: {error}") from error
     if not isinstance(trial, (int, float)) or not math.isfinite(trial):
-        raise RobotError(f"the formula {text!r} is {trial} at q = qd = {_TRIAL}; it must be a finite number")
+        raise RobotError(f"the formula {text!r} is {trial} at q = qd = {_TRIAL_VALUE}; it must be a finite number")
     return formula
 
 
-def _variables(node: ast.expr, text: str, known: Collection[str] | None) -> list[str]:
+def _collect_variables(node: ast.expr, text: str, known: Collection[str] | None) -> list[str]:
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
             return []
-        case ast.Name(id=name) if _MOTION.fullmatch(name) if known is None else name in known:
+        case ast.Name(id=name) if _MOTION_VARIABLE.fullmatch(name) if known is None else name in known:
             return [name]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _variables(operand, text, known)
+            return _collect_variables(operand, text, known)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _variables(left, text, known) + _variables(right, text, known)
+            return _collect_variables(left, text, known) + _collect_variables(right, text, known)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
-            return [variable for argument in arguments for variable in _variables(argument, text, known)]
+            return [variable for argument in arguments for variable in _collect_variables(argument, text, known)]
     names = "q qd load (or q1, qd2, ...)" if known is None else " ".join(known)
     parts = f"numbers, + - * / **, {names}, {', '.join(ARITY)} with their arguments"
     raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {parts}")
 
 
-def _value(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+def _evaluate_node(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value)
         case ast.Name(id=name):
             return variables[name]
         case ast.UnaryOp(op=op, operand=operand):
-            return _OPERATORS[type(op)](_value(operand, variables, functions))
+            return _OPERATORS[type(op)](_evaluate_node(operand, variables, functions))
         case ast.BinOp(left=left, op=op, right=right):
-            sides = (_value(side, variables, functions) for side in (left, right))
+            sides = (_evaluate_node(side, variables, functions) for side in (left, right))
             return _OPERATORS[type(op)](*sides)
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return functions[name](*(_value(argument, variables, functions) for argument in arguments))
+            return functions[name](*(_evaluate_node(argument, variables, functions) for argument in arguments))
     raise AssertionError(node)

@@ -31,7 +31,7 @@ from mindyn.errors import InputError
 from mindyn.robots.expressions import NUMPY_FUNCTIONS, Formula, parse_formula
 from mindyn.robots.parts import ExtraTorque, require_number
 
-VARIABLES: Final = ("u", "s", "load")
+LAW_VARIABLES: Final = ("u", "s", "load")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class FrictionLaw:
     def parsed(self) -> Formula:
         """The formula with the constants put in."""
         given = {name: repr(float(value)) for name, value in self.constants.items()}
-        return parse_formula(self.formula, (*VARIABLES, *given)).substituted(given, VARIABLES)
+        return parse_formula(self.formula, (*LAW_VARIABLES, *given)).substitute(given, LAW_VARIABLES)
 
     @property
     def needs_load(self) -> bool:
@@ -73,7 +73,7 @@ class FrictionLaw:
 
     def text(self, u: str, s: str, load: str = "load") -> str:
         """The law as a formula of an extra torque, given the texts of u, s and the load."""
-        return self.parsed.substituted({"u": u, "s": s, "load": load}).text
+        return self.parsed.substitute({"u": u, "s": s, "load": load}).text
 
 
 FRICTION_LAWS: Final[Mapping[str, FrictionLaw]] = {
@@ -116,13 +116,13 @@ def stribeck(joint: str, torque: float, speed: float, exponent: float = 2.0) -> 
 
 def asymmetric_coulomb(joint: str, torque: float) -> ExtraTorque:
     """Half the difference of Coulomb friction forwards and backwards, while the joint moves."""
-    return _at_joint(f"coulomb_difference_{joint}", joint, "difference", torque)
+    return _make_extra_torque(f"coulomb_difference_{joint}", joint, "difference", torque)
 
 
 def asymmetric_viscous(joint: str, coefficient: float) -> ExtraTorque:
     """Half the difference of viscous friction forwards and backwards: coefficient * |qd|."""
-    return _at_joint(f"viscous_difference_{joint}", joint, "asymmetric", coefficient)
+    return _make_extra_torque(f"viscous_difference_{joint}", joint, "asymmetric", coefficient)
 
 
-def _at_joint(name: str, joint: str, law: str, coefficient: float) -> ExtraTorque:
+def _make_extra_torque(name: str, joint: str, law: str, coefficient: float) -> ExtraTorque:
     return ExtraTorque(name, joint, FRICTION_LAWS[law].text("qd", "sign(qd)"), coefficient)

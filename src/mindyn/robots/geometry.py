@@ -13,24 +13,24 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
-from mindyn.robots.description import Description, FixedJoint, RefusedJoint
+from mindyn.robots.description import Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import parse_xml, read_text
-from mindyn.robots.loading import bundled_robots, describe
+from mindyn.robots.loading import bundled_robots, read_description
 from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.meshes import MeshReader
 from mindyn.robots.mjcf_reader import import_mujoco
-from mindyn.robots.mjcf_source import mjcf_source
+from mindyn.robots.mjcf_source import prepare_mjcf
 from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.urdf_reader import read_visuals
+from mindyn.robots.urdf_reader import read_visual_shapes
 
-SIDES: Final = 32
+CYLINDER_SIDES: Final = 32
 """Sides of the prism around a cylinder: its corners lie 0.5 % of the radius outside."""
-FACETS: Final = 12
+ELLIPSOID_LATITUDES: Final = 12
 """Latitudes, and half the longitudes, of the polyhedron around an ellipsoid."""
 
 
@@ -60,9 +60,9 @@ class Solid:
     radius: float = 0.0
     surface: Triangles | None = None
 
-    def moved(self, X: Pose) -> Solid:
+    def transform(self, X: Pose) -> Solid:
         """Return the solid in the frame that X is given in."""
-        surface = None if self.surface is None else self.surface.moved(X.matrix)
+        surface = None if self.surface is None else self.surface.transform(X.matrix)
         return Solid(self.points @ X.rotation.T + X.translation, self.radius, surface)
 
 
@@ -95,28 +95,31 @@ def read_geometry(robot: Robot) -> Geometry:
     """
     reader = MeshReader(Path(robot.file or "robot").absolute())
     try:
-        described = describe(robot.file) if robot.file else None
+        described = read_description(robot.file) if robot.file else None
     except (MindynError, OSError):
         described = None
     if described is None or not _has_same_frames(described, robot):
-        own = {link.name: _link(reader, [(VolumeSource.COLLISION, link.shapes)]) for link in (robot.root, *robot.links)}
-        return Geometry(own, {link.name: link.phi for link in robot.links}, _missing(reader))
+        own = {
+            link.name: _choose_geometry(reader, [(VolumeSource.COLLISION, link.shapes)])
+            for link in (robot.root, *robot.links)
+        }
+        return Geometry(own, {link.name: link.phi for link in robot.links}, _list_missing_meshes(reader))
     phi = {link.name: link.phi for link in described.links}
     text = "" if robot.file in bundled_robots() or robot.file.endswith(".toml") else read_text(Path(robot.file))
     tag = parse_xml(text, robot.file).tag if text else ""
     if tag == "mujoco":
         return _mjcf_geometry(Path(robot.file), phi)
     collision = {link.name: link.shapes for link in described.links}
-    visual = {link.name: link.shapes for link in read_visuals(text, Snapper()).links} if tag == "robot" else {}
+    visual = {link.name: link.shapes for link in read_visual_shapes(text, Snapper()).links} if tag == "robot" else {}
     links = {
-        name: _link(reader, [(VolumeSource.COLLISION, shapes), (VolumeSource.VISUAL, visual.get(name, ()))])
+        name: _choose_geometry(reader, [(VolumeSource.COLLISION, shapes), (VolumeSource.VISUAL, visual.get(name, ()))])
         for name, shapes in collision.items()
     }
-    return Geometry(links, phi, _missing(reader))
+    return Geometry(links, phi, _list_missing_meshes(reader))
 
 
 def _has_same_frames(described: Description, robot: Robot) -> bool:
-    joints = {one.name: one for one in described.joints if not isinstance(one, (FixedJoint, RefusedJoint))}
+    joints = {one.name: one for one in described.joints if not isinstance(one, (FixedJoint, UnsupportedJoint))}
     return all(
         joint.name in joints
         and np.allclose(joint.tip.matrix, joints[joint.name].tip.matrix, atol=1e-9)
@@ -125,50 +128,53 @@ def _has_same_frames(described: Description, robot: Robot) -> bool:
     )
 
 
-def _missing(reader: MeshReader) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*reader.missing, *reader.refused)))
+def _list_missing_meshes(reader: MeshReader) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*reader.missing, *reader.unreadable)))
 
 
-def _link(reader: MeshReader, choices: Iterable[tuple[VolumeSource, Sequence[Shape]]]) -> LinkGeometry:
+def _choose_geometry(reader: MeshReader, choices: Iterable[tuple[VolumeSource, Sequence[Shape]]]) -> LinkGeometry:
     """Return the first choice of shapes of which every one can be read."""
     for source, shapes in choices:
-        solids = [solid for shape in shapes for solid in _solids(reader, shape)]
+        solids = [solid for shape in shapes for solid in _shape_solids(reader, shape)]
         if solids and None not in solids:
             return LinkGeometry(tuple(solid for solid in solids if solid is not None), source)
     return LinkGeometry()
 
 
-def _solids(reader: MeshReader, shape: Shape) -> list[Solid | None]:
+def _shape_solids(reader: MeshReader, shape: Shape) -> list[Solid | None]:
     """Return the solid of a shape; nothing for a placeholder without thickness, None if its file cannot be read."""
     if shape.kind == "mesh":
         meshes = list(reader.shape(shape))
-        return [mesh_solid(mesh).moved(shape.pose) for mesh in meshes] or [None]
+        return [mesh_solid(mesh).transform(shape.pose) for mesh in meshes] or [None]
     if sum(size > 0 for size in shape.dimensions) < (2 if shape.kind == "box" else 1) or (
         shape.kind != "box" and shape.dimensions[0] <= 0
     ):
         return []
-    return [_of_primitive(shape.kind, shape.dimensions).moved(shape.pose)]
+    return [_primitive_solid(shape.kind, shape.dimensions).transform(shape.pose)]
 
 
-def _of_primitive(kind: str, size: Sequence[float]) -> Solid:
+def _primitive_solid(kind: str, size: Sequence[float]) -> Solid:
     if kind == "sphere":
         return Solid(np.zeros((1, 3)), size[0])
     if kind == "capsule":
         return Solid(np.array([[0.0, 0.0, -size[1] / 2], [0.0, 0.0, size[1] / 2]]), size[0])
     if kind == "box":
         return Solid(np.array(list(product((-0.5, 0.5), repeat=3))) * np.array(size))
-    angles = np.arange(SIDES) * 2 * np.pi / SIDES
-    ring = size[0] / np.cos(np.pi / SIDES) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    ends = [np.column_stack([ring, np.full(SIDES, z)]) for z in (-size[1] / 2, size[1] / 2)]
+    angles = np.arange(CYLINDER_SIDES) * 2 * np.pi / CYLINDER_SIDES
+    ring = size[0] / np.cos(np.pi / CYLINDER_SIDES) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    ends = [np.column_stack([ring, np.full(CYLINDER_SIDES, z)]) for z in (-size[1] / 2, size[1] / 2)]
     return Solid(np.concatenate(ends))
 
 
-def _of_ellipsoid(half: Array) -> Solid:
+def _ellipsoid_solid(half: Array) -> Solid:
     """Return corners of a polyhedron outside the ellipsoid: those of one inscribed in the sphere, enlarged."""
-    theta, phi = (np.linspace(0, end, count) for end, count in ((np.pi, FACETS + 1), (2 * np.pi, 2 * FACETS + 1)))
+    theta, phi = (
+        np.linspace(0, end, count)
+        for end, count in ((np.pi, ELLIPSOID_LATITUDES + 1), (2 * np.pi, 2 * ELLIPSOID_LATITUDES + 1))
+    )
     T, F = np.meshgrid(theta, phi[:-1])
     corners = np.stack([np.sin(T) * np.cos(F), np.sin(T) * np.sin(F), np.cos(T)], axis=-1).reshape(-1, 3)
-    return Solid(corners / np.cos(np.pi / 2 / FACETS) ** 2 * half)
+    return Solid(corners / np.cos(np.pi / 2 / ELLIPSOID_LATITUDES) ** 2 * half)
 
 
 def mesh_solid(mesh: Triangles) -> Solid:
@@ -186,24 +192,24 @@ def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None]) -> Geometry:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except (ValueError, mujoco.FatalError) as error:
-        model, missing = mujoco.MjModel.from_xml_string(mjcf_source(path).text), str(error).splitlines()[:1]
+        model, missing = mujoco.MjModel.from_xml_string(prepare_mjcf(path).text), str(error).splitlines()[:1]
     links = {}
     for body in range(model.nbody):
         first = int(model.body_geomadr[body])
         geoms = range(first, first + int(model.body_geomnum[body]))
         colliding = [g for g in geoms if model.geom_contype[g] or model.geom_conaffinity[g]]
-        solids = [solid for g in colliding or geoms for solid in _geom(mujoco, model, g)]
+        solids = [solid for g in colliding or geoms for solid in _geom_solids(mujoco, model, g)]
         name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, body) or f"body{body}"
         source = VolumeSource.COLLISION if colliding else VolumeSource.VISUAL
         links[str(name)] = LinkGeometry(tuple(solids), source)
     return Geometry(links, phi, tuple(missing))
 
 
-def _geom(mujoco: Any, model: Any, geom: int) -> list[Solid]:
+def _geom_solids(mujoco: Any, model: Any, geom: int) -> list[Solid]:
     """Return the solid of a geom in its body's frame; none for planes and height fields, which are surroundings."""
     kind = mujoco.mjtGeom(int(model.geom_type[geom])).name.removeprefix("mjGEOM_").lower()
     size = np.array(model.geom_size[geom])
-    X = Pose(from_quaternion(*model.geom_quat[geom]), model.geom_pos[geom])
+    X = Pose(rotation_from_quaternion(*model.geom_quat[geom]), model.geom_pos[geom])
     if kind == "mesh":
         mesh = int(model.geom_dataid[geom])
         first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
@@ -211,15 +217,15 @@ def _geom(mujoco: Any, model: Any, geom: int) -> list[Solid]:
         corners = np.array(model.mesh_vert[first : first + count], dtype=float)
         solid = mesh_solid(Triangles(corners, np.array(model.mesh_face[face : face + faces], dtype=np.int64)))
     elif kind == "ellipsoid":
-        solid = _of_ellipsoid(size)
+        solid = _ellipsoid_solid(size)
     elif kind in ("sphere", "capsule", "cylinder", "box"):
-        solid = _of_primitive(kind, (2 * size).tolist() if kind == "box" else [float(size[0]), 2 * float(size[1])])
+        solid = _primitive_solid(kind, (2 * size).tolist() if kind == "box" else [float(size[0]), 2 * float(size[1])])
     else:
         return []
-    return [solid.moved(X)]
+    return [solid.transform(X)]
 
 
-def place_in(robot: Robot, name: str) -> tuple[str, Pose] | None:
+def locate_file_link(robot: Robot, name: str) -> tuple[str, Pose] | None:
     """Return the link of the robot that a link of its file is part of and its pose there; None if it was cut off."""
     if name == robot.root.name or name in robot.link_names:
         return name, IDENTITY

@@ -17,18 +17,27 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import PARALLEL, TURN_NOISE, cos_sin, nearest_step, perpendicular_to, rot_x, rot_z, tidy
+from mindyn.algebra.rotations import (
+    PARALLEL_ANGLE_RAD,
+    ROTATION_ROUNDING,
+    cos_sin,
+    nearest_step,
+    perpendicular_vector,
+    rot_x,
+    rot_z,
+    tidy,
+)
 from mindyn.algebra.values import Array
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
-from mindyn.robots.scale import in_lengths, in_own_lengths, length_unit
+from mindyn.robots.scale import length_unit, scale_pose, scale_robot
 
-NEARLY_PARALLEL: Final = 1e-2
+MIN_NORMAL_ANGLE_RAD: Final = 1e-2
 """Below this angle the common normal of two axes is so far away that it costs digits, rad: tensors grow with the square
 of the distance, so that 1e-3 rad would leave nine of fifteen."""
 
 
-FAR_FRAME: Final = 100.0
+FAR_FRAME_LENGTHS: Final = 100.0
 """A frame this far from its joint costs digits, in the robot's own unit of length."""
 
 
@@ -66,14 +75,14 @@ def _main_child(robot: Robot, index: int) -> int | None:
     return max(robot.children[index], key=lambda child: size[child], default=None)
 
 
-def _frame_on(axis: HomeAxis, x: Array, origin: Array) -> Pose:
+def _make_frame(axis: HomeAxis, x: Array, origin: Array) -> Pose:
     """The frame with z along the axis and x nearest to the given direction."""
     x = x - (x @ axis.axis) * axis.axis
     x = x / np.linalg.norm(x)
     return Pose(tidy(np.column_stack([x, np.cross(axis.axis, x), axis.axis])), origin)
 
 
-def _foot(axis: HomeAxis, point: Array) -> Array:
+def _nearest_axis_point(axis: HomeAxis, point: Array) -> Array:
     """The point of the axis nearest to a point."""
     return axis.point + ((point - axis.point) @ axis.axis) * axis.axis
 
@@ -81,8 +90,8 @@ def _foot(axis: HomeAxis, point: Array) -> Array:
 def _source_x(axis: HomeAxis) -> Array:
     """The source frame's own direction that lies best across the axis."""
     columns = axis.frame.rotation.T
-    across = [column for column in columns if abs(column @ axis.axis) < PARALLEL]
-    return across[0] if across else perpendicular_to(axis.axis)
+    across = [column for column in columns if abs(column @ axis.axis) < PARALLEL_ANGLE_RAD]
+    return across[0] if across else perpendicular_vector(axis.axis)
 
 
 def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly: float) -> Pose | None:
@@ -95,45 +104,45 @@ def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly:
         gap = after.point - axis.point
         along = np.cross(gap, after.axis) @ cross / sine**2
         origin = axis.point + along * axis.axis
-        if normal @ _source_x(axis) < -TURN_NOISE:
+        if normal @ _source_x(axis) < -ROTATION_ROUNDING:
             normal = -normal
-        return _frame_on(axis, normal, origin)
-    if sine > PARALLEL:
+        return _make_frame(axis, normal, origin)
+    if sine > PARALLEL_ANGLE_RAD:
         return None
-    origin = _foot(axis, after_origin)
+    origin = _nearest_axis_point(axis, after_origin)
     gap = after_origin - origin
     distance = float(np.linalg.norm(gap))
-    return _frame_on(axis, gap if distance > PARALLEL else _source_x(axis), origin)
+    return _make_frame(axis, gap if distance > PARALLEL_ANGLE_RAD else _source_x(axis), origin)
 
 
 def _leaf_frame(axis: HomeAxis, before: HomeAxis | None) -> Pose:
     """The frame of a last joint: turned and moved along its axis so that theta and d vanish."""
     if before is None:
-        return _frame_on(axis, _source_x(axis), axis.point)
+        return _make_frame(axis, _source_x(axis), axis.point)
     cross = np.cross(before.axis, axis.axis)
     sine = float(np.linalg.norm(cross))
-    if sine < NEARLY_PARALLEL:
-        return _frame_on(axis, _source_x(axis), _foot(axis, before.point))
+    if sine < MIN_NORMAL_ANGLE_RAD:
+        return _make_frame(axis, _source_x(axis), _nearest_axis_point(axis, before.point))
     gap = before.point - axis.point
     along = np.cross(gap, before.axis) @ np.cross(axis.axis, before.axis) / sine**2
     normal = cross if cross @ _source_x(axis) >= 0 else -cross
-    return _frame_on(axis, normal, axis.point + along * axis.axis)
+    return _make_frame(axis, normal, axis.point + along * axis.axis)
 
 
 def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
     """Whether the source frame has z on its axis and x on a common normal to the next axis."""
     R = axis.frame.rotation
-    if np.abs(R[:, 2] - axis.axis).max() > PARALLEL:
+    if np.abs(R[:, 2] - axis.axis).max() > PARALLEL_ANGLE_RAD:
         return False
     if after is None:
         return True
-    if abs(R[:, 0] @ after.axis) > PARALLEL:
+    if abs(R[:, 0] @ after.axis) > PARALLEL_ANGLE_RAD:
         return False
     # x meets the next axis where the line of x, the next axis and the gap between them are coplanar.
     gap = after.point - axis.point
-    if np.linalg.norm(np.cross(R[:, 2], after.axis)) < PARALLEL:
-        return bool(np.linalg.norm(np.cross(R[:, 0], gap - (gap @ R[:, 2]) * R[:, 2])) < PARALLEL)
-    return bool(abs(gap @ np.cross(R[:, 0], after.axis)) < PARALLEL)
+    if np.linalg.norm(np.cross(R[:, 2], after.axis)) < PARALLEL_ANGLE_RAD:
+        return bool(np.linalg.norm(np.cross(R[:, 0], gap - (gap @ R[:, 2]) * R[:, 2])) < PARALLEL_ANGLE_RAD)
+    return bool(abs(gap @ np.cross(R[:, 0], after.axis)) < PARALLEL_ANGLE_RAD)
 
 
 def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
@@ -150,15 +159,15 @@ def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
             frames[i] = _leaf_frame(axes[i], axes[parent] if parent >= 0 else None)
             continue
         before = axes[robot.parents[i]] if robot.parents[i] >= 0 else None
-        normal = _common_normal(axes[i], axes[child], frames[child].translation, NEARLY_PARALLEL)
+        normal = _common_normal(axes[i], axes[child], frames[child].translation, MIN_NORMAL_ANGLE_RAD)
         turns = robot.joints[i].kind == "revolute"
-        if normal is not None and before is not None and turns and _parallel(axes[i], axes[child]):
+        if normal is not None and before is not None and turns and _are_parallel(axes[i], axes[child]):
             normal = Pose(normal.rotation, _leaf_frame(axes[i], before).translation)
-        frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
+        frames[i] = normal or _make_frame(axes[i], _source_x(axes[i]), axes[i].point)
     return [frames[i] for i in range(robot.joint_count)]
 
 
-def _with_free_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
+def _move_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
     """The axes with every prismatic one through its parent's origin: only the direction of a slide has a meaning.
 
     The offset then belongs to the next joint, and the force on the link before the slide is not needed for it.
@@ -174,8 +183,8 @@ def _with_free_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxi
     return tuple(moved)
 
 
-def _parallel(a: HomeAxis, b: HomeAxis) -> bool:
-    return bool(np.linalg.norm(np.cross(a.axis, b.axis)) < PARALLEL)
+def _are_parallel(a: HomeAxis, b: HomeAxis) -> bool:
+    return bool(np.linalg.norm(np.cross(a.axis, b.axis)) < PARALLEL_ANGLE_RAD)
 
 
 def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
@@ -189,8 +198,8 @@ def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
         elif child is None or after is None:
             frames[i] = _leaf_frame(axes[i], axes[robot.parents[i]] if robot.parents[i] >= 0 else None)
         else:
-            normal = _common_normal(axes[i], after, frames[child].translation, PARALLEL)
-            frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
+            normal = _common_normal(axes[i], after, frames[child].translation, PARALLEL_ANGLE_RAD)
+            frames[i] = normal or _make_frame(axes[i], _source_x(axes[i]), axes[i].point)
     return [frames[i] for i in range(robot.joint_count)]
 
 
@@ -223,11 +232,11 @@ class WorkingFrames:
     steps: tuple[Step, ...]
 
 
-def _without_noise(vector: Array, scale: float = 1.0) -> Array:
-    return np.where(np.abs(vector) < TURN_NOISE * scale, 0.0, vector)
+def _remove_noise(vector: Array, scale: float = 1.0) -> Array:
+    return np.where(np.abs(vector) < ROTATION_ROUNDING * scale, 0.0, vector)
 
 
-def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
+def _split_rotation(X: Pose, kind: JointKind) -> tuple[Array, float]:
     """Constant rotation and angle offset of a home pose: the offset is split off where that leaves zeros."""
     if kind == "prismatic":
         return X.rotation, 0.0
@@ -235,12 +244,12 @@ def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
     # R = A Rz(theta) with A = Rx(alpha) when x of the parent is across z of the joint.
     alpha = atan2(-R[1, 2], R[2, 2])
     A = rot_x(*cos_sin(alpha))
-    if abs(R[0, 2]) > TURN_NOISE:
+    if abs(R[0, 2]) > ROTATION_ROUNDING:
         return R, 0.0
     turned = A.T @ R
     theta = atan2(turned[1, 0], turned[0, 0])
     step, distance = nearest_step(theta)
-    if distance < TURN_NOISE and step % 6 == 0:
+    if distance < ROTATION_ROUNDING and step % 6 == 0:
         return R, 0.0
     return tidy(A), theta
 
@@ -251,20 +260,20 @@ def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") 
     slides  where the lines of prismatic joints lie: through their parent's origin, or as the source has them
     """
     L = length_unit(robot)
-    scaled = in_own_lengths(robot, L)
+    scaled = scale_robot(robot, L)
     axes = home_axes(scaled)
-    lines = _with_free_slides(scaled, axes) if slides == "free" else axes
+    lines = _move_slides(scaled, axes) if slides == "free" else axes
     frames = working_placements(scaled, lines)
     root = frames[0]
-    links = [in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames)]
+    links = [scale_pose(X, 1 / L) for X in link_in_frame(scaled, axes, frames)]
     steps: list[Step] = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         X = (root if parent < 0 else frames[parent]).inverse() @ frames[i]
-        rotation, offset = _step(X, joint.kind)
-        translation = L * _without_noise(X.translation)
+        rotation, offset = _split_rotation(X, joint.kind)
+        translation = L * _remove_noise(X.translation)
         steps.append(Step(joint.kind, parent, rotation, translation, offset, links[i], phi_map(links[i])))
-    gravity = _without_noise(root.rotation.T @ robot.gravity, float(np.abs(robot.gravity).max()) or 1.0)
-    return WorkingFrames(in_lengths(root, 1 / L), gravity, tuple(steps))
+    gravity = _remove_noise(root.rotation.T @ robot.gravity, float(np.abs(robot.gravity).max()) or 1.0)
+    return WorkingFrames(scale_pose(root, 1 / L), gravity, tuple(steps))
 
 
 def source_frames(robot: Robot) -> WorkingFrames:
@@ -289,7 +298,7 @@ def _axis_to_z(axis: Array) -> Array:
         k = int(np.flatnonzero(axis)[0])
         R = np.roll(np.eye(3), k + 1, axis=0)
         return R if axis[k] > 0 else R * np.array([1.0, -1.0, -1.0])
-    x = perpendicular_to(axis)
+    x = perpendicular_vector(axis)
     return np.column_stack([x, np.cross(axis, x), axis])
 
 
@@ -345,43 +354,46 @@ class ModifiedDh:
 
         Where two axes are parallel that foot is not unique, and the DH origin is a foot too: d stays.
         """
-        shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL else row.d for row in self.rows]
+        shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL_ANGLE_RAD else row.d for row in self.rows]
         return tuple(Pose(None, (0, 0, d)) @ link for d, link in zip(shifts, self.links, strict=True))
 
 
 def _dh_row(X: Pose) -> DhRow:
     """The six parameters of a step between two frames with z on their joint axes."""
     R, p = X.rotation, X.translation
-    along_x = abs(R[0, 2]) < TURN_NOISE  # z of the joint is across x of the parent: no gamma needed
+    along_x = abs(R[0, 2]) < ROTATION_ROUNDING  # z of the joint is across x of the parent: no gamma needed
     across = float(np.hypot(R[0, 2], R[1, 2]))
-    if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL and across > PARALLEL:
+    if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL_ANGLE_RAD and across > PARALLEL_ANGLE_RAD:
         gamma = 0.0
-    elif across > PARALLEL:
+    elif across > PARALLEL_ANGLE_RAD:
         gamma = atan2(R[0, 2], -R[1, 2])
     else:
-        gamma = 0.0 if abs(p[1]) < PARALLEL else atan2(p[1], p[0])
+        gamma = 0.0 if abs(p[1]) < PARALLEL_ANGLE_RAD else atan2(p[1], p[0])
     turned = Pose(rot_z(*cos_sin(gamma)).T) @ X
     R, p = turned.rotation, turned.translation
     alpha = atan2(-R[1, 2], R[2, 2])
     rest = Pose(rot_x(*cos_sin(alpha)).T) @ Pose(R)
     theta = atan2(rest.rotation[1, 0], rest.rotation[0, 0])
     # p = (a, -d sin(alpha), b + d cos(alpha))
-    if across > PARALLEL:
+    if across > PARALLEL_ANGLE_RAD:
         d = -p[1] / np.sin(alpha)
         b = p[2] - d * np.cos(alpha)
     else:
         d, b = p[2] * R[2, 2], 0.0
-    return DhRow(gamma, *(float(v) for v in (_clean(b), alpha, _clean(p[0]), theta, _clean(d))))
+    return DhRow(
+        gamma,
+        *(float(v) for v in (_remove_value_noise(b), alpha, _remove_value_noise(p[0]), theta, _remove_value_noise(d))),
+    )
 
 
-def _clean(value: float) -> float:
-    return 0.0 if abs(value) < TURN_NOISE else float(value)
+def _remove_value_noise(value: float) -> float:
+    return 0.0 if abs(value) < ROTATION_ROUNDING else float(value)
 
 
 def modified_dh(robot: Robot) -> ModifiedDh:
     """The modified DH rows of a robot, and its source link frames in the DH frames."""
     L = length_unit(robot)
-    scaled = in_own_lengths(robot, L)
+    scaled = scale_robot(robot, L)
     axes = home_axes(scaled)
     frames = dh_placements(scaled, axes)
     base = frames[0]  # frame 0: where joint 1 has theta = d = 0
@@ -393,7 +405,7 @@ def modified_dh(robot: Robot) -> ModifiedDh:
     far = tuple(
         joint.name
         for joint, frame, axis in zip(robot.joints, frames, axes, strict=True)
-        if np.linalg.norm(frame.translation - axis.point) > FAR_FRAME
+        if np.linalg.norm(frame.translation - axis.point) > FAR_FRAME_LENGTHS
     )
-    links = tuple(in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames))
-    return ModifiedDh(in_lengths(base, 1 / L), robot.parents, rows, links, far)
+    links = tuple(scale_pose(X, 1 / L) for X in link_in_frame(scaled, axes, frames))
+    return ModifiedDh(scale_pose(base, 1 / L), robot.parents, rows, links, far)

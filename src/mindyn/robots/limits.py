@@ -8,13 +8,13 @@ from typing import Final
 
 from mindyn.findings import Kind
 from mindyn.robots.parts import Limits
-from mindyn.robots.snapping import GROUPED
+from mindyn.robots.snapping import SNAP_SUMMARIES
 
-SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} joint limits make no sense and were dropped", **GROUPED}
+LIMIT_SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} joint limits make no sense and were dropped", **SNAP_SUMMARIES}
 """Messages for several findings of a kind; see `summarise`."""
 
 
-def sensible_limits(stated: Mapping[str, float], *, continuous: bool = False) -> tuple[Limits, dict[str, str]]:
+def keep_valid_limits(stated: Mapping[str, float], *, continuous: bool = False) -> tuple[Limits, dict[str, str]]:
     """The limits that make sense, and for the others (keys separated by a blank) why they do not."""
     doubts = {key: "it is not a finite number" for key, value in stated.items() if not isfinite(value)}
     for key in ("velocity", "acceleration", "jerk", "effort"):

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import RobotFileError, UnknownNameError, did_you_mean, shortened
+from mindyn.errors import RobotFileError, UnknownNameError, shorten_text, suggest_name
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
-from mindyn.robots.files import XACRO, parse_xml, read_text
+from mindyn.robots.files import XACRO_HINT, parse_xml, read_text
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -51,15 +51,15 @@ class RobotOptions:
 
     def load(self, source: str | Path, drives: Sequence[Drive] = ()) -> Robot:
         """The robot of a bundled name or file; `drives` stand above those that it states."""
-        described = describe(source, snap=self.snap)
+        described = read_description(source, snap=self.snap)
         if drives:
             stated = {drive.joint: drive for drive in (*described.drives, *drives)}
             described = replace(described, drives=tuple(stated.values()))
-        robot = assemble(described.selected(self.selection))
+        robot = assemble(described.select(self.selection))
         bundled = isinstance(source, str) and source in bundled_robots()
         robot = replace(robot, file=str(source) if bundled else str(Path(source).absolute()))
         if self.home is not None:
-            robot = replace(robot, home=_home(robot, self.home))
+            robot = replace(robot, home=_resolve_home(robot, self.home))
         return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def load_robot(
     Joints are held and the chain is cut out before anything is refused: what is not asked for need not be understood.
     """
     hold = Selection({} if lock is None else lock, root, tip)
-    turned = mount if mount is None or isinstance(mount, str) else _numbers(mount, "mount")
-    pulled = None if gravity is None else _numbers(gravity, "gravity")
+    turned = mount if mount is None or isinstance(mount, str) else _require_vector(mount, "mount")
+    pulled = None if gravity is None else _require_vector(gravity, "gravity")
     stands = (
         home
         if home is None or isinstance(home, Mapping)
@@ -104,7 +104,7 @@ def load_robot(
     return RobotOptions(snap, pulled, turned, hold, stands).load(source)
 
 
-def _home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
+def _resolve_home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
     """(n,) what was said of the assembly, on top of what the robot states."""
     if not isinstance(home, Mapping):
         return frozen_array(home, (robot.joint_count,), "home, a position of every joint,")
@@ -114,29 +114,29 @@ def _home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
     return stated
 
 
-def _numbers(value: ArrayLike, what: str) -> tuple[float, ...]:
+def _require_vector(value: ArrayLike, what: str) -> tuple[float, ...]:
     return tuple(frozen_array(value, (3,), what).tolist())
 
 
-def load_like(source: str | Path, robot: Robot) -> Robot:
+def load_matching(source: str | Path, robot: Robot) -> Robot:
     """The robot of another description of the same arm: joints that `robot` holds are held, its chain cut out.
 
     What the other description does not have (a gripper of its own) is not asked of it.
     """
-    other, wanted = describe(source), robot.selection
-    joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _places(other)
+    other, wanted = read_description(source), robot.selection
+    joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _list_places(other)
     held = {name: position for name, position in wanted.lock.items() if name in joints}
     ends = (name if name in links else None for name in (wanted.root, wanted.tip))
-    found = assemble(other.selected(Selection(held, *ends)))
+    found = assemble(other.select(Selection(held, *ends)))
     same = found.loops and found.joint_names == robot.joint_names
     return replace(found, home=robot.home) if same and robot.home is not None else found
 
 
-def _places(described: Description) -> set[str]:
+def _list_places(described: Description) -> set[str]:
     return {link.name for link in described.links} | {frame.name for frame in described.frames}
 
 
-def describe(source: str | Path, *, snap: bool = True) -> Description:
+def read_description(source: str | Path, *, snap: bool = True) -> Description:
     """What a bundled name or a file describes, before joints are held or anything is refused."""
     snapper = Snapper(active=snap)
     if isinstance(source, str) and source in bundled_robots():
@@ -158,12 +158,12 @@ def _read_xml_file(path: Path, snapper: Snapper) -> Description:
     if root == "robot":
         return read_urdf(text, snapper)
     raise RobotFileError(
-        f"{path.name} starts with <{shortened(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>",
-        hint=_OTHER_FORMATS.get(root.lower(), ""),
+        f"{path.name} starts with <{shorten_text(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>",
+        hint=_OTHER_FORMAT_HINTS.get(root.lower(), ""),
     )
 
 
-_OTHER_FORMATS: Final = {
+_OTHER_FORMAT_HINTS: Final = {
     "sdf": "SDF is not read: save the model as URDF or MJCF",
     "gazebo": "SDF is not read: save the model as URDF or MJCF",
     "collada": "a drawing was given: name the URDF or MJCF that uses it",
@@ -172,11 +172,11 @@ _OTHER_FORMATS: Final = {
 }
 """What to do with files of other kinds, by their first element."""
 
-_OTHER_SUFFIXES: Final = {
-    ".sdf": _OTHER_FORMATS["sdf"],
-    ".world": _OTHER_FORMATS["sdf"],
+_OTHER_SUFFIX_HINTS: Final = {
+    ".sdf": _OTHER_FORMAT_HINTS["sdf"],
+    ".world": _OTHER_FORMAT_HINTS["sdf"],
     **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "USD is not read: save the model as URDF or MJCF"),
-    **dict.fromkeys((".stl", ".dae", ".obj", ".step", ".stp"), _OTHER_FORMATS["collada"]),
+    **dict.fromkeys((".stl", ".dae", ".obj", ".step", ".stp"), _OTHER_FORMAT_HINTS["collada"]),
 }
 """The same by suffix."""
 
@@ -188,11 +188,11 @@ ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
 """For each suffix the reader of its files; a new format is one reader and one entry, also of another program."""
 
 
-def _meant(given: str) -> str:
-    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(ROBOT_FORMATS)}")
+def _suggest_robot(given: str) -> str:
+    return suggest_name(given, bundled_robots(), f"a robot of your own is a file: {', '.join(ROBOT_FORMATS)}")
 
 
-def _is_there(path: Path) -> bool:
+def _path_exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # a name longer than the system takes, a folder that may not be looked into
@@ -201,20 +201,20 @@ def _is_there(path: Path) -> bool:
 
 def _read_file(path: Path, snapper: Snapper) -> Description:
     if path.suffix.lower() not in ROBOT_FORMATS:
-        if not _is_there(path):
-            given = shortened(str(path), 200)
+        if not _path_exists(path):
+            given = shorten_text(str(path), 200)
             raise UnknownNameError(
                 f"{given!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
-                hint=_meant(given),
+                hint=_suggest_robot(given),
             )
         if path.is_dir():
             raise RobotFileError(
                 f"{str(path)!r} is a folder", hint=f"name the robot's file in it: {', '.join(ROBOT_FORMATS)}"
             )
         if path.suffix.lower() == ".xacro":
-            raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
+            raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO_HINT)
         raise RobotFileError(
             f"{path.name}: mindyn reads {', '.join(ROBOT_FORMATS)}",
-            hint=_OTHER_SUFFIXES.get(path.suffix.lower(), "was a log given in place of the robot?"),
+            hint=_OTHER_SUFFIX_HINTS.get(path.suffix.lower(), "was a log given in place of the robot?"),
         )
     return ROBOT_FORMATS[path.suffix.lower()](path, snapper)

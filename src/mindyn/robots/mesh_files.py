@@ -15,16 +15,16 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.rotations import about_axis
+from mindyn.algebra.rotations import rotation_about_axis
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotFileError
-from mindyn.reading import reason_of, require_file
-from mindyn.robots.files import numbers, parse_xml
+from mindyn.reading import describe_exception, require_file
+from mindyn.robots.files import parse_numbers, parse_xml
 
-LARGEST_MESH: Final = 256 * 2**20
+MAX_MESH_BYTES: Final = 256 * 2**20
 """Bytes; a mesh of a link that is larger was meant for another purpose."""
-HEAD: Final = 84
-RECORD: Final = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+STL_HEADER_BYTES: Final = 84
+STL_RECORD: Final = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 """Of a binary STL: bytes before the triangles, and one triangle."""
 Faces = NDArray[np.int64]
 
@@ -36,12 +36,12 @@ class Triangles:
     corners: Array
     faces: Faces
 
-    def moved(self, X: Array) -> Triangles:
+    def transform(self, X: Array) -> Triangles:
         """By a matrix (4, 4)."""
         return Triangles(self.corners @ X[:3, :3].T + X[:3, 3], self.faces)
 
 
-def joined(parts: list[Triangles]) -> Triangles:
+def join_triangles(parts: list[Triangles]) -> Triangles:
     """Several as one."""
     starts = np.cumsum([0, *(len(part.corners) for part in parts)])
     corners = np.concatenate([np.empty((0, 3)), *(part.corners for part in parts)])
@@ -51,15 +51,15 @@ def joined(parts: list[Triangles]) -> Triangles:
 
 def read_mesh(path: Path) -> Triangles:
     """The triangles of a file; an error that says why where there are none."""
-    read = READERS.get(path.suffix.lower())
+    read = MESH_READERS.get(path.suffix.lower())
     if read is None:
-        raise RobotFileError(f"{path.name}: meshes are read from {', '.join(READERS)}")
-    if require_file(path, "mesh", RobotFileError) > LARGEST_MESH:
-        raise RobotFileError(f"{path.name} has more than {LARGEST_MESH / 2**20:.0f} MiB")
+        raise RobotFileError(f"{path.name}: meshes are read from {', '.join(MESH_READERS)}")
+    if require_file(path, "mesh", RobotFileError) > MAX_MESH_BYTES:
+        raise RobotFileError(f"{path.name} has more than {MAX_MESH_BYTES / 2**20:.0f} MiB")
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RobotFileError(f"{path.name} cannot be read: {reason_of(error)}") from error
+        raise RobotFileError(f"{path.name} cannot be read: {describe_exception(error)}") from error
     try:
         found = read(content)
     except (ValueError, IndexError, KeyError) as error:
@@ -71,10 +71,14 @@ def read_mesh(path: Path) -> Triangles:
     return found
 
 
-def _stl(content: bytes) -> Triangles:
-    count = int.from_bytes(content[80:HEAD], "little")
-    if len(content) >= HEAD + count * RECORD.itemsize and len(content) >= HEAD and not _is_text(content):
-        corners = np.frombuffer(content, RECORD, count, HEAD)["corners"].reshape(-1, 3)
+def _read_stl(content: bytes) -> Triangles:
+    count = int.from_bytes(content[80:STL_HEADER_BYTES], "little")
+    if (
+        len(content) >= STL_HEADER_BYTES + count * STL_RECORD.itemsize
+        and len(content) >= STL_HEADER_BYTES
+        and not _is_text_stl(content)
+    ):
+        corners = np.frombuffer(content, STL_RECORD, count, STL_HEADER_BYTES)["corners"].reshape(-1, 3)
     else:
         words = content.decode("ascii", "replace").split()
         places = [k for k, word in enumerate(words) if word == "vertex"]
@@ -84,12 +88,12 @@ def _stl(content: bytes) -> Triangles:
     return Triangles(np.asarray(corners, dtype=float), np.arange(len(corners)).reshape(-1, 3))
 
 
-def _is_text(content: bytes) -> bool:
+def _is_text_stl(content: bytes) -> bool:
     """Binary files may begin with `solid` too; text has facets."""
     return content[:5].lower() == b"solid" and b"facet" in content[:1000]
 
 
-def _obj(content: bytes) -> Triangles:
+def _read_obj(content: bytes) -> Triangles:
     corners: list[list[float]] = []
     faces: list[tuple[int, int, int]] = []
     for line in content.decode("utf-8", "replace").splitlines():
@@ -103,7 +107,7 @@ def _obj(content: bytes) -> Triangles:
     return Triangles(np.array(corners, dtype=float).reshape(-1, 3), np.array(faces, np.int64).reshape(-1, 3))
 
 
-def _dae(content: bytes) -> Triangles:
+def _read_dae(content: bytes) -> Triangles:
     """Its scene, in m. The axis that is up in the drawing is not asked for, as robot viewers do."""
     root = parse_xml(content.decode("utf-8-sig", "replace"), "the COLLADA file")
     unit = root.find("asset/unit")
@@ -113,64 +117,64 @@ def _dae(content: bytes) -> Triangles:
         part
         for scene in root.findall("library_visual_scenes/visual_scene")
         for node in scene.findall("node")
-        for part in _drawn(node, known, np.eye(4))
+        for part in _read_node(node, known, np.eye(4))
     ]
     if not drawn:
-        drawn = [_geometry(one, known) for one in root.findall("library_geometries/geometry")]
-    whole = joined(drawn)
+        drawn = [_read_geometry(one, known) for one in root.findall("library_geometries/geometry")]
+    whole = join_triangles(drawn)
     return Triangles(scale * whole.corners, whole.faces)
 
 
-def _drawn(node: Element, known: Mapping[str, Element], above: Array) -> Iterator[Triangles]:
+def _read_node(node: Element, known: Mapping[str, Element], above: Array) -> Iterator[Triangles]:
     X = above
     for element in node:
-        if element.tag in _MOVES and element.text:
-            values, size, move = element.text, *_MOVES[element.tag]
-            X = X @ move(numbers(values, size, element.tag))
+        if element.tag in _TRANSFORMS and element.text:
+            values, size, move = element.text, *_TRANSFORMS[element.tag]
+            X = X @ move(parse_numbers(values, size, element.tag))
     for geometry in node.findall("instance_geometry"):
-        yield _geometry(known[geometry.get("url", "").removeprefix("#")], known).moved(X)
+        yield _read_geometry(known[geometry.get("url", "").removeprefix("#")], known).transform(X)
     for child in node.findall("node"):
-        yield from _drawn(child, known, X)
+        yield from _read_node(child, known, X)
 
 
-def _matrix(values: Array) -> Array:
+def _parse_matrix(values: Array) -> Array:
     return values.reshape(4, 4)
 
 
-def _shift(values: Array) -> Array:
+def _translation_matrix(values: Array) -> Array:
     X = np.eye(4)
     X[:3, 3] = values
     return X
 
 
-def _turn(values: Array) -> Array:
+def _rotation_matrix(values: Array) -> Array:
     X = np.eye(4)
-    X[:3, :3] = about_axis(values[:3], float(np.radians(values[3])))
+    X[:3, :3] = rotation_about_axis(values[:3], float(np.radians(values[3])))
     return X
 
 
-def _stretch(values: Array) -> Array:
+def _scale_matrix(values: Array) -> Array:
     return np.diag([*values, 1.0])
 
 
-_MOVES: Final[Mapping[str, tuple[int, Callable[[Array], Array]]]] = {
-    "matrix": (16, _matrix),
-    "translate": (3, _shift),
-    "rotate": (4, _turn),
-    "scale": (3, _stretch),
+_TRANSFORMS: Final[Mapping[str, tuple[int, Callable[[Array], Array]]]] = {
+    "matrix": (16, _parse_matrix),
+    "translate": (3, _translation_matrix),
+    "rotate": (4, _rotation_matrix),
+    "scale": (3, _scale_matrix),
 }
 
 
-def _geometry(geometry: Element, known: Mapping[str, Element]) -> Triangles:
+def _read_geometry(geometry: Element, known: Mapping[str, Element]) -> Triangles:
     parts = []
     for mesh in geometry.findall("mesh"):
         for element in mesh:
             if element.tag in ("triangles", "polylist", "polygons"):
-                parts.append(_polygons(element, known))
-    return joined(parts)
+                parts.append(_read_polygons(element, known))
+    return join_triangles(parts)
 
 
-def _polygons(element: Element, known: Mapping[str, Element]) -> Triangles:
+def _read_polygons(element: Element, known: Mapping[str, Element]) -> Triangles:
     inputs = element.findall("input")
     width = 1 + max(int(one.get("offset", "0")) for one in inputs)
     (place,) = [one for one in inputs if one.get("semantic") == "VERTEX"][:1]
@@ -181,11 +185,11 @@ def _polygons(element: Element, known: Mapping[str, Element]) -> Triangles:
     else:
         counts = element.findtext("vcount")
         sizes = np.array(counts.split(), np.int64) if counts else np.array([len(one) for one in used])
-        rows = _fans(np.concatenate(used), sizes)
-    return Triangles(_corners(known[place.get("source", "").removeprefix("#")], known), rows)
+        rows = _split_polygons(np.concatenate(used), sizes)
+    return Triangles(_read_corners(known[place.get("source", "").removeprefix("#")], known), rows)
 
 
-def _fans(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> Faces:
+def _split_polygons(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> Faces:
     """Polygons as triangles about their first corners."""
     starts = np.cumsum([0, *sizes[:-1]])
     fans = [
@@ -196,7 +200,7 @@ def _fans(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> Faces:
     return np.array(fans, np.int64).reshape(-1, 3)
 
 
-def _corners(vertices: Element, known: Mapping[str, Element]) -> Array:
+def _read_corners(vertices: Element, known: Mapping[str, Element]) -> Array:
     (place,) = [one for one in vertices.findall("input") if one.get("semantic") == "POSITION"]
     source = known[place.get("source", "").removeprefix("#")]
     values = np.array((source.findtext("float_array") or "").split(), dtype=float)
@@ -205,5 +209,9 @@ def _corners(vertices: Element, known: Mapping[str, Element]) -> Array:
     return values.reshape(-1, stride)[:, :3]
 
 
-READERS: Final[Mapping[str, Callable[[bytes], Triangles]]] = {".stl": _stl, ".obj": _obj, ".dae": _dae}
+MESH_READERS: Final[Mapping[str, Callable[[bytes], Triangles]]] = {
+    ".stl": _read_stl,
+    ".obj": _read_obj,
+    ".dae": _read_dae,
+}
 """For each suffix the reader of its files."""

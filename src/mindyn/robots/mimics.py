@@ -23,7 +23,7 @@ class MimicMap:
     matrix: Array
     offset: Array
 
-    def filled(self, q: Array) -> Array:
+    def fill(self, q: Array) -> Array:
         """Positions (..., n) with those of mimic joints as the others ask."""
         return np.asarray(q[..., list(self.free)] @ self.matrix.T + self.offset)
 
@@ -32,7 +32,7 @@ def mimic_map(robot: Robot) -> MimicMap:
     """The map of a robot's mimic joints: the identity where it has none."""
     n = robot.joint_count
     following = {mimic.joint: mimic for mimic in robot.mimics}
-    roots = {name: rooted(name, following) for name in robot.joint_names}
+    roots = {name: find_mimic_root(name, following) for name in robot.joint_names}
     free = tuple(i for i, name in enumerate(robot.joint_names) if roots[name][0] == name)
     place = {robot.joint_names[i]: k for k, i in enumerate(free)}
     matrix, offset = np.zeros((n, len(free))), np.zeros(n)
@@ -42,7 +42,7 @@ def mimic_map(robot: Robot) -> MimicMap:
     return MimicMap(free, matrix, offset)
 
 
-def rooted(joint: str, following: Mapping[str, Mimic]) -> tuple[str, float, float]:
+def find_mimic_root(joint: str, following: Mapping[str, Mimic]) -> tuple[str, float, float]:
     """The joint at the end of a chain of mimics, with multiplier and offset: q[joint] = multiplier q[of] + offset.
 
     following  the mimics by their joints
@@ -54,7 +54,7 @@ def rooted(joint: str, following: Mapping[str, Mimic]) -> tuple[str, float, floa
     return joint, multiplier, offset
 
 
-def held_by_mimicking(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tuple[dict[str, float], list[Mimic]]:
+def hold_followers(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tuple[dict[str, float], list[Mimic]]:
     """Positions of the joints that mimic a held one, directly or by a chain; and the mimics that still move.
 
     held  joints that do not move and their positions: 0 of a fixed joint, which has none
@@ -63,7 +63,7 @@ def held_by_mimicking(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tup
     moving = []
     following = {mimic.joint: mimic for mimic in mimics if mimic.joint not in held}
     for mimic in following.values():
-        of, multiplier, offset = rooted(mimic.joint, following)
+        of, multiplier, offset = find_mimic_root(mimic.joint, following)
         if of in held:
             stopped[mimic.joint] = multiplier * held[of] + offset
         else:
@@ -71,7 +71,7 @@ def held_by_mimicking(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tup
     return stopped, moving
 
 
-def mimic_cycle(mimics: Sequence[Mimic]) -> list[str]:
+def find_mimic_cycle(mimics: Sequence[Mimic]) -> list[str]:
     """Names of joints that mimic each other in a circle, the first one again last; empty where there is none."""
     following = {mimic.joint: mimic.of for mimic in mimics}
     for start in following:

@@ -15,22 +15,22 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import RobotFileError
-from mindyn.robots.mimics import rooted
+from mindyn.robots.mimics import find_mimic_root
 from mindyn.robots.parts import Loop, LoopKind, Mimic
 
-RANK: Final = 1e-7
+JACOBIAN_RANK_TOLERANCE: Final = 1e-7
 """Singular values of a constraint's Jacobian, relative to the largest, below which a direction is not constrained."""
-ALONG_AXIS: Final = 1e-9
+ON_AXIS_TOLERANCE: Final = 1e-9
 """Sine up to which the z axis of a site counts as the axis of the pin that it stands on."""
-DEPENDENT: Final = "dependent joints of loop "
+DEPENDENT_TEXT_PREFIX: Final = "dependent joints of loop "
 """How the <text> of a file begins that names the dependent joints of a loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
+class _LoopEquality:
     """One <connect> or <weld>: its number, name, the two bodies and the pose of its point on each."""
 
     number: int
@@ -46,13 +46,13 @@ class _Point:
         return f"<{'weld' if self.is_weld else 'connect'}> {self.name!r}"
 
 
-def read_from(loop: Loop) -> str:
+def mjcf_element_name(loop: Loop) -> str:
     """The element that a loop is read from and written as."""
     return "weld" if loop.kind == "weld" else "connect"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLoops:
+class FileLoops:
     """Loops of a file.
 
     home      positions by joint at which they are closed
@@ -64,11 +64,11 @@ class ReadLoops:
     loops: tuple[Loop, ...]
     home: Mapping[str, float]
     sites: frozenset[int]
-    left_out: tuple[tuple[str, str], ...]
+    dropped: tuple[tuple[str, str], ...]
     read: tuple[int, ...]
 
 
-NO_LOOPS: Final = ReadLoops((), {}, frozenset(), (), ())
+NO_LOOPS: Final = FileLoops((), {}, frozenset(), (), ())
 
 
 class LoopReader:
@@ -94,16 +94,16 @@ class LoopReader:
         self.movable, self.actuated, self.stated = set(movable), actuated, stated
         self.following = {mimic.joint: mimic for mimic in mimics}
 
-    def read(self, numbers: Sequence[int]) -> ReadLoops:
+    def read(self, numbers: Sequence[int]) -> FileLoops:
         """The loops of the equalities with these numbers, which are active <connect>s and <weld>s."""
         points = [self._point(k) for k in numbers]
-        groups: dict[tuple[int, int], list[_Point]] = {}
+        groups: dict[tuple[int, int], list[_LoopEquality]] = {}
         for point in points:
             groups.setdefault(point.bodies, []).append(point)
         home = self._home()
         rows = self._jacobian(home)
         loops: list[Loop] = []
-        taken: list[_Point] = []
+        taken: list[_LoopEquality] = []
         dependent: list[str] = []
         left_out: list[tuple[str, str]] = []
         for group in groups.values():
@@ -121,7 +121,7 @@ class LoopReader:
             taken += group
             dependent += new
         positions = {joint: float(home[self.model.jnt_qposadr[j]]) for j, joint in self._movable_joints().items()}
-        return ReadLoops(
+        return FileLoops(
             tuple(loops),
             positions if loops else {},
             frozenset(site for point in taken for site in point.sites),
@@ -129,20 +129,20 @@ class LoopReader:
             tuple(numbers),
         )
 
-    def _point(self, k: int) -> _Point:
+    def _point(self, k: int) -> _LoopEquality:
         model = self.model
         ends = int(model.eq_obj1id[k]), int(model.eq_obj2id[k])
         is_weld, data = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_WELD), model.eq_data[k]
         name = self.name("equality", k)
         if int(model.eq_objtype[k]) == int(self.mujoco.mjtObj.mjOBJ_SITE):
-            poses = [Pose(from_quaternion(*model.site_quat[i]), model.site_pos[i]) for i in ends]
+            poses = [Pose(rotation_from_quaternion(*model.site_quat[i]), model.site_pos[i]) for i in ends]
             bodies = tuple(int(model.site_bodyid[i]) for i in ends)
-            return _Point(k, name, (bodies[0], bodies[1]), (poses[0], poses[1]), ends, is_weld)
+            return _LoopEquality(k, name, (bodies[0], bodies[1]), (poses[0], poses[1]), ends, is_weld)
         if is_weld:  # the anchor is of the second body, the pose of the first
-            return _Point(
-                k, name, ends, (Pose(from_quaternion(*data[6:10]), data[3:6]), Pose(None, data[:3])), (), True
+            return _LoopEquality(
+                k, name, ends, (Pose(rotation_from_quaternion(*data[6:10]), data[3:6]), Pose(None, data[:3])), (), True
             )
-        return _Point(k, name, ends, (Pose(None, data[:3]), Pose(None, data[3:6])), (), False)
+        return _LoopEquality(k, name, ends, (Pose(None, data[:3]), Pose(None, data[3:6])), (), False)
 
     def _home(self) -> Array:
         """(nq,) of the keyframe "home", else of the first one, else where the file draws the robot."""
@@ -188,7 +188,7 @@ class LoopReader:
             body = int(self.model.body_parentid[body])
         return found
 
-    def _obstacle(self, group: list[_Point]) -> str:
+    def _obstacle(self, group: list[_LoopEquality]) -> str:
         """Why a group of points is no loop that mindyn knows; empty where it is one."""
         if len(group) > 1 and (len(group) > 2 or any(point.is_weld for point in group)):
             return (
@@ -204,7 +204,7 @@ class LoopReader:
             return "a free joint moves it, and mindyn holds that"
         return "" if joints else "no joint moves it"
 
-    def _loop_name(self, group: list[_Point], others: Sequence[Loop]) -> str:
+    def _loop_name(self, group: list[_LoopEquality], others: Sequence[Loop]) -> str:
         name = re.sub(r"/\d+$", "", group[0].name)
         return name if all(other.name != name for other in others) else f"{name} {group[0].number}"
 
@@ -216,7 +216,7 @@ class LoopReader:
         whole = np.zeros((len(J), model.njnt))
         numbers = {name: j for j, name in names.items()}
         for name, values in column.items():
-            of, multiplier, _ = rooted(name, self.following)
+            of, multiplier, _ = find_mimic_root(name, self.following)
             whole[:, numbers[of]] += multiplier * values
         return whole
 
@@ -230,11 +230,11 @@ class LoopReader:
         free = [j for j in joints if names[j] not in self.following and names[j] not in before]
         ordered = sorted(free, key=lambda j: (names[j] in self.actuated, -depths[j], -j))
         chosen = [numbers[name] for name in before]
-        full, found = _rank(J), []
+        full, found = _matrix_rank(J), []
         for j in ordered:
-            if _rank(J[:, chosen]) == full:
+            if _matrix_rank(J[:, chosen]) == full:
                 break
-            if _rank(J[:, [*chosen, j]]) > _rank(J[:, chosen]):
+            if _matrix_rank(J[:, [*chosen, j]]) > _matrix_rank(J[:, chosen]):
                 chosen.append(j)
                 found.append(j)
         return [names[j] for j in sorted(found)]
@@ -246,28 +246,28 @@ class LoopReader:
             )
         return list(self.stated[loop])
 
-    def _loop(self, name: str, group: list[_Point], dependent: list[str]) -> Loop:
+    def _loop(self, name: str, group: list[_LoopEquality], dependent: list[str]) -> Loop:
         kind: LoopKind = "pin" if len(group) == 2 else "weld" if group[0].is_weld else "ball"
         poses = list(group[0].poses)
         if kind == "pin":
-            poses = [_on_axis(group[0].poses[end], group[1].poses[end], name) for end in (0, 1)]
+            poses = [_pin_pose(group[0].poses[end], group[1].poses[end], name) for end in (0, 1)]
         first, second = (self.name("body", body) for body in group[0].bodies)
         return Loop(name, first, second, poses[0], poses[1], tuple(dependent), kind)
 
 
-def _rank(J: Array) -> int:
+def _matrix_rank(J: Array) -> int:
     s = np.linalg.svd(J, compute_uv=False) if J.size else np.zeros(0)
-    return int((s > RANK * max(s.max(initial=0.0), 1e-12)).sum())
+    return int((s > JACOBIAN_RANK_TOLERANCE * max(s.max(initial=0.0), 1e-12)).sum())
 
 
-def _on_axis(origin: Pose, other: Pose, name: str) -> Pose:
+def _pin_pose(origin: Pose, other: Pose, name: str) -> Pose:
     """The pose at the first of two points of a pin, with z along them: that of its site where that is so already."""
     along = other.translation - origin.translation
     length = float(np.linalg.norm(along))
     if not length > 0:
         raise RobotFileError(f"the two points of {name!r} are one: they hold no axis")
     z = along / length
-    if np.linalg.norm(np.cross(origin.rotation[:, 2], z)) < ALONG_AXIS and origin.rotation[:, 2] @ z > 0:
+    if np.linalg.norm(np.cross(origin.rotation[:, 2], z)) < ON_AXIS_TOLERANCE and origin.rotation[:, 2] @ z > 0:
         return origin
     x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
     x /= np.linalg.norm(x)

@@ -12,16 +12,16 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import about_axis, from_quaternion
+from mindyn.algebra.rotations import rotation_about_axis, rotation_from_quaternion
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingExtraError, RobotFileError, listed, shortened
+from mindyn.errors import MissingExtraError, RobotFileError, list_names, shorten_text
 from mindyn.findings import Kind, info, summarise
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
-from mindyn.robots.files import LARGEST_NUMBER
-from mindyn.robots.limits import SUMMARIES, sensible_limits
-from mindyn.robots.mjcf_loops import DEPENDENT, NO_LOOPS, LoopReader, ReadLoops, read_from
-from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
+from mindyn.robots.files import MAX_FILE_NUMBER
+from mindyn.robots.limits import LIMIT_SUMMARIES, keep_valid_limits
+from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, NO_LOOPS, FileLoops, LoopReader, mjcf_element_name
+from mindyn.robots.mjcf_source import MAX_BODIES, MjcfSource, prepare_mjcf
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.springs import Spring
@@ -39,20 +39,20 @@ def import_mujoco() -> Any:
 def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description:
     """What an MJCF file, or `text` in its place, describes; the world body is its root."""
     mujoco = import_mujoco()
-    source = mjcf_source(path, text)
+    source = prepare_mjcf(path, text)
     try:
         model = mujoco.MjModel.from_xml_string(source.text, dict(source.models))
     except (ValueError, mujoco.FatalError) as error:
-        raise RobotFileError(f"MuJoCo cannot compile {path.name}: {shortened(str(error), 600)}") from error
-    if not model.nbody <= MOST_COPIES:
-        raise RobotFileError(f"{path.name} has {model.nbody} bodies; an arm has at most {MOST_COPIES}")
+        raise RobotFileError(f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}") from error
+    if not model.nbody <= MAX_BODIES:
+        raise RobotFileError(f"{path.name} has {model.nbody} bodies; an arm has at most {MAX_BODIES}")
     for what in ("body_mass", "body_inertia", "body_pos", "body_ipos", "jnt_pos", "qpos0", "body_quat", "body_iquat"):
-        if not (np.abs(getattr(model, what)) <= LARGEST_NUMBER).all():
-            raise RobotFileError(f"{path.name}: {what} is not finite or larger than {LARGEST_NUMBER:g} in SI units")
+        if not (np.abs(getattr(model, what)) <= MAX_FILE_NUMBER).all():
+            raise RobotFileError(f"{path.name}: {what} is not finite or larger than {MAX_FILE_NUMBER:g} in SI units")
     return _MjcfReader(mujoco, model, snap, source).description(path.stem)
 
 
-def _names(text: str) -> list[str]:
+def _parse_names(text: str) -> list[str]:
     """Joint names of a <text> that mindyn wrote: a JSON list."""
     try:
         found = json.loads(text)
@@ -60,7 +60,7 @@ def _names(text: str) -> list[str]:
         found = None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise RobotFileError(
-            f"dependent joints of a loop are a JSON list of names; the file has {shortened(text, 100)!r}"
+            f"dependent joints of a loop are a JSON list of names; the file has {shorten_text(text, 100)!r}"
         )
     return found
 
@@ -92,11 +92,11 @@ class _MjcfReader:
             for what, count in ignored.items()
             if count
         ]
-        notes += [info(Kind.DROPPED_PART, f"{what} of the MJCF was left out: {why}") for what, why in closed.left_out]
+        notes += [info(Kind.DROPPED_PART, f"{what} of the MJCF was left out: {why}") for what, why in closed.dropped]
         notes += [
             info(
                 Kind.READ_LOOP,
-                f"loop {loop.name!r} is read from <{read_from(loop)}>; {listed(loop.dependent)} depend by it",
+                f"loop {loop.name!r} is read from <{mjcf_element_name(loop)}>; {list_names(loop.dependent)} depend by it",
             )
             for loop in closed.loops
             if loop.name not in self.stated_dependents
@@ -113,7 +113,7 @@ class _MjcfReader:
             mimics=tuple(mimics),
             loops=closed.loops,
             home=closed.home,
-            findings=summarise([*self.source.findings, *notes, *self.snap.findings], SUMMARIES),
+            findings=summarise([*self.source.findings, *notes, *self.snap.findings], LIMIT_SUMMARIES),
         )
 
     def gravity(self) -> Array:
@@ -125,9 +125,13 @@ class _MjcfReader:
     def stated_dependents(self) -> dict[str, list[str]]:
         """Dependent joints by loop, where the file states them."""
         texts = self.source.texts.items()
-        return {name.removeprefix(DEPENDENT): _names(text) for name, text in texts if name.startswith(DEPENDENT)}
+        return {
+            name.removeprefix(DEPENDENT_TEXT_PREFIX): _parse_names(text)
+            for name, text in texts
+            if name.startswith(DEPENDENT_TEXT_PREFIX)
+        }
 
-    def loops(self, mimics: list[Mimic], equalities: list[int]) -> ReadLoops:
+    def loops(self, mimics: list[Mimic], equalities: list[int]) -> FileLoops:
         """The loops of active <connect>s and <weld>s."""
         kinds = int(self.mujoco.mjtEq.mjEQ_CONNECT), int(self.mujoco.mjtEq.mjEQ_WELD)
         active = [k for k in equalities if int(self.model.eq_type[k]) in kinds and self.model.eq_active0[k]]
@@ -171,7 +175,7 @@ class _MjcfReader:
         return str(named) if named else f"{kind}{index}"
 
     def pose(self, quaternion: Any, translation: Any, what: str) -> Pose:
-        return Pose(self.snap.rotation(from_quaternion(*quaternion), what), translation)
+        return Pose(self.snap.rotation(rotation_from_quaternion(*quaternion), what), translation)
 
     def sites(self, closing: frozenset[int]) -> Iterator[Frame]:
         """Sites as frames, but for those that hold loops together."""
@@ -203,7 +207,7 @@ class _MjcfReader:
     def phi(self, body: int) -> Any:
         if self.name("body", body) in self.source.unknown:
             return None
-        X = Pose(from_quaternion(*self.model.body_iquat[body]), self.model.body_ipos[body])
+        X = Pose(rotation_from_quaternion(*self.model.body_iquat[body]), self.model.body_ipos[body])
         J = X.rotation @ np.diag(self.model.body_inertia[body]) @ X.rotation.T
         return phi_about_origin(self.model.body_mass[body], X.translation, J)
 
@@ -219,7 +223,7 @@ class _MjcfReader:
                 f"joint {name!r} is a ball joint; mindyn knows hinges and slides",
                 hint=f"hold it: lock={{{name!r}: 0.0}}, --lock {name}=0",
             )
-            return RefusedJoint(name, parent, child, pose, error)
+            return UnsupportedJoint(name, parent, child, pose, error)
         turns = kind == int(self.mujoco.mjtJoint.mjJNT_HINGE)
         return self.joint(k, "revolute" if turns else "prismatic", parent, child, pose)
 
@@ -228,14 +232,14 @@ class _MjcfReader:
         axis = self.snap.axis(model.jnt_axis[k], f"axis of joint {name!r}")
         start = model.qpos0[model.jnt_qposadr[k]]
         anchor = Pose(None, model.jnt_pos[k])
-        zero = Pose(about_axis(axis, -start)) if kind == "revolute" else Pose(None, -start * axis)
+        zero = Pose(rotation_about_axis(axis, -start)) if kind == "revolute" else Pose(None, -start * axis)
         dof = model.jnt_dofadr[k]
         armature, viscous, coulomb = model.dof_armature[dof], self.damping(dof), model.dof_frictionloss[dof]
         if armature or viscous or coulomb:
             self.drives.append(Drive(name, 1.0, {}, float(armature), float(viscous), float(coulomb), 0.0, "joint"))
         if model.jnt_stiffness[k]:
             rest = float(model.qpos_spring[model.jnt_qposadr[k]])
-            self.springs.append(Spring(float(model.jnt_stiffness[k]), rest).torque_of(name))
+            self.springs.append(Spring(float(model.jnt_stiffness[k]), rest).to_extra_torque(name))
         return Joint(name, kind, parent, child, pose @ anchor @ zero, axis, anchor.inverse(), self.limits(k, name))
 
     def bent(self) -> int:
@@ -249,7 +253,7 @@ class _MjcfReader:
         stated = stated if self.model.jnt_limited[k] else {}
         if self.model.jnt_actfrclimited[k]:
             stated["effort"] = float(self.model.jnt_actfrcrange[k][1])
-        limits, doubts = sensible_limits(stated)
+        limits, doubts = keep_valid_limits(stated)
         for keys, why in doubts.items():
             given = ", ".join(f"{key} {stated[key]:g}" for key in keys.split())
             self.snap.findings.append(info(Kind.DROPPED_LIMIT, f"joint {name!r}: limit {given} was dropped: {why}"))

@@ -14,28 +14,28 @@ from typing import Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from mindyn.errors import RobotFileError, listed, shortened
+from mindyn.errors import RobotFileError, list_names, shorten_text
 from mindyn.findings import Finding, Kind, info
-from mindyn.reading import MOST_ENTRIES, InputBudget
-from mindyn.robots.files import LARGEST_FILE, parse_xml, read_text
+from mindyn.reading import MAX_ENTRIES, InputBudget
+from mindyn.robots.files import MAX_FILE_BYTES, parse_xml, read_text
 
-MOST_COPIES: Final = 10_000
+MAX_BODIES: Final = 10_000
 """Bodies that <replicate>, <composite> and <flexcomp> may make together."""
-MOST_INCLUDES: Final = 100
+MAX_INCLUDES: Final = 100
 """Files that a model may include, or attach."""
-FINEST_MESH: Final = 500
+MAX_MESH_PARAMETER: Final = 500
 """Parameters of a mesh that MuJoCo makes itself: its vertices are their square."""
-_UNUSED: Final = {
+_UNUSED_SECTIONS: Final = {
     *("visual", "statistic", "custom", "extension", "size", "keyframe", "sensor", "contact", "deformable"),
     *("actuator", "tendon"),
 }
 """Sections that the reader does not use."""
 _UNUSED_PARTS: Final = {"light", "camera", "plugin"}
-_LEFT_OUT: Final = {"actuator": "actuators", "tendon": "tendons", "deformable": "deformable bodies"}
+_REPORTED_SECTIONS: Final = {"actuator": "actuators", "tendon": "tendons", "deformable": "deformable bodies"}
 """Sections with an effect on the motion: that they are left out is said."""
 _OTHER_EQUALITIES: Final = {"tendon", "flex", "flexvert", "flexstrain", "distance"}
-_ACTUATED: Final = ("joint", "jointinparent")
-_STANDIN: Final = {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"}
+_ACTUATOR_JOINT_KEYS: Final = ("joint", "jointinparent")
+_PLACEHOLDER_INERTIAL: Final = {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"}
 
 
 @dataclass(slots=True)
@@ -60,14 +60,14 @@ class MjcfSource:
     bodies: int = 0
 
 
-def mjcf_source(path: Path, text: str | None = None) -> MjcfSource:
+def prepare_mjcf(path: Path, text: str | None = None) -> MjcfSource:
     """The file with its includes, without what is not used; `text` in place of what the file holds."""
     return _Preparer(path.parent, opened=(path.resolve(),)).source(
         parse_xml(read_text(path) if text is None else text, path.name)
     )
 
 
-def included_mjcf(path: Path) -> tuple[Element, int]:
+def read_with_includes(path: Path) -> tuple[Element, int]:
     """The file as it is, with comments and with what it includes in place; and how many files that were."""
     root = parse_xml(read_text(path), path.name, comments=True)
     preparer = _Preparer(path.parent, comments=True)
@@ -80,7 +80,7 @@ class _Preparer:
     folder: Path
     comments: bool = False
     included: int = 0
-    elements: InputBudget = field(default_factory=lambda: InputBudget("the MJCF", 0, RobotFileError, MOST_ENTRIES))
+    elements: InputBudget = field(default_factory=lambda: InputBudget("the MJCF", 0, RobotFileError, MAX_ENTRIES))
     opened: tuple[Path, ...] = ()
     models: dict[str, bytes] = field(default_factory=dict)
     bodies: int = 0
@@ -91,29 +91,29 @@ class _Preparer:
         self.include(root)
         notes = [
             info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were left out")
-            for section, what in _LEFT_OUT.items()
+            for section, what in _REPORTED_SECTIONS.items()
             if (count := sum(len(element) for element in root.findall(section)))
         ]
-        actuated = {one.get(key) for part in root.findall("actuator") for one in part for key in _ACTUATED}
+        actuated = {one.get(key) for part in root.findall("actuator") for one in part for key in _ACTUATOR_JOINT_KEYS}
         texts = {
             one.get("name", ""): one.get("data", "") for part in root.findall("custom") for one in part.iter("text")
         }
         closed = any(True for part in root.findall("equality") for one in part if one.tag in ("connect", "weld"))
-        for section in [element for element in root if element.tag in _UNUSED]:
+        for section in [element for element in root if element.tag in _UNUSED_SECTIONS]:
             if not (closed and section.tag == "keyframe"):
                 root.remove(section)
-        _keep_positions(root)
+        _keep_keyframe_positions(root)
         self.limit_copies(root, 1, self.prepare_models(root))
         notes += self.drop_equalities(root)
-        meshes = _default_meshes(root)
+        meshes = _take_default_meshes(root)
         for world in root.findall("worldbody"):
-            _state_meshes(world, "main", meshes)
+            _write_mesh_names(world, "main", meshes)
         self.strip(root)
         if self.skipped:
             said = f"{len(self.skipped)} mesh files are absent; they were not needed: inertials are stated"
             if self.unknown:
                 said = f"{len(self.skipped)} mesh files are absent; unknown without them is the inertia of: "
-                said += listed(self.unknown)
+                said += list_names(self.unknown)
             notes.append(info(Kind.MESH, said, *self.skipped))
         text = ElementTree.tostring(root, encoding="unicode")
         joints = frozenset(name for name in actuated if name is not None)
@@ -124,10 +124,10 @@ class _Preparer:
         bodies = {}
         for model in [one for asset in root.findall("asset") for one in asset.findall("model")]:
             path = (self.folder / model.get("file", "")).resolve()
-            if not path.is_file() or path in self.opened or len(self.models) >= MOST_INCLUDES:
+            if not path.is_file() or path in self.opened or len(self.models) >= MAX_INCLUDES:
                 raise RobotFileError(
-                    f"the MJCF attaches the model {shortened(model.get('file', ''), 100)!r}, which is not there, "
-                    f"attaches itself, or is one of more than {MOST_INCLUDES}"
+                    f"the MJCF attaches the model {shorten_text(model.get('file', ''), 100)!r}, which is not there, "
+                    f"attaches itself, or is one of more than {MAX_INCLUDES}"
                 )
             inner = parse_xml(read_text(path), path.name)
             source = _Preparer(path.parent, opened=(*self.opened, path), models=self.models).source(inner)
@@ -150,12 +150,12 @@ class _Preparer:
                 self.include(element)
                 continue
             self.included += 1
-            if self.included > MOST_INCLUDES:
-                raise RobotFileError(f"more than {MOST_INCLUDES} files are included; does a file include itself?")
+            if self.included > MAX_INCLUDES:
+                raise RobotFileError(f"more than {MAX_INCLUDES} files are included; does a file include itself?")
             name = element.get("file", "")
             path = self.folder / name
             if not path.is_file():
-                raise RobotFileError(f"the MJCF includes {shortened(name, 100)!r}, which is not there")
+                raise RobotFileError(f"the MJCF includes {shorten_text(name, 100)!r}, which is not there")
             text = read_text(path)
             self.elements.take_keys(text.count("<") + text.count("="))
             root = parse_xml(text, path.name, comments=self.comments)
@@ -166,13 +166,13 @@ class _Preparer:
         """Count bodies; raise if a model makes too many copies of its bodies, or a mesh without end."""
         if element.tag in ("body", "attach"):
             self.bodies += copies * (attached.get(element.get("model", ""), 1) if element.tag == "attach" else 1)
-        if element.get("builtin") and max(_counts(element.get("params", "1")), default=1) > FINEST_MESH:
-            raise RobotFileError(f"a built-in mesh of the MJCF has parameters of more than {FINEST_MESH}")
+        if element.get("builtin") and max(_parse_counts(element.get("params", "1")), default=1) > MAX_MESH_PARAMETER:
+            raise RobotFileError(f"a built-in mesh of the MJCF has parameters of more than {MAX_MESH_PARAMETER}")
         if element.tag in ("replicate", "composite", "flexcomp"):
-            copies *= prod(_counts(element.get("count", "1")))
-        if max(copies, self.bodies) > MOST_COPIES:
+            copies *= prod(_parse_counts(element.get("count", "1")))
+        if max(copies, self.bodies) > MAX_BODIES:
             raise RobotFileError(
-                f"<{element.tag}> of the MJCF makes more than {MOST_COPIES} bodies, which no arm has",
+                f"<{element.tag}> of the MJCF makes more than {MAX_BODIES} bodies, which no arm has",
                 hint="its count, or the models that it attaches, multiply",
             )
         for child in element:
@@ -199,7 +199,7 @@ class _Preparer:
         needed: set[str] = set()
         for body in root.iter("body"):
             stated = body.find("inertial") is not None and not by_geoms
-            here = list(_geoms(body))
+            here = list(_find_geoms(body))
             counted = [
                 g for _, g in here if g.get("mesh") is not None and not stated and g.get("mass") not in ("0", "0.0")
             ]
@@ -209,14 +209,14 @@ class _Preparer:
                 self.unknown.append(body.get("name", ""))
                 for old in body.findall("inertial"):
                     body.remove(old)
-                body.insert(0, Element("inertial", _STANDIN))
+                body.insert(0, Element("inertial", _PLACEHOLDER_INERTIAL))
             else:
                 needed |= {str(g.get("mesh")) for g in counted}
             for parent, geom in here:
                 if geom.get("mesh") is not None and (absent or geom not in counted):
                     parent.remove(geom)
         for world in root.findall("worldbody"):
-            for parent, geom in list(_geoms(world)):
+            for parent, geom in list(_find_geoms(world)):
                 parent.remove(geom)
         for asset in root.findall("asset"):
             for one in list(asset):
@@ -239,13 +239,13 @@ class _Preparer:
         plain = Path(name.replace("\\", "/"))
         path = folder / (plain.name if setting.get("strippath") == "true" else plain)
         try:
-            usable = path.is_file() and path.stat().st_size <= LARGEST_FILE
+            usable = path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
         except (OSError, ValueError):
             return None
         return path.resolve() if usable else None
 
 
-def _keep_positions(root: Element) -> None:
+def _keep_keyframe_positions(root: Element) -> None:
     """Keyframes keep what they say of positions: the sections that the rest is about are taken out."""
     for frames in root.findall("keyframe"):
         for key in frames:
@@ -257,16 +257,16 @@ def _mesh_name(mesh: Element) -> str:
     return mesh.get("name") or Path(mesh.get("file", "").replace("\\", "/")).stem
 
 
-def _geoms(body: Element) -> Iterator[tuple[Element, Element]]:
+def _find_geoms(body: Element) -> Iterator[tuple[Element, Element]]:
     """The geoms of a body itself with their parents: <frame> and <replicate> hold geoms, but are no bodies."""
     for child in list(body):
         if child.tag == "geom":
             yield body, child
         elif child.tag in ("frame", "replicate"):
-            yield from _geoms(child)
+            yield from _find_geoms(child)
 
 
-def _default_meshes(root: Element) -> dict[str, str]:
+def _take_default_meshes(root: Element) -> dict[str, str]:
     """The mesh that a geom of each class has where it names none; taken out of the defaults."""
     found: dict[str, str] = {}
 
@@ -283,7 +283,7 @@ def _default_meshes(root: Element) -> dict[str, str]:
     return found
 
 
-def _state_meshes(body: Element, childclass: str, meshes: dict[str, str]) -> None:
+def _write_mesh_names(body: Element, childclass: str, meshes: dict[str, str]) -> None:
     """Write the mesh of its class on every geom that names none."""
     childclass = body.get("childclass", childclass)
     for child in body:
@@ -292,11 +292,11 @@ def _state_meshes(body: Element, childclass: str, meshes: dict[str, str]) -> Non
             if mesh is not None and child.get("mesh") is None:
                 child.set("mesh", mesh)
         elif child.tag in ("body", "frame", "replicate"):
-            _state_meshes(child, childclass, meshes)
+            _write_mesh_names(child, childclass, meshes)
 
 
-def _counts(text: str) -> list[int]:
+def _parse_counts(text: str) -> list[int]:
     try:
         return [max(1, int(float(word))) for word in text.split()]
     except (ValueError, OverflowError):
-        return [MOST_COPIES + 1]
+        return [MAX_BODIES + 1]

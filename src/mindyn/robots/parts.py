@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mindyn.algebra.inertia import Consistency, consistency_of
+from mindyn.algebra.inertia import Consistency, check_consistency
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import about_axis
+from mindyn.algebra.rotations import rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import RobotError, require_choice
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
@@ -83,7 +83,7 @@ class Link(Value):
 
     def consistency(self) -> Consistency:
         """Whether some mass distribution has these parameters."""
-        return consistency_of(self.phi)
+        return check_consistency(self.phi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Joint(Value):
     def at(self, position: float) -> Pose:
         """Pose of the child's link frame in the parent's link frame at a joint position, rad or m."""
         turns = self.kind == "revolute"
-        moved = Pose(about_axis(self.axis, position)) if turns else Pose(None, self.axis * position)
+        moved = Pose(rotation_about_axis(self.axis, position)) if turns else Pose(None, self.axis * position)
         return self.origin @ moved @ self.tip
 
 

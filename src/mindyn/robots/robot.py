@@ -13,15 +13,15 @@ import numpy as np
 
 from mindyn.algebra.inertia import Consistency
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.values import Array, Value, content, frozen_array
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, listed, unknown_name
+from mindyn.algebra.values import Array, Value, frozen_array, hashable_content
+from mindyn.errors import InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.pages.showing import Shown
+from mindyn.pages.notebook import NotebookDisplay
 from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.mimics import mimic_cycle
-from mindyn.robots.near_special import near_parallel_axes
+from mindyn.robots.mimics import find_mimic_cycle
+from mindyn.robots.parallel_axes import find_nearly_parallel_axes
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
 
 CACHED_ROBOTS: Final = 16
@@ -29,13 +29,13 @@ CACHED_ROBOTS: Final = 16
 often more than what is then computed."""
 
 
-def duplicates(names: Iterable[str]) -> list[str]:
+def find_duplicates(names: Iterable[str]) -> list[str]:
     """The names that occur more than once, in order of first occurrence."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robot(Value, Shown):
+class Robot(Value, NotebookDisplay):
     """A tree robot: joint i moves link i relative to its parent link; parents come before children.
 
     root     the link that does not move
@@ -79,7 +79,7 @@ class Robot(Value, Shown):
         self._require_references()
         self._require_dependents()
         others = (finding for finding in self.findings if finding.kind != Kind.NEARLY_PARALLEL_AXES)
-        object.__setattr__(self, "findings", (*others, *near_parallel_axes(self.joints, self.gravity)))
+        object.__setattr__(self, "findings", (*others, *find_nearly_parallel_axes(self.joints, self.gravity)))
 
     def _require_tree(self) -> None:
         if not self.joints:
@@ -87,11 +87,11 @@ class Robot(Value, Shown):
                 f"robot {self.name!r} has no moving joint: there is no motion to compute",
                 hint="leave one joint at least that is neither fixed nor locked",
             )
-        if repeated := duplicates(self.joint_names):
-            raise RobotError(f"joint names must be unique; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(self.joint_names):
+            raise RobotError(f"joint names must be unique; repeated: {list_names(repeated)}")
         places = [self.root.name, *self.link_names, *(frame.name for frame in self.frames)]
-        if repeated := duplicates(places):
-            raise RobotError(f"link and frame names must be unique; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(places):
+            raise RobotError(f"link and frame names must be unique; repeated: {list_names(repeated)}")
         if tuple(joint.child for joint in self.joints) != self.link_names:
             raise RobotError("links[i] must be the child of joints[i]")
         known = {self.root.name}
@@ -104,8 +104,8 @@ class Robot(Value, Shown):
         for frame in self.frames:
             self.link_index(frame.link)
         driven = [drive.joint for drive in self.drives]
-        if repeated := duplicates(driven):
-            raise RobotError(f"a joint has one drive; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(driven):
+            raise RobotError(f"a joint has one drive; repeated: {list_names(repeated)}")
         for drive in self.drives:
             for joint in (drive.joint, *drive.coupling):
                 self.joint_index(joint)
@@ -116,8 +116,8 @@ class Robot(Value, Shown):
                 raise RobotError(
                     f"an extra torque cannot be called {extra.name!r}, which names a link or drive parameter"
                 )
-        if repeated := duplicates(extra.name for extra in self.extras):
-            raise RobotError(f"extra torques have names of their own; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(extra.name for extra in self.extras):
+            raise RobotError(f"extra torques have names of their own; repeated: {list_names(repeated)}")
         for extra in self.extras:
             self.joint_index(extra.joint)
             numbers = [
@@ -142,13 +142,13 @@ class Robot(Value, Shown):
                     f"{', '.join(self.joint_names)}",
                     hint=f"correct the name in the file, or hold the joint: --lock {mimic.joint}=0",
                 )
-        if repeated := duplicates(mimic.joint for mimic in self.mimics):
+        if repeated := find_duplicates(mimic.joint for mimic in self.mimics):
             raise RobotError(f"a joint mimics one other; {repeated[0]!r} is stated to mimic several")
         if both := [m.joint for m in self.mimics if any(m.joint in loop.dependent for loop in self.loops)]:
             raise RobotError(
                 f"joint {both[0]!r} mimics another joint and is dependent on a loop: it can follow one only"
             )
-        if ring := mimic_cycle(self.mimics):
+        if ring := find_mimic_cycle(self.mimics):
             raise RobotError(f"joints mimic each other in a circle: {' -> '.join(ring)}")
         if self.home is not None:
             if not self.loops:
@@ -158,7 +158,7 @@ class Robot(Value, Shown):
     # Equations and closures are kept by robot, and asked for within the steps of a simulation or a design.
     @cached_property
     def _content(self) -> tuple[Any, int]:
-        all_of_it = content(self)
+        all_of_it = hashable_content(self)
         return all_of_it, hash(all_of_it)
 
     def __eq__(self, other: object) -> bool:
@@ -241,13 +241,13 @@ class Robot(Value, Shown):
     def joint_index(self, name: str) -> int:
         """Position of a joint in q."""
         if name not in self._joint_places:
-            raise unknown_name("joint", name, self.joint_names)
+            raise unknown_name_error("joint", name, self.joint_names)
         return self._joint_places[name]
 
     def link_index(self, name: str) -> int:
         """Index of the joint that moves a link; -1 for the root."""
         if name not in self._link_places:
-            raise unknown_name("link", name, (self.root.name, *self.link_names))
+            raise unknown_name_error("link", name, (self.root.name, *self.link_names))
         return self._link_places[name]
 
     def locate(self, name: str) -> tuple[int, Pose]:
@@ -257,7 +257,7 @@ class Robot(Value, Shown):
                 return self.link_index(frame.link), frame.pose
         if name != self.root.name and name not in self.link_names:
             places = (self.root.name, *self.link_names, *(frame.name for frame in self.frames))
-            raise unknown_name("link or frame", name, places)
+            raise unknown_name_error("link or frame", name, places)
         return self.link_index(name), IDENTITY
 
     def path(self, index: int) -> tuple[int, ...]:
@@ -279,7 +279,7 @@ class Robot(Value, Shown):
         missing = [link.name for link in self.links if link.phi is None]
         if missing:
             raise MissingPhysicsError(
-                f"robot {self.name!r} states no inertial parameters for: {listed(missing)}",
+                f"robot {self.name!r} states no inertial parameters for: {list_names(missing)}",
                 hint='pass them at run time (parameters="input"), or add them to the robot file',
             )
         return np.concatenate([link.phi for link in self.links if link.phi is not None])

@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.algebra.poses import Pose
 from mindyn.robots.robot import Robot
 
-LEAST_REACH: Final = 1e-6
+MIN_REACH_M: Final = 1e-6
 """A reach below this is rounding of a file, not a length of the robot, m."""
 
 
@@ -26,20 +26,20 @@ def reach(robot: Robot) -> float:
 def length_unit(robot: Robot) -> float:
     """The power of two nearest to the reach, m: division by it makes no rounding; 1 m where nothing has a length."""
     longest = reach(robot)
-    return power_of_two(longest) if longest >= LEAST_REACH else 1.0
+    return nearest_power_of_two(longest) if longest >= MIN_REACH_M else 1.0
 
 
-def power_of_two(size: float) -> float:
+def nearest_power_of_two(size: float) -> float:
     """The power of two nearest to a positive number, in proportion."""
     return float(2.0 ** np.round(np.log2(size)))
 
 
-def in_lengths(pose: Pose, unit: float) -> Pose:
+def scale_pose(pose: Pose, unit: float) -> Pose:
     """A pose with its translation in a unit of length (m) instead of in metres."""
     return Pose(pose.rotation, pose.translation / unit)
 
 
-def in_own_lengths(robot: Robot, unit: float) -> Robot:
+def scale_robot(robot: Robot, unit: float) -> Robot:
     """The mechanism with lengths in a unit (m); gravity and parameters stay: it serves questions of geometry alone."""
-    joints = [replace(j, origin=in_lengths(j.origin, unit), tip=in_lengths(j.tip, unit)) for j in robot.joints]
+    joints = [replace(j, origin=scale_pose(j.origin, unit), tip=scale_pose(j.tip, unit)) for j in robot.joints]
     return replace(robot, joints=tuple(joints))

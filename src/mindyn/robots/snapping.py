@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.rotations import (
-    STEP,
+    GRID_STEP_RAD,
     azimuth_elevation,
     cos_sin,
     grid_cos_sin,
@@ -23,31 +23,31 @@ from mindyn.algebra.rotations import (
     rot_x,
     rot_y,
     rot_z,
+    rpy_from_rotation,
     tidy,
-    to_rpy,
 )
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import RobotError
 from mindyn.findings import Finding, Kind, info, warning
 
-SNAP_ANGLE: Final = 1e-5
+SNAP_ANGLE_RAD: Final = 1e-5
 """Angles this close to a multiple of 15 degrees are taken as that multiple, rad."""
 
-LARGEST_ANGLE: Final = 1e6
+MAX_ANGLE_RAD: Final = 1e6
 """Of larger angles so few digits are left that no direction is meant by them, rad."""
 
-MORE_THAN_A_TURN: Final = 2 * pi + 1e-3
+LARGE_ANGLE_RAD: Final = 2 * pi + 1e-3
 """rad; files write angles within a turn, so that one beyond it is perhaps in degrees."""
 
-GROUPED: Final = {
+SNAP_SUMMARIES: Final = {
     Kind.LARGE_ANGLE: "{count} angles are of more than a turn: were they written in degrees?",
     Kind.NORMALISED_AXIS: "{count} axes were not of unit length and were normalised",
-    Kind.ROUNDED_GEOMETRY: f"{{count}} angles and axes within {SNAP_ANGLE:g} rad of a multiple of 15 degrees were "
+    Kind.ROUNDED_GEOMETRY: f"{{count}} angles and axes within {SNAP_ANGLE_RAD:g} rad of a multiple of 15 degrees were "
     "taken as that",
 }
 """Messages for several findings of a kind; see `summarise`."""
 
-WORTH_A_NOTE: Final = 1e-15
+MIN_REPORTED_CHANGE: Final = 1e-15
 """A smaller change than this, relative to the angle's own size, is not worth a note, rad."""
 
 
@@ -60,16 +60,16 @@ class Snapper:
 
     def cos_sin(self, angle: float, what: str) -> tuple[float, float]:
         """cos and sin of an angle in rad."""
-        if not abs(angle) <= LARGEST_ANGLE:
-            raise RobotError(f"{what} is {angle:g} rad; a file of a robot has angles of at most {LARGEST_ANGLE:g} rad")
-        if abs(angle) > MORE_THAN_A_TURN:
+        if not abs(angle) <= MAX_ANGLE_RAD:
+            raise RobotError(f"{what} is {angle:g} rad; a file of a robot has angles of at most {MAX_ANGLE_RAD:g} rad")
+        if abs(angle) > LARGE_ANGLE_RAD:
             message = f"{what} is {angle:g} rad, more than a turn"
             self.findings.append(warning(Kind.LARGE_ANGLE, message, "Check that the file does not write it in degrees"))
         step, distance = nearest_step(angle)
-        if not self.active or distance > SNAP_ANGLE:
+        if not self.active or distance > SNAP_ANGLE_RAD:
             return cos_sin(angle)
-        if distance > WORTH_A_NOTE * max(1.0, abs(angle)):
-            self._note(f"{what}: {angle:.10g} rad taken as {degrees(step * STEP):g} deg")
+        if distance > MIN_REPORTED_CHANGE * max(1.0, abs(angle)):
+            self._note(f"{what}: {angle:.10g} rad taken as {degrees(step * GRID_STEP_RAD):g} deg")
         return grid_cos_sin(step)
 
     def _note(self, sentence: str) -> None:
@@ -89,10 +89,10 @@ class Snapper:
         if not self.active:
             return R
         quiet = Snapper()
-        snapped = quiet.rpy(np.array(to_rpy(R)), what)
+        snapped = quiet.rpy(np.array(rpy_from_rotation(R)), what)
         if np.abs(snapped - R).max() < 1e-12:
             return tidy(R)
-        if np.abs(snapped - R).max() > 3 * SNAP_ANGLE:
+        if np.abs(snapped - R).max() > 3 * SNAP_ANGLE_RAD:
             return R
         self.findings.extend(quiet.findings)
         return snapped
@@ -111,7 +111,7 @@ class Snapper:
 
     def _snapped_axis(self, unit: Array, what: str) -> Array:
         azimuth, elevation = azimuth_elevation(unit)
-        if nearest_step(elevation)[1] <= SNAP_ANGLE and nearest_step(elevation)[0] % 12 == 6:
+        if nearest_step(elevation)[1] <= SNAP_ANGLE_RAD and nearest_step(elevation)[0] % 12 == 6:
             azimuth = 0.0  # along z the azimuth is noise
         quiet = Snapper()
         (ca, sa), (ce, se) = quiet.cos_sin(azimuth, what), quiet.cos_sin(elevation, what)

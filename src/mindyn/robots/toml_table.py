@@ -44,7 +44,7 @@ def toml_table(robot: Robot) -> dict[str, Any]:
     return head | {name: entries for name, entries in lists.items() if entries}
 
 
-def robot_of_table(table: Mapping[str, Any]) -> Robot:
+def robot_from_table(table: Mapping[str, Any]) -> Robot:
     """The inverse of `toml_table`, bit by bit."""
     return assemble(read_table(table, Snapper(active=False)))
 
@@ -65,12 +65,12 @@ def _joint(joint: Joint) -> dict[str, Any]:
     }
     if not joint.tip.is_identity:
         table["tip"] = _pose(joint.tip)
-    if limits := dict(_stated(joint.limits)):
+    if limits := dict(_limits(joint.limits)):
         table["limits"] = limits
     return table
 
 
-def _stated(limits: Limits) -> Iterable[tuple[str, float | bool]]:
+def _limits(limits: Limits) -> Iterable[tuple[str, float | bool]]:
     for name in limits.__slots__:
         if (value := getattr(limits, name)) is not None and value is not False:
             yield name, value

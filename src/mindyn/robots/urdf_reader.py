@@ -10,25 +10,28 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from mindyn.algebra.inertia import entries_of_tensor, phi_about_origin, tensor_from_entries
+from mindyn.algebra.inertia import phi_about_origin, tensor_entries, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import MindynError, RobotError, RobotFileError, did_you_mean, shortened
+from mindyn.errors import MindynError, RobotError, RobotFileError, shorten_text, suggest_name
 from mindyn.findings import Kind, info, summarise
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
-from mindyn.robots.files import XACRO, number, numbers, parse_xml
-from mindyn.robots.limits import SUMMARIES, sensible_limits
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
+from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml
+from mindyn.robots.limits import LIMIT_SUMMARIES, keep_valid_limits
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape
 from mindyn.robots.snapping import Snapper
 
-_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
-_MIMIC: Final = {"multiplier": "1", "offset": "0"}
-_FREE: Final = ("floating", "planar")
-GEAR_RATIO: Final = "drake:gear_ratio"
-ACCELERATION: Final = "drake:acceleration"
-ROTOR_INERTIA: Final = "drake:rotor_inertia"
-_SUMMARIES: Final = {Kind.UNREADABLE_SHAPE: "{count} collision shapes cannot be read and were left out", **SUMMARIES}
+_JOINT_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+_MIMIC_ATTRIBUTES: Final = {"multiplier": "1", "offset": "0"}
+_FREE_JOINT_KINDS: Final = ("floating", "planar")
+DRAKE_GEAR_RATIO: Final = "drake:gear_ratio"
+DRAKE_ACCELERATION: Final = "drake:acceleration"
+DRAKE_ROTOR_INERTIA: Final = "drake:rotor_inertia"
+_URDF_SUMMARIES: Final = {
+    Kind.UNREADABLE_SHAPE: "{count} collision shapes cannot be read and were left out",
+    **LIMIT_SUMMARIES,
+}
 
 
 def read_urdf(text: str, snap: Snapper) -> Description:
@@ -36,7 +39,7 @@ def read_urdf(text: str, snap: Snapper) -> Description:
     return _UrdfReader(snap).description(parse_xml(text, "the URDF"))
 
 
-def read_visuals(text: str, snap: Snapper) -> Description:
+def read_visual_shapes(text: str, snap: Snapper) -> Description:
     """The same with the shapes of <visual> in place of those of <collision>, on links that have any."""
     root = parse_xml(text, "the URDF")
     for link in root.findall("link"):
@@ -62,7 +65,7 @@ class _UrdfReader:
         links = tuple(self.link(element) for element in root.findall("link"))
         if macros := sum(element.tag.startswith("xacro:") for element in root):
             if not links or any(element.tag in ("xacro:include", "xacro:macro") for element in root):
-                raise RobotFileError(f"the file is xacro, not URDF: it has {macros} macros to expand", hint=XACRO)
+                raise RobotFileError(f"the file is xacro, not URDF: it has {macros} macros to expand", hint=XACRO_HINT)
             self.note(Kind.DROPPED_PART, f"{macros} <xacro:...> elements that were not expanded were left out")
         if not links:
             raise RobotFileError("the URDF has no <link>", hint="is it a part that other files include?")
@@ -77,8 +80,8 @@ class _UrdfReader:
             np.array(STANDARD_GRAVITY),
             drives=tuple(self.drives),
             mimics=tuple(self.mimics),
-            findings=summarise(self.snap.findings, _SUMMARIES),
-            refused_links=self.refused,
+            findings=summarise(self.snap.findings, _URDF_SUMMARIES),
+            unsupported_links=self.refused,
         )
 
     def mounting_link(self, links: Sequence[Link], joints: Sequence[AnyJoint]) -> tuple[Link, ...]:
@@ -106,8 +109,8 @@ class _UrdfReader:
         origin = parent.find("origin")
         if origin is None:
             return IDENTITY
-        xyz = numbers(origin.get("xyz", "0 0 0"), 3, f"{what} origin xyz")
-        rpy = numbers(origin.get("rpy", "0 0 0"), 3, f"{what} origin rpy")
+        xyz = parse_numbers(origin.get("xyz", "0 0 0"), 3, f"{what} origin xyz")
+        rpy = parse_numbers(origin.get("rpy", "0 0 0"), 3, f"{what} origin rpy")
         return Pose(snap.rpy(rpy, f"{what} origin"), xyz)
 
     def link(self, element: Element) -> Link:
@@ -133,10 +136,10 @@ class _UrdfReader:
             )
         # An inertial frame is a measured pose, not drawn geometry: it is read as written.
         X = self.pose(element, what, Snapper(active=False))
-        entries = [number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
+        entries = [parse_number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
         J = X.rotation @ tensor_from_entries(np.array(entries)) @ X.rotation.T
-        J = tensor_from_entries(entries_of_tensor(J))
-        return phi_about_origin(number(mass.get("value"), f"{what}, mass"), X.translation, J)
+        J = tensor_from_entries(tensor_entries(J))
+        return phi_about_origin(parse_number(mass.get("value"), f"{what}, mass"), X.translation, J)
 
     def shape(self, element: Element, link: str) -> Iterator[Shape]:
         """The shape of a <collision>; dynamics need none, so one that cannot be read is noted and left out."""
@@ -153,16 +156,16 @@ class _UrdfReader:
         solid = geometry[0]
         pose = self.pose(element, what, Snapper(active=False))
         if solid.tag == "box":
-            return Shape("box", tuple(numbers(solid.get("size"), 3, "size").tolist()), pose)
+            return Shape("box", tuple(parse_numbers(solid.get("size"), 3, "size").tolist()), pose)
         if solid.tag == "sphere":
-            return Shape("sphere", (number(solid.get("radius"), "radius"),), pose)
+            return Shape("sphere", (parse_number(solid.get("radius"), "radius"),), pose)
         if solid.tag in ("cylinder", "capsule"):
-            size = (number(solid.get("radius"), "radius"), number(solid.get("length"), "length"))
+            size = (parse_number(solid.get("radius"), "radius"), parse_number(solid.get("length"), "length"))
             return Shape("cylinder" if solid.tag == "cylinder" else "capsule", size, pose)
         if solid.tag == "mesh":
-            scale = tuple(numbers(solid.get("scale", "1 1 1"), 3, "scale").tolist())
+            scale = tuple(parse_numbers(solid.get("scale", "1 1 1"), 3, "scale").tolist())
             return Shape("mesh", scale, pose, solid.get("filename", ""))
-        raise RobotFileError(f"<{shortened(solid.tag, 60)}> is not known")
+        raise RobotFileError(f"<{shorten_text(solid.tag, 60)}> is not known")
 
     def joint(self, element: Element) -> AnyJoint:
         name, kind = self.name(element), element.get("type", "")
@@ -171,7 +174,7 @@ class _UrdfReader:
         origin = self.pose(element, f"{what}", self.snap)
         if kind == "fixed":
             return FixedJoint(name, parent, child, origin)
-        if kind in _FREE:
+        if kind in _FREE_JOINT_KINDS:
             self.note(
                 Kind.HELD_JOINT, f"{what} is {kind}: it is held at its origin, so that {child!r} is fixed to {parent!r}"
             )
@@ -180,19 +183,19 @@ class _UrdfReader:
             return self.moving(element, kind, Joint(name, "revolute", parent, child, origin))
         except RobotError as error:
             held = f"correct the file, or hold the joint: lock={{{name!r}: 0.0}}, --lock {name}=0"
-            return RefusedJoint(name, parent, child, origin, error.with_hint(held))
+            return UnsupportedJoint(name, parent, child, origin, error.with_hint(held))
 
     def moving(self, element: Element, kind: str, plain: Joint) -> Joint:
         """The joint of an element that is neither fixed nor free; `plain` has its name, links and origin."""
         what = f"joint {plain.name!r}"
-        if kind not in _KINDS:
-            known = [*_KINDS, "fixed", *_FREE]
+        if kind not in _JOINT_KINDS:
+            known = [*_JOINT_KINDS, "fixed", *_FREE_JOINT_KINDS]
             raise RobotFileError(
-                f"{what} has type {shortened(kind, 60)!r}; mindyn knows: {', '.join(known)}",
-                hint=did_you_mean(kind.lower(), known, f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0"),
+                f"{what} has type {shorten_text(kind, 60)!r}; mindyn knows: {', '.join(known)}",
+                hint=suggest_name(kind.lower(), known, f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0"),
             )
         axis = element.find("axis")
-        direction = numbers("1 0 0" if axis is None else axis.get("xyz"), 3, f"axis of {what}")
+        direction = parse_numbers("1 0 0" if axis is None else axis.get("xyz"), 3, f"axis of {what}")
         joint = replace(
             plain,
             kind="prismatic" if kind == "prismatic" else "revolute",
@@ -214,11 +217,13 @@ class _UrdfReader:
         limit = element.find("limit")
         keys = ("lower", "upper", "velocity", "effort") if ranged else ("velocity", "effort")
         stated = {} if limit is None else {key: text for key in keys if (text := limit.get(key)) is not None}
-        if limit is not None and (text := limit.get(ACCELERATION)) is not None:
+        if limit is not None and (text := limit.get(DRAKE_ACCELERATION)) is not None:
             stated["acceleration"] = text
-        limits, doubts = sensible_limits({key: _float(text) for key, text in stated.items()}, continuous=not ranged)
+        limits, doubts = keep_valid_limits(
+            {key: _parse_float(text) for key, text in stated.items()}, continuous=not ranged
+        )
         for key, why in doubts.items():
-            given = ", ".join(f"{k} {shortened(stated[k], 40)!r}" for k in key.split())
+            given = ", ".join(f"{k} {shorten_text(stated[k], 40)!r}" for k in key.split())
             self.note(Kind.DROPPED_LIMIT, f"{what}: limit {given} was dropped: {why}")
         return limits
 
@@ -230,7 +235,12 @@ class _UrdfReader:
         if not of:
             raise RobotFileError(f"the <mimic> of joint {name!r} names no joint")
         yield Mimic(
-            name, of, *(number(mimic.get(k, v), f"{k} of the mimic of joint {name!r}") for k, v in _MIMIC.items())
+            name,
+            of,
+            *(
+                parse_number(mimic.get(k, v), f"{k} of the mimic of joint {name!r}")
+                for k, v in _MIMIC_ATTRIBUTES.items()
+            ),
         )
 
     def friction(self, element: Element) -> Iterator[Drive]:
@@ -238,13 +248,13 @@ class _UrdfReader:
         if dynamics is None:
             return
         what = f"dynamics of joint {element.get('name')!r}"
-        viscous, coulomb = (number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
+        viscous, coulomb = (parse_number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
         if viscous or coulomb:
             yield Drive(self.name(element), viscous=viscous, coulomb=coulomb, side="joint")
 
     def rotor(self, element: Element) -> None:
         """Gear ratio and rotor inertia that a <transmission> states in Drake's words, on the drive of its joint."""
-        stated = {tag: found for tag in (GEAR_RATIO, ROTOR_INERTIA) for found in element.iter(tag)}
+        stated = {tag: found for tag in (DRAKE_GEAR_RATIO, DRAKE_ROTOR_INERTIA) for found in element.iter(tag)}
         names = [joint.get("name", "") for joint in element.findall("joint")]
         if not stated:
             return
@@ -255,17 +265,19 @@ class _UrdfReader:
             )
             return
         (name,) = names
-        values = {tag: number(found.get("value"), f"{what}, {tag}") for tag, found in stated.items()}
+        values = {tag: parse_number(found.get("value"), f"{what}, {tag}") for tag, found in stated.items()}
         own = [k for k, drive in enumerate(self.drives) if drive.joint == name]
         drive = self.drives[own[0]] if own else Drive(name, side="joint")
-        drive = replace(drive, ratio=values.get(GEAR_RATIO, 1.0), rotor_inertia=values.get(ROTOR_INERTIA, 0.0))
+        drive = replace(
+            drive, ratio=values.get(DRAKE_GEAR_RATIO, 1.0), rotor_inertia=values.get(DRAKE_ROTOR_INERTIA, 0.0)
+        )
         if own:
             self.drives[own[0]] = drive
         elif name in self.moving_names:
             self.drives.append(drive)
 
 
-def _float(text: str) -> float:
+def _parse_float(text: str) -> float:
     """The number of a text; NaN where it is none."""
     try:
         value = float(text)

@@ -1,9 +1,10 @@
-"""`AdaptiveMotion`: the plant in continuous time, to tolerance; dry friction by events.
+"""`AdaptiveIntegrator`: the plant in continuous time, to tolerance; dry friction by events.
 
 Between events every friction keeps its mode: it slips one way with its full Coulomb torque, or sticks, its speed held
 at zero by whatever torque that takes. So the integrator only ever meets smooth equations. A slipping friction whose
 speed reaches zero, and a sticking one whose torque reaches its level, end the step at that instant, found to rounding;
-there `friction.modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing chatters.
+there `friction.find_modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing
+chatters.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.closed_motion import IRREGULAR, OPEN
+from mindyn.equations.closed_motion import MAX_CLOSURE_ERROR, MIN_REGULARITY
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS
-from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
-from mindyn.simulation.friction import Modes, modes_at_rest
-from mindyn.simulation.plant import SHARED, Plant, acceleration
+from mindyn.simulation.dormand_prince import Tolerance, dormand_prince_step, error_ratio, next_step_size
+from mindyn.simulation.friction import Modes, find_modes_at_rest
+from mindyn.simulation.plant import REDUNDANCY_REGULARISATION, Plant, acceleration_function
 from mindyn.simulation.results import SimulationError
 
 Indices = NDArray[np.intp]
 
-_FIRST_STEP = 1e-3
-NEAR_DEAD_POINT = 20 * IRREGULAR
+_INITIAL_STEP_S = 1e-3
+DEAD_POINT_REGULARITY = 20 * MIN_REGULARITY
 """Regularity of loops below which steps end because of them."""
-_SHORTEST = 1e-8
+_MIN_STEP_S = 1e-8
 """Seconds; no arm's motion changes so fast that a step of order 8 must be shorter, unless it runs away."""
-_OVERLOAD = 1e-9
-"""Beyond its level, relative, a sticking torque ends the mode: well above the rounding with which `modes_at_rest` then
-computes the same torque, so that the two agree.
+_STICTION_TOLERANCE = 1e-9
+"""Beyond its level, relative, a sticking torque ends the mode: well above the rounding with which
+`find_modes_at_rest` then computes the same torque, so that the two agree.
 """
-_EVENTS_PER_CALL = 200
+_MAX_EVENTS_PER_CALL = 200
 """Mode changes within one interval of constant torque after which the motion is given up."""
 
 
@@ -42,16 +43,16 @@ REDUNDANT_SLACK = 1e-9
 """Speed, rad/s or m/s, by which a friction that others hold in place may be off: it neither slips nor sticks itself."""
 
 
-class AdaptiveMotion:
+class AdaptiveIntegrator:
     """The state (q, qd) at time t, moved on by `advance`. `events` counts changes of mode."""
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant, self._tolerance = plant, tolerance
         self._n = plant.position_count
         self._primary = plant.primary
-        kernel, self._inertia = _kernels(plant)
+        kernel, self._inertia = _compile_kernels(plant)
         self._acceleration = kernel.bind()
-        self._size = _FIRST_STEP
+        self._size = _INITIAL_STEP_S
         self._y = np.concatenate([plant.start(q0), qd0])
         self._modes: Modes = np.sign(plant.rows_at(self._y[: self._n]) @ qd0).astype(np.int64)
         self._slack = REDUNDANT_SLACK if plant.redundant else 0.0
@@ -89,8 +90,10 @@ class AdaptiveMotion:
         """Moves on to time `until` under the torque held."""
         events = self.events
         while self.t < until:
-            if self.events > events + _EVENTS_PER_CALL:
-                raise SimulationError(f"more than {_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s")
+            if self.events > events + _MAX_EVENTS_PER_CALL:
+                raise SimulationError(
+                    f"more than {_MAX_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s"
+                )
             self._step(until)
 
     def _step(self, until: float) -> None:
@@ -100,11 +103,11 @@ class AdaptiveMotion:
         first = self._slope(self._y).copy()
         y, ratio = self._try(first, h)
         if not ratio <= 1.0:
-            self._size = next_size(h, ratio if np.isfinite(ratio) else 1e9)
+            self._size = next_step_size(h, ratio if np.isfinite(ratio) else 1e9)
             self._require_step()
             return
         self._require_step()
-        grown = next_size(h, ratio)
+        grown = next_step_size(h, ratio)
         self._size = max(grown, self._size) if last else grown
         if self._plant.has_friction:
             violated = np.flatnonzero(self._margins(y) < 0)
@@ -114,13 +117,13 @@ class AdaptiveMotion:
         self._y, self.t = y, until if last else self.t + h
 
     def _try(self, first: Array, h: float) -> tuple[Array, float]:
-        y, slopes = step(self._slope, self._y, first, h)
+        y, slopes = dormand_prince_step(self._slope, self._y, first, h)
         return y, error_ratio(self._y, y, slopes, h, self._tolerance)
 
     def _require_step(self) -> None:
-        if self._size < _SHORTEST:
+        if self._size < _MIN_STEP_S:
             if self._plant.is_solved and not (
-                np.isfinite(self._slope(self._y)).all() and self._acceleration.outputs[-1][1] > NEAR_DEAD_POINT
+                np.isfinite(self._slope(self._y)).all() and self._acceleration.outputs[-1][1] > DEAD_POINT_REGULARITY
             ):
                 raise SimulationError(f"the loops come to a singular configuration, or open, at {self.t:.6g} s")
             raise SimulationError(
@@ -138,7 +141,7 @@ class AdaptiveMotion:
             return np.concatenate([y[n:], bound.outputs[0]])
         rates, (residual, regular) = bound.outputs[-2:]
         # Written so that NaN counts as open; a step that ends so is not taken.
-        closed = residual < OPEN and regular > IRREGULAR
+        closed = residual < MAX_CLOSURE_ERROR and regular > MIN_REGULARITY
         return np.concatenate([rates, bound.outputs[0] if closed else np.full(len(y) - n, np.nan)])
 
     def _torques(self) -> Array:
@@ -149,15 +152,18 @@ class AdaptiveMotion:
         """(m,): the speed left while slipping, the torque left while sticking; negative once the mode is over."""
         self._slope(y)
         speeds = self._plant.rows_at(y[: self._n]) @ y[self._n :] + self._modes * self._slack
-        left = self._plant.levels * (1 + _OVERLOAD) - np.abs(self._torques())
+        left = self._plant.levels * (1 + _STICTION_TOLERANCE) - np.abs(self._torques())
         return np.where(self._modes == 0, left, self._modes * speeds)
 
     def _stop_at_event(self, first: Array, h: float, violated: Indices) -> None:
         """Goes to the first instant at which a mode ends, and settles there."""
         start = self._y
-        margin = lambda size: float(self._margins(step(self._slope, start, first, size)[0])[violated].min())  # noqa: E731
-        size = _first_negative(margin, h)
-        self._y = step(self._slope, start, first, size)[0]
+
+        def margin(size: float) -> float:
+            return float(self._margins(dormand_prince_step(self._slope, start, first, size)[0])[violated].min())
+
+        size = _find_sign_change(margin, h)
+        self._y = dormand_prince_step(self._slope, start, first, size)[0]
         self.t += size
         ended = np.flatnonzero(self._margins(self._y) <= 0)
         self.events += len(ended)
@@ -173,11 +179,11 @@ class AdaptiveMotion:
             rows = plant.rows_at(self._y[:n])[at_rest]
             W = np.linalg.solve(self._inertia(self._y[:n]), rows.T)
             A = rows @ W
-            A += np.diag(SHARED * np.diag(A)) if plant.redundant else 0.0
+            A += np.diag(REDUNDANCY_REGULARISATION * np.diag(A)) if plant.redundant else 0.0
             others = np.where(np.isin(np.arange(len(modes)), at_rest), 0, modes)
             self._set_modes(others, stuck=np.zeros(len(modes)))
             free = self._slope(self._y)[n:]
-            modes[at_rest] = modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
+            modes[at_rest] = find_modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
             keep = np.flatnonzero(modes[at_rest] == 0)
             if len(keep):
                 impulse = np.linalg.solve(A[np.ix_(keep, keep)], rows[keep] @ self._y[n:])
@@ -195,12 +201,12 @@ class AdaptiveMotion:
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
+def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel]:
     """Accelerations, and the inertia matrix."""
-    return Kernel(acceleration(plant)), plant.kernel("inertia_matrix", matrices=["M"])
+    return Kernel(acceleration_function(plant)), plant.kernel("inertia_matrix", matrices=["M"])
 
 
-def _first_negative(margin: Callable[[float], float], high: float) -> float:
+def _find_sign_change(margin: Callable[[float], float], high: float) -> float:
     """Where `margin` turns negative between 0 and `high`, to rounding, on the negative side."""
     low, at_low, at_high = 0.0, margin(0.0), margin(high)
     for k in range(80):

@@ -27,11 +27,11 @@ from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
-from mindyn.simulation.plant import Plant, coupled_joints, plant_of, response
-from mindyn.simulation.runge_kutta import State, advance, law_inputs, slope
+from mindyn.simulation.plant import Plant, coupled_joints, create_plant, plant_response
+from mindyn.simulation.runge_kutta import State, law_inputs, runge_kutta_step, state_slope
 from mindyn.simulation.time_loop import TimeLoop
 
-STATES = ("q", "qd", "lam", "held")
+STEP_STATES = ("q", "qd", "lam", "held")
 """What a step hands to the next: positions, velocities, friction torques, and the torque held between samples."""
 
 
@@ -56,7 +56,7 @@ class CandidatePlant:
         """The plant of symbols; refuses friction that does not determine its torques."""
         shape = candidate_shape(robot, drives=base.drives)
         beta = casadi.SX.sym("beta", base.count)
-        coulomb = _coulomb_labels(robot) if base.drives else []
+        coulomb = _coulomb_indices(robot) if base.drives else []
         everything = casadi.densify(constant(base.embedding) @ beta)
         levels = casadi.fmax(everything[coulomb], 0) if coulomb else casadi.SX(0, 1)
         dry = np.flatnonzero(base.embedding[coulomb].any(axis=0)).tolist()
@@ -105,7 +105,7 @@ class CandidatePlant:
 @lru_cache(maxsize=CACHED_ROBOTS)
 def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
     """A plant in which every drive may have Coulomb friction; refuses friction that does not determine its torques."""
-    plant_of(robot, drives=drives)  # refuses jumping extra torques, by name
+    create_plant(robot, drives=drives)  # refuses jumping extra torques, by name
     turns = friction_matrix(robot) if drives else np.zeros((0, robot.joint_count))
     rows = primary_friction(robot)[: len(turns)]
     if not robot.has_dependents and np.linalg.matrix_rank(rows) < len(rows):
@@ -114,13 +114,13 @@ def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
     return Plant(robot, drives, rows, np.zeros(len(rows)), turns=turns if varies else None)
 
 
-def _coulomb_labels(robot: Robot) -> list[int]:
+def _coulomb_indices(robot: Robot) -> list[int]:
     """Numbers of the Coulomb torques among all standard parameters."""
     first, each = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
     return [first + each * k + DRIVE_PARAMETERS.index("coulomb") for k in range(len(robot.drives))]
 
 
-def closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
+def trace_closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
     """(q, qd, lam, held, beta, refresh, signals, dt) -> states after dt; qdd and the least pivot of M at its beginning.
 
     Where refresh is 1 the law is asked for a torque; where it is 0 the one held goes on.
@@ -136,9 +136,9 @@ def closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
     asked = law(*law_inputs(law, given, plant.shape.primary))
     tau = casadi.if_else(given["refresh"], asked, given["held"])
     state = State(given["q"], given["qd"], given.get("lam", casadi.SX(0, 1)))
-    (_, qdd), _ = slope(plant, state, tau, dt)
-    after = advance(plant, state, tau, dt)
-    pivot = casadi.mmin(response(plant, state.q, state.qd, tau).D)
+    (_, qdd), _ = state_slope(plant, state, tau, dt)
+    after = runge_kutta_step(plant, state, tau, dt)
+    pivot = casadi.mmin(plant_response(plant, state.q, state.qd, tau).D)
     results = {"q_next": after.q, "qd_next": after.qd, "lam_next": after.lam, "held_next": tau}
     results = {name: value for name, value in results.items() if name.removesuffix("_next") in given}
     results |= {"qdd": qdd, "pivot": pivot}
@@ -146,11 +146,11 @@ def closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
     return casadi.Function("closed_loop_step", [*given.values()], outputs, [*given], [*results])
 
 
-def sensitivity_step(step: Function) -> Function:
+def trace_sensitivity_step(step: Function) -> Function:
     """The step and its derivative along a direction: every state x and beta get a `d_x` beside them."""
     names = step.name_in()
     given = {name: casadi.SX.sym(name, *step.size_in(k)) for k, name in enumerate(names)}
-    moving = [name for name in (*STATES, "beta") if name in given]
+    moving = [name for name in (*STEP_STATES, "beta") if name in given]
     along = {f"d_{name}": casadi.SX.sym(f"d_{name}", *given[name].shape) for name in moving}
     states = [k for k, name in enumerate(step.name_out()) if name.endswith("_next")]
     values = step(*given.values())
@@ -190,8 +190,8 @@ class CompiledStep:
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def compiled_steps(robot: Robot, base: BaseParameters, law: str) -> Any:
+def compile_steps(robot: Robot, base: BaseParameters, law: str) -> Any:
     """() -> the step, and () -> the step with sensitivities, each compiled when first asked for; `law` serialised."""
-    function = closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))
+    function = trace_closed_loop_step(CandidatePlant.of(robot, base), casadi.Function.deserialize(law))
     plain = lru_cache(maxsize=1)(lambda: CompiledStep.of(function))
-    return plain, lru_cache(maxsize=1)(lambda: CompiledStep.of(sensitivity_step(function)))
+    return plain, lru_cache(maxsize=1)(lambda: CompiledStep.of(trace_sensitivity_step(function)))

@@ -14,17 +14,17 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
-from mindyn.simulation.candidates import CompiledStep, candidate_shape, compiled_steps
-from mindyn.simulation.control_laws import ControlLaw, law_of, require_law, signal_rows
+from mindyn.simulation.candidates import CompiledStep, candidate_shape, compile_steps
+from mindyn.simulation.control_laws import ControlLaw, convert_to_law, require_law, sample_signals
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative
 from mindyn.simulation.inputs import require_positive
 
-Controller = ControlLaw | ProportionalDerivative | ComputedTorque
+CandidateController = ControlLaw | ProportionalDerivative | ComputedTorque
 
-LONGEST_STEP_S: Final = 1e-3
+MAX_STEP_S: Final = 1e-3
 CHUNK_STEPS: Final = 512
 """Steps between two looks at whether the motion is still one; also what sensitivities keep in memory."""
-LOST: Final = 1e4
+RUNAWAY_SPEED: Final = 1e4
 """A speed, rad/s or m/s, beyond which a motion has run away."""
 
 
@@ -71,27 +71,27 @@ class ClosedLoop:
         self,
         robot: Robot,
         base: BaseParameters,
-        controller: Controller,
+        controller: CandidateController,
         *,
         rate_hz: float,
         rows: int,
         start_s: float = 0.0,
         control_rate_hz: float | None = None,
-        longest_step_s: float = LONGEST_STEP_S,
+        longest_step_s: float = MAX_STEP_S,
     ) -> None:
-        law, self._shape = law_of(controller), candidate_shape(robot, drives=base.drives)
+        law, self._shape = convert_to_law(controller), candidate_shape(robot, drives=base.drives)
         require_law(law.function, self._shape, reserved=("lam", "held", "beta", "refresh", "dt"))
         self.base, self.rows = base, rows
-        periods = _whole_multiple(rate_hz if control_rate_hz is None else control_rate_hz, rate_hz)
+        periods = _control_periods_per_row(rate_hz if control_rate_hz is None else control_rate_hz, rate_hz)
         steps = max(1, ceil(1 / (rate_hz * periods * require_positive(longest_step_s, "longest_step_s")) - 1e-9))
         self._steps_per_row = periods * steps
         self._dt = np.array([1 / (rate_hz * self._steps_per_row)])
         times = start_s + np.arange(rows * periods) / (rate_hz * periods)
-        self._signals = {name: np.repeat(value, steps, axis=0) for name, value in signal_rows(law, times).items()}
+        self._signals = {name: np.repeat(value, steps, axis=0) for name, value in sample_signals(law, times).items()}
         refresh = np.zeros((rows * self._steps_per_row, 1))
         refresh[::steps] = 1.0
         self._signals["refresh"] = refresh
-        self._plain, self._tangent = compiled_steps(robot, base, law.function.serialize())
+        self._plain, self._tangent = compile_steps(robot, base, law.function.serialize())
 
     def wanted_start(self) -> tuple[Array, Array]:
         """q, qd where the controller wants the motion to begin."""
@@ -116,7 +116,7 @@ class ClosedLoop:
             found["tau"][:, rows] = arrays["held"][:, 1 :: self._steps_per_row]
             pivots = np.fmin(pivots, np.nanmin(arrays["pivot"][..., 0], axis=1, initial=np.inf))
         stable = np.isfinite(found["qd"]).all(axis=(1, 2)) & np.isfinite(found["tau"]).all(axis=(1, 2))
-        stable &= (np.abs(np.nan_to_num(found["qd"], nan=np.inf)) < LOST).all(axis=(1, 2))
+        stable &= (np.abs(np.nan_to_num(found["qd"], nan=np.inf)) < RUNAWAY_SPEED).all(axis=(1, 2))
         found["positions"] = found["q"]
         found["q"] = np.ascontiguousarray(found["q"][..., self._shape.primary])
         return CandidateMotions(**found, pivots=pivots, stable=stable)
@@ -150,7 +150,7 @@ class ClosedLoop:
             taken = (rows.stop - rows.start) * self._steps_per_row
             self._run(step, arrays, constants, first * self._steps_per_row, taken, count)
             yield rows, {name: a[:, : taken + 1] if name in names else a[:, :taken] for name, a in arrays.items()}
-            if not _moving(arrays["qd"][:, taken]).any():
+            if not _is_bounded(arrays["qd"][:, taken]).any():
                 return
             for name in names:
                 arrays[name][:, 0] = arrays[name][:, taken]
@@ -166,12 +166,12 @@ class ClosedLoop:
         step.loop.run(series, count, taken, 1)
 
 
-def _moving(qd: Array) -> NDArray[np.bool_]:
+def _is_bounded(qd: Array) -> NDArray[np.bool_]:
     """(B,) whose speeds (B, n) are those of an arm."""
-    return np.asarray((np.abs(np.nan_to_num(qd, nan=np.inf)) < LOST).all(axis=1))
+    return np.asarray((np.abs(np.nan_to_num(qd, nan=np.inf)) < RUNAWAY_SPEED).all(axis=1))
 
 
-def _whole_multiple(control_hz: float, rate_hz: float) -> int:
+def _control_periods_per_row(control_hz: float, rate_hz: float) -> int:
     require_positive(control_hz, "control_rate_hz")
     periods = round(control_hz / rate_hz)
     if periods < 1 or abs(periods * rate_hz - control_hz) > 1e-6 * control_hz:

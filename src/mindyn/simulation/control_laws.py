@@ -14,7 +14,7 @@ from mindyn.equations.catalogue import Function
 from mindyn.errors import InputError
 from mindyn.robots.robot import CACHED_ROBOTS
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, Reference, SineMotion
-from mindyn.simulation.inputs import real_numbers
+from mindyn.simulation.inputs import require_real_numbers
 from mindyn.simulation.plant import Plant
 
 Signals = Callable[[Array], Mapping[str, Array]]
@@ -34,14 +34,14 @@ class ControlLaw:
     signals: Signals
 
 
-def law_of(controller: ControlLaw | ProportionalDerivative | ComputedTorque) -> ControlLaw:
+def convert_to_law(controller: ControlLaw | ProportionalDerivative | ComputedTorque) -> ControlLaw:
     """The law of a controller."""
     if isinstance(controller, ControlLaw):
         return controller
     if isinstance(controller, ProportionalDerivative):
-        return _proportional_derivative(controller)
+        return _create_pd_law(controller)
     if isinstance(controller, ComputedTorque):
-        return _computed_torque(controller)
+        return _create_computed_torque_law(controller)
     raise InputError(
         f"a controller that is simulated with candidates must be an expression, got {type(controller).__name__}",
         hint="give a ProportionalDerivative, a ComputedTorque, or a ControlLaw(function, signals)",
@@ -66,7 +66,7 @@ def require_law(law: Function, plant: Plant, reserved: Collection[str]) -> None:
             raise InputError(f"the law's input {name!r} has shape {law.size_in(k)}, but signals are columns")
 
 
-def signal_rows(law: ControlLaw, times: Array) -> dict[str, Array]:
+def sample_signals(law: ControlLaw, times: Array) -> dict[str, Array]:
     """(N, size) of every signal that a law reads, and of q_r and qd_r where they are given, at times (N,)."""
     given, function = law.signals(times), law.function
     sizes = {name: function.size_out(0)[0] for name in ("q_r", "qd_r") if name in given}
@@ -74,17 +74,17 @@ def signal_rows(law: ControlLaw, times: Array) -> dict[str, Array]:
     if missing := [name for name in sizes if name not in given]:
         told = ", ".join(given) or "none"
         raise InputError(f"the law reads {', '.join(missing)}, which its signals do not give; they give: {told}")
-    return {name: _signal(given[name], name, (len(times), size)) for name, size in sizes.items()}
+    return {name: _require_signal(given[name], name, (len(times), size)) for name, size in sizes.items()}
 
 
-def _signal(value: Array, name: str, shape: tuple[int, int]) -> Array:
-    array = real_numbers(value, f"signal {name!r}")
+def _require_signal(value: Array, name: str, shape: tuple[int, int]) -> Array:
+    array = require_real_numbers(value, f"signal {name!r}")
     if array.shape != shape:
         raise InputError(f"signal {name!r} has shape {array.shape}, but {shape} is needed: a row for each time")
     return array
 
 
-def reference_rows(reference: Reference, times: Array) -> tuple[Array, Array, Array]:
+def sample_reference(reference: Reference, times: Array) -> tuple[Array, Array, Array]:
     """q, qd, qdd (N, n) of a reference at times (N,)."""
     if isinstance(reference, SineMotion):
         return reference.rows(times)
@@ -94,20 +94,20 @@ def reference_rows(reference: Reference, times: Array) -> tuple[Array, Array, Ar
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _proportional_derivative(controller: ProportionalDerivative) -> ControlLaw:
+def _create_pd_law(controller: ProportionalDerivative) -> ControlLaw:
     q, qd, q_r, qd_r = (casadi.SX.sym(name, len(controller.stiffness)) for name in ("q", "qd", "q_r", "qd_r"))
     tau = casadi.DM(controller.stiffness) * (q_r - q) + casadi.DM(controller.damping) * (qd_r - qd)
     function = casadi.Function("law", [q, qd, q_r, qd_r], [tau], ["q", "qd", "q_r", "qd_r"], ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:
-        wanted, speed, _ = reference_rows(controller.reference, times)
+        wanted, speed, _ = sample_reference(controller.reference, times)
         return {"q_r": wanted, "qd_r": speed}
 
     return ControlLaw(function, signals)
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _computed_torque(controller: ComputedTorque) -> ControlLaw:
+def _create_computed_torque_law(controller: ComputedTorque) -> ControlLaw:
     plant = controller.plant
     names = ["q", "qd", "q_r", "qd_r", "qdd_r", "friction"]
     q = casadi.SX.sym("q", plant.position_count)
@@ -118,7 +118,7 @@ def _computed_torque(controller: ComputedTorque) -> ControlLaw:
     function = casadi.Function("law", [q, qd, q_r, qd_r, qdd_r, friction], [tau], names, ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:
-        position, speed, acceleration = reference_rows(controller.reference, times)
+        position, speed, acceleration = sample_reference(controller.reference, times)
         expected = controller.dry_friction(position, speed)
         return {"q_r": position, "qd_r": speed, "qdd_r": acceleration, "friction": expected}
 

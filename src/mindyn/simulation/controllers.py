@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import read_only, real_numbers, require_positive
-from mindyn.simulation.plant import plant_of
+from mindyn.simulation.inputs import make_read_only, require_positive, require_real_numbers
+from mindyn.simulation.plant import create_plant
 
 Reference = Callable[[float], tuple[Array, Array, Array]]
 """q, qd, qdd (n,) each, of t."""
@@ -33,13 +33,13 @@ class SineMotion:
     phase: Array
 
     def __post_init__(self) -> None:
-        centre = real_numbers(self.centre, "centre")
-        object.__setattr__(self, "centre", read_only(centre.copy()))
+        centre = require_real_numbers(self.centre, "centre")
+        object.__setattr__(self, "centre", make_read_only(centre.copy()))
         for name in ("amplitude", "frequency_hz", "phase"):
-            array = np.array(np.atleast_2d(real_numbers(getattr(self, name), name)))
+            array = np.array(np.atleast_2d(require_real_numbers(getattr(self, name), name)))
             if array.ndim != 2 or array.shape[1:] != centre.shape:
                 raise InputError(f"{name} has shape {array.shape}, but (K, {len(centre)}) is needed")
-            object.__setattr__(self, name, read_only(array))
+            object.__setattr__(self, name, make_read_only(array))
 
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
         """q, qd, qdd at time t."""
@@ -61,7 +61,7 @@ class ReferenceRows(Protocol):
     def rows(self, times: Array) -> tuple[Array, Array, Array]: ...  # noqa: D102
 
 
-class Tabulated:
+class TabulatedReference:
     """A reference whose values at 0, 1 / rate_hz ... `seconds` are computed at once; at other times one by one.
 
     What a controller asks for at every step costs ten times as much when each instant is computed alone.
@@ -87,7 +87,7 @@ class ProportionalDerivative:
     def __init__(self, reference: Reference, stiffness: ArrayLike, damping: ArrayLike) -> None:
         self.reference = reference
         n = len(reference(0.0)[0])
-        self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
+        self.stiffness, self.damping = _require_gains(stiffness, n, "stiffness"), _require_gains(damping, n, "damping")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
         """The torque at time t."""
@@ -106,11 +106,11 @@ class ComputedTorque:
     def __init__(
         self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, drives: bool = False
     ) -> None:
-        self.reference, self.plant = reference, plant_of(robot, drives=drives)
+        self.reference, self.plant = reference, create_plant(robot, drives=drives)
         n, wanted = self.plant.joint_count, len(reference(0.0)[0])
         if wanted != n:
             raise InputError(f"the reference is of {wanted} joints, but robot {robot.name!r} has {n}")
-        self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
+        self.stiffness, self.damping = _require_gains(stiffness, n, "stiffness"), _require_gains(damping, n, "damping")
         self._torque = self.plant.kernel("inverse_dynamics")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
@@ -122,14 +122,14 @@ class ComputedTorque:
     def dry_friction(self, q: Array, qd: Array) -> Array:
         """F^T c sign(F qd) (..., n) of positions and speeds (..., n)."""
         F = self.plant.rows_at(q)
-        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, np.sign(_times(F, qd)), F))
+        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, np.sign(_multiply_rows(F, qd)), F))
 
 
-def _times(F: Array, qd: Array) -> Array:
+def _multiply_rows(F: Array, qd: Array) -> Array:
     return np.asarray((F @ qd[..., None])[..., 0])
 
 
-def _gains(value: ArrayLike, n: int, name: str) -> Array:
+def _require_gains(value: ArrayLike, n: int, name: str) -> Array:
     given = np.asarray(value, dtype=np.float64)
     gains = frozen_array(np.full(n, float(given)) if given.ndim == 0 else given, (n,), name)
     if (gains < 0).any():

@@ -28,13 +28,13 @@ def require_count(value: int, what: str) -> int:
     return int(value)
 
 
-def read_only(array: AnyArray) -> AnyArray:
+def make_read_only(array: AnyArray) -> AnyArray:
     """The array itself, no longer writable."""
     array.setflags(write=False)
     return array
 
 
-def real_numbers(value: Any, what: str) -> Array:
+def require_real_numbers(value: Any, what: str) -> Array:
     """`value` as a float64 array of finite numbers; names the first that is not."""
     require_unmasked(value, what)
     try:

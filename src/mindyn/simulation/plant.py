@@ -22,13 +22,13 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import Function, equation
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.closed_motion import CLOSURE, IRREGULAR, OPEN, closed_motion, is_affine
-from mindyn.equations.drives import load_refusal, loaded_extras
+from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, closed_motion, is_affine
+from mindyn.equations.drives import load_dependent_extras, load_friction_error
 from mindyn.equations.forward_dynamics import factor, solve
-from mindyn.equations.loop_closure import closure_of, primary_friction
+from mindyn.equations.loop_closure import home_closure, primary_friction
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import RobotError
-from mindyn.kernels.closed_kernel import ClosedKernel, kernel_for
+from mindyn.kernels.closed_kernel import ClosedKernel, make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import friction_rows
 from mindyn.robots.drive_matrices import friction_matrix, reflected_inertia
@@ -67,7 +67,7 @@ class Plant:
     drives: bool
     rows: Array
     levels: Array
-    closed_within: float = OPEN
+    closed_within: float = MAX_CLOSURE_ERROR
     turns: Array | None = None
     redundant: bool = False
 
@@ -113,7 +113,7 @@ class Plant:
         if not self.is_solved or np.shape(q)[-1] == self.position_count:
             return q
         rows = np.asarray(q, dtype=np.float64).reshape(-1, self.joint_count)
-        return closure_of(self.smooth).positions(rows).reshape(*np.shape(q)[:-1], -1)
+        return home_closure(self.smooth).positions(rows).reshape(*np.shape(q)[:-1], -1)
 
     def function(self, name: str) -> Function:
         """An equation of the robot without Coulomb friction, with the closure where that is solved for."""
@@ -127,7 +127,7 @@ class Plant:
 
     def kernel(self, name: str, matrices: Sequence[str] = ()) -> Kernel:
         """An equation as a kernel."""
-        return kernel_for(self.smooth, self.function(name), matrices=matrices)
+        return make_kernel(self.smooth, self.function(name), matrices=matrices)
 
     def friction(self, q: SX, qd: SX) -> tuple[SX, SX]:
         """F (m, n), and (dF/dt) qd (m, 1)."""
@@ -140,7 +140,7 @@ class Plant:
         """F (..., m, n) at positions (..., n) of the primary joints or (..., positions) of the state."""
         if self.turns is None:
             return np.broadcast_to(self.rows, (*np.shape(q)[:-1], *self.rows.shape))
-        return np.asarray(_rows_kernel(self)(q))
+        return np.asarray(_friction_rows_kernel(self)(q))
 
     def rates(self, q: SX, qd: SX) -> SX:
         """Rates of the positions of the state; not a number where its loops are open or nearly singular."""
@@ -148,19 +148,19 @@ class Plant:
             return qd
         motion = closed_motion(self.smooth, q, qd)
         # Comparisons have no slope: that of |c| is none where a loop closes exactly, and sensitivities ask for it.
-        closed = (motion.closure[0] < self.closed_within) * (motion.closure[1] > IRREGULAR)
-        return motion.qd + UNSEEN * casadi.sqrt(closed - 0.5)
+        closed = (motion.closure[0] < self.closed_within) * (motion.closure[1] > MIN_REGULARITY)
+        return motion.qd + NAN_GUARD_SCALE * casadi.sqrt(closed - 0.5)
 
 
-SHARED = 1e-10
+REDUNDANCY_REGULARISATION = 1e-10
 """Added to the diagonal of A, relative, where frictions are redundant: so much of what they resist moves on."""
 
-UNSEEN = 1e-30
+NAN_GUARD_SCALE = 1e-30
 """By which a root is multiplied whose value does not matter: that of a negative number stops a motion."""
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def plant_of(robot: Robot, *, drives: bool) -> Plant:
+def create_plant(robot: Robot, *, drives: bool) -> Plant:
     """The plant of a robot; refuses friction that does not determine its torques."""
     require_robot(robot, "a simulation moves")
     for extra in robot.extras if drives else ():
@@ -171,8 +171,8 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
                 hint="write it smoothly, with tanh(qd / speed), or leave it out of the simulated robot",
             )
     F = primary_friction(robot)
-    if drives and (loaded := loaded_extras(robot)) and any(drive.coulomb for drive in robot.drives):
-        raise load_refusal(
+    if drives and (loaded := load_dependent_extras(robot)) and any(drive.coulomb for drive in robot.drives):
+        raise load_friction_error(
             loaded[0], "it is simulated beside smooth friction alone, and drives have Coulomb friction that sticks"
         )
     if not drives:
@@ -182,13 +182,13 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
     smooth = replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
     turns = friction_matrix(robot)[dry]
     if not F[dry].any(axis=1).all():
-        closure = closure_of(robot)
+        closure = home_closure(robot)
         rows = turns @ closure.velocity_matrix(closure.home[None])[0]
         redundant = bool(np.linalg.matrix_rank(rows) < len(rows))
         return Plant(smooth, True, rows, levels[dry], turns=turns, redundant=redundant)
     rows, levels = F[dry], levels[dry]
     if robot.has_dependents:
-        rows, levels = _together(rows, levels)
+        rows, levels = _merge_coupled_friction(rows, levels)
     redundant = bool(np.linalg.matrix_rank(rows) < len(rows))
     if redundant and not robot.has_dependents:
         raise RobotError(
@@ -199,12 +199,12 @@ def plant_of(robot: Robot, *, drives: bool) -> Plant:
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _rows_kernel(plant: Plant) -> ClosedKernel:
+def _friction_rows_kernel(plant: Plant) -> ClosedKernel:
     assert plant.turns is not None
     return friction_rows(plant.smooth, plant.turns)[0]
 
 
-def _together(rows: Array, levels: Array) -> tuple[Array, Array]:
+def _merge_coupled_friction(rows: Array, levels: Array) -> tuple[Array, Array]:
     """Frictions that a loop keeps in step as one: c1 at r and c2 at a r act as c1 + |a| c2 at r."""
     kept: list[Array] = []
     sums: list[float] = []
@@ -221,7 +221,7 @@ def _together(rows: Array, levels: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class PlantResponse:
     """How the plant answers at one state: qdd = free - W lam, and sdot = b - A lam.
 
     free  (n, 1) accelerations without dry friction
@@ -238,7 +238,7 @@ class Response:
     D: SX
 
 
-def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
+def plant_response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> PlantResponse:
     """The response of a plant with friction, all from one factorisation of M."""
     M = plant.equation("inertia_matrix")(q)
     ancestors = plant.ancestors
@@ -247,7 +247,7 @@ def response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> Response:
     free = solve(L, D, ancestors, tau - plant.equation("bias")(q, qd))
     columns = [solve(L, D, ancestors, casadi.densify(F[k, :].T)) for k in range(F.shape[0])]
     W = casadi.horzcat(*columns) if columns else casadi.SX(len(ancestors), 0)
-    return Response(free, F, W, casadi.densify(F @ W), casadi.densify(F @ free + turning), D)
+    return PlantResponse(free, F, W, casadi.densify(F @ W), casadi.densify(F @ free + turning), D)
 
 
 def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
@@ -257,7 +257,7 @@ def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
     return [list(reversed(range(i) if coupled else robot.path(i)[:-1])) for i in range(robot.joint_count)]
 
 
-def acceleration(plant: Plant) -> Function:
+def acceleration_function(plant: Plant) -> Function:
     """qdd (n,) and lam (m,) of (q, qd, tau, slip (m,), stuck (m,)); rates of all positions and the closure with loops.
 
     Friction k slips with torque slip[k] where stuck[k] is 0; where it is 1, lam[k] is what keeps its speed constant.
@@ -274,9 +274,9 @@ def acceleration(plant: Plant) -> Function:
         results = casadi.cse([qdd, *solved])
         return casadi.Function("acceleration", [q, qd, tau], results, ["q", "qd", "tau"], ["qdd", *more])
     slip, stuck = casadi.SX.sym("slip", m), casadi.SX.sym("stuck", m)
-    here = response(plant, q, qd, tau)
+    here = plant_response(plant, q, qd, tau)
     known = slip * (1 - stuck)
-    held_together = here.A * (1 + SHARED * casadi.SX.eye(m)) if plant.redundant else here.A
+    held_together = here.A * (1 + REDUNDANCY_REGULARISATION * casadi.SX.eye(m)) if plant.redundant else here.A
     masked = held_together * (stuck @ stuck.T) + casadi.diag(1 - stuck)
     everyone = [list(reversed(range(k))) for k in range(m)]
     held = solve(*factor(masked, everyone), everyone, stuck * (here.b - here.A @ known))

@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError, MindynError
 from mindyn.logs.samples import Samples
 from mindyn.robots.parts import Side
-from mindyn.simulation.inputs import read_only, real_numbers
+from mindyn.simulation.inputs import make_read_only, require_real_numbers
 
 
 class SimulationError(MindynError):
@@ -31,14 +31,17 @@ class TorqueLog:
     tau: Array
 
     def __post_init__(self) -> None:
-        t, tau = real_numbers(self.t, "t of the torque log"), real_numbers(self.tau, "tau of the torque log")
+        t, tau = (
+            require_real_numbers(self.t, "t of the torque log"),
+            require_real_numbers(self.tau, "tau of the torque log"),
+        )
         if t.ndim != 1 or tau.ndim != 2 or len(t) != len(tau) or len(t) < 2:
             raise InputError(f"a torque log has t (N,) and tau (N, n) with N >= 2; got {t.shape} and {tau.shape}")
         if (np.diff(t) <= 0).any():
             row = int(np.flatnonzero(np.diff(t) <= 0)[0])
             raise InputError(f"time of the torque log does not increase: {t[row]:g} s, then {t[row + 1]:g} s")
-        object.__setattr__(self, "t", read_only(t.copy()))
-        object.__setattr__(self, "tau", read_only(tau.copy()))
+        object.__setattr__(self, "t", make_read_only(t.copy()))
+        object.__setattr__(self, "tau", make_read_only(tau.copy()))
 
     @property
     def end(self) -> float:

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import real_array
 from mindyn.equations.catalogue import Function
-from mindyn.errors import InputError, unknown_name
-from mindyn.kernels.closed_kernel import OPEN_SINGLE
+from mindyn.errors import InputError, unknown_name_error
+from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 from mindyn.simulation.control_laws import require_law
-from mindyn.simulation.inputs import read_only, require_count, require_positive
-from mindyn.simulation.plant import Plant, plant_of
+from mindyn.simulation.inputs import make_read_only, require_count, require_positive
+from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Rollouts, SimulationError
 from mindyn.simulation.runge_kutta import step_function
 from mindyn.simulation.time_loop import TimeLoop
 
 Batch = NDArray[Any]
-STATES = ("q", "qd", "lam")
+ROLLOUT_STATES = ("q", "qd", "lam")
 
 
 def rollout(
@@ -52,7 +52,7 @@ def rollout(
 
     For control loops and sampling planners the second call with the same robot costs no compilation.
     """
-    return compiled_rollout(robot, law=tau if _is_law(tau) else None, drives=drives, dtype=dtype)(
+    return compile_rollout(robot, law=tau if _is_law(tau) else None, drives=drives, dtype=dtype)(
         q0, qd0, {"tau": tau} if not _is_law(tau) else dict(signals or {}), dt=dt, steps=steps, threads=threads
     )
 
@@ -79,22 +79,22 @@ class CompiledRollout:
         )
         signals = self._signals(given, steps)
         starts = [self._start(q0, "q0"), self._start(qd0, "qd0")]
-        count = _rollout_count(starts, signals)
+        count = _count_rollouts(starts, signals)
         arrays = self._arrays(starts, count, steps) | signals | {"dt": np.full((1, 1, 1), dt, dtype=self.dtype)}
         series = [self._loop.series(arrays[name], count) for name in self._inputs]
         for name in self._outputs:
             series.append(self._loop.series(arrays[name.removesuffix("_next")], count, later=name.endswith("_next")))
         status = self._loop.run(series, count, steps, threads)
         self._require_finite(status, arrays)
-        times = read_only(np.arange(steps + 1) * np.float64(dt))
+        times = make_read_only(np.arange(steps + 1) * np.float64(dt))
         arrays["q"] = arrays["q"][..., self.plant.primary] if self.plant.is_solved else arrays["q"]
-        return Rollouts(times, *(read_only(arrays[name]) for name in ("q", "qd", "tau")))
+        return Rollouts(times, *(make_read_only(arrays[name]) for name in ("q", "qd", "tau")))
 
     def _signals(self, given: Mapping[str, Any], steps: int) -> dict[str, Batch]:
-        wanted = [name for name in self._inputs if name not in (*STATES, "dt")]
+        wanted = [name for name in self._inputs if name not in (*ROLLOUT_STATES, "dt")]
         for name in given:
             if name not in wanted:
-                raise unknown_name("signal", name, wanted)
+                raise unknown_name_error("signal", name, wanted)
         if missing := [name for name in wanted if name not in given]:
             raise InputError(f"the law reads {', '.join(missing)}, which signals does not give")
         return {name: self._signal(given[name], name, steps) for name in wanted}
@@ -125,7 +125,7 @@ class CompiledRollout:
 
     def _arrays(self, starts: list[Batch], count: int, steps: int) -> dict[str, Batch]:
         """Arrays of the states, with their first rows filled in, and of the law's torques."""
-        states = [name for name in STATES if name in self._inputs]
+        states = [name for name in ROLLOUT_STATES if name in self._inputs]
         arrays = {name: np.empty((count, steps + 1, self._shapes[name]), self.dtype) for name in states}
         for name, start in zip(("q", "qd"), starts, strict=True):
             arrays[name][:, 0] = start
@@ -137,7 +137,7 @@ class CompiledRollout:
 
     def _require_finite(self, status: int, arrays: Mapping[str, Batch]) -> None:
         for name in self._inputs if status else ():
-            if name not in (*STATES, "dt") and not np.isfinite(arrays[name]).all():
+            if name not in (*ROLLOUT_STATES, "dt") and not np.isfinite(arrays[name]).all():
                 where = np.argwhere(~np.isfinite(arrays[name]))[0].tolist()
                 raise InputError(f"{name}: element {where} is not finite")
         if status or not (np.isfinite(arrays["q"][:, -1]).all() and np.isfinite(arrays["qd"][:, -1]).all()):
@@ -153,18 +153,18 @@ class CompiledRollout:
             )
 
 
-def compiled_rollout(
+def compile_rollout(
     robot: Robot, *, law: Function | None = None, drives: bool = False, dtype: Precision = "float64"
 ) -> CompiledRollout:
     """The compiled rollout of a robot and law; that of the last ones is kept."""
-    return _compiled(robot, None if law is None else law.serialize(), drives, dtype)
+    return _compile_cached(robot, None if law is None else law.serialize(), drives, dtype)
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _compiled(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> CompiledRollout:
-    plant = plant_of(robot, drives=drives)
+def _compile_cached(robot: Robot, law: str | None, drives: bool, dtype: Precision) -> CompiledRollout:
+    plant = create_plant(robot, drives=drives)
     if dtype == "float32":
-        plant = replace(plant, closed_within=OPEN_SINGLE)
+        plant = replace(plant, closed_within=MAX_CLOSURE_ERROR_SINGLE)
     return CompiledRollout(plant, None if law is None else casadi.Function.deserialize(law), dtype)
 
 
@@ -172,7 +172,7 @@ def _is_law(tau: Any) -> bool:
     return hasattr(tau, "name_in")
 
 
-def _rollout_count(starts: list[Batch], signals: Mapping[str, Batch]) -> int:
+def _count_rollouts(starts: list[Batch], signals: Mapping[str, Batch]) -> int:
     counts = {"q0": len(starts[0]), "qd0": len(starts[1])} | {name: len(array) for name, array in signals.items()}
     largest = max(counts.values())
     if any(count not in (1, largest) for count in counts.values()) or min(counts.values()) == 0:

@@ -20,13 +20,13 @@ import casadi
 
 from mindyn.equations.catalogue import Function
 from mindyn.equations.chain import SX
-from mindyn.simulation.friction import sweep
-from mindyn.simulation.plant import Mechanism, Plant, response
+from mindyn.simulation.friction import sweep_gauss_seidel
+from mindyn.simulation.plant import Mechanism, Plant, plant_response
 
-RATE = 1.5960716379833215
+DECAY_RATE = 1.5960716379833215
 """Where the method's amplification of a decaying speed, 1 - x + x^2/2 - x^3/6 + x^4/24, is least: 0.2706."""
 
-SWEEPS = 3
+SWEEPS_PER_STAGE = 3
 """In each of the four stages: a PUMA 560 that friction holds under gravity is still, to rounding, after 20 steps of
 1 ms, 1e-10 rad from where it was.
 """
@@ -56,11 +56,11 @@ def step_function(plant: Plant, law: Function | None = None) -> Function:
     if m:
         symbols["lam"] = casadi.SX.sym("lam", m)
     state = State(symbols["q"], symbols["qd"], symbols.get("lam", casadi.SX(0, 1)))
-    tau = casadi.SX.sym("tau", n) if law is None else _torque(law, symbols, plant.primary)
+    tau = casadi.SX.sym("tau", n) if law is None else _law_torque(law, symbols, plant.primary)
     if law is None:
         symbols["tau"] = tau
     dt = symbols["dt"] = casadi.SX.sym("dt")
-    after = advance(plant, state, tau, dt)
+    after = runge_kutta_step(plant, state, tau, dt)
     results = {"q_next": after.q, "qd_next": after.qd}
     if m:
         results["lam_next"] = after.lam
@@ -76,13 +76,13 @@ def slope_function(plant: Plant) -> Function:
     q = casadi.SX.sym("q", plant.position_count)
     qd, tau = (casadi.SX.sym(name, n) for name in ("qd", "tau"))
     lam, dt = casadi.SX.sym("lam", m), casadi.SX.sym("dt")
-    (_, qdd), after = slope(plant, State(q, qd, lam), tau, dt)
+    (_, qdd), after = state_slope(plant, State(q, qd, lam), tau, dt)
     names = ["q", "qd", "lam", "tau", "dt"]
     results = [casadi.cse(qdd), casadi.cse(after)]
     return casadi.Function("slope", [q, qd, lam, tau, dt], results, names, ["qdd", "lam_next"])
 
 
-def _torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
+def _law_torque(law: Function, symbols: dict[str, SX], primary: list[int]) -> SX:
     """The law's torques; its further inputs are added to the symbols."""
     for k, name in enumerate(law.name_in()):
         if name not in symbols:
@@ -99,24 +99,24 @@ def law_inputs(law: Function, symbols: dict[str, SX], primary: list[int]) -> lis
     ]
 
 
-def advance(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
+def runge_kutta_step(plant: Mechanism, state: State, tau: SX, dt: SX) -> State:
     """The state after a step of dt under a held torque."""
-    k1, lam = slope(plant, state, tau, dt)
-    k2, lam = slope(plant, state.moved(dt / 2, k1, lam), tau, dt)
-    k3, lam = slope(plant, state.moved(dt / 2, k2, lam), tau, dt)
-    k4, lam = slope(plant, state.moved(dt, k3, lam), tau, dt)
+    k1, lam = state_slope(plant, state, tau, dt)
+    k2, lam = state_slope(plant, state.moved(dt / 2, k1, lam), tau, dt)
+    k3, lam = state_slope(plant, state.moved(dt / 2, k2, lam), tau, dt)
+    k4, lam = state_slope(plant, state.moved(dt, k3, lam), tau, dt)
     mean = [(a + 2 * (b + c) + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
     return state.moved(dt, (mean[0], mean[1]), lam)
 
 
-def slope(plant: Mechanism, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
+def state_slope(plant: Mechanism, state: State, tau: SX, dt: SX) -> tuple[tuple[SX, SX], SX]:
     """(dq/dt, dqd/dt) and the friction torques there."""
     if not plant.has_friction:
         qdd = plant.equation("forward_dynamics")(state.q, state.qd, tau)
         return (plant.rates(state.q, state.qd), qdd), state.lam
-    here = response(plant, state.q, state.qd, tau)
-    target = here.b + (RATE / dt) * (here.F @ state.qd)
+    here = plant_response(plant, state.q, state.qd, tau)
+    target = here.b + (DECAY_RATE / dt) * (here.F @ state.qd)
     lam = state.lam
-    for _ in range(SWEEPS):
-        lam = sweep(here.A, target, plant.levels, lam)
+    for _ in range(SWEEPS_PER_STAGE):
+        lam = sweep_gauss_seidel(here.A, target, plant.levels, lam)
     return (plant.rates(state.q, state.qd), here.free - here.W @ lam), lam

@@ -16,10 +16,10 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import InputError, MissingPhysicsError, require_choice
-from mindyn.robots.drive_matrices import require_regular
+from mindyn.robots.drive_matrices import require_invertible_gears
 from mindyn.robots.parts import Side
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import read_only, require_positive
+from mindyn.simulation.inputs import make_read_only, require_positive
 from mindyn.simulation.results import Measurement, Simulation
 
 
@@ -74,15 +74,19 @@ class Sensors:
 
 def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
     """What the sensors read during a motion of the robot."""
-    G = _gears(robot, sensors)
+    G = _sensor_gears(robot, sensors)
     rng = np.random.default_rng(sensors.seed)
     times = np.arange(int(motion.t[-1] * sensors.rate_hz + 1e-6) + 1) / sensors.rate_hz
-    position = _positions(motion, times - sensors.position_delay_s) @ G.T
+    position = _interpolate_positions(motion, times - sensors.position_delay_s) @ G.T
     inverse: Array = np.asarray(np.linalg.inv(G), dtype=np.float64)
     at_joint = sensors.noise_side == "joint"
-    position = _read(position, sensors.position_noise, _resolution(robot, sensors), rng, G if at_joint else None)
-    torque = _torques(motion, times - sensors.torque_delay_s) @ inverse
-    torque = _read(torque, sensors.torque_noise, sensors.torque_resolution, rng, inverse.T if at_joint else None)
+    position = _add_noise_and_round(
+        position, sensors.position_noise, _encoder_resolution(robot, sensors), rng, G if at_joint else None
+    )
+    torque = _sample_torques(motion, times - sensors.torque_delay_s) @ inverse
+    torque = _add_noise_and_round(
+        torque, sensors.torque_noise, sensors.torque_resolution, rng, inverse.T if at_joint else None
+    )
     if sensors.position_side == "joint":
         position = position @ inverse.T
     if sensors.torque_side == "joint":
@@ -90,20 +94,20 @@ def measure(robot: Robot, motion: Simulation, sensors: Sensors) -> Measurement:
     return Measurement(
         robot.primary_names,
         sensors.rate_hz,
-        read_only(times),
-        read_only(np.ascontiguousarray(position)),
-        read_only(np.ascontiguousarray(torque)),
+        make_read_only(times),
+        make_read_only(np.ascontiguousarray(position)),
+        make_read_only(np.ascontiguousarray(torque)),
         sensors.position_side,
         sensors.torque_side,
     )
 
 
-def _gears(robot: Robot, sensors: Sensors) -> Array:
+def _sensor_gears(robot: Robot, sensors: Sensors) -> Array:
     """G (n, n), or the identity for a robot that does not have a drive on every axis."""
     driven = {drive.joint for drive in robot.drives}
     missing = [name for name in robot.primary_names if name not in driven]
     if not missing:
-        return require_regular(robot, primary_gears(robot))
+        return require_invertible_gears(robot, primary_gears(robot))
     undriven = f"robot {robot.name!r} states no drive of: {', '.join(missing)}"
     if "motor" in (sensors.position_side, sensors.torque_side):
         raise MissingPhysicsError(
@@ -118,7 +122,7 @@ def _gears(robot: Robot, sensors: Sensors) -> Array:
     return np.eye(len(robot.primary_names))
 
 
-def _resolution(robot: Robot, sensors: Sensors) -> float | None:
+def _encoder_resolution(robot: Robot, sensors: Sensors) -> float | None:
     """Radians (of the motor) of one count."""
     if sensors.counts_per_revolution is None:
         return None
@@ -132,7 +136,7 @@ def _resolution(robot: Robot, sensors: Sensors) -> float | None:
     return 2 * pi / sensors.counts_per_revolution
 
 
-def _read(
+def _add_noise_and_round(
     signal: Array, noise: float, resolution: float | None, rng: np.random.Generator, to_sensor: Array | None = None
 ) -> Array:
     """With noise, rounded. Noise is drawn even where it is zero, so that one setting does not change another's draw.
@@ -144,7 +148,7 @@ def _read(
     return noisy if resolution is None else np.round(noisy / resolution) * resolution
 
 
-def _positions(motion: Simulation, times: Array) -> Array:
+def _interpolate_positions(motion: Simulation, times: Array) -> Array:
     """Positions between the rows of the motion, by cubic polynomials through q and qd."""
     last = len(motion.t) - 1
     row = np.clip((times * motion.rate_hz).astype(np.int64), 0, max(last - 1, 0))
@@ -156,7 +160,7 @@ def _positions(motion: Simulation, times: Array) -> Array:
     return np.asarray(start + (end - start) * x**2 * (3 - 2 * x) + bends)
 
 
-def _torques(motion: Simulation, times: Array) -> Array:
+def _sample_torques(motion: Simulation, times: Array) -> Array:
     """The torque held at each time."""
     row = np.floor(times * motion.rate_hz + 1e-6).astype(np.int64)
     return motion.tau[np.clip(row, 0, len(motion.t) - 1)]

@@ -1,6 +1,7 @@
 """`simulate`: one motion of a robot under a controller or a torque log.
 
-`FixedMotion` is one motion by the fixed Runge-Kutta step that rollouts use; `adaptive` has the other integrator.
+`FixedStepIntegrator` is one motion by the fixed Runge-Kutta step that rollouts use; `adaptive` has the other
+integrator.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError, require_choice
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
-from mindyn.simulation.adaptive import AdaptiveMotion
+from mindyn.simulation.adaptive import AdaptiveIntegrator
 from mindyn.simulation.dormand_prince import Tolerance
-from mindyn.simulation.inputs import read_only, require_positive
-from mindyn.simulation.plant import Plant, plant_of
+from mindyn.simulation.inputs import make_read_only, require_positive
+from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Simulation, SimulationError, TorqueLog
 from mindyn.simulation.runge_kutta import slope_function, step_function
 from mindyn.simulation.sensors import Sensors, measure
 
 Controller = Callable[[float, Array, Array], ArrayLike]
 """tau (n,) of (t, q, qd)."""
-Method = Literal["adaptive", "fixed"]
-_TICK = 1e-10
+IntegrationMethod = Literal["adaptive", "fixed"]
+_TICK_S = 1e-10
 """Seconds within which two instants are one."""
 
 
@@ -60,7 +61,7 @@ def simulate(
     rate_hz: float = 1000.0,
     control_rate_hz: float | None = None,
     drives: bool = False,
-    method: Method = "adaptive",
+    method: IntegrationMethod = "adaptive",
     longest_step_s: float | None = None,
     tolerance: Tolerance | None = None,
     sensors: Sensors | None = None,
@@ -76,38 +77,38 @@ def simulate(
     sensors         what they would read becomes `measured` of the result
     """
     seconds, rate_hz = require_positive(seconds, "seconds", "such as 10.0"), require_positive(rate_hz, "rate_hz")
-    require_choice(method, get_args(Method), "method")
-    plant = plant_of(robot, drives=drives)
+    require_choice(method, get_args(IntegrationMethod), "method")
+    plant = create_plant(robot, drives=drives)
     n = plant.joint_count
     q = frozen_array(q0, (n,), "q0")
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")
     longest = require_positive(1 / rate_hz if longest_step_s is None else longest_step_s, "longest_step_s")
-    source = _source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
+    source = _create_source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
     motion: Integrator = (
-        AdaptiveMotion(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
-        else FixedMotion(plant, q, qd, longest)
+        AdaptiveIntegrator(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
+        else FixedStepIntegrator(plant, q, qd, longest)
     )  # fmt: skip
-    found = _run(motion, source, plant, seconds, rate_hz)
+    found = _run_simulation(motion, source, plant, seconds, rate_hz)
     return found if sensors is None else replace(found, measured=measure(robot, found, sensors))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TorqueSource:
     """Torques that change at `instants` (s) only: torque(t, q, qd) from then on."""
 
     instants: Array
     torque: Controller
 
 
-def _source(torque: Controller | TorqueLog, seconds: float, n: int, control_rate_hz: float) -> Source:
+def _create_source(torque: Controller | TorqueLog, seconds: float, n: int, control_rate_hz: float) -> TorqueSource:
     if isinstance(torque, TorqueLog):
-        return _log_source(torque, seconds, n)
+        return _create_log_source(torque, seconds, n)
     if not callable(torque):
         raise InputError(f"torque must be a controller (t, q, qd) -> tau or a TorqueLog, got {type(torque).__name__}")
-    return Source(np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque)
+    return TorqueSource(np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque)
 
 
-def _log_source(log: TorqueLog, seconds: float, n: int) -> Source:
+def _create_log_source(log: TorqueLog, seconds: float, n: int) -> TorqueSource:
     if log.tau.shape[1] != n:
         raise InputError(f"the torque log has {log.tau.shape[1]} columns, but the robot has {n} joints")
     lasts = log.end - float(log.t[0])
@@ -119,21 +120,23 @@ def _log_source(log: TorqueLog, seconds: float, n: int) -> Source:
     instants = log.t - log.t[0]
 
     def torque(t: float, q: Array, qd: Array) -> Array:  # noqa: ARG001 - a log does not look at the state
-        return np.asarray(log.tau[np.searchsorted(instants, t + _TICK, side="right") - 1])
+        return np.asarray(log.tau[np.searchsorted(instants, t + _TICK_S, side="right") - 1])
 
-    return Source(instants[instants <= seconds], torque)
+    return TorqueSource(instants[instants <= seconds], torque)
 
 
-def _run(motion: Integrator, source: Source, plant: Plant, seconds: float, rate_hz: float) -> Simulation:
+def _run_simulation(
+    motion: Integrator, source: TorqueSource, plant: Plant, seconds: float, rate_hz: float
+) -> Simulation:
     n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
-    instants, is_row, is_change = _schedule(times, source.instants[source.instants <= times[-1] + _TICK])
+    instants, is_row, is_change = _schedule_instants(times, source.instants[source.instants <= times[-1] + _TICK_S])
     rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}
     stuck = np.zeros((len(times), len(plant.levels)), dtype=np.bool_)
     tau, row = np.zeros(n), 0
     for t, shown, changes in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
         if changes:
-            tau = _checked(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
+            tau = _require_torque(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
             values = (motion.q, motion.qd, qdd, tau, plant.rows_at(motion.positions).T @ lam)
@@ -141,19 +144,21 @@ def _run(motion: Integrator, source: Source, plant: Plant, seconds: float, rate_
                 array[row] = value
             stuck[row] = motion.stuck
             row += 1
-    q, qd, qdds, taus, friction = (read_only(array) for array in rows.values())
+    q, qd, qdds, taus, friction = (make_read_only(array) for array in rows.values())
     names = plant.joint_names
-    return Simulation(names, rate_hz, read_only(times), q, qd, qdds, taus, friction, read_only(stuck), motion.events)
+    return Simulation(
+        names, rate_hz, make_read_only(times), q, qd, qdds, taus, friction, make_read_only(stuck), motion.events
+    )
 
 
-def _schedule(times: Array, changes: Array) -> tuple[list[float], NDArray[np.bool_], NDArray[np.bool_]]:
+def _schedule_instants(times: Array, changes: Array) -> tuple[list[float], NDArray[np.bool_], NDArray[np.bool_]]:
     """All instants in order, and which of them are rows of the result, or changes of the torque."""
     together = np.concatenate([times, changes])
-    ticks, first = np.unique(np.round(together / _TICK), return_index=True)
-    return together[first].tolist(), *(np.isin(ticks, np.round(part / _TICK)) for part in (times, changes))
+    ticks, first = np.unique(np.round(together / _TICK_S), return_index=True)
+    return together[first].tolist(), *(np.isin(ticks, np.round(part / _TICK_S)) for part in (times, changes))
 
 
-def _checked(value: ArrayLike, t: float, plant: Plant) -> Array:
+def _require_torque(value: ArrayLike, t: float, plant: Plant) -> Array:
     tau, names = np.asarray(value, dtype=np.float64), plant.joint_names
     if tau.shape != (len(names),):
         raise InputError(
@@ -165,7 +170,7 @@ def _checked(value: ArrayLike, t: float, plant: Plant) -> Array:
     return tau
 
 
-class FixedMotion:
+class FixedStepIntegrator:
     """The state (q, qd) at time t, moved on by `advance` in equal steps of at most `longest` seconds."""
 
     events = 0
@@ -173,7 +178,7 @@ class FixedMotion:
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, longest: float) -> None:
         self._plant, self._longest = plant, longest
-        kernel, look = _kernels(plant)
+        kernel, look = _compile_kernels(plant)
         self._step, self._look = kernel.bind(), look.bind()
         self._step["q"][:], self._step["qd"][:] = plant.start(q0), qd0
         self._lam = np.zeros(len(plant.levels))
@@ -228,7 +233,7 @@ class FixedMotion:
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
+def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel]:
     """The step, and what its first stage sees."""
     look = slope_function(plant) if plant.has_friction else plant.function("forward_dynamics")
     return Kernel(step_function(plant)), Kernel(look)

@@ -19,10 +19,10 @@ from mindyn.numerics.arrays import address_of_rows
 from mindyn.numerics.machine import host
 from mindyn.numerics.native import assemble, load
 
-_REGISTERS = 1
+_REGISTERS_PER_BLOCK = 1
 """Registers full of rollouts that go through time together."""
 
-_MARCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
+_MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
 """A call through it releases the interpreter lock."""
 
 
@@ -41,8 +41,10 @@ class TimeLoop:
         self._lanes = host().lanes(kernel.dtype.itemsize * 8)
         self._entries, self._dtype = len(kernel.program.arguments), kernel.dtype
         self._step = kernel.code(self._lanes)
-        self._code = load(assemble(_march(self._step.address, self._entries, self._lanes * _REGISTERS)), "march")
-        self._run = _MARCH(self._code.address)
+        self._code = load(
+            assemble(_march_ir(self._step.address, self._entries, self._lanes * _REGISTERS_PER_BLOCK)), "march"
+        )
+        self._run = _MARCH_TYPE(self._code.address)
 
     def series(self, array: NDArray[Any], rollouts: int, *, later: bool = False) -> Series:
         """Return where an array (rollouts or 1, steps or 1, size) lies; `later` begins at the second step."""
@@ -69,7 +71,7 @@ class TimeLoop:
             return max(pool.map(work, starts))
 
 
-def _march(step_address: int, entries: int, block: int) -> str:
+def _march_ir(step_address: int, entries: int, block: int) -> str:
     """IR of march(first, last, steps, table, moves): blocks of rollouts, and for each all steps in order."""
     own = [f"  %a{e} = getelementptr i64, ptr %own, i64 {2 * e}" for e in range(entries)]
     copy = [

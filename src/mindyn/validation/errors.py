@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, native_array
 from mindyn.errors import InputError
-from mindyn.logs.filters import SHORTEST_EDGE_S
-from mindyn.robots.table import text_table
+from mindyn.logs.filters import MIN_EDGE_S
+from mindyn.robots.table import format_table
 
-EDGE_S: Final = SHORTEST_EDGE_S
+EDGE_S: Final = MIN_EDGE_S
 """s; rows nearer to an end of a held-out log, or to a gap, are not scored, and counted: filters have one side alone."""
 
 
@@ -44,7 +44,7 @@ class TorqueError:
         for name, rmse, relative in zip(self.joint_names, self.rmse, self.relative, strict=True):
             shown.append((name, f"{rmse:.4g}", f"{100 * relative:.2f}"))
         rest = f" ({self.unscored} at ends and gaps not scored)" if self.unscored else ""
-        return text_table([*shown, (f"total, {self.rows} samples{rest}", "", f"{100 * self.total:.2f}")])
+        return format_table([*shown, (f"total, {self.rows} samples{rest}", "", f"{100 * self.total:.2f}")])
 
 
 def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:
@@ -56,18 +56,20 @@ def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLik
         if not np.isfinite(values).all():
             row, joint = np.argwhere(~np.isfinite(values))[0]
             raise InputError(f"the {name} of joint {joint_names[joint]!r} is {values[row, joint]} at row {row}")
-    return _error(tuple(joint_names), ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged))
+    return _build_error(tuple(joint_names), ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged))
 
 
-def pooled(errors: Sequence[TorqueError]) -> TorqueError:
+def pool_errors(errors: Sequence[TorqueError]) -> TorqueError:
     """The measure of all rows of several logs together."""
     squares = sum((one.rmse**2 * one.rows for one in errors), np.zeros(1))
     powers = sum((one.rmse**2 / one.relative**2 * one.rows for one in errors), np.zeros(1))
-    found = _error(errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(one.rows for one in errors))
+    found = _build_error(
+        errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(one.rows for one in errors)
+    )
     return replace(found, unscored=sum(one.unscored for one in errors))
 
 
-def _error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:
+def _build_error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.sqrt(squares / powers)
     total = sqrt(squares.sum() / powers.sum()) if powers.sum() > 0 else float("inf")

@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.validation.prediction import Prediction
+from mindyn.validation.prediction import TorquePrediction
 from mindyn.validation.residual_spectra import spectrum
 
-AT_THE_FLOOR: Final = 1.1
+MAX_FLOOR_RATIO: Final = 1.1
 """A residual up to this multiple of its floor is noise: a fifth of its power at most is anything else."""
-UPPER: Final = 0.5
+UPPER_FREQUENCY_FRACTION: Final = 0.5
 """The floor is read in this upper part of the frequencies, where the motion has ended."""
-MOVING: Final = 0.02
+MAX_MOTION_POWER_FRACTION: Final = 0.02
 """Part of a joint's speed, in power, that may lie in the upper frequencies; with more, motion reaches there too, and
 what is flat may be the model's fault.
 """
-SPIKES: Final = 5.0
+MAX_KURTOSIS: Final = 5.0
 """Fourth moment in squares of the second; 3 for normal noise, 1.8 for rounding."""
-FEWEST_LINES: Final = 16
+MIN_FREQUENCIES: Final = 16
 
 
-def noise_floor(made: Prediction) -> Array:
+def noise_floor(made: TorquePrediction) -> Array:
     """(n,) rms, N m or N, of noise as strong at all frequencies as the residual is at the upper ones.
 
     The residual's power density S(f) has the median s over the upper half of the frequencies up to rate / 2; white
@@ -35,30 +35,30 @@ def noise_floor(made: Prediction) -> Array:
     """
     rate, segments = made.samples.rate_hz, made.samples.segments
     frequency, residual = spectrum(made.residual, segments, rate)
-    upper = frequency > UPPER * rate / 2
-    if upper.sum() < FEWEST_LINES:
+    upper = frequency > UPPER_FREQUENCY_FRACTION * rate / 2
+    if upper.sum() < MIN_FREQUENCIES:
         return np.full(made.measured.shape[1], np.nan)
     _, speed = spectrum(made.samples.qd, segments, rate)
-    if (speed[upper].sum(axis=0) > MOVING * speed.sum(axis=0)).any():
+    if (speed[upper].sum(axis=0) > MAX_MOTION_POWER_FRACTION * speed.sum(axis=0)).any():
         return np.full(made.measured.shape[1], np.nan)
     floor = np.sqrt(np.median(residual[upper], axis=0) * rate / 2)
-    return np.where(_spread_evenly(made.residual[made.scored]), floor, np.nan)
+    return np.where(_is_even_in_time(made.residual[made.scored]), floor, np.nan)
 
 
-def _spread_evenly(left: Array) -> NDArray[np.bool_]:
+def _is_even_in_time(left: Array) -> NDArray[np.bool_]:
     """(n,) whether residuals (k, n) are like noise in time: their fourth moment is not that of spikes."""
     centred = left - left.mean(axis=0)
     square = np.mean(centred**2, axis=0)
-    return np.asarray(np.mean(centred**4, axis=0) <= SPIKES * square**2)
+    return np.asarray(np.mean(centred**4, axis=0) <= MAX_KURTOSIS * square**2)
 
 
-def pooled_floor(predictions: Sequence[Prediction]) -> Array:
+def pool_floors(predictions: Sequence[TorquePrediction]) -> Array:
     """(n,) rms over the scored rows of several logs; NaN where one of them has no floor."""
     rows = np.array([len(one.scored) for one in predictions], dtype=np.float64)
     squares = np.array([noise_floor(one) ** 2 for one in predictions])
     return np.asarray(np.sqrt(rows @ squares / rows.sum()))
 
 
-def at_the_floor(rms: float, floor: float) -> bool:
+def is_at_floor(rms: float, floor: float) -> bool:
     """Whether a residual is no more than its noise floor; no where that is not known."""
-    return bool(rms <= AT_THE_FLOOR * floor)
+    return bool(rms <= MAX_FLOOR_RATIO * floor)

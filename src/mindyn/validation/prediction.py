@@ -1,4 +1,4 @@
-"""`Prediction`: the torque of one log beside the torque that an estimate predicts from its motion alone."""
+"""`TorquePrediction`: the torque of one log beside the torque that an estimate predicts from its motion alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.validation.errors import EDGE_S, TorqueError, scored_rows, torque_error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prediction:
+class TorquePrediction:
     """Torques of one log at N rows.
 
     samples    the motion that the prediction is made from
@@ -45,7 +45,7 @@ class Prediction:
         return self.measured - self.predicted
 
 
-def prediction_of(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> Prediction:
+def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorquePrediction:
     """The whole log; its motion may be filtered, its torque is not. `rows` of its file are scored, or all but the ends.
 
     A log with gaps or uneven stamps is predicted at the uniform samples made of it.
@@ -55,10 +55,10 @@ def prediction_of(estimate: Estimate, log: Log, rows: tuple[int, int] | None = N
     whole = len(samples) == len(log)
     if rows is not None and not whole:
         raise InputError("the log has gaps or uneven stamps: its samples are not its rows, so rows cannot be chosen")
-    taken = _inner_rows(samples) if rows is None else _between(log, rows)
+    taken = _inner_rows(samples) if rows is None else _rows_in_range(log, rows)
     if whole:
-        return Prediction(samples, log.time, log.tau, predicted, taken)
-    return Prediction(samples, np.arange(len(samples)) / samples.rate_hz, samples.tau, predicted, taken)
+        return TorquePrediction(samples, log.time, log.tau, predicted, taken)
+    return TorquePrediction(samples, np.arange(len(samples)) / samples.rate_hz, samples.tau, predicted, taken)
 
 
 def _inner_rows(samples: Samples) -> NDArray[np.intp]:
@@ -68,7 +68,7 @@ def _inner_rows(samples: Samples) -> NDArray[np.intp]:
     return np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in long_enough or ends])
 
 
-def _between(log: Log, rows: tuple[int, int]) -> NDArray[np.intp]:
+def _rows_in_range(log: Log, rows: tuple[int, int]) -> NDArray[np.intp]:
     taken = np.flatnonzero((log.rows >= rows[0]) & (log.rows < rows[1]))
     if not len(taken):
         raise InputError(f"the log has no rows from {rows[0]} to {rows[1]}")

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.row_blocks import segment_ends
 
-LONGEST_WINDOW: Final = 4096
-SHORTEST_WINDOW: Final = 64
+MAX_WINDOW_ROWS: Final = 4096
+MIN_WINDOW_ROWS: Final = 64
 """Rows of one window, at most and at least; four windows or more fit into the longest segment where it allows."""
 
 
@@ -24,7 +24,7 @@ def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tupl
 
     ends = segment_ends(segments)
     longest = max(stop - start for start, stop in ends)
-    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, SHORTEST_WINDOW, LONGEST_WINDOW))))
+    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, MIN_WINDOW_ROWS, MAX_WINDOW_ROWS))))
     total, weight, frequency = np.zeros(()), 0, np.zeros(0)
     for start, stop in ends:
         if stop - start >= window:

@@ -21,27 +21,27 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.estimators.step_noise import TestRows, noises_of
-from mindyn.estimators.step_rows import RowMaker, held_motion
+from mindyn.estimators.step_rows import RowMaker, find_held_motion
 from mindyn.excitation.step_motions import Sines
 from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.logs.log import Log
 from mindyn.regression.integrated import IntegratedRegressor
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
 COVARIANCE_DRAWS: Final = 12
 """Sets of values drawn from the estimate's covariance: their misses are what uncertainty explains."""
-BEYOND: Final = 3.0
+MAX_UNCERTAINTY_RATIO: Final = 3.0
 """Times what uncertainty explains from which a test is doubted, where it is a notable part of the motion too."""
-NOTABLE: Final = 0.02
+MIN_RELATIVE_MISS: Final = 0.02
 """Part of the measured motion or torque that a miss is at least before a test is doubted."""
-NUDGE: Final = 1e-4
+START_STEP_RATIO: Final = 1e-4
 """Part of a motion's size by which its start is moved to see how the end depends on it."""
-RUN_AWAY: Final = 100.0
+RUNAWAY_RATIO: Final = 100.0
 """Times the farthest position of a motion from which a simulated one counts as run away."""
 Compared = Literal["position", "torque"]
 
@@ -66,9 +66,9 @@ class StepCheck:
     explained: float
 
     @property
-    def doubted(self) -> bool:
+    def suspect(self) -> bool:
         """Whether the values miss the test by more than their uncertainty explains."""
-        return not self.rms <= max(BEYOND * self.explained, NOTABLE * self.size)
+        return not self.rms <= max(MAX_UNCERTAINTY_RATIO * self.explained, MIN_RELATIVE_MISS * self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,17 @@ class StepChecks:
     checks: tuple[StepCheck, ...]
 
     @property
-    def doubted(self) -> tuple[StepCheck, ...]:
+    def suspect(self) -> tuple[StepCheck, ...]:
         """Tests to be made again: the first of them first, since later ones build on it."""
-        return tuple(one for one in self.checks if one.doubted)
+        return tuple(one for one in self.checks if one.suspect)
 
     @property
     def status(self) -> str:
         """The result in a sentence."""
-        if not self.doubted:
+        if not self.suspect:
             return f"{len(self.checks)} tests simulated with the values found agree with what was measured."
-        first = self.doubted[0]
-        rest = ", ".join(one.test for one in self.doubted[1:])
+        first = self.suspect[0]
+        rest = ", ".join(one.test for one in self.suspect[1:])
         told = f"the values do not repeat test {first.test}" + (f", nor {rest}" if rest else "")
         return f"{told}: look at the logs of {first.test} first, later tests use what it yields."
 
@@ -98,8 +98,8 @@ class StepChecks:
         for one in self.checks:
             share = 100 * one.rms / max(one.size, 1e-300)
             numbers = (f"{one.rms:.3g}", f"{share:.3g}", f"{one.explained:.3g}")
-            rows.append((one.test, one.joint, one.compared, *numbers, "doubted" if one.doubted else ""))
-        return f"{text_table(rows)}\n\n{self.status}"
+            rows.append((one.test, one.joint, one.compared, *numbers, "suspect" if one.suspect else ""))
+        return f"{format_table(rows)}\n\n{self.status}"
 
     def to_dict(self) -> list[dict[str, Any]]:
         """As JSON can hold it; a motion that runs away has no rms."""
@@ -112,7 +112,7 @@ class StepChecks:
                 "rms": one.rms if np.isfinite(one.rms) else None,
                 "measured_rms": one.size,
                 "explained_rms": one.explained,
-                "doubted": one.doubted,
+                "suspect": one.suspect,
             }
             for one in self.checks
         ]
@@ -144,13 +144,15 @@ def check_steps(
     groups = [TestRows.of(maker, test, logs) for test in plan.tests]
     readings = [noise.reading for noise in noises_of(groups)]
     draws = _draws(estimate, np.random.default_rng(seed))
-    runs = _runs(plan, logs)
-    missed = _simulated(integrated, runs, estimate.beta, draws, np.array([readings[run.test] for run in runs]), seed)
+    runs = _find_motions(plan, logs)
+    missed = _simulate_motions(
+        integrated, runs, estimate.beta, draws, np.array([readings[run.test] for run in runs]), seed
+    )
     return StepChecks(
         tuple(
-            _of_torque(test, group, estimate.beta, draws, noise)
+            _check_torque(test, group, estimate.beta, draws, noise)
             if all(run.test != k for run in runs)
-            else _of_motion(test, [(run, one) for run, one in zip(runs, missed, strict=True) if run.test == k])
+            else _check_motion(test, [(run, one) for run, one in zip(runs, missed, strict=True) if run.test == k])
             for k, (test, group, noise) in enumerate(zip(plan.tests, groups, readings, strict=True))
         )
     )
@@ -164,7 +166,7 @@ def _draws(estimate: Estimate, rng: np.random.Generator) -> Array:
     return np.asarray(rng.normal(size=(COVARIANCE_DRAWS, len(w))) * np.sqrt(np.maximum(w, 0.0)) @ V.T)
 
 
-def _of_torque(test: StepTest, group: TestRows, beta: Array, draws: Array, reading: float) -> StepCheck:
+def _check_torque(test: StepTest, group: TestRows, beta: Array, draws: Array, reading: float) -> StepCheck:
     """Mean torques that the values ask for, beside the measured ones."""
     missed, spread = group.z - group.A @ beta, draws @ group.A.T
     # Rows are means of readings; whitening multiplies them by what makes their noise that of one reading.
@@ -175,7 +177,7 @@ def _of_torque(test: StepTest, group: TestRows, beta: Array, draws: Array, readi
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Run:
+class _MeasuredMotion:
     """An accelerated motion as it was measured, and the joint that is simulated.
 
     test, joint      numbers
@@ -194,48 +196,48 @@ class _Run:
         return float(self.q[:, self.joint].std())
 
 
-def _runs(plan: StepPlan, logs: Mapping[str, Log]) -> list[_Run]:
+def _find_motions(plan: StepPlan, logs: Mapping[str, Log]) -> list[_MeasuredMotion]:
     """Of motions whose row is that of a joint that moves."""
     made = []
     for k, test in enumerate(plan.tests):
         joint = plan.joints.index(test.row)
         for motion in test.motions:
             if isinstance(motion, Sines) and joint in motion.joints:
-                q, qd, t, tau = held_motion(motion, logs[motion.name])
-                made.append(_Run(k, joint, t, q, qd, tau[:, joint]))
+                q, qd, t, tau = find_held_motion(motion, logs[motion.name])
+                made.append(_MeasuredMotion(k, joint, t, q, qd, tau[:, joint]))
     return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Missed:
+class _PositionMiss:
     """rms of simulated less measured positions with the values, and with those drawn about them."""
 
     rms: float
     explained: float
 
 
-def _simulated(
-    integrated: IntegratedRegressor, runs: Sequence[_Run], beta: Array, draws: Array, noise: Array, seed: int
-) -> list[_Missed]:
+def _simulate_motions(
+    integrated: IntegratedRegressor, runs: Sequence[_MeasuredMotion], beta: Array, draws: Array, noise: Array, seed: int
+) -> list[_PositionMiss]:
     """Every run from the start that fits best: a start read off an encoder would be the greatest error of all."""
     if not runs:
         return []
     batch = _Batch(integrated, runs)
     start = np.array([[run.q[0, run.joint], run.qd[0, run.joint]] for run in runs])
-    steps = NUDGE * np.array([[run.q[:, run.joint].std(), run.qd[:, run.joint].std()] for run in runs])
+    steps = START_STEP_RATIO * np.array([[run.q[:, run.joint].std(), run.qd[:, run.joint].std()] for run in runs])
     for _ in range(2):
         plain, *moved = batch.missed([beta] * 3, [start, *(start + steps * one for one in np.eye(2))])
         slopes = [_slope(*one) for one in zip(plain, *moved, strict=True)]
-        start = start - steps * np.array([_solved(*one) for one in zip(slopes, plain, strict=True)])
+        start = start - steps * np.array([_solve_start(*one) for one in zip(slopes, plain, strict=True)])
     rng = np.random.default_rng([seed, 1])
     pushed = rng.normal(size=(len(draws) + 1, len(batch.t), len(runs))) * noise
     pushed[0] = 0.0
     final, *drawn = batch.missed([beta, *(beta + draws)], [start] * len(pushed), pushed)
     squares = [
-        np.mean([np.mean(_beside(slope, moved[k] - base) ** 2) for moved in drawn])
+        np.mean([np.mean(_remove_start_error(slope, moved[k] - base) ** 2) for moved in drawn])
         for k, (slope, base) in enumerate(zip(slopes, final, strict=True))
     ]
-    return [_Missed(_rms(one), float(np.sqrt(square))) for one, square in zip(final, squares, strict=True)]
+    return [_PositionMiss(_rms(one), float(np.sqrt(square))) for one, square in zip(final, squares, strict=True)]
 
 
 def _slope(plain: Array, *moved: Array) -> Array:
@@ -244,20 +246,20 @@ def _slope(plain: Array, *moved: Array) -> Array:
     return made if np.isfinite(made).all() else np.zeros_like(made)
 
 
-def _solved(slope: Array, missed: Array) -> Array:
+def _solve_start(slope: Array, missed: Array) -> Array:
     return np.asarray(np.linalg.lstsq(slope, np.nan_to_num(missed), rcond=None)[0])
 
 
-def _beside(slope: Array, missed: Array) -> Array:
+def _remove_start_error(slope: Array, missed: Array) -> Array:
     """What no other start makes up for; nothing of a motion that ran away, which explains nothing."""
-    return np.nan_to_num(missed) - slope @ _solved(slope, missed)
+    return np.nan_to_num(missed) - slope @ _solve_start(slope, missed)
 
 
 def _rms(missed: Array) -> float:
     return float(np.sqrt(np.mean(missed**2))) if np.isfinite(missed).all() else float("inf")
 
 
-def _of_motion(test: StepTest, found: Sequence[tuple[_Run, _Missed]]) -> StepCheck:
+def _check_motion(test: StepTest, found: Sequence[tuple[_MeasuredMotion, _PositionMiss]]) -> StepCheck:
     rms, explained, size = (
         float(np.sqrt(np.mean(np.square(values))))
         for values in zip(*((one.rms, one.explained, run.size) for run, one in found), strict=True)
@@ -268,11 +270,11 @@ def _of_motion(test: StepTest, found: Sequence[tuple[_Run, _Missed]]) -> StepChe
 class _Batch:
     """All runs side by side, row by row of their logs, by Heun's rule; with several sets of values at once."""
 
-    def __init__(self, integrated: IntegratedRegressor, runs: Sequence[_Run]) -> None:
+    def __init__(self, integrated: IntegratedRegressor, runs: Sequence[_MeasuredMotion]) -> None:
         self.integrated, self.runs = integrated, runs
         self.joints = np.array([run.joint for run in runs])
         longest = max(len(run.t) for run in runs)
-        self.turning = np.array([one.turns_over for one in integrated.torque.parameters])
+        self.turning = np.array([one.depends_on_direction for one in integrated.torque.parameters])
 
         def padded(values: Sequence[Array]) -> Array:
             """(longest, runs, ...): short runs stay at their last row."""
@@ -281,9 +283,9 @@ class _Batch:
         self.t, self.q = padded([run.t for run in runs]), padded([run.q for run in runs])
         self.qd, self.tau = padded([run.qd for run in runs]), padded([run.tau for run in runs])
         n, robot = self.q.shape[2], integrated.torque.robot
-        self.closure = closure_of(robot) if robot.loops and not is_affine(robot) else None
-        self.whole = self.q if self.closure is None else padded([self.closure.along(run.q) for run in runs])
-        positions = self.whole.reshape(-1, self.whole.shape[2])
+        self.closure = home_closure(robot) if robot.loops and not is_affine(robot) else None
+        self.all_samples = self.q if self.closure is None else padded([self.closure.along(run.q) for run in runs])
+        positions = self.all_samples.reshape(-1, self.all_samples.shape[2])
         drift = self.drift(positions, self.qd.reshape(-1, n), np.tile(self.joints, longest))
         self.along = drift[:, self.turning].reshape(longest, len(runs), -1)
 
@@ -298,20 +300,20 @@ class _Batch:
         joints = np.tile(self.joints, len(beta))
         tau = self.tau - np.einsum("krp,mp->mkr", self.along, np.array(beta)[:, self.turning])
         tau = np.concatenate(list(tau if pushed is None else tau + pushed), axis=1)
-        motion = _Driven(self, np.where(self.turning, 0.0, values), joints, len(beta))
+        motion = _SimulatedJoints(self, np.where(self.turning, 0.0, values), joints, len(beta))
         t, (q, speed) = np.tile(self.t, len(beta)), np.concatenate(start).T
         found = np.zeros(tau.shape)
         found[0] = q
         p = motion.momentum(0, q, speed)
-        force = tau[0] - motion.pull(0, q, speed)
+        force = tau[0] - motion.smooth_torque(0, q, speed)
         for k in range(1, len(tau)):
             h = t[k] - t[k - 1]
             ahead = q + h * speed
             faster = motion.speed(k, ahead, p + h * force)
-            after = tau[k] - motion.pull(k, ahead, faster)
+            after = tau[k] - motion.smooth_torque(k, ahead, faster)
             q, p = q + h * (speed + faster) / 2, p + h * (force + after) / 2
             speed = motion.speed(k, q, p)
-            force = tau[k] - motion.pull(k, q, speed)
+            force = tau[k] - motion.smooth_torque(k, q, speed)
             found[k] = np.where(motion.lost, np.nan, q)
         runs = range(len(self.runs))
         gone = (found - np.tile(self.q[:, runs, self.joints], len(beta))).reshape(len(tau), len(beta), -1)
@@ -325,15 +327,15 @@ class _Batch:
         return np.asarray(drift.dense(parts)[np.arange(len(q)), joints])
 
 
-class _Driven:
+class _SimulatedJoints:
     """The equation of the simulated joints with given values; `lost`: those without inertia, or far away."""
 
     def __init__(self, batch: _Batch, beta: Array, joints: Array, copies: int) -> None:
         self.batch, self.beta, self.joints, self.copies = batch, beta, joints, copies
         self.each = np.arange(len(joints))
         self.lost = np.zeros(len(joints), dtype=np.bool_)
-        self.last = np.tile(batch.whole[0], (copies, 1))
-        self.far = RUN_AWAY * np.tile([max(run.size, float(np.abs(run.q).max())) for run in batch.runs], copies)
+        self.last = np.tile(batch.all_samples[0], (copies, 1))
+        self.far = RUNAWAY_RATIO * np.tile([max(run.size, float(np.abs(run.q).max())) for run in batch.runs], copies)
 
     def state(self, k: int, q: Array, speed: Array | float) -> tuple[Array, Array]:
         """Positions and speeds (N, n) at a row, the simulated joint's own in place of the measured ones.
@@ -351,7 +353,7 @@ class _Driven:
         found, reached = closure.newton.walk(self.last, made)
         self.lost |= ~reached
         self.last = np.where(
-            reached[:, None], closure.mimics.filled(found), np.tile(self.batch.whole[k], (self.copies, 1))
+            reached[:, None], closure.mimics.fill(found), np.tile(self.batch.all_samples[k], (self.copies, 1))
         )
         return self.last, moving
 
@@ -371,7 +373,7 @@ class _Driven:
         self.lost |= ~(inertia > 0)
         return np.where(self.lost, 0.0, (p - still) / np.where(self.lost, 1.0, inertia))
 
-    def pull(self, k: int, q: Array, speed: Array) -> Array:
+    def smooth_torque(self, k: int, q: Array, speed: Array) -> Array:
         """Torque of all that is smooth, at no acceleration."""
         drift = self.batch.drift(*self.state(k, q, speed), self.joints)
         return np.asarray(np.einsum("rp,rp->r", drift, self.beta))

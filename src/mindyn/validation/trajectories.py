@@ -1,4 +1,4 @@
-"""`simulated_against_measured`: the motion that an estimate makes of a log's controller or torque, beside the measured.
+"""`compare_trajectories`: the motion that an estimate makes of a log's controller or torque, beside the measured.
 
 [Yoshida 1996, figures 3.6.2-3.6.4]
 """
@@ -13,16 +13,16 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.followed_loops import with_closure
 from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.robots.table import text_table
-from mindyn.simulation.closed_loop import ClosedLoop, Controller
-from mindyn.simulation.control_laws import ControlLaw, law_of
+from mindyn.robots.table import format_table
+from mindyn.simulation.closed_loop import CandidateController, ClosedLoop
+from mindyn.simulation.control_laws import ControlLaw, convert_to_law
 
 FEEDBACK_HZ: Final = 1.0
 """Bandwidth of the feedback that keeps a motion under measured torque from drifting away."""
@@ -70,13 +70,13 @@ class Trajectories:
             torque = self.torque_rms[k]
             numbers = (f"{1e3 * self.rms[k]:.3g}", f"{100 * self.relative[k]:.3g}", f"{torque:.3g}")
             rows.append((name, *numbers, f"{100 * torque / max(size[k], 1e-300):.3g}"))
-        return f"{text_table(rows)}\n\n{self.status}"
+        return f"{format_table(rows)}\n\n{self.status}"
 
 
-def simulated_against_measured(
+def compare_trajectories(
     estimate: Estimate,
     log: Log | Samples,
-    controller: Controller | None = None,
+    controller: CandidateController | None = None,
     *,
     control_rate_hz: float | None = None,
     start_s: float = 0.0,
@@ -96,19 +96,19 @@ def simulated_against_measured(
         raise InputError(f"feedback_hz = {feedback_hz!r} must be a number, zero or more")
     samples = _samples(estimate, log)
     _require_simulable(estimate, samples)
-    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else law_of(controller)
+    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else convert_to_law(controller)
     start = 0.0 if controller is None else start_s
-    beyond = _torque_beyond(estimate, samples)
+    beyond = _extra_friction_torque(estimate, samples)
     loop = ClosedLoop(
         estimate.robot,
         estimate.base,
-        law if beyond is None else _less(law, beyond, samples.rate_hz, start),
+        law if beyond is None else _subtract_torque(law, beyond, samples.rate_hz, start),
         rate_hz=samples.rate_hz,
         rows=len(samples),
         start_s=start,
         control_rate_hz=control_rate_hz,
     )
-    start_q = with_closure(estimate.robot, samples.q[:1], samples.take(slice(1)).dependent_q)[0].copy()
+    start_q = add_dependent_positions(estimate.robot, samples.q[:1], samples.take(slice(1)).dependent_q)[0].copy()
     found = loop.run(np.ascontiguousarray(estimate.base_values)[None], start_q, samples.qd[0].copy())
     if not found.stable[0]:
         reason = "its inertia matrix is indefinite" if found.pivots[0] <= 0 else "it is unstable under this torque"
@@ -118,11 +118,11 @@ def simulated_against_measured(
         )
     t = np.arange(len(samples)) / samples.rate_hz
     tau = found.tau[0] if beyond is None else found.tau[0] + beyond
-    status = _status(estimate, len(t), feedback_hz if controller is None else None)
+    status = _format_status(estimate, len(t), feedback_hz if controller is None else None)
     return Trajectories(samples.joint_names, t, samples.q, found.q[0], samples.tau, tau, status)
 
 
-def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
+def _format_status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
     replayed = feedback_hz is None
     weak = f"with a weak feedback of {feedback_hz:g} Hz to the measured motion" if feedback_hz else "in open loop"
     told = ["the controller replayed in closed loop" if replayed else f"measured torque applied, {weak}"]
@@ -133,14 +133,14 @@ def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
     return f"{'; '.join(told)}; {rows} samples."
 
 
-def _torque_beyond(estimate: Estimate, samples: Samples) -> Array | None:
+def _extra_friction_torque(estimate: Estimate, samples: Samples) -> Array | None:
     """(N, n) torques of friction shapes and joint-side friction along the measured motion; None without any."""
     alone = estimate.beta.copy()
     alone[: estimate.base.count] = 0.0
-    return unfiltered_prediction(estimate.regressor, alone, samples) if alone.any() else None
+    return predict_unfiltered(estimate.regressor, alone, samples) if alone.any() else None
 
 
-def _less(law: ControlLaw, taken: Array, rate_hz: float, start_s: float) -> ControlLaw:
+def _subtract_torque(law: ControlLaw, taken: Array, rate_hz: float, start_s: float) -> ControlLaw:
     """The law whose torque a further one, given at the rows, is taken from."""
     names = law.function.name_in()
     given = {name: casadi.SX.sym(name, *law.function.size_in(k)) for k, name in enumerate(names)}

@@ -19,35 +19,35 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.pages.showing import Shown
-from mindyn.parameters.base import all_parameters, same_mechanism
-from mindyn.regression.gathering import segment_ends
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.pages.notebook import NotebookDisplay
+from mindyn.parameters.base import all_parameters, has_same_mechanism
+from mindyn.regression.row_blocks import segment_ends
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
-from mindyn.validation.errors import TorqueError, pooled, torque_error
-from mindyn.validation.noise_floor import at_the_floor, pooled_floor
-from mindyn.validation.prediction import Prediction, prediction_of
+from mindyn.robots.table import format_table
+from mindyn.validation.errors import TorqueError, pool_errors, torque_error
+from mindyn.validation.noise_floor import is_at_floor, pool_floors
+from mindyn.validation.prediction import TorquePrediction, predict_log
 
 Grade = Literal["well", "floor", "roughly", "hardly", "not"]
 """How a joint's torque is explained; "floor": all but the flat noise of its sensor."""
-BOUNDS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
+GRADE_LIMITS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
 """Relative errors up to which a joint counts as explained well, roughly, hardly; beyond, it is not."""
-WORDS: Final[Mapping[Grade, str]] = {
+GRADE_PHRASES: Final[Mapping[Grade, str]] = {
     "well": "is well explained",
     "floor": "is explained down to the noise of its sensor",
     "roughly": "is roughly explained",
     "hardly": "is hardly explained",
     "not": "is not explained",
 }
-OVERFIT: Final = 2.0
+OVERFIT_RATIO: Final = 2.0
 """A held-out error above this multiple of the training error is said to be one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Verdict(Shown):
+class Validation(NotebookDisplay):
     """What held-out logs say of an estimate: the error, and a sentence for each joint.
 
     floor        (n,) rms, N m or N, of the flat noise in what is missed (`noise_floor`); NaN where that is not known
@@ -57,7 +57,7 @@ class Verdict(Shown):
     error: TorqueError
     sentences: tuple[str, ...]
     floor: Array
-    predictions: tuple[Prediction, ...] = ()
+    predictions: tuple[TorquePrediction, ...] = ()
 
     def __repr__(self) -> str:
         return f"Verdict({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
@@ -69,7 +69,7 @@ class Verdict(Shown):
     def grades(self) -> tuple[Grade, ...]:
         """How well each joint is explained."""
         e = self.error
-        return tuple(map(joint_grade, e.relative.tolist(), e.rmse.tolist(), self.floor.tolist()))
+        return tuple(map(grade_joint, e.relative.tolist(), e.rmse.tolist(), self.floor.tolist()))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -88,7 +88,7 @@ class Verdict(Shown):
 
 def validate(
     estimate: Estimate, logs: Log | Sequence[Log], *, rows: Sequence[tuple[int, int]] | None = None
-) -> Verdict:
+) -> Validation:
     """The verdict on logs that were not used in the fit; the torque is compared as logged.
 
     rows  for each log the rows (start, stop) of its file to score; all but 0.1 s at both ends if left out
@@ -100,25 +100,28 @@ def validate(
         raise InputError(f"{type(other).__name__} is no log", hint="of a file: read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
         raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
-    made = [prediction_of(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    return verdict_on(estimate, made)
+    made = [predict_log(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
+    return validate_predictions(estimate, made)
 
 
-def verdict_on(estimate: Estimate, made: Sequence[Prediction]) -> Verdict:
+def validate_predictions(estimate: Estimate, made: Sequence[TorquePrediction]) -> Validation:
     """The verdict that predictions of held-out logs give."""
-    return replace(_judged(estimate, pooled([one.error for one in made]), pooled_floor(made)), predictions=tuple(made))
+    return replace(
+        _build_validation(estimate, pool_errors([one.error for one in made]), pool_floors(made)),
+        predictions=tuple(made),
+    )
 
 
-def _judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Verdict:
+def _build_validation(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Validation:
     """The verdict that an error of the estimate gives, and the noise floor (n,) where it is known."""
     below = np.full(len(error.joint_names), np.nan) if floor is None else floor
-    sentences = tuple(_sentence(estimate, error, joint, float(one)) for joint, one in enumerate(below))
-    return Verdict(error, sentences, below)
+    sentences = tuple(_describe_joint(estimate, error, joint, float(one)) for joint, one in enumerate(below))
+    return Validation(error, sentences, below)
 
 
-def fit_verdict(estimate: Estimate) -> Verdict:
+def validate_fit(estimate: Estimate) -> Validation:
     """The verdict on the rows of the fit itself, which flatters."""
-    return _judged(estimate, fit_error(estimate))
+    return _build_validation(estimate, fit_error(estimate))
 
 
 def fit_error(estimate: Estimate) -> TorqueError:
@@ -138,31 +141,31 @@ def fit_error(estimate: Estimate) -> TorqueError:
     return TorqueError(names, rms, relative, total, int(rows.max(initial=0)))
 
 
-def grade_of(relative: float) -> Grade:
+def grade_error(relative: float) -> Grade:
     """How a torque with this relative error counts."""
-    return next((grade for bound, grade in BOUNDS if relative <= bound), "not")
+    return next((grade for bound, grade in GRADE_LIMITS if relative <= bound), "not")
 
 
-def joint_grade(relative: float, rms: float, floor: float) -> Grade:
+def grade_joint(relative: float, rms: float, floor: float) -> Grade:
     """How a joint counts: by its relative error, but at the floor where what is missed is flat noise."""
-    grade = grade_of(relative)
-    return "floor" if grade != "well" and at_the_floor(rms, floor) else grade
+    grade = grade_error(relative)
+    return "floor" if grade != "well" and is_at_floor(rms, floor) else grade
 
 
-def _sentence(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
+def _describe_joint(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
     name, relative = error.joint_names[joint], float(error.relative[joint])
     in_fit = _comparable_fit_error(estimate, name)
     unit = "N" if estimate.robot.primary_joints[joint].kind == "prismatic" else "N m"
     rms = float(error.rmse[joint])
-    grade = joint_grade(relative, rms, floor)
+    grade = grade_joint(relative, rms, floor)
     if grade == "floor":
         noise = f"{rms:.3g} {unit} rms of flat noise is missed, {100 * relative:.3g} % of its torque"
-        return f"{name} {WORDS[grade]}: {noise}."
-    worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
+        return f"{name} {GRADE_PHRASES[grade]}: {noise}."
+    worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT_RATIO * in_fit else ""
     part = f"{100 * relative:.3g} % of its torque is missed"
     if relative > 1:
         part = f"the error is {relative:.3g} times the torque, so that zero would be a better prediction"
-    return f"{name} {WORDS[grade]}: {part} ({rms:.3g} {unit} rms{worse})."
+    return f"{name} {GRADE_PHRASES[grade]}: {part} ({rms:.3g} {unit} rms{worse})."
 
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
@@ -176,15 +179,15 @@ def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
 
 
 def cross_validate(
-    estimator: Estimator, robot: Robot, samples: Samples, treatment: Treatment | None = None, *, folds: int = 5
+    estimator: Estimator, robot: Robot, samples: Samples, settings: EquationSettings | None = None, *, folds: int = 5
 ) -> tuple[TorqueError, ...]:
     """One error for each fold: segments, or contiguous parts of them, held out in turn."""
     numbers = fold_numbers(samples.segments, folds)
     errors = []
     for fold in range(folds):
         held = numbers == fold
-        found = estimator.fit(rows_of(robot, _taken(samples, ~held, numbers), treatment))
-        part = _taken(samples, held, numbers)
+        found = estimator.fit(build_rows(robot, _take_rows(samples, ~held, numbers), settings))
+        part = _take_rows(samples, held, numbers)
         errors.append(torque_error(samples.joint_names, part.tau, found.predict(part)))
     return tuple(errors)
 
@@ -202,7 +205,7 @@ def fold_numbers(segments: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
     return numbers
 
 
-def _taken(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) -> Samples:
+def _take_rows(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) -> Samples:
     """The rows, a new segment wherever the fold changes."""
     arrays: dict[str, Any] = {name: getattr(samples, name)[rows] for name in ("q", "qd", "qdd", "tau")}
     marks = np.stack([samples.segments, folds])[:, rows]
@@ -226,7 +229,7 @@ def comparison_table(errors: Mapping[str, TorqueError]) -> str:
     rows = [("relative error", *errors)]
     for joint, name in enumerate(first.joint_names):
         rows.append((name, *(value(error.relative[joint]) for error in errors.values())))
-    return text_table([*rows, ("total", *(value(error.total) for error in errors.values()))])
+    return format_table([*rows, ("total", *(value(error.total) for error in errors.values()))])
 
 
 def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate | None:
@@ -239,9 +242,9 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
     if prior is None and not robot.has_parameters:
         return None
     stated = {drive.joint: drive for drive in robot.drives}
-    drives = tuple(stated.get(drive.joint, _idle(drive)) for drive in estimate.robot.drives)
+    drives = tuple(stated.get(drive.joint, _clear_drive(drive)) for drive in estimate.robot.drives)
     complete = replace(robot, drives=drives)
-    if not same_mechanism(complete, estimate.robot):
+    if not has_same_mechanism(complete, estimate.robot):
         raise InputError(
             f"the prior {robot.name!r} has other joints, gears or gravity than the estimate's {estimate.robot.name!r}",
             hint="give the description that the estimate was made with, or one that differs in its masses alone",
@@ -252,13 +255,13 @@ def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate |
         beta=np.concatenate([values, np.zeros(len(estimate.names) - len(values))]),
         covariance=np.zeros_like(estimate.covariance),
         status=f"the values that {robot.name} states",
-        left_out=(),
-        untold=(),
+        dropped=(),
+        unidentifiable=(),
         shifts=None,
         physical=None,
-        mended=False,
+        projected=False,
     )
 
 
-def _idle(drive: Drive) -> Drive:
+def _clear_drive(drive: Drive) -> Drive:
     return replace(drive, rotor_inertia=0.0, viscous=0.0, coulomb=0.0, offset=0.0)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.parts import surely_positive
+from mindyn.algebra.significance import is_significantly_positive
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.file_comparison import compare_with_file
@@ -20,8 +20,8 @@ from mindyn.identification.diagnostics.robot_file import find_correction
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import Block
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.gather_blocks import Block
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows
 from mindyn.robots.robot import Robot
 
@@ -49,7 +49,7 @@ class Residuals:
     def are_significantly_below(self, other: Residuals) -> bool:
         """Return whether the squares are less than the others' in most parts of the log."""
         halves = 0.5 * (other.means + self.means) + 1e-300
-        return surely_positive(((other.squares - self.squares) / halves).sum(axis=1))
+        return is_significantly_positive(((other.squares - self.squares) / halves).sum(axis=1))
 
     def ratio_to(self, other: Residuals) -> float:
         """Return the geometric mean over the joints of the ratio of rms residuals."""
@@ -139,12 +139,12 @@ class DiagnosticData:
         """Return the columns (N, n, p) of the estimate, zero for dropped parameters."""
         regressor = self.estimate.regressor
         Y = regressor.dense(regressor.parts(*motion))
-        Y[:, :, [name in self.estimate.left_out for name in self.estimate.names]] = 0.0
+        Y[:, :, [name in self.estimate.dropped for name in self.estimate.names]] = 0.0
         return np.asarray(Y)
 
     def predict(self, beta: Array, samples: Samples | None = None) -> Array:
         """Return the torque (N, n) of other values, on other samples where they are given."""
-        return unfiltered_prediction(self.estimate.regressor, beta, samples or self.samples)
+        return predict_unfiltered(self.estimate.regressor, beta, samples or self.samples)
 
     @cached_property
     def residuals(self) -> Array:
@@ -154,7 +154,7 @@ class DiagnosticData:
     @cached_property
     def friction_beta(self) -> Array:
         """The values (p,) of friction, others zero."""
-        return np.where([one.brakes for one in self.estimate.parameters], self.estimate.beta, 0.0)
+        return np.where([one.is_friction for one in self.estimate.parameters], self.estimate.beta, 0.0)
 
     @cached_property
     def correction(self) -> Finding | None:
@@ -169,7 +169,7 @@ class DiagnosticData:
     @cached_property
     def independent_blocks(self) -> list[Block]:
         """Blocks, or phases of a motion that repeats, whose residuals do not repeat one another."""
-        return self._weighted([block for block in self.rows.evidence if all(block.information.counts)])
+        return self._weighted([block for block in self.rows.independent_blocks if all(block.information.counts)])
 
     def _weighted(self, blocks: list[Block]) -> list[Block]:
         weights = self.estimate.joint_weights

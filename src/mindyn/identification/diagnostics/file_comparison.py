@@ -1,4 +1,4 @@
-"""`Comparison`: the torque of a log compared with that of the robot file's inertial parameters, joint by joint.
+"""`FileComparison`: the torque of a log compared with that of the robot file's inertial parameters, joint by joint.
 
 T is the inverse dynamics of the file's parameters; strong joints are those where T is large. Both are compared without
 what friction, offset and rotor inertia explain alone.
@@ -21,7 +21,7 @@ from mindyn.feasibility.priors import has_placeholders
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.robots.robot import Robot
 
 ROWS: Final = 300
@@ -34,7 +34,7 @@ SPEED_WIDTH: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class FileComparison:
     """Motion and torque at the rows that are compared.
 
     function  inverse dynamics of the file's inertials
@@ -59,7 +59,7 @@ class Comparison:
             torque = torque + sum(part * np.asarray(weight(q, still, still)).T for part, weight in parts)
         return torque
 
-    def against(self, joint: int, tau: Array, T: Array) -> tuple[float, float, float]:
+    def compare(self, joint: int, tau: Array, T: Array) -> tuple[float, float, float]:
         """Slope of tau (N,) on T (N,), the power that it leaves, and that of the torque; without friction and rotor."""
         others = self.others[joint]
         tau, T = (column - others @ (others.T @ column) for column in (tau, T))
@@ -70,7 +70,7 @@ class Comparison:
 
     def strong(self, T: Array) -> tuple[int, ...]:
         """Joints at which T is large and a torque was logged: one that never changes is none."""
-        sizes = np.array([self.against(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
+        sizes = np.array([self.compare(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
         logged = np.ptp(self.tau, axis=0) > limit.CONSTANT_TORQUE_RANGE * np.abs(self.tau).max(axis=0)
         return tuple(int(j) for j in np.flatnonzero((sizes > limit.STRONG_FRACTION**2 * sizes.max()) & logged))
 
@@ -78,13 +78,13 @@ class Comparison:
         """(2,) arithmetic and geometric mean over the strong joints of the share of power that s T leaves, s >= 0."""
         shares = []
         for joint in self.strong(T) if joints is None else joints:
-            slope, rest, power = self.against(joint, (self.tau if tau is None else tau)[:, joint], T[:, joint])
+            slope, rest, power = self.compare(joint, (self.tau if tau is None else tau)[:, joint], T[:, joint])
             shares.append(rest / power if slope > 0 and power > 0 else 1.0)
         if not shares:
             return np.ones(2)
         return np.array([np.mean(shares), np.exp(np.mean(np.log(np.array(shares) + FILE_ACCURACY**2)))])
 
-    def cured(self, T: Array, other: Array, tau: Array | None = None) -> Array:
+    def corrected_misfit(self, T: Array, other: Array, tau: Array | None = None) -> Array:
         """(2, 2) misfits of T and of another hypothesis, perhaps of another torque too, over joints strong in either.
 
         Over its own joints alone, a hypothesis would look better or worse by those that it adds or leaves out.
@@ -125,10 +125,10 @@ class Comparison:
 
     def slopes(self, T: Array) -> Array:
         """Of the strong joints."""
-        return np.array([self.against(joint, self.tau[:, joint], T[:, joint])[0] for joint in self.strong(T)])
+        return np.array([self.compare(joint, self.tau[:, joint], T[:, joint])[0] for joint in self.strong(T)])
 
 
-def compare_with_file(robot: Robot, samples: Samples) -> Comparison | None:
+def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
     """Compare a log with the robot file; None if loops, missing masses or too few rows leave nothing to compare."""
     n = len(samples.joint_names)
     if robot.loops or not _states_masses(robot) or len(samples) < limit.MIN_ROWS_PER_PARAMETER * n:
@@ -143,7 +143,7 @@ def compare_with_file(robot: Robot, samples: Samples) -> Comparison | None:
     q, qd, qdd, tau = (array[rows] for array in smooth)
     others = tuple(_other_columns(qd[:, j], qdd[:, j]) for j in range(n))
     bare = replace(robot, drives=(), extras=())
-    made = Comparison(bare, equation(bare, "inverse_dynamics"), q, qd, qdd, others, tau)
+    made = FileComparison(bare, equation(bare, "inverse_dynamics"), q, qd, qdd, others, tau)
     return made if made.strong(made.file_torque()) else None
 
 

@@ -23,7 +23,7 @@ from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData, Residuals
 from mindyn.identification.diagnostics.robot_file import absent_gravity, wrong_zero
-from mindyn.numerics.threads import of_each
+from mindyn.numerics.threads import map_in_threads
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
 STEPS_DEG: Final = (5.0, 2.5)
@@ -35,10 +35,10 @@ def run(data: DiagnosticData) -> list[Finding]:
     """Return the correction that the robot file names, or else absent gravity or a joint zero by the motion alone."""
     if data.correction is not None:
         return [data.correction]
-    return list(_absent_gravity(data)) or list(_joint_zero(data))
+    return list(_find_absent_gravity(data)) or list(_find_joint_zero(data))
 
 
-def _absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
+def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
     smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
     if smooth is None or given is None or not gravity > 0:
         return
@@ -54,12 +54,12 @@ def _absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
         yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
 
 
-def _joint_zero(data: DiagnosticData) -> Iterator[Finding]:
+def _find_joint_zero(data: DiagnosticData) -> Iterator[Finding]:
     given, names = data.smooth_fit, data.joint_names
     asked = [j for j, joint in enumerate(data.estimate.robot.primary_joints[:-1]) if joint.kind != "prismatic"]
     if given is None or len(asked) < 2 or not (given.means > 0).all():
         return
-    best = dict(zip(asked, of_each(lambda joint: _best_zero(data, joint), asked), strict=True))
+    best = dict(zip(asked, map_in_threads(lambda joint: _best_zero(data, joint), asked), strict=True))
     ratios = {joint: fit.ratio_to(given) for joint, (_, fit) in best.items()}
     joint = min(asked, key=lambda j: ratios[j])
     degrees, fit = best[joint]

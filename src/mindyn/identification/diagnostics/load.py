@@ -18,12 +18,12 @@ from mindyn.errors import InputError
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.selection.scores import Gain, Score, gain_of
+from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
 from mindyn.loads.from_runs import load_columns
-from mindyn.regression.block_gathering import Block
+from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import solve
 from mindyn.regression.triangles import triangle_of
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 
 SPLIT_STEP: Final = 2
 """Blocks between the places at which a payload is tried to change within a log."""
@@ -50,7 +50,7 @@ class _Change(NamedTuple):
 def run(data: DiagnosticData) -> list[Finding]:
     """Return a finding if a log, or a log from somewhere on, asks for another payload than the rest."""
     try:
-        carrier = carrier_of(data.estimate.robot, None)
+        carrier = find_load_carrier(data.estimate.robot, None)
     except InputError:  # loops leave open which link carries
         return []
     change = _Changes(data, carrier).largest() if data.blocks else None
@@ -103,13 +103,15 @@ class _Changes:
                     power.append(block.information.torques())
                     common.append(block.information.residuals(alone))
                     changed.append(block.information.residuals(beta + self._columns @ phi))
-        gain = gain_of([Score(np.array(common), np.array(power))], [Score(np.array(changed), np.array(power))])
+        gain = gain_of(
+            [TrialScore(np.array(common), np.array(power))], [TrialScore(np.array(changed), np.array(power))]
+        )
         _, phi, deviation = self._fit(self.blocks, loaded)
         return _Change(where, gain, float(phi[0]), deviation)
 
     def _fit(self, blocks: Sequence[Block], loaded: Sequence[bool] | None) -> tuple[Array, Array, float]:
         """Fit common base values (p,) and the payload (10,) of some blocks; return the deviation of its mass too."""
-        kept = np.array([name not in self.estimate.left_out for name in self.estimate.names])
+        kept = np.array([name not in self.estimate.dropped for name in self.estimate.names])
         parts = []
         for block, is_loaded in zip(blocks, loaded or [False] * len(blocks), strict=True):
             R, z = block.information.stacked(self.estimate.joint_weights)

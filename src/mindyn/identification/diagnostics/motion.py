@@ -19,10 +19,10 @@ RICHER: Final = (
 
 def run(data: DiagnosticData) -> list[Finding]:
     """Return findings about the motion of the logs."""
-    return [*_still_joints(data), *_poor_motion(data)]
+    return [*_find_still_joints(data), *_find_poor_motion(data)]
 
 
-def _still_joints(data: DiagnosticData) -> Iterator[Finding]:
+def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
     ranges, places = np.ptp(data.samples.q, axis=0), np.median(data.samples.q, axis=0)
     joints = zip(data.estimate.robot.primary_joints, ranges.tolist(), places.tolist(), strict=True)
     still = [one for one in joints if one[1] < limit.MIN_JOINT_RANGE[one[0].kind]]
@@ -35,7 +35,7 @@ def _still_joints(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.STILL_JOINT, Severity.ERROR, message, remedy, names, value, "rad or m")
 
 
-def _poor_motion(data: DiagnosticData) -> Iterator[Finding]:
+def _find_poor_motion(data: DiagnosticData) -> Iterator[Finding]:
     """Compare the uncertainty on other motion with the torque; physical consistency makes up for some of it."""
     uncertainty = data.uncertainty or 0.0
     if uncertainty <= limit.MAX_UNCERTAINTY:

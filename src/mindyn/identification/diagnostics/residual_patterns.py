@@ -15,9 +15,9 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.regression.gathering import segment_ends
-from mindyn.validation.noise_floor import at_the_floor, noise_floor
-from mindyn.validation.prediction import Prediction
+from mindyn.regression.row_blocks import segment_ends
+from mindyn.validation.noise_floor import is_at_floor, noise_floor
+from mindyn.validation.prediction import TorquePrediction
 from mindyn.validation.residual_spectra import spectrum
 
 Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
@@ -39,7 +39,7 @@ MESSAGES: Final[dict[Pattern, str]] = {
 }
 
 
-def find_patterns(predictions: Sequence[Prediction]) -> tuple[Finding | None, ...]:
+def find_patterns(predictions: Sequence[TorquePrediction]) -> tuple[Finding | None, ...]:
     """Return the pattern of each joint's residual in the longest log; None where no signature is evident."""
     made = max(predictions, key=lambda one: len(one.scored))
     joints: int = made.measured.shape[1]
@@ -60,14 +60,14 @@ def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
     )
 
 
-def _pattern(made: Prediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
+def _pattern(made: TorquePrediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
     left = made.residual[made.scored, joint]
     rms = float(np.sqrt(np.mean(left**2)))
     if rms == 0:
         return None
-    if at_the_floor(rms, floor):
+    if is_at_floor(rms, floor):
         return "noise", min(1.0, (floor / rms) ** 2)
-    fractions = {pattern: _explained(left, columns) for pattern, columns in _signatures(made, joint).items()}
+    fractions = {pattern: _explained_power(left, columns) for pattern, columns in _signatures(made, joint).items()}
     fractions["reversals"] = _near_reversals(made, joint)
     best = max(fractions, key=lambda pattern: fractions[pattern])
     if fractions[best] >= limit.MIN_PATTERN_POWER:
@@ -76,7 +76,7 @@ def _pattern(made: Prediction, joint: int, floor: float) -> tuple[Pattern, float
     return ("vibration", fast) if fast >= 0.5 else None
 
 
-def _signatures(made: Prediction, joint: int) -> dict[Pattern, Array]:
+def _signatures(made: TorquePrediction, joint: int) -> dict[Pattern, Array]:
     """For each cause the columns (k, c), at the scored rows, that a residual of it follows."""
     q, qd, qdd = (getattr(made.samples, name)[made.scored, joint] for name in ("q", "qd", "qdd"))
     torque = made.predicted[:, joint]
@@ -95,7 +95,7 @@ def _signatures(made: Prediction, joint: int) -> dict[Pattern, Array]:
     }
 
 
-def _explained(left: Array, columns: Array) -> float:
+def _explained_power(left: Array, columns: Array) -> float:
     """Share of the power of `left` that a combination of the columns has; without its mean, but for a constant."""
     if columns.shape[1] == 1 and np.ptp(columns) == 0:
         return float(left.mean() ** 2 / np.mean(left**2))
@@ -108,7 +108,7 @@ def _explained(left: Array, columns: Array) -> float:
     return float(np.sum(follow**2) / np.sum(left**2))
 
 
-def _near_reversals(made: Prediction, joint: int) -> float:
+def _near_reversals(made: TorquePrediction, joint: int) -> float:
     """Share of the residual's power near changes of direction; 0 where that is no more than their time tells."""
     qd, reach = made.samples.qd[:, joint], max(1, round(NEAR_REVERSAL_S * made.samples.rate_hz))
     turns = np.flatnonzero((qd[1:] * qd[:-1] < 0) & (made.samples.segments[1:] == made.samples.segments[:-1]))
@@ -120,7 +120,7 @@ def _near_reversals(made: Prediction, joint: int) -> float:
     return share if at.mean() and share > 2 * at.mean() else 0.0
 
 
-def _above_the_motion(made: Prediction, joint: int) -> float:
+def _above_the_motion(made: TorquePrediction, joint: int) -> float:
     """Share of the residual's power at frequencies above those of the motion."""
     rate, segments = made.samples.rate_hz, made.samples.segments
     frequency, speed = spectrum(made.samples.qd, segments, rate)

@@ -24,7 +24,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.diagnostics.file_comparison import Comparison
+from mindyn.identification.diagnostics.file_comparison import FileComparison
 
 THOUSAND: Final = 1000.0
 TURNS: Final = 4
@@ -67,7 +67,7 @@ def _wrong_gravity(gravity: Array, degrees: float) -> Finding:
     return Finding(Kind.WRONG_GRAVITY, Severity.WARNING, message, remedy, (), float(np.deg2rad(degrees)), "rad")
 
 
-def find_correction(compared: Comparison | None) -> Finding | None:
+def find_correction(compared: FileComparison | None) -> Finding | None:
     """Return the input that the robot file contradicts; None if it agrees, or has no inertial parameters."""
     if compared is None:
         return None
@@ -112,7 +112,7 @@ def is_about_1000(factor: float) -> bool:
     return abs(log(factor / THOUSAND)) < log(limit.THOUSAND_WITHIN)
 
 
-def _corrections(compared: Comparison, T: Array, misfit: Array) -> Iterator[Correction]:
+def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:
     """Try corrections of one input each."""
     names, strong = compared.robot.joint_names, compared.strong(T)
     if sqrt(misfit[0]) > limit.MIN_MISFIT:
@@ -123,17 +123,17 @@ def _corrections(compared: Comparison, T: Array, misfit: Array) -> Iterator[Corr
         return
     for joint in strong:
         signs = np.where(np.arange(len(names)) == joint, -1.0, 1.0)
-        yield compared.cured(T, T, signs * compared.tau), _wrong_sign((names[joint],))
-    yield from _turned_over(compared, T)
+        yield compared.corrected_misfit(T, T, signs * compared.tau), _wrong_sign((names[joint],))
+    yield from _reverse_joint(compared, T)
     for one, other in combinations(range(len(names)), 2):
         order = list(range(len(names)))
         order[one], order[other] = other, one
         message, both = f"the torques of {names[one]} and {names[other]} are swapped", (names[one], names[other])
         swapped = Finding(Kind.SWAPPED_TORQUES, Severity.WARNING, message, "Correct the order of the columns", both)
-        yield compared.cured(T, T, compared.tau[:, order]), swapped
+        yield compared.corrected_misfit(T, T, compared.tau[:, order]), swapped
 
 
-def _tilt(compared: Comparison, T: Array) -> Iterator[Correction]:
+def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
     """Try the gravity of any direction, as of a base that is not level, that the torque fits best.
 
     The torque is linear in it, but for the joints' slopes: both are fitted in turn.
@@ -160,14 +160,14 @@ def _tilt(compared: Comparison, T: Array) -> Iterator[Correction]:
             return
         other = fitted * size / np.linalg.norm(fitted)
         bent = weightless + np.einsum("k,kij->ij", other, np.array(weights))
-        slopes = {joint: compared.against(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
+        slopes = {joint: compared.compare(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
     degrees, main = _degrees_between(other, gravity), int(np.argmax(np.abs(other)))
     along = size * np.sign(other[main]) * np.eye(3)[main]
     is_along = np.linalg.norm(other - along) < limit.ALONG_AXIS * size
     if degrees >= limit.MIN_ZERO_DEG[0] and not (
         is_along and _degrees_between(along, gravity) >= limit.MIN_ZERO_DEG[0]
     ):
-        misfits = compared.cured(T, compared.file_torque(other)) * [[1.0], [limit.HANDICAPS["tilt"]]]
+        misfits = compared.corrected_misfit(T, compared.file_torque(other)) * [[1.0], [limit.HANDICAPS["tilt"]]]
         yield misfits, _wrong_gravity(other, degrees)
 
 
@@ -176,7 +176,7 @@ def _degrees_between(one: Array, other: Array) -> float:
     return float(np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0))))
 
 
-def _turned_over(compared: Comparison, T: Array) -> Iterator[Correction]:
+def _reverse_joint(compared: FileComparison, T: Array) -> Iterator[Correction]:
     """Try gravity along another axis; and all torques reversed, which gravity upside down equals but for friction."""
     gravity = compared.robot.gravity
     size = float(np.linalg.norm(gravity))
@@ -184,29 +184,29 @@ def _turned_over(compared: Comparison, T: Array) -> Iterator[Correction]:
         other = sign * size * np.eye(3)[axis]
         degrees = _degrees_between(other, gravity)
         if degrees >= limit.MIN_ZERO_DEG[0]:
-            yield compared.cured(T, compared.file_torque(other)), _wrong_gravity(other, degrees)
+            yield compared.corrected_misfit(T, compared.file_torque(other)), _wrong_gravity(other, degrees)
     if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
-        yield compared.cured(T, T, -compared.tau) / [[1.0], [limit.HANDICAPS["zero"]]], _wrong_sign(())
+        yield compared.corrected_misfit(T, T, -compared.tau) / [[1.0], [limit.HANDICAPS["zero"]]], _wrong_sign(())
 
 
-def _friction_drives(compared: Comparison, T: Array) -> bool:
+def _friction_drives(compared: FileComparison, T: Array) -> bool:
     """Return whether what T leaves of the torque delivers power to most of the strong joints."""
     powers = []
     for joint in compared.strong(T):
-        slope, _, _ = compared.against(joint, compared.tau[:, joint], T[:, joint])
+        slope, _, _ = compared.compare(joint, compared.tau[:, joint], T[:, joint])
         rest = compared.tau[:, joint] - slope * T[:, joint]
         powers.append(float((rest - rest.mean()) @ compared.qd[:, joint]))
     return float(np.median(powers)) < 0
 
 
-def _zero(compared: Comparison, joint: int, T: Array, least_deg: float) -> Correction:
+def _zero(compared: FileComparison, joint: int, T: Array, least_deg: float) -> Correction:
     """Try joint zeros, first coarsely, then nearer; no finding if a centre of mass explains as much."""
     if compared.robot.joints[joint].kind == "prismatic":
         return np.ones((2, 2)), None
     unit = np.eye(len(compared.robot.joint_names))[joint]
 
     def corrected(degrees: float) -> Array:
-        return compared.cured(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
+        return compared.corrected_misfit(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
 
     def left(degrees: float) -> float:
         return float((tried[degrees][1] / tried[degrees][0]).prod())

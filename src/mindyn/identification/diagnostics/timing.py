@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.logs.conditioning import number
+from mindyn.logs.conditioning import require_resolved
 from mindyn.logs.delay import estimate_delay
 
 TRIED_S: Final = tuple(times * limit.MIN_JOINT_DELAY_S for times in (-3, -2, 2, 3))
@@ -28,7 +28,7 @@ def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
     delay, conditioning = estimate_delay(data.samples), data.estimate.conditioning
     if conditioning is None or not delay.is_noticeable or abs(delay.seconds) * data.samples.rate_hz < 1:
         return
-    whole = number(conditioning.delay_s, "delay_s") + delay.seconds
+    whole = require_resolved(conditioning.delay_s, "delay_s") + delay.seconds
     remedy = f'Pass delay_s = {whole:.4g} (or "auto") in the settings of the conditioning'
     yield _finding("all joints", (), delay.seconds, remedy, Severity.WARNING)
 

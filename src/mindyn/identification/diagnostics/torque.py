@@ -25,7 +25,7 @@ from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import Block
+from mindyn.regression.gather_blocks import Block
 
 UNKNOWN: Final = (
     "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "
@@ -42,7 +42,15 @@ RANK_TOLERANCE: Final = 1e-12
 
 def run(data: DiagnosticData) -> list[Finding]:
     """Return findings about the torque of the logs."""
-    checks = (_constant, _saturated, _unrelated, _reversed, _unexplained, _scaled, _drifting_friction)
+    checks = (
+        _find_constant,
+        _find_saturation,
+        _find_unrelated,
+        _find_wrong_signs,
+        _find_unexplained,
+        _find_scaled,
+        _find_friction_drift,
+    )
     return [finding for check in checks for finding in check(data)]
 
 
@@ -63,12 +71,12 @@ def without_constant_torques(logs: list[Log]) -> list[Log]:
     return logs if dead.all() or not dead.any() else [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in filled]
 
 
-def _recorded(data: DiagnosticData) -> Array:
+def _has_values(data: DiagnosticData) -> Array:
     return np.concatenate([log.tau for log in data.logs])
 
 
-def _constant(data: DiagnosticData) -> Iterator[Finding]:
-    constant = is_constant(_recorded(data))
+def _find_constant(data: DiagnosticData) -> Iterator[Finding]:
+    constant = is_constant(_has_values(data))
     if constant.any():
         names = tuple(name for name, one in zip(data.logs[0].joint_names, constant, strict=True) if one)
         message = f"the torque of {', '.join(names)} never changes"
@@ -76,8 +84,8 @@ def _constant(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.CONSTANT_TORQUE, Severity.ERROR, message, remedy, names)
 
 
-def _saturated(data: DiagnosticData) -> Iterator[Finding]:
-    columns = zip(data.logs[0].joint_names, _recorded(data).T, strict=True)
+def _find_saturation(data: DiagnosticData) -> Iterator[Finding]:
+    columns = zip(data.logs[0].joint_names, _has_values(data).T, strict=True)
     fractions = {name: max(_plateau(tau), _plateau(-tau)) for name, tau in columns}
     sizes = {name: x for name, x in fractions.items() if x > limit.MAX_SATURATED_FRACTION}
     if sizes:
@@ -103,7 +111,7 @@ def _plateau(x: Array) -> float:
     return float(counts[-1] / len(x))
 
 
-def _unrelated(data: DiagnosticData) -> Iterator[Finding]:
+def _find_unrelated(data: DiagnosticData) -> Iterator[Finding]:
     smooth = data.smooth
     if smooth is None:
         return
@@ -116,7 +124,7 @@ def _unrelated(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.UNRELATED_TORQUE, Severity.ERROR, message, remedy, value=value, unit="unexplained")
 
 
-def _reversed(data: DiagnosticData) -> Iterator[Finding]:
+def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
     """Find joints that friction drives, or whose inertia is negative while no friction vouches for the torque's sign.
 
     The robot file names the sign too (`robot_file`), with more certainty: if it names anything, that stands.
@@ -158,7 +166,7 @@ def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.
     return np.array(flags)
 
 
-def _unexplained(data: DiagnosticData) -> Iterator[Finding]:
+def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
     """Compare what lasts from row to row in the residuals, which white noise does not, with the torque."""
     residuals, samples = data.residuals, data.samples
     same = samples.segments[1:] == samples.segments[:-1]
@@ -187,12 +195,12 @@ class _Coefficient(NamedTuple):
         return abs(self.value) > value and abs(self.value) > deviations * self.deviation
 
 
-def _drifting_friction(data: DiagnosticData) -> Iterator[Finding]:
+def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
     blocks, joints = [block for block in data.blocks if all(block.information.counts)], data.joint_names
     if len(blocks) < limit.MIN_BLOCKS or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
         return
     parameters = data.estimate.parameters
-    friction = np.array([[one.brakes and one.link_or_joint == j for one in parameters] for j in joints])
+    friction = np.array([[one.is_friction and one.link_or_joint == j for one in parameters] for j in joints])
     times = (np.arange(len(blocks)) + 0.5) / len(blocks) - 0.5
     shapes = np.vstack([friction, friction.any(axis=0)]) * data.estimate.beta  # of every joint, and of all together
     *each, whole = _coefficients(data, blocks, lambda number, R: np.asarray(times[number] * (R @ shapes.T)))
@@ -213,7 +221,7 @@ def _drifting_friction(data: DiagnosticData) -> Iterator[Finding]:
     )
 
 
-def _scaled(data: DiagnosticData) -> Iterator[Finding]:
+def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     blocks, beta = data.independent_blocks, data.estimate.beta
     too_few = len(blocks) < limit.MIN_BLOCKS or len(data.joint_names) < 2
     if too_few or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
@@ -249,7 +257,7 @@ def _coefficients(
     columns  from a block's number and its weighted R (rows, p) to (rows, k)
     """
     estimate = data.estimate
-    kept = np.array([name not in estimate.left_out for name in estimate.names])
+    kept = np.array([name not in estimate.dropped for name in estimate.names])
     squares = []
     for number, block in enumerate(blocks):
         R, z = block.information.stacked(estimate.joint_weights)

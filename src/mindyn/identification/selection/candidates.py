@@ -25,16 +25,16 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.feasibility.priors import prior_of
+from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
-from mindyn.identification.selection.scores import UNSCORED, Score, as_good_as_best, error_over
+from mindyn.identification.selection.scores import UNSCORED, TrialScore, as_good_as_best, error_over
 from mindyn.identification.selection.trials import Setting, Trials
-from mindyn.identification.selection.tuning import MOST_DROPPED
-from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import Information, combined
-from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.identification.selection.tune import MOST_DROPPED
+from mindyn.regression.gather_blocks import Block
+from mindyn.regression.information import Information, add_information
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 FOLDINGS: Final = (4, 5, 8)
@@ -57,15 +57,15 @@ class Candidate:
 
 
 def best_estimator(
-    robot: Robot, trials: Trials, setting: Setting, treatment: Treatment, left_out: tuple[str, ...]
+    robot: Robot, trials: Trials, setting: Setting, settings: EquationSettings, dropped: tuple[str, ...]
 ) -> tuple[Estimator, tuple[Finding, ...]]:
     """The fit with the least error on blocks that it was not given, and why."""
-    plain = LeastSquares(covariance="correlated", left_out=left_out)
-    rows = rows_of(robot, list(trials.logs), treatment)
+    plain = LeastSquares(covariance="correlated", dropped=dropped)
+    rows = build_rows(robot, list(trials.logs), settings)
     line = trials.timeline
     # Of a motion that repeats: its phases are other motions, its times the same motion once more.
     cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
-    whole = rows.selected(cuts[0])
+    whole = rows.select(cuts[0])
     candidates = [Candidate("least squares", plain, _path(setting)), *_consistent(robot, whole)]
     scores = [_scores(whole, cuts[0], one.beta) for one in candidates]
     errors = [error_over(one) for one in scores]
@@ -80,7 +80,7 @@ def best_estimator(
     told = "; ".join(f"{one.words} {100 * error:.3g} %" for one, error in zip(candidates, errors, strict=True))
     reason = "" if taken == best else f", among those that the blocks do not tell from the best, {why}"
     message = f"{candidates[taken].words} was selected by its error on held-out blocks ({told}){reason}"
-    findings = (info(Kind.SELECTED_ESTIMATOR, message), *_inconsistent_data(whole, candidates, errors))
+    findings = (info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(whole, candidates, errors))
     return candidates[taken].estimator, findings
 
 
@@ -93,10 +93,10 @@ def _path(setting: Setting) -> Callable[[Rows], Array]:
 
     def beta(rows: Rows) -> Array:
         full = LeastSquares().fit(rows)
-        kept = setting.kept(rows.regressor.parameters)
+        kept = setting.with_settings_of(rows.regressor.parameters)
         assert full.joint_weights is not None
         groups = _groups(rows.blocks, INNER)
-        dropped = setting.dropped if setting.dropped == 0 or len(groups) < 2 else _dropped(groups, kept, full)
+        dropped = setting.dropped if setting.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, kept, full)
         found = np.zeros(len(full.beta))
         steps = _steps(rows.information, kept, full)
         found[kept] = steps[min(dropped, len(steps) - 1), kept]
@@ -105,24 +105,24 @@ def _path(setting: Setting) -> Callable[[Rows], Array]:
     return beta
 
 
-def _steps(information: Information, kept: list[int], full: Estimate) -> Array:
+def _steps(information: Information, with_settings_of: list[int], full: Estimate) -> Array:
     """(steps, p) values with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
     R, z = information.stacked(full.joint_weights)
-    betas = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z).betas
+    betas = elimination(R[:, with_settings_of].T @ R[:, with_settings_of], R[:, with_settings_of].T @ z).betas
     found = np.zeros((len(betas), len(full.beta)))
-    found[:, kept] = betas
-    return found[: max(1, round(MOST_DROPPED * len(kept)))]
+    found[:, with_settings_of] = betas
+    return found[: max(1, round(MOST_DROPPED * len(with_settings_of)))]
 
 
-def _dropped(groups: Sequence[Sequence[Block]], kept: list[int], full: Estimate) -> int:
+def _drop_parameters(groups: Sequence[Sequence[Block]], with_settings_of: list[int], full: Estimate) -> int:
     """How many parameters are best dropped, by error on groups of blocks held out in turn."""
     left, power = [], []
     for held in groups:
-        rest = combined([block.information for group in groups if group is not held for block in group])
-        information = combined([block.information for block in held])
-        left.append(information.residuals(_steps(rest, kept, full)))
+        rest = add_information([block.information for group in groups if group is not held for block in group])
+        information = add_information([block.information for block in held])
+        left.append(information.residuals(_steps(rest, with_settings_of, full)))
         power.append(information.torques())
-    return int(np.argmin([Score(one, np.array(power)).criterion for one in np.swapaxes(left, 0, 1)]))
+    return int(np.argmin([TrialScore(one, np.array(power)).criterion for one in np.swapaxes(left, 0, 1)]))
 
 
 def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
@@ -133,16 +133,16 @@ def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
     return list(groups.values())
 
 
-def _consistent(robot: Robot, whole: Rows) -> list[Candidate]:
+def _consistent(robot: Robot, all_samples: Rows) -> list[Candidate]:
     """Physical fits, without a prior and near the file's own inertials where it states any; none that fails."""
     wanted = [(PhysicallyConsistent(prior=None), "a physically consistent fit")]
-    if prior_of(robot, "robot").believed:
+    if build_prior(robot, "robot").is_known:
         near = "a physically consistent fit near the file's inertials"
         wanted.append((PhysicallyConsistent(prior="robot"), near))
     made = []
     for estimator, words in wanted:
         try:
-            settled, values = estimator.settled_for(whole)
+            settled, values = estimator.settled_for(all_samples)
         except MindynError:
             continue
         made.append(Candidate(words, replace(settled, covariance="correlated"), _of_rows(values)))
@@ -153,7 +153,7 @@ def _of_rows(values: Callable[[Information], Array]) -> Callable[[Rows], Array]:
     return lambda rows: values(rows.information)
 
 
-def _scores(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> list[Score]:
+def _scores(all_samples: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> list[TrialScore]:
     """Errors on blocks held out, for each of the foldings; infinite where a fit fails."""
     made = []
     for count in FOLDINGS:
@@ -164,22 +164,24 @@ def _scores(whole: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array])
         for held in groups:
             rest = [block for group in groups if group is not held for block in group]
             try:
-                values = beta(whole.selected(rest))
+                values = beta(all_samples.select(rest))
             except MindynError:
                 return [UNSCORED] * len(FOLDINGS)
-            information = combined([block.information for block in held])
+            information = add_information([block.information for block in held])
             left.append(information.residuals(values))
             power.append(information.torques())
-        made.append(Score(np.array(left), np.array(power)))
+        made.append(TrialScore(np.array(left), np.array(power)))
     return made
 
 
-def _inconsistent_data(whole: Rows, candidates: Sequence[Candidate], errors: Sequence[float]) -> list[Finding]:
+def _find_inconsistent_data(
+    all_samples: Rows, candidates: Sequence[Candidate], errors: Sequence[float]
+) -> list[Finding]:
     """Find data that no physically consistent values explain, even nearly: something else is wrong."""
-    information = whole.information
-    plain = information.residuals(LeastSquares().fit(whole).beta).sum()
+    information = all_samples.information
+    plain = information.residuals(LeastSquares().fit(all_samples).beta).sum()
     for one, error in zip(candidates[1:2], errors[1:2], strict=True):
-        ratio = min(sqrt(information.residuals(one.beta(whole)).sum() / plain), error / errors[0])
+        ratio = min(sqrt(information.residuals(one.beta(all_samples)).sum() / plain), error / errors[0])
         if ratio > MAX_CONSISTENT_RATIO:
             message = f"physically consistent values leave {ratio:.2g} times the error of free ones"
             remedy = "Check units, drive gains, gravity and mounting, and that payload and springs are given"

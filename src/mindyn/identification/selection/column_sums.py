@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.logs.filters import ListedLowpass, lowpass
+from mindyn.logs.filters import CallListLowpass, lowpass
 from mindyn.logs.samples import Samples
-from mindyn.numerics.call_list import CallList, Place
-from mindyn.numerics.products import Products, mirrored
-from mindyn.numerics.threads import of_each
-from mindyn.regression.gathering import segment_ends
+from mindyn.numerics.call_list import CallList, RowBlock
+from mindyn.numerics.products import ProductSums, mirror_upper_triangle
+from mindyn.numerics.threads import map_in_threads
 from mindyn.regression.listed_columns import ListedColumns
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import segment_ends
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of the kernel's columns that stay in the cache."""
@@ -63,24 +63,24 @@ class _Work(NamedTuple):
     beside: list[Array]
 
     @staticmethod
-    def of(room: Room, use: str, rows: int, widths: Sequence[int], counts: Sequence[int]) -> _Work:
+    def create(room: ColumnWorkspace, use: str, rows: int, widths: Sequence[int], counts: Sequence[int]) -> _Work:
         """The same, the widths and counts of the joints' columns being known."""
         places = []
         for kind, own in (("kernel", widths), ("beside", counts)):
             ends = np.cumsum([0, *own]).tolist()
-            whole = room.of(rows, ends[-1], f"{use} {kind}")
+            whole = room.reserve(rows, ends[-1], f"{use} {kind}")
             places.append((whole, [whole[:, a:b] for a, b in pairwise(ends)]))
         (columns, kernel), (further, beside) = places
         return _Work(columns, further, kernel, beside)
 
 
-class Room:
+class ColumnWorkspace:
     """Memory that each thread writes its columns to, again and again: fresh memory costs as much as the columns."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
-    def of(self, rows: int, width: int, use: str = "") -> Array:
+    def reserve(self, rows: int, width: int, use: str = "") -> Array:
         """(rows, width), whatever is in it; what is held for another use stays."""
         known: dict[str, Array] = self._own.__dict__
         held = known.get(use)
@@ -95,7 +95,7 @@ class ColumnSums:
     room  where columns are written to; others may write to it at other times
     """
 
-    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None, room: Room) -> None:
+    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None, room: ColumnWorkspace) -> None:
         self.regressor, self.samples, self.cutoff_hz = regressor, samples, cutoff_hz
         self.segments = segment_ends(samples.segments)
         self._room = room
@@ -103,14 +103,14 @@ class ColumnSums:
         self._widths = kernel, [len(own) - width + 2 for own, width in zip(regressor.columns, kernel, strict=True)]
         self._q = regressor.positions(samples)
         self._directions = regressor.directions(self._q, samples.qd, samples.segments, samples.rate_hz)
-        self._listed = ListedColumns.of(regressor, (self._q, samples.qd, samples.qdd), self._directions)
-        self._torque = self._filtered(samples.tau)
+        self._listed = ListedColumns.create(regressor, (self._q, samples.qd, samples.qdd), self._directions)
+        self._torque = self._filter_columns(samples.tau)
         self._matrices: dict[Part, list[Array]] = {}
 
     def normal_matrices(self, parts: Sequence[Part]) -> list[list[Array]]:
         """For each part and joint [Y | smooth tau | tau]^T [Y | smooth tau | tau]; a part lies in one segment."""
         new = self._by_segment([(part, part) for part in dict.fromkeys(parts) if part not in self._matrices])
-        made = of_each(lambda one: self._sums(*one), new)
+        made = map_in_threads(lambda one: self._sums(*one), new)
         for (_, own), matrices in zip(new, made, strict=True):
             self._matrices.update(zip(own, matrices, strict=True))
         return [self._matrices[part] for part in parts]
@@ -122,7 +122,7 @@ class ColumnSums:
         """
         spread = self._by_segment([(part, (k, part, beta)) for k, (part, beta) in enumerate(parts)])
         found = dict.fromkeys(range(len(parts)), np.empty(0))
-        for made in of_each(lambda one: self._errors(*one), spread):
+        for made in map_in_threads(lambda one: self._errors(*one), spread):
             found.update(made)
         return list(found.values())
 
@@ -148,13 +148,13 @@ class ColumnSums:
         """For each part and joint the normal matrix."""
         totals = [np.zeros((len(parts), len(own) + 2, len(own) + 2)) for own in self.regressor.columns]
         chunks = self._chunks(segment, parts)
-        calls, work = CallList(lambda: self._refuse(segment)), self._workspace(max(map(len, chunks)))
-        adding = {one: _Adding(self, totals, work, one) for one in dict.fromkeys(part.slowest for part in parts)}
+        calls, work = CallList(lambda: self._raise_not_finite(segment)), self._workspace(max(map(len, chunks)))
+        adding = {one: _SumList(self, totals, work, one) for one in dict.fromkeys(part.slowest for part in parts)}
         for chunk in chunks:
-            self._write_beside(chunk, work)
+            self._write_further(chunk, work)
             for one in adding.values():
                 one.begin(chunk)
-            for rows, numbers in self._smooth_stretches(chunk, parts, work, calls):
+            for rows, numbers in self._smooth_segments(chunk, parts, work, calls):
                 for slowest, one in adding.items():
                     own = [(number, parts[number]) for number in numbers if parts[number].slowest == slowest]
                     one.list(calls, rows, own)
@@ -173,16 +173,16 @@ class ColumnSums:
         return [range(start, min(start + CHUNK_ROWS, segment.stop)) for start in range(first, last, CHUNK_ROWS)]
 
     def _workspace(self, rows: int) -> _Work:
-        work = _Work.of(self._room, "all", rows, *self._widths)
+        work = _Work.create(self._room, "all", rows, *self._widths)
         if self.regressor.friction_columns[1]:
             work.further.fill(0.0)  # the filter goes over the places of the torques before they are written
         return work
 
-    def copy_of_stretch(self, slowest: Slowest) -> _Work:
+    def copy_of_segment(self, slowest: Slowest) -> _Work:
         """Room for the columns of a stretch once more, of parts that leave out slow rows."""
-        return _Work.of(self._room, f"above {slowest}", ROWS_AT_ONCE, *self._widths)
+        return _Work.create(self._room, f"above {slowest}", ROWS_AT_ONCE, *self._widths)
 
-    def _smooth_stretches(
+    def _smooth_segments(
         self, chunk: range, parts: Sequence[Part], work: _Work, calls: CallList
     ) -> Iterator[tuple[range, list[int]]]:
         """Rows that parts have and the numbers of the parts; when one comes, calls are listed that write its columns,
@@ -190,16 +190,16 @@ class ColumnSums:
         """
         write = self._writer(chunk, work, calls)
         if self.cutoff_hz is None:
-            for rows, numbers in _stretches(chunk, parts):
+            for rows, numbers in _split_segments(chunk, parts):
                 write(rows.start - chunk.start, rows.stop - chunk.start)
                 yield rows, numbers
             return
-        smooth = ListedLowpass(work.room, self.cutoff_hz, self.samples.rate_hz, calls)
+        smooth = CallListLowpass(work.room, self.cutoff_hz, self.samples.rate_hz, calls)
         smooth.forward(write, ROWS_AT_ONCE)
         if self.regressor.friction_columns[1]:
             lowpass(work.further, self.cutoff_hz, self.samples.rate_hz, out=work.further)
         self._write_torques(chunk, work)
-        numbers_of = {rows.start: numbers for rows, numbers in _stretches(chunk, parts, whole=True)}
+        numbers_of = {rows.start: numbers for rows, numbers in _split_segments(chunk, parts, all_samples=True)}
         for start in reversed(range(chunk.start, chunk.stop, ROWS_AT_ONCE)):
             rows = range(start, min(start + ROWS_AT_ONCE, chunk.stop))
             smooth.back(rows.start - chunk.start, rows.stop - chunk.start)
@@ -223,7 +223,7 @@ class ColumnSums:
                 for k, shape in enumerate(shapes):
                     beside[at, k] = shape[:, 0]
 
-    def _write_beside(self, chunk: range, work: _Work) -> None:
+    def _write_further(self, chunk: range, work: _Work) -> None:
         """What stands beside the kernel's columns, but for shapes that come with them."""
         taken, places = slice(chunk.start, chunk.stop), slice(0, len(chunk))
         if self._listed is not None and self._directions is not None and self.regressor.friction_columns[1]:
@@ -245,7 +245,7 @@ class ColumnSums:
                 for joint, own in enumerate(work.beside):
                     own[: len(chunk), -back] = given[:, joint]
 
-    def _refuse(self, segment: range) -> None:
+    def _raise_not_finite(self, segment: range) -> None:
         """Names the sample that the kernel has no finite numbers for, if there is one."""
         taken = slice(segment.start, segment.stop)
         self.regressor.parts(self._q[taken], self.samples.qd[taken], self.samples.qdd[taken])
@@ -271,11 +271,11 @@ class ColumnSums:
         wanted = parts if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
         joints, values = self.regressor.columns, np.stack(betas, axis=1)
         torques = np.zeros((len(segment), len(joints), len(betas)))
-        calls, work = CallList(lambda: self._refuse(segment)), self._workspace(min(CHUNK_ROWS, len(segment)))
+        calls, work = CallList(lambda: self._raise_not_finite(segment)), self._workspace(min(CHUNK_ROWS, len(segment)))
         for start in range(min(part.first for part in wanted), max(part.last for part in wanted), CHUNK_ROWS):
             chunk = range(start, min(start + CHUNK_ROWS, segment.stop))
             at, own_rows = slice(chunk.start - segment.start, chunk.stop - segment.start), slice(0, len(chunk))
-            self._write_beside(chunk, work)
+            self._write_further(chunk, work)
             self._writer(chunk, work, calls)(0, len(chunk))
             calls.run()
             for joint, (own, A, Z) in enumerate(zip(joints, work.kernel, work.beside, strict=True)):
@@ -287,13 +287,15 @@ class ColumnSums:
             lowpass(torques, self.cutoff_hz, self.samples.rate_hz, out=torques.reshape(len(segment), -1))
         return np.moveaxis(torques, 2, 0)
 
-    def _filtered(self, x: Array) -> Array:
+    def _filter_columns(self, x: Array) -> Array:
         if self.cutoff_hz is None:
             return x
         return np.concatenate([lowpass(x[a:b], self.cutoff_hz, self.samples.rate_hz) for a, b in self.segments])
 
 
-def _stretches(segment: range, parts: Sequence[Part], *, whole: bool = False) -> list[tuple[range, list[int]]]:
+def _split_segments(
+    segment: range, parts: Sequence[Part], *, all_samples: bool = False
+) -> list[tuple[range, list[int]]]:
     """At most `ROWS_AT_ONCE` consecutive rows at a time, until all rows of the parts have come; whose they are.
 
     whole  also rows of a stretch that no part has
@@ -303,11 +305,11 @@ def _stretches(segment: range, parts: Sequence[Part], *, whole: bool = False) ->
         stop = min(start + ROWS_AT_ONCE, segment.stop)
         if own := [k for k, part in enumerate(parts) if part.first < stop and part.last > start]:
             first, last = min(parts[k].first for k in own), max(parts[k].last for k in own)
-            found.append((range(start, stop) if whole else range(max(start, first), min(stop, last)), own))
+            found.append((range(start, stop) if all_samples else range(max(start, first), min(stop, last)), own))
     return found
 
 
-class _Adding:
+class _SumList:
     """Adds the products of rows of parts that leave out joints at or below a speed, or of all rows.
 
     Where joints are left out, the columns are copied first, times zero in their rows.
@@ -315,7 +317,7 @@ class _Adding:
 
     def __init__(self, sums: ColumnSums, totals: Sequence[Array], work: _Work, slowest: Slowest | None) -> None:
         self._sums, self._work, self._slowest = sums, work, slowest
-        self._copy = work if slowest is None else sums.copy_of_stretch(slowest)
+        self._copy = work if slowest is None else sums.copy_of_segment(slowest)
         self._products, self._chunk = _products(totals, self._copy), range(0)
         self._fast = np.empty((0, 0))
 
@@ -336,26 +338,26 @@ class _Adding:
             self._products.add(slice(taken.start + at, taken.stop + at, part.step), number, calls)
 
     def _list_copy(self, calls: CallList, at: int, count: int) -> None:
-        fast = Place.of(self._fast)
-        calls.needs(self._fast)
+        fast = RowBlock.from_array(self._fast)
+        calls.keep_alive(self._fast)
         pairs = [(self._work.kernel, self._copy.kernel), (self._work.beside, self._copy.beside)]
         for joint, (x, y) in ((k, pair) for one, other in pairs for k, pair in enumerate(zip(one, other, strict=True))):
-            given, made = Place.of(x), Place.of(y)
+            given, made = RowBlock.from_array(x), RowBlock.from_array(y)
             factor = fast.row(at) + 8 * joint, fast.step
             calls.scale(count, given.width, factor, (given.row(at), given.step), (made.address, made.step))
 
 
-def _products(totals: Sequence[Array], work: _Work) -> Products:
+def _products(totals: Sequence[Array], work: _Work) -> ProductSums:
     """[A Z]^T [A Z] of the columns A and Z of every joint; of the cross products the lower left block."""
     squares, products = [], []
     for total, A, Z in zip(totals, work.kernel, work.beside, strict=True):
         width = A.shape[1]
         squares += [(total[:, :width, :width], A), (total[:, width:, width:], Z)]
         products.append((total[:, width:, :width], Z, A))
-    return Products(squares, products)
+    return ProductSums(squares, products)
 
 
 def _complete(total: Array, width: int) -> None:
     """The rest of the symmetric matrix of which `_products` has made a part."""
     total[:width, width:] = total[width:, :width].T
-    mirrored(total)
+    mirror_upper_triangle(total)

@@ -63,14 +63,14 @@ class Fits(NamedTuple):
 def fit_of_all(folds: Sequence[Fold], kept: list[int]) -> tuple[Array, Array, Array]:
     """Normal matrix, right side and beta of the rows of all folds."""
     squares, rows = sum(fold.squares for fold in folds), sum(fold.rows for fold in folds)
-    found = _reweighted(np.asarray(squares)[None], np.asarray(rows)[None], kept)
+    found = _reweight(np.asarray(squares)[None], np.asarray(rows)[None], kept)
     return found.matrices[0], found.rights[0], found.betas[0]
 
 
 def fits_without_each(folds: Sequence[Fold], kept: list[int]) -> Fits:
     """Fits to all folds but one, for each of them."""
     squares, rows = [fold.squares for fold in folds], [fold.rows.astype(np.float64) for fold in folds]
-    return _reweighted(_of_others(squares), _of_others(rows), kept)
+    return _reweight(_of_others(squares), _of_others(rows), kept)
 
 
 def _of_others(x: Sequence[Array]) -> Array:
@@ -85,7 +85,7 @@ def _of_others(x: Sequence[Array]) -> Array:
     return total
 
 
-def _reweighted(squares: Array, counts: Array, kept: list[int]) -> Fits:
+def _reweight(squares: Array, counts: Array, kept: list[int]) -> Fits:
     """Fits of squares (fits, n, p + 1, p + 1), every joint weighted by its residuals, none without torque.
 
     Settings are compared, which needs no QR's last digits.
@@ -101,13 +101,13 @@ def _reweighted(squares: Array, counts: Array, kept: list[int]) -> Fits:
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
-        betas[:, kept] = _solved(matrices, rights)
+        betas[:, kept] = _solve_folds(matrices, rights)
         left = np.einsum("fnk,fk->fn", (squares @ betas[:, None, :, None])[..., 0], betas)
         weights = alive * counts / np.maximum(left, least)
     return Fits(matrices, rights, betas[:, :-1])
 
 
-def _solved(matrices: Array, rights: Array) -> Array:
+def _solve_folds(matrices: Array, rights: Array) -> Array:
     """(fits, k) solutions of matrices (fits, k, k) with right sides (fits, k)."""
     scales = np.sqrt(np.einsum("fkk->fk", matrices))
     scales = np.where(scales > 0, scales, 1.0)

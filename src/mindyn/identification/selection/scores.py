@@ -1,4 +1,5 @@
-"""`Score`: torque error on blocks that were held out, and by how much one is lower than another, with what deviation.
+"""`TrialScore`: torque error on blocks that were held out, and by how much one is lower than another, with what
+deviation.
 
 Two settings are tried on the same blocks, so that what is hard to predict in a block counts for both: the gain
 
@@ -18,14 +19,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mindyn.algebra.spread import TOLD_APART
+from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
 from mindyn.algebra.values import Array
 
 TINY: Final = 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Score:
+class TrialScore:
     """Error on blocks that were held out.
 
     left, power  (blocks, n) squared residuals and squared torques of every joint
@@ -59,17 +60,17 @@ class Gain(NamedTuple):
     mean: float
     deviation: float
 
-    def surely_above(self, least: float) -> bool:
-        """Whether the gain is above `least`, and above its deviation `TOLD_APART` times."""
-        return self.mean > max(least, TOLD_APART * self.deviation)
+    def is_significantly_above(self, least: float) -> bool:
+        """Whether the gain is above `least`, and above its deviation `MIN_IMPROVEMENT_DEVIATIONS` times."""
+        return self.mean > max(least, MIN_IMPROVEMENT_DEVIATIONS * self.deviation)
 
 
-def error_over(scores: Sequence[Score]) -> float:
+def error_over(scores: Sequence[TrialScore]) -> float:
     """Geometric mean of the errors over several ways to cut blocks."""
     return float(prod(one.criterion for one in scores) ** (1 / len(scores)))
 
 
-def gain_of(others: Sequence[Score], scores: Sequence[Score]) -> Gain:
+def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
     """How much lower `scores` are than `others`, of the same blocks, over several ways to cut them.
 
     The way with the most blocks tells the deviation.
@@ -84,11 +85,11 @@ def gain_of(others: Sequence[Score], scores: Sequence[Score]) -> Gain:
     return Gain(mean, float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf"))
 
 
-def as_good_as_best(candidates: Sequence[Sequence[Score]]) -> list[int]:
+def as_good_as_best(candidates: Sequence[Sequence[TrialScore]]) -> list[int]:
     """Numbers of the candidates that held-out blocks do not tell from the best one, which is among them."""
     errors = [error_over(one) for one in candidates]
     best = candidates[errors.index(min(errors))]
-    return [k for k, one in enumerate(candidates) if one is best or not gain_of(one, best).surely_above(0.0)]
+    return [k for k, one in enumerate(candidates) if one is best or not gain_of(one, best).is_significantly_above(0.0)]
 
 
 def _errors(left: Array, power: Array) -> tuple[Array, Array]:
@@ -101,5 +102,5 @@ def _errors(left: Array, power: Array) -> tuple[Array, Array]:
     return np.where(any_told, mean, np.inf), np.where(any_told, total, np.inf)
 
 
-UNSCORED: Final = Score(np.zeros((0, 1)), np.zeros((0, 1)))
+UNSCORED: Final = TrialScore(np.zeros((0, 1)), np.zeros((0, 1)))
 """Where nothing can be held out: an infinite error."""

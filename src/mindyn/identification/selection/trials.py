@@ -20,33 +20,33 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import ColumnSums, Part, Room
+from mindyn.identification.selection.column_sums import ColumnSums, ColumnWorkspace, Part
 from mindyn.identification.selection.fold_fits import Fold, fit_of_all, fits_without_each, fold_of
-from mindyn.identification.selection.scores import UNSCORED, Score
-from mindyn.logs.conditioning import Conditioning, number
+from mindyn.identification.selection.scores import UNSCORED, TrialScore
+from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.delay import DelayScan
-from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s
+from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
-from mindyn.logs.periods import Timeline, motion_timeline
-from mindyn.logs.pipeline import Conditioned, condition
-from mindyn.numerics.threads import of_each
+from mindyn.logs.periods import Timeline, build_timeline
+from mindyn.logs.pipeline import ConditionedSamples, condition
+from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 ROWS_PER_PERIOD: Final = 8
 """Rows kept for each period of the cut-off in a fit: what lies between them is interpolation."""
-LONGEST_DELAY_S: Final = 0.15
+MAX_DELAY_S: Final = 0.15
 """By which torque and motion may be out of step."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-KEPT: Final = 4
+KEPT_SUMS: Final = 4
 """Conditioned logs, and sums of settings, that are kept: each is as large as the logs."""
-ROOM_BYTES: Final = 2**28
+WORKSPACE_BYTES: Final = 2**28
 """Memory for columns of settings that are tried at the same time."""
 LARGE: Final = 2**21
 """Numbers in the columns of the logs from which on settings are tried on threads: below, the interpreter, which one
@@ -72,11 +72,11 @@ class Setting:
     driving: tuple[str, ...] = ()
     dropped: int = 0
 
-    def kept(self, parameters: Sequence[Parameter]) -> list[int]:
+    def with_settings_of(self, parameters: Sequence[Parameter]) -> list[int]:
         """Numbers of the parameters that are not left out, whatever is dropped of them."""
         return [k for k, one in enumerate(parameters) if one.kind not in self.without and one.name not in self.driving]
 
-    def treatment(self, asked: Treatment) -> Treatment:
+    def settings(self, asked: EquationSettings) -> EquationSettings:
         """The treatment that the setting makes of the one asked for."""
         step = asked.decimation
         if isinstance(step, str):
@@ -96,9 +96,9 @@ class _Shared:
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
         self.logs, self.regressor = logs, regressor
-        self._room, self._lock = Room(), Lock()
+        self._room, self._lock = ColumnWorkspace(), Lock()
         self._making: dict[object, Lock] = {}
-        self._samples: dict[Conditioning, Conditioned] = {}
+        self._samples: dict[Conditioning, ConditionedSamples] = {}
         self._regressors: dict[Friction, Regressor] = {}
         self._sums: dict[tuple[Conditioning, float | None, Friction], ColumnSums] = {}
 
@@ -108,7 +108,7 @@ class _Shared:
             self._regressors[friction] = self.regressor.with_friction(friction)
         return self._regressors[friction]
 
-    def samples(self, conditioning: Conditioning) -> Conditioned:
+    def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """All rows of the logs, motion conditioned, torque as logged."""
         key = conditioning.for_prediction()
         made = lambda: condition(list(self.logs), self.regressor.robot, key)  # noqa: E731
@@ -135,7 +135,7 @@ class _Shared:
             found = made()
             with self._lock:
                 known[key] = found
-                while len(known) > KEPT:
+                while len(known) > KEPT_SUMS:
                     known.pop(next(iter(known)))
         return found
 
@@ -158,13 +158,13 @@ class Trials:
         self.fold_count = fold_count
         self.regressor = regressor
         self._shared = _Shared(logs, regressor)
-        self._scores: dict[Setting, Score] = {}
+        self._scores: dict[Setting, TrialScore] = {}
 
-    def score(self, setting: Setting) -> Score:
+    def score(self, setting: Setting) -> TrialScore:
         """The cross-validated error of a setting."""
         if setting not in self._scores:
             full = replace(setting, dropped=0)
-            for dropped, score in enumerate(self._cross_validated(full, path=setting.dropped > 0)):
+            for dropped, score in enumerate(self._cross_validate(full, path=setting.dropped > 0)):
                 self._scores[replace(setting, dropped=dropped)] = score
         return self._scores[setting]
 
@@ -176,7 +176,7 @@ class Trials:
     def at_once(self) -> int:
         """Settings that may be tried at the same time: each has room for the columns of a segment."""
         rows, width = [len(log) for log in self.logs], self.regressor.kernel.output_shapes[0][0]
-        return max(1, ROOM_BYTES // (8 * max(rows) * width)) if sum(rows) * width > LARGE else 1
+        return max(1, WORKSPACE_BYTES // (8 * max(rows) * width)) if sum(rows) * width > LARGE else 1
 
     def with_folds(self, count: int) -> Trials:
         """Trials of the same logs cut into another number of blocks."""
@@ -197,21 +197,21 @@ class Trials:
     @cached_property
     def timeline(self) -> Timeline:
         """The line of the logs' motions."""
-        return motion_timeline([log.time for log in self.logs], [log.q for log in self.logs])
+        return build_timeline([log.time for log in self.logs], [log.q for log in self.logs])
 
     @property
     def count(self) -> int:
         """Settings tried so far."""
         return len(self._scores)
 
-    def samples(self, conditioning: Conditioning) -> Conditioned:
+    def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """All rows of the logs, motion conditioned, torque as logged."""
         return self._shared.samples(conditioning)
 
-    def left_out(self, setting: Setting) -> tuple[str, ...]:
+    def dropped(self, setting: Setting) -> tuple[str, ...]:
         """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
         regressor = self._shared.with_friction(setting.friction)
-        kept = setting.kept(regressor.parameters)
+        kept = setting.with_settings_of(regressor.parameters)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
         if setting.dropped:
             matrix, right, _ = fit_of_all(self._folds(setting), kept)
@@ -231,7 +231,7 @@ class Trials:
             parts = regressor.parts(*motion, None if directions is None else directions[rows])
             return [np.concatenate(arrays, axis=1) for arrays in parts]
 
-        return DelayScan(samples, columns, LONGEST_DELAY_S, samples.qd)
+        return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
 
     def values(self, setting: Setting) -> dict[Parameter, float]:
         """What all rows ask for, zero for parameters that the setting leaves out."""
@@ -239,18 +239,18 @@ class Trials:
         folds = self._folds(setting)
         if not folds:
             raise InputError("the logs are too short to find the load of friction from: filters leave no row")
-        _, _, beta = fit_of_all(folds, setting.kept(regressor.parameters))
+        _, _, beta = fit_of_all(folds, setting.with_settings_of(regressor.parameters))
         return dict(zip(regressor.parameters, beta.tolist(), strict=True))
 
     def reference(self, setting: Setting) -> tuple[float, ...]:
         """Base values that all rows ask for: the reference of friction that depends on the load."""
         return tuple(self.values(setting).values())[: self.regressor.base.count]
 
-    def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
+    def _cross_validate(self, setting: Setting, *, path: bool) -> list[TrialScore]:
         """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
         regressor = self._shared.with_friction(setting.friction)
         folds = self._folds(setting)
-        kept = setting.kept(regressor.parameters)
+        kept = setting.with_settings_of(regressor.parameters)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # filters so slow that nothing is left to hold out
             return [UNSCORED] * steps
@@ -261,7 +261,7 @@ class Trials:
             for k, (matrix, right) in enumerate(zip(fits.matrices, fits.rights, strict=True)):
                 betas[k][:, kept] = elimination(matrix, right).betas
         error, power = _errors(self._shared.sums(setting), folds, betas)
-        return [Score(e, power) for e in error]
+        return [TrialScore(e, power) for e in error]
 
     def sum_ahead(self, setting: Setting, foldings: Sequence[Trials]) -> None:
         """Sums what scores of the setting in several foldings need in one pass over the columns."""
@@ -279,17 +279,17 @@ class Trials:
         made, sums = self.samples(setting.conditioning), self._shared.sums(setting)
         rate, labels = made.samples.rate_hz, self._labels(made)
         step = decimation_for(setting.filter_hz, rate)
-        trim, edge = ceil(edge_s(setting.filter_hz) * rate), ceil(SHORTEST_EDGE_S * rate)
+        trim, edge = ceil(edge_duration_s(setting.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
         found: dict[int, list[tuple[Part, list[Part]]]] = {}
         for start, stop in sums.segments:
             for label, first, last in _runs(labels[start:stop]):
                 fit = Part(start + first + trim, start + last - trim, step, setting.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    found.setdefault(label, []).append((fit, _scored(fit, score)))
+                    found.setdefault(label, []).append((fit, _score_setting(fit, score)))
         return found
 
-    def _labels(self, made: Conditioned) -> NDArray[np.int64]:
+    def _labels(self, made: ConditionedSamples) -> NDArray[np.int64]:
         """(N,) the number of the block that each sample is held out with."""
         samples = made.samples
         if not self.timeline.repeated:
@@ -308,14 +308,14 @@ class Trials:
         return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
-def scores(foldings: Sequence[Trials], setting: Setting) -> list[Score]:
+def scores(foldings: Sequence[Trials], setting: Setting) -> list[TrialScore]:
     """Of a setting in all foldings, which are of the same logs."""
     if len(foldings) > 1 and not all(trials.knows(setting) for trials in foldings):
         foldings[0].sum_ahead(setting, foldings)
     return [trials.score(setting) for trials in foldings]
 
 
-def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[Score]]:
+def score_all(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[TrialScore]]:
     """For each setting its `scores` in all foldings; settings are tried on threads.
 
     What settings have in common is summed once: those with the same columns are tried by one thread.
@@ -329,7 +329,7 @@ def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list
     for key, group in alike.items():
         order.setdefault(key[0], []).append(group)
     groups = [group for own in order.values() for group in own]
-    of_each(lambda group: [scores(foldings, one) for one in group], groups, foldings[0].at_once)
+    map_in_threads(lambda group: [scores(foldings, one) for one in group], groups, foldings[0].at_once)
     return [scores(foldings, one) for one in settings]
 
 
@@ -370,7 +370,7 @@ def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Arra
     return error, power
 
 
-def _scored(fit: Part, score: range) -> list[Part]:
+def _score_setting(fit: Part, score: range) -> list[Part]:
     """Parts whose rows together are those of `score`: what is fitted among them is summed once."""
     if fit.step > 1 or fit.slowest is not None or fit.first < score.start or fit.last > score.stop:
         return [Part(score.start, score.stop)]
@@ -380,9 +380,9 @@ def _scored(fit: Part, score: range) -> list[Part]:
 
 def rate_of(conditioning: Conditioning) -> float:
     """Rate of the samples at full rate."""
-    return number(conditioning.rate_hz, "rate_hz")
+    return require_resolved(conditioning.rate_hz, "rate_hz")
 
 
-def changed(setting: Setting, **conditioning: Any) -> Setting:
+def with_changes(setting: Setting, **conditioning: Any) -> Setting:
     """The setting with other conditioning."""
     return replace(setting, conditioning=replace(setting.conditioning, **conditioning))

@@ -15,37 +15,37 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.identification.uncertainty.jackknife import jackknife
-from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import combined, solve
+from mindyn.regression.gather_blocks import Block
+from mindyn.regression.information import add_information, solve
 
 
 def with_dropped_parameters(found: Estimate, blocks: Sequence[Block]) -> Estimate:
     """The estimate with intervals of what was left out, and the shifts that it may cause.
 
-    blocks  `Rows.evidence` of the rows that it was fitted to
+    blocks  `RowPointer.evidence` of the rows that it was fitted to
     """
-    ends, shifts = left_out(found, blocks) or (None, None)
-    return replace(found, left_out_ends=ends, left_out_shifts=shifts)
+    ends, shifts = find_dropped(found, blocks) or (None, None)
+    return replace(found, dropped_ends=ends, dropped_shifts=shifts)
 
 
-def left_out(found: Estimate, blocks: Sequence[Block]) -> tuple[Array, Array] | None:
+def find_dropped(found: Estimate, blocks: Sequence[Block]) -> tuple[Array, Array] | None:
     """(2, p) 95 % intervals of what was left out, by a fit with it, and (k, p) the shifts by what it may be.
 
     Intervals are NaN of others, and where open; zero is always within.
     """
     parts = [block.information for block in blocks if sum(block.information.counts)]
     weights = found.joint_weights
-    if not found.left_out or not parts or weights is None or found.residual_of != "torque":
+    if not found.dropped or not parts or weights is None or found.residual_of != "torque":
         return None
     if len(weights) != len(parts[0].factors):
         return None
-    information = combined(parts)
-    open_ones = information.untold(weights)
+    information = add_information(parts)
+    open_ones = information.unidentifiable(weights)
     asked = np.array([name not in open_ones for name in found.names])
     R, z = information.stacked(weights)
     step = solve(R[:, asked], z)
@@ -59,7 +59,7 @@ def left_out(found: Estimate, blocks: Sequence[Block]) -> tuple[Array, Array] | 
     ends = np.full((2, len(asked)), np.nan)
     ends[0, asked] = np.minimum(0.0, step.beta - quantiles * deviations)
     ends[1, asked] = np.maximum(0.0, step.beta + quantiles * deviations)
-    gone = np.array([name in found.left_out for name in found.names])
+    gone = np.array([name in found.dropped for name in found.names])
     ends[:, ~gone] = np.nan
     widened = deviations / np.where(white > 0, white, 1.0)
     places = gone[asked]

@@ -25,7 +25,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.findings import Finding, Kind, info
-from mindyn.regression.block_gathering import Block
+from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import RANK_TOLERANCE, Information
 
 NAMED: Final = 5
@@ -35,14 +35,14 @@ NAMED: Final = 5
 def with_jackknife_deviation(found: Estimate, blocks: Sequence[Block]) -> Estimate:
     """The estimate with the covariance S C S, and what it rests on; as it is where there are too few blocks.
 
-    blocks  `Rows.evidence` of the rows that it was fitted to
+    blocks  `RowPointer.evidence` of the rows that it was fitted to
     """
     parts = [block.information for block in blocks if sum(block.information.counts)]
     if len(parts) < FEWEST_BLOCKS or found.joint_weights is None or found.residual_of != "torque":
         return found
     if len(found.joint_weights) != len(parts[0].factors):
         return found
-    kept = np.array([name not in found.left_out and name not in found.untold for name in found.names])
+    kept = np.array([name not in found.dropped and name not in found.unidentifiable for name in found.names])
     if not kept.any():
         return found
     deviations, telling = np.zeros(len(kept)), np.zeros(len(kept))
@@ -55,7 +55,7 @@ def with_jackknife_deviation(found: Estimate, blocks: Sequence[Block]) -> Estima
         found,
         covariance=np.where(np.isfinite(found.covariance), finite, found.covariance),
         shifts=None if found.shifts is None else found.shifts * widened,
-        block_spread=JackknifeDeviation(len(parts), any(block.phase is not None for block in blocks), telling, widened),
+        jackknife=JackknifeDeviation(len(parts), any(block.phase is not None for block in blocks), telling, widened),
     )
     return replace(wider, findings=(*found.findings, *_findings(wider, kept & ~judged)))
 
@@ -91,6 +91,6 @@ def _findings(found: Estimate, unjudged: NDArray[np.bool_]) -> list[Finding]:
         return []
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     told = f"{', '.join(names[:NAMED])}{more}"
-    part = "phases of the motion" if found.block_spread and found.block_spread.repeated else "parts of the logs"
+    part = "phases of the motion" if found.jackknife and found.jackknife.repeated else "parts of the logs"
     message = f"fewer than three {part} determine {told}: their intervals rest on the noise model alone"
     return [info(Kind.NARROW_INTERVALS, message)]

@@ -19,11 +19,11 @@ from scipy.signal import lfilter
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import Colouring, colouring_of, joint_rows
-from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import gather, segment_ends
 from mindyn.regression.information import solve
+from mindyn.regression.row_blocks import gather, segment_ends
 
 NAMED: Final = 5
 """Parameters named in a sentence."""
@@ -33,7 +33,7 @@ class FitRows:
     """Rows as the fit of an estimate sees them, weighted by its residuals there; see `with_systematic_errors`."""
 
     def __init__(self, found: Estimate, samples: Samples) -> None:
-        self.found, self.samples, self.decimation = found, samples, found.treatment.step
+        self.found, self.samples, self.decimation = found, samples, found.settings.step
         self.residuals = self.rest(samples.tau, found.beta)
         squares = np.array([float(e @ e) / len(e) for e in self.residuals])
         power = (samples.tau**2).mean(axis=0)
@@ -46,7 +46,7 @@ class FitRows:
         data = replace(self.samples, tau=tau)
         information = gather(found.regressor, data, cutoff_hz=found.filter_hz, decimation=self.decimation)
         R, z = information.stacked(self.weights)
-        kept = np.array([all_columns or name not in found.left_out for name in found.names])
+        kept = np.array([all_columns or name not in found.dropped for name in found.names])
         x = np.zeros(len(kept))
         x[kept] = solve(R[:, kept], z).beta
         return x
@@ -81,19 +81,19 @@ def with_systematic_errors(
     share = min(1.0, len(samples) / fitted) if fitted else 1.0
     seconds = float(np.sign(seconds) * np.sqrt(max(0.0, seconds**2 - (1 - share) * deviation**2)))
     deviation *= float(np.sqrt(share))
-    told = np.isfinite(found.deviations) & np.array([name not in found.left_out for name in found.names])
+    told = np.isfinite(found.deviations) & np.array([name not in found.dropped for name in found.names])
     shifts = np.array([moved * np.hypot(seconds, deviation), difference_shift(rows, conditioning)]) * told
     wider = replace(found, covariance=found.covariance + shifts.T @ shifts, shifts=shifts)
-    by_rest = left_out_shift(rows) * told
+    by_rest = dropped_shift(rows) * told
     noted = {
         "timing_s": seconds,
         "timing_deviation_s": deviation,
         "moved_by_left_out": {name: float(d) for name, d in zip(found.names, by_rest, strict=True) if d},
     }
-    return replace(wider, status=found.status + _told_of_rest(wider, by_rest)).with_provenance(systematic=noted)
+    return replace(wider, status=found.status + _describe_rest(wider, by_rest)).with_provenance(systematic=noted)
 
 
-def _told_of_rest(found: Estimate, shift: Array) -> str:
+def _describe_rest(found: Estimate, shift: Array) -> str:
     """Which parameters would move by more than their deviation with none left out, the most moved first."""
     parts = np.abs(shift) / np.where(shift != 0, found.deviations, 1.0)
     order = [k for k in np.argsort(-parts) if parts[k] > 1]
@@ -143,9 +143,9 @@ def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
     return rows.explained(_smooth_torque(rows.found, samples) - _smooth_torque(rows.found, better))
 
 
-def left_out_shift(rows: FitRows) -> Array:
+def dropped_shift(rows: FitRows) -> Array:
     """(p,) by how much the parameters that were kept would differ if none had been left out."""
-    if not rows.found.left_out:
+    if not rows.found.dropped:
         return np.zeros(len(rows.found.names))
     tau = rows.samples.tau
     return rows.explained(tau, all_columns=True) - rows.explained(tau)
@@ -166,8 +166,8 @@ def _smooth_torque(found: Estimate, samples: Samples) -> Array:
 
     Where it does is a matter of single rows, which says less of the timing than it would seem.
     """
-    smooth = np.where([one.turns_over for one in found.parameters], 0.0, found.beta)
-    return unfiltered_prediction(found.regressor, smooth, samples)
+    smooth = np.where([one.depends_on_direction for one in found.parameters], 0.0, found.beta)
+    return predict_unfiltered(found.regressor, smooth, samples)
 
 
 def _bend(x: Array, samples: Samples) -> Array:
