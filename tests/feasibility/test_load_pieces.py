@@ -242,7 +242,7 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
         return SimpleNamespace(mass=mass, phi=mass)
 
     monkeypatch.setattr(payload, "_fit_payload", fitted)
-    monkeypatch.setattr(payload, "carrier_of", lambda *_: "hand")
+    monkeypatch.setattr(payload, "find_load_carrier", lambda *_: "hand")
     monkeypatch.setattr(payload, "MAX_FRICTION_UPDATES", 9)
     friction = SimpleNamespace(needs_load=True)
     found = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
