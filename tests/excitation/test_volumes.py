@@ -458,3 +458,18 @@ def test_csv_files_state_what_was_checked_and_are_read_as_logs(joints, tmp_path)
         assert len(t) > 300
         assert_close(q, run.derivative(t, 0), SAME_ALGEBRA)
     assert speeds[1] <= 0.2505
+
+
+def test_finer_covers_contain_the_same_solids_and_leave_the_inside_of_an_arch_free():
+    along = np.linspace(0, np.pi, 60)
+    cube = np.array(np.meshgrid(*[[-0.02, 0.02]] * 3)).reshape(3, 8).T
+    arch = np.stack([np.cos(along), np.sin(along), np.zeros(60)], axis=1)
+    solids = [Solid(cube + 0.8 * place) for place in arch]
+    coarse = Volume("link", *cover(solids, "link"), VolumeSource.COLLISION)
+    fine = coarse.refined(8)
+    for volume in (coarse, fine):
+        assert all(any(inside(one, solid.points).all() for one in volume.covers) for solid in solids)
+    covered = [sum(inside(one, 0.7 * arch) for one in volume.covers).astype(bool) for volume in (coarse, fine)]
+    assert covered[0].mean() > 2 * covered[1].mean()
+    guess = Volume("link", coarse.covers, coarse.solids, VolumeSource.ELLIPSOID)
+    assert guess.refined(8) is guess

@@ -64,15 +64,15 @@ class _Balls:
         return _Balls(self.centres[mask], self.radii[mask], self.pieces[mask], self.solids[mask])
 
 
-def cover(solids: Sequence[Solid], link: str) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
-    """Return at most `MOST_COVERS` capsules whose union contains the solids, and the solids as they lie in them.
+def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
+    """Return at most `most` capsules whose union contains the solids, and the solids as they lie in them.
 
     Each solid, or each triangle of a mesh, lies in one capsule as a whole; a capsule is convex, so it contains them
     if it contains their corners. A mesh that several capsules share is divided likewise.
     """
     balls = _balls(solids)
     part = np.zeros(len(balls.centres), dtype=np.int64)
-    for count in range(2, MOST_COVERS + 1):
+    for count in range(2, most + 1):
         best = min(
             (_division(balls, count, axis) for axis in range(3)), key=lambda one: _approximate_volume(balls, one)
         )

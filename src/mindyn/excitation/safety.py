@@ -31,6 +31,8 @@ from mindyn.robots.robot import Robot
 
 PROBES: Final = 2000
 """Random positions at which distances are tried: bodies that touch at all of them do so by design."""
+FINE_COVERS: Final = 8
+"""Capsules of a link whose coarser covers touch another link in every position."""
 CLEARANCE_M: Final = 0.05
 TRACKING_ERROR_M: Final = 0.01
 TIP_SPEED: Final = 1.0
@@ -221,15 +223,25 @@ def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Vo
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
     volumes = around.volumes(robot)
-    distance = around.clearance + around.tracking_error
-    obstacles, walls = around.obstacle_volumes(), around.walls
-    return volumes, find_encounters(
+    encounters = _find_encounters(robot, volumes, probes, around)
+    coarse = {
+        k for one in encounters.checked if one.by != "covers" for k in one.bodies if 0 <= k < len(volumes.volumes)
+    }
+    if coarse:  # their covers touch in every position, and the search does not see covers that do
+        finer = tuple(one.refined(FINE_COVERS) if k in coarse else one for k, one in enumerate(volumes.volumes))
+        volumes = replace(volumes, volumes=finer)
+        encounters = _find_encounters(robot, volumes, probes, around)
+    return volumes, encounters
+
+
+def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: Surroundings) -> Encounters:
+    return find_encounters(
         robot,
         volumes.volumes,
-        obstacles,
-        walls,
+        around.obstacle_volumes(),
+        around.walls,
         probes,
-        distance,
+        around.clearance + around.tracking_error,
         self_collision=around.self_collision,
         tracking_error_m=around.tracking_error,
     )

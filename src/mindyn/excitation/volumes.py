@@ -41,6 +41,10 @@ class Volume:
     solids: tuple[Solid, ...]
     source: VolumeSource
 
+    def refined(self, most: int) -> Volume:
+        """Return the same volume with up to so many covers; guesses as they are."""
+        return self if self.source.is_guess else Volume(self.link, *cover(self.solids, self.link, most), self.source)
+
     @property
     def corners(self) -> Array:
         """(8, 3) of a box around the solids: no point of the link moves farther than the corner that moves most."""
