@@ -20,7 +20,7 @@ from mindyn.estimators.step_rows import (
     breakaway_onsets,
     find_held_motion,
 )
-from mindyn.estimators.summaries import data_summary, describe_status, describe_unexplained, joint_residuals
+from mindyn.estimators.summaries import data_summary, describe_status, joint_residuals, unexplained_fraction
 from mindyn.estimators.unidentifiable import (
     depends_on_unidentifiable,
     infinite_variances,
@@ -142,9 +142,9 @@ def test_residuals_of_joints_are_root_means():
     assert [(one.joint, one.rows, one.correlation) for one in made] == [("x", 30, 0.5), ("y", 20, None)]
     assert [one.correlation for one in joint_residuals(found, beta)] == [None, None]
     assert_close(
-        describe_unexplained([JointResidual("x", 3, 1.0, 2.0), JointResidual("y", 1, 3.0, 6.0)]), 0.5, SAME_ALGEBRA
+        unexplained_fraction([JointResidual("x", 3, 1.0, 2.0), JointResidual("y", 1, 3.0, 6.0)]), 0.5, SAME_ALGEBRA
     )
-    assert describe_unexplained([JointResidual("x", 3, 0.0, 0.0)]) == 0.0
+    assert unexplained_fraction([JointResidual("x", 3, 0.0, 0.0)]) == 0.0
 
 
 def test_fits_say_what_they_were_told_from():

@@ -4,4 +4,3 @@ from mindyn.estimators.recursive_instruments import RecursiveInstruments as Recu
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
 from mindyn.estimators.measurement_noise import MeasurementNoise as MeasurementNoise
 from mindyn.estimators.reduction import reduce_estimate as reduce_estimate
-from mindyn.estimators.summaries import joint_residuals as joint_residuals, data_summary as data_summary

@@ -17,7 +17,7 @@ from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
-from mindyn.estimators.summaries import describe_status, describe_unexplained
+from mindyn.estimators.summaries import describe_status, unexplained_fraction
 from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.regression.information import identifiable_directions
 from mindyn.regression.rows import Rows
@@ -100,7 +100,7 @@ def _report(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *
     """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
     told = [
         f"{len(plain.names)} parameters, {passes} passes{'' if settled else ', NOT settled'}, leave "
-        f"{100 * describe_unexplained(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if indefinite:
         told.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")

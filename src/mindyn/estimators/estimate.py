@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,7 +32,13 @@ from mindyn.estimators.estimate_parts import (
     read_ends,
     save_ends,
 )
-from mindyn.estimators.unidentifiable import read_covariance, save_covariance
+from mindyn.estimators.summaries import data_summary, describe_status, joint_residuals, unexplained_fraction
+from mindyn.estimators.unidentifiable import (
+    find_unidentifiable,
+    infinite_variances,
+    read_covariance,
+    save_covariance,
+)
 from mindyn.files import write_file_atomically
 from mindyn.findings import Finding
 from mindyn.logs.conditioning import Conditioning
@@ -44,9 +51,10 @@ from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
 from mindyn.regression.friction import Friction
+from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import FACTORED_ROWS, require_joints, segment_ends
-from mindyn.regression.rows import Quantity
+from mindyn.regression.rows import Quantity, Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
@@ -111,6 +119,79 @@ class Estimate(NotebookDisplay):
     provenance: Mapping[str, Any] = field(default_factory=dict)
     dropped_ends: Array | None = None
     dropped_shifts: Array | None = None
+
+    @staticmethod
+    def from_fit(
+        rows: Rows,
+        beta: ArrayLike,
+        covariance: ArrayLike,
+        method: str,
+        *,
+        information: Information | None = None,
+        weights: Array | None = None,
+        dropped: Sequence[str] = (),
+        unidentifiable: Sequence[str] | None = None,
+        correlations: Sequence[float | None] | None = None,
+        status: str = "",
+        provenance: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Estimate:
+        """Return the estimate of a fit; everything that you do not pass follows from the rows and the values.
+
+        Parameters
+        ----------
+        rows : Rows
+            The equations that were fitted.
+        beta : (p,) array_like
+            Values of `rows.regressor.parameters`.
+        covariance : (p, p) array_like
+            Their covariance; variances of unidentifiable parameters become infinite.
+        method : str
+            Name of the method, for people.
+        information : Information, optional
+            R factors of the fit, if it weighted the rows of a joint differently.
+        weights : (n,) array, optional
+            Weight of each joint's rows; by default 1 / mean squared residual.
+        dropped : sequence of str
+            Parameters that the fit set to zero.
+        unidentifiable : sequence of str, optional
+            Parameters that the rows do not determine; by default those in the null space of the weighted equations.
+        correlations : sequence of float, optional
+            Correlation of neighbouring residuals of each joint.
+        status : str
+            One sentence; by default the number of parameters and the unexplained fraction.
+        provenance : mapping
+            Further settings, for people.
+
+        Returns
+        -------
+        Estimate
+        """
+        values, factors = np.asarray(beta, dtype=np.float64), information or rows.information
+        names = factors.names
+        used = joint_weights(factors, values) if weights is None else weights
+        if unidentifiable is None:
+            unidentifiable = find_unidentifiable(factors.stacked(used)[0], names, dropped)
+        residuals = joint_residuals(factors, values, correlations)
+        condition_number = factors.condition_number(used)
+        summary = (
+            f"{len(names) - len(dropped)} parameters from {data_summary(factors, rows.settings)} leave "
+            f"{100 * unexplained_fraction(residuals):.3g} % of the {rows.quantity} unexplained"
+        )
+        return Estimate(
+            rows.regressor,
+            values,
+            infinite_variances(np.asarray(covariance, dtype=np.float64), names, unidentifiable),
+            status or describe_status([summary], unidentifiable),
+            residuals,
+            rows.settings,
+            tuple(dropped),
+            tuple(unidentifiable),
+            method=method,
+            residual_of=rows.quantity,
+            joint_weights=used,
+            condition_number=condition_number if np.isfinite(condition_number) else None,
+            provenance=dict(provenance),
+        )
 
     @property
     def robot(self) -> Robot:

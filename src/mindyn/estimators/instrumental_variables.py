@@ -22,7 +22,7 @@ from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
-from mindyn.estimators.summaries import describe_status, describe_unexplained
+from mindyn.estimators.summaries import describe_status, unexplained_fraction
 from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
@@ -132,7 +132,7 @@ def _report(estimate: Estimate, plain: Estimate, shares: list[float], left: floa
     """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
     told = [
         f"{len(plain.names)} parameters, {len(shares)} passes{'' if settled else ', not settled'}, leave "
-        f"{100 * describe_unexplained(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if max(shares) > 0:
         told.append(

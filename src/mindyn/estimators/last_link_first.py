@@ -20,8 +20,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.summaries import describe_unexplained, joint_residuals
-from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.estimators.summaries import joint_residuals, unexplained_fraction
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.information import Information, Solution, null_space, solve
 from mindyn.regression.rows import Rows
@@ -115,20 +114,17 @@ def _condition(A: Array) -> float:
 
 
 def _estimate(rows: Rows, information: Information, found: _PartialEstimate) -> Estimate:
-    residuals = joint_residuals(information, found.beta)
     conditions = {
         name: value if np.isfinite(value) else None  # JSON has no infinity
         for name, value in zip(information.joint_names, found.conditions[::-1], strict=True)
     }
-    return Estimate(
-        rows.regressor,
+    return Estimate.from_fit(
+        rows,
         found.beta,
-        infinite_variances(found.covariance, information.names, found.unidentifiable),
-        _status(information, found, describe_unexplained(residuals)),
-        residuals,
-        rows.settings,
-        unidentifiable=tuple(found.unidentifiable),
-        method="last link first",
+        found.covariance,
+        "last link first",
+        unidentifiable=found.unidentifiable,
+        status=_status(information, found, unexplained_fraction(joint_residuals(information, found.beta))),
         provenance={"joint_conditions": conditions},
     )
 

@@ -13,9 +13,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.covariance import Colouring, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.summaries import data_summary, describe_unexplained, joint_residuals
-from mindyn.estimators.unidentifiable import infinite_variances
-from mindyn.regression.information import Information, Solution, null_space, solve
+from mindyn.regression.information import Information, Solution, solve
 from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import Rows, SampleBlocks
 
@@ -171,47 +169,26 @@ def _variances(information: Information, beta: Array, inverse: Array, weights: A
     return np.array(found)
 
 
-def _estimate(settings: LeastSquares, rows: Rows, information: Information, fitted: WeightedFit) -> Estimate:
-    R, _ = information.stacked(fitted.weights)
-    untold = _find_unidentifiable(R, fitted.kept, information.names)
-    residuals = joint_residuals(information, fitted.beta, fitted.correlations)
-    condition = information.condition_number(fitted.weights)
-    return Estimate(
-        rows.regressor,
-        fitted.beta,
-        infinite_variances(fitted.covariance, information.names, untold),
-        _status(rows, information, fitted, untold, 100 * describe_unexplained(residuals)),
-        residuals,
-        rows.settings,
-        settings.dropped,
-        untold,
-        method="least squares",
-        residual_of=rows.quantity,
-        joint_weights=fitted.weights,
-        condition_number=condition if np.isfinite(condition) else None,
+def _estimate(settings: LeastSquares, rows: Rows, information: Information, fit: WeightedFit) -> Estimate:
+    estimate = Estimate.from_fit(
+        rows,
+        fit.beta,
+        fit.covariance,
+        "least squares",
+        information=information,
+        weights=fit.weights,
+        dropped=settings.dropped,
+        correlations=fit.correlations,
         provenance={
             "weights": settings.weights if isinstance(settings.weights, str) else list(settings.weights),
             "robust": settings.robust,
             "covariance": settings.covariance,
         },
     )
-
-
-def _find_unidentifiable(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[str, ...]:
-    V = null_space(R[:, kept])
-    open_ones = np.flatnonzero((np.abs(V) > 1e-6).any(axis=1))
-    return tuple(names[k] for k in np.flatnonzero(kept)[open_ones])
-
-
-def _status(
-    rows: Rows, information: Information, fitted: WeightedFit, unidentifiable: tuple[str, ...], error: float
-) -> str:
-    source = data_summary(information, rows.settings)
-    told = f"{int(fitted.kept.sum())} parameters from {source} leave {error:.3g} % of the {rows.quantity} unexplained"
-    if not unidentifiable:
-        return f"{told}."
-    open_count = int(fitted.kept.sum()) - fitted.rank
-    return (
-        f"{told}; the data leave {open_count} combinations open, among: {', '.join(unidentifiable)} "
-        "(their values are the smallest that fit)."
+    if not estimate.unidentifiable:
+        return estimate
+    status = (
+        f"{estimate.status.partition(';')[0]}; the data leave {int(fit.kept.sum()) - fit.rank} combinations open, among: "
+        f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
+    return replace(estimate, status=status)

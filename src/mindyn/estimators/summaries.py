@@ -25,7 +25,7 @@ def joint_residuals(
     )
 
 
-def describe_unexplained(residuals: Sequence[JointResidual]) -> float:
+def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
     """Root of the squared residuals over the squared torques of all joints."""
     squares = sum(one.rows * one.rms**2 for one in residuals)
     return float(np.sqrt(squares / max(sum(one.rows * one.rms_torque**2 for one in residuals), 1e-300)))

@@ -89,6 +89,25 @@ class Information:
         return found
 
 
+IDLE_JOINT_WEIGHT: Final = 1e-4
+"""Weight of a joint without torque, relative to that of the largest torque; it bounds combinations that the other
+joints leave open."""
+MIN_RELATIVE_RESIDUAL: Final = 1e-4
+"""Smallest residual relative to a joint's torque: exact data have no deviation that could give a weight."""
+
+
+def joint_weights(information: Information, beta: Array) -> Array:
+    """Return 1 / mean squared residual of each joint, (n,).
+
+    A joint whose torque is zero in every row has `IDLE_JOINT_WEIGHT` times the weight that the largest torque has by
+    its size.
+    """
+    counts, torques = np.array(information.counts), information.torques()
+    variances = np.maximum(information.residuals(beta), MIN_RELATIVE_RESIDUAL**2 * torques) / counts
+    idle = IDLE_JOINT_WEIGHT / max(float((torques / counts).max()), 1e-300)
+    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), idle)
+
+
 def add_information(parts: Sequence[Information]) -> Information:
     """The information of all parts, which are of the same joints and parameters; the order of parts is kept to."""
     first = parts[0]
