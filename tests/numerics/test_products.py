@@ -11,7 +11,7 @@ from mindyn.numerics.products import ProductSums, _module, mirror_upper_triangle
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 300])
-def test_products_are_those_of_numpy(rows):
+def test_products_equal_numpy(rows):
     rng = np.random.default_rng(rows)
     for m in (1, 2, 3, 7, 8, 15, 39, 41):
         for n in (1, 7, 8, 9, 24, 25, 57):
@@ -35,7 +35,7 @@ def test_squares_are_symmetric_products(width):
     assert np.array_equal(whole, whole.T)
 
 
-def test_rows_that_are_taken_are_added_in_any_steps():
+def test_sums_do_not_depend_on_how_rows_are_divided():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(500, 9)), rng.normal(size=(500, 3))
     squares, products = np.zeros((9, 9)), np.zeros((3, 9))

@@ -1,4 +1,4 @@
-"""NumPy arrays as a kernel sees them: an address and the distance from one sample to the next."""
+"""NumPy arrays as a kernel sees them: an address and the stride from one sample to the next."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 
 Array = NDArray[Any]
 
 
 class StridedSamples(NamedTuple):
-    """Samples of one array: sample k starts at `address + k * stride` (bytes). `owner` keeps the memory alive."""
+    """Samples of an array: sample k starts at `address + k * stride` (bytes), and `owner` keeps the memory alive."""
 
     owner: Array
     address: int
@@ -26,34 +26,38 @@ class StridedSamples(NamedTuple):
 
 
 def batch_shape(array: Array, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """The dimensions before the trailing `shape`."""
+    """Return the dimensions before the trailing `shape`."""
     split = array.ndim - len(shape)
     if split < 0 or array.shape[split:] != shape:
         expected = ", ".join(["..."] + [str(n) for n in shape])
-        raise InputError(f"{name}: has shape {array.shape}, but ({expected}) is needed")
+        raise InputError(
+            f"{name}: has shape {array.shape}, but ({expected}) is needed", code=Code.WRONG_SHAPE, subject=name
+        )
     return array.shape[:split]
 
 
 def common_batch(batches: Sequence[tuple[int, ...]], names: Sequence[str]) -> tuple[int, ...]:
-    """The shape that all batches broadcast to."""
+    """Return the shape that all batches broadcast to."""
     if all(batch == batches[0] for batch in batches):
         return batches[0] if batches else ()
     try:
         return np.broadcast_shapes(*batches)
     except ValueError:
         given = ", ".join(f"{name} {batch}" for name, batch in zip(names, batches, strict=True))
-        raise InputError(f"batch dimensions do not broadcast: {given}") from None
+        raise InputError(
+            f"batch dimensions do not broadcast: {given}", code=Code.WRONG_SHAPE, subject=names[0]
+        ) from None
 
 
 def view_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> StridedSamples:
-    """The samples of an input, broadcast to `batch`; copies only what has no single distance between samples."""
+    """Return the samples of an input, broadcast to `batch`; copy only if its samples have no common stride."""
     if array.flags.c_contiguous and array.flags.aligned and array.shape == batch + shape:
         return _make_samples(array, math.prod(shape) * array.itemsize)
     array = _pack_samples(array, shape)
-    own = array.shape[: array.ndim - len(shape)]
-    if math.prod(own) == 1:
+    own_batch = array.shape[: array.ndim - len(shape)]
+    if math.prod(own_batch) == 1:
         return _make_samples(array, 0)
-    stride = _sample_stride(array, own) if own == batch else None
+    stride = _sample_stride(array, own_batch) if own_batch == batch else None
     if stride is None:
         array = np.ascontiguousarray(np.broadcast_to(array, batch + shape))
         stride = math.prod(shape) * array.itemsize
@@ -61,7 +65,7 @@ def view_samples(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -
 
 
 def view_results(array: Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> StridedSamples | None:
-    """The samples of an output array to write into, or None when a kernel cannot write there directly."""
+    """Return the samples of an output array, or None if a kernel cannot write to it directly."""
     if array.flags.carray:
         return _make_samples(array, math.prod(shape) * array.itemsize)
     if not array.flags.aligned or not _is_packed(array, shape):
@@ -80,7 +84,7 @@ def _address_by_interface(array: Array) -> int:
 
 
 def _address_by_layout(array: Array) -> int:
-    """The same from NumPy's binary interface: the first field of an array object after its head."""
+    """Read the address from NumPy's binary interface: the first field of an array object after its header."""
     return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value or 0
 
 
@@ -88,7 +92,7 @@ def _layout_is_known() -> bool:
     if sys.implementation.name != "cpython":
         return False
     trial = np.arange(3.0)
-    return all(_address_by_layout(one) == _address_by_interface(one) for one in (trial, trial[1:], trial[::-1]))
+    return all(_address_by_layout(array) == _address_by_interface(array) for array in (trial, trial[1:], trial[::-1]))
 
 
 # 0.2 us instead of 1.0 us per array: a quarter of a small batch's fixed cost.
@@ -98,12 +102,14 @@ address_of = _address_by_layout if _layout_is_known() else _address_by_interface
 def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
     """Return the address of an array for machine code that walks along its last axis; raise if it cannot.
 
-    Every address of rows is taken here: another layout or byte order would give other numbers, not an error.
+    All addresses of rows come from here, because another layout or byte order gives wrong numbers, not an error.
     """
     if array.dtype != dtype or not array.flags.aligned or not _is_packed(array, array.shape[-1:]):
         raise InputError(
             f"machine code cannot read an array of {array.dtype.str} with strides {array.strides}",
             hint=f"pass numpy.ascontiguousarray(array, dtype={np.dtype(dtype).name!r})",
+            code=Code.WRONG_TYPE,
+            subject=array.dtype.str,
         )
     return address_of(array)
 
@@ -113,7 +119,7 @@ def _pack_samples(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _is_packed(array: Array, shape: tuple[int, ...]) -> bool:
-    """Whether each sample is row-major without gaps."""
+    """Return whether each sample is row-major without gaps."""
     expected = array.itemsize
     for size, stride in zip(reversed(shape), reversed(array.strides), strict=False):
         if size != 1 and stride != expected:
@@ -123,7 +129,7 @@ def _is_packed(array: Array, shape: tuple[int, ...]) -> bool:
 
 
 def _sample_stride(array: Array, batch: tuple[int, ...]) -> int | None:
-    """The one distance between consecutive samples, if there is one."""
+    """Return the stride between consecutive samples in bytes, or None if it is not constant."""
     strides = [(size, stride) for size, stride in zip(batch, array.strides[: len(batch)], strict=True) if size != 1]
     if not strides:
         return 0

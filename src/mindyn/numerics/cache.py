@@ -1,13 +1,14 @@
 """Disk cache of compiled objects.
 
-One file per object, named by the hash of all that the code depends on, its key. A file is a magic word, the SHA-256 of
-key and payload, and the payload: a file that is truncated, damaged or another key's is seen and built again. Files are
-written under a temporary name and moved, so any number of processes may share the directory, and any of them may die.
+Each object is a file whose name is the hash of its key: everything that the code depends on. The file holds a magic
+word, the SHA-256 of key and payload, and the payload, so that a truncated or damaged file, or one of another key, is
+detected and built again. Files are written under a temporary name and moved, so any number of processes may share the
+directory, and any of them may crash.
 
-What is loaded is run. So nothing is taken from a folder or a file that is not this user's own or that others may write
-to: nobody else can make a file of ours, and one of ours that is moved does not fit its new name. Such a folder, or any
-trouble with it, only costs caching; `mindyn doctor` says so. (Where the system has no owners and modes, as on Windows,
-the user's own cache folder is protected by its place.)
+Loaded code is executed. Therefore a folder or file is ignored unless it belongs to this user and nobody else can write
+to it: nobody else can create such a file, and a moved file does not match its new name. An ignored folder, or any other
+problem with it, only disables caching, and `mindyn doctor` reports it. (On systems without owners and modes, such as
+Windows, the location of the user's cache folder protects it.)
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from mindyn.numerics.machine import host
 
 MAGIC = b"mindyn-object-2\n"
 MAX_CACHE_BYTES = 2**30
-"""Bytes of cached objects above which the least recently used are deleted."""
+"""Above this size the least recently used objects are deleted."""
 MAX_OBJECT_BYTES = 2**28
-"""Bytes of a file above which it is no object: a model of 50 joints takes a hundredth of it."""
+"""A larger file is not an object: a model of 50 joints takes a hundredth of this."""
 _WRITES_PER_PRUNE = 16
-"""Objects that a process writes from one look at the whole folder to the next: a full one takes 50 ms."""
+"""Objects that a process writes between two scans of the folder: scanning a full one takes 50 ms."""
 _STALE_SECONDS = 3600.0
 _TEMPORARY_PREFIX = ".writing-"
 _writes = itertools.count()
 
 
 def load_or_build(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bool = True) -> bytes:
-    """The object code of `key`, from disk if it is there unharmed, otherwise built and stored.
+    """Return the object code of `key` from disk if it is intact, otherwise build and store it.
 
-    prune  look through the folder for what must go, which takes time where there are thousands of files; what is
-           stored without it goes when the next object is stored
+    `prune=False` skips the scan for old objects, which is slow with thousands of files; the next write with `prune`
+    deletes them.
     """
     folder = cache_directory()
     if folder is None:
@@ -64,7 +65,7 @@ def load_or_build(key: tuple[str, ...], build: Callable[[], bytes], *, prune: bo
 
 
 def cache_directory() -> Path | None:
-    """$MINDYN_CACHE_DIR, or `mindyn` in the user's cache directory; None for a user without a home."""
+    """Return $MINDYN_CACHE_DIR, or `mindyn` in the user's cache directory; None for a user without a home."""
     chosen = os.environ.get("MINDYN_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -75,18 +76,18 @@ def cache_directory() -> Path | None:
 
 
 def _user_caches() -> Path:
-    """Where this platform keeps a user's caches."""
+    """Return the folder where this platform keeps a user's caches."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser()
     if sys.platform == "darwin":
         return Path("~/Library/Caches").expanduser()
     stated = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     return Path(stated) if Path(stated).is_absolute() else Path("~/.cache").expanduser()
 
 
 def find_distrust_reason(folder: Path) -> str | None:
-    """Why no code is taken from a folder, or put there; None where it is ours alone, or not there at all."""
+    """Return why a folder is not used for code; None if only this user can write to it or it does not exist."""
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -109,7 +110,7 @@ def _check_status(status: os.stat_result) -> str | None:
 
 
 def cache_usage(folder: Path) -> tuple[int, int]:
-    """Number and bytes of the objects in a cache folder."""
+    """Return the number of objects in a cache folder and their size in bytes."""
     sizes = [path.stat().st_size for path in folder.glob("*.o")]
     return len(sizes), sum(sizes)
 
@@ -120,7 +121,7 @@ def _digest(parts: tuple[str, ...]) -> str:
 
 @cache
 def _build_environment() -> tuple[str, ...]:
-    """What the code depends on besides the program: this package (version and generator source), LLVM, the CPU."""
+    """Return what the code depends on besides the program: this package (version and source), LLVM, the CPU."""
     sources = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         sources.update(path.read_bytes())
@@ -136,7 +137,7 @@ def _build_environment() -> tuple[str, ...]:
 
 
 def _make_folder(folder: Path) -> None:
-    """The folder, for its owner alone; the user's default one, if an umask left it open to others, is closed."""
+    """Create the folder for its owner alone; close the default folder if an umask left it open to others."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.is_dir():
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -154,7 +155,7 @@ def _make_header(digest: str, payload: bytes) -> bytes:
 
 def _read(folder: Path, digest: str) -> bytes | None:
     path = _path(folder, digest)
-    # Without following links, and without waiting for a pipe's other end.
+    # Do not follow links, and do not wait for the other end of a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:
@@ -187,17 +188,17 @@ def _write(folder: Path, digest: str, payload: bytes, *, prune: bool) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Deletes the least recently used objects beyond the limit, and what killed processes left half-written."""
+    """Delete the least recently used objects beyond the limit, and half-written files of killed processes."""
     entries = []
-    with os.scandir(folder) as found:  # there may be tens of thousands: paths would take ten times as long
-        for one in found:
+    with os.scandir(folder) as files:  # there may be tens of thousands: Path objects take ten times as long
+        for file in files:
             with contextlib.suppress(OSError):
-                status = one.stat()
-                if one.name.startswith(_TEMPORARY_PREFIX):
+                status = file.stat()
+                if file.name.startswith(_TEMPORARY_PREFIX):
                     if time.time() - status.st_mtime > _STALE_SECONDS:
-                        Path(one.path).unlink()
-                elif one.name.endswith(".o"):
-                    entries.append((status.st_mtime, status.st_size, one.path))
+                        Path(file.path).unlink()
+                elif file.name.endswith(".o"):
+                    entries.append((status.st_mtime, status.st_size, file.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= MAX_CACHE_BYTES:

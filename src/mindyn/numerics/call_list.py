@@ -1,7 +1,7 @@
-"""`CallList`: calls of machine code that are listed first, then made one after another by one call from Python.
+"""`CallList`: collect calls of machine code and run them one after another with one call from Python.
 
-Threads that leave the interpreter for a tenth of a millisecond at a time wait for each other to come back to it, longer
-than they compute. A list of calls leaves it once, for as long as all of them take.
+Threads that leave the interpreter for a tenth of a millisecond at a time wait for each other on their return, longer
+than they compute. A list of calls leaves the interpreter once for all of them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,22 @@ _CALL_KINDS: Final = {
     "products": ("i64", "i64", "i64", "ptr", "i64"),
     "scaled": ("i64", "i64", "ptr", "i64", "ptr", "i64", "ptr", "i64"),
 }
-"""Arguments of the functions that may be listed: of `Kernel`, whose result is kept, `sections`, `products`, here."""
+"""Arguments of the functions that can be listed: of `Kernel`, whose result is kept, of `sections`, of `products`, and
+of this module.
+"""
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(_CALL_KINDS)}
 _WORDS_PER_CALL: Final = 2 + max(map(len, _CALL_KINDS.values()))
-"""Of an entry: the kind of function, its address, its arguments."""
+"""An entry has the kind of function, its address, and its arguments."""
 
 
 RowPointer = tuple[int, int]
-"""Address of the first row, and numbers from one to the next, which may be none."""
+"""Address of the first row, and the numbers from one row to the next, which may be 0."""
 
 
 class RowBlock(NamedTuple):
-    """Where the rows of an array (N, width) of float64 lie: the address of the first, numbers from one to the next."""
+    """Memory of the rows of a float64 array (N, width): the address of the first row, and the numbers from one to the
+    next.
+    """
 
     address: int
     step: int
@@ -44,22 +48,22 @@ class RowBlock(NamedTuple):
 
     @staticmethod
     def from_array(array: Array) -> RowBlock:
-        """Of an array (..., N, width); it must live as long as calls are listed that use the place."""
+        """Return the rows of an array (..., N, width), which must live as long as listed calls use it."""
         return RowBlock(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
 
     def row(self, number: int) -> int:
-        """The address of a row."""
+        """Return the address of a row."""
         return self.address + 8 * number * self.step
 
     def columns(self, first: int, width: int) -> RowBlock:
-        """Some columns of the same rows."""
+        """Return some columns of the same rows."""
         return RowBlock(self.address + 8 * first, self.step, width)
 
 
 class CallList:
-    """Calls in the order in which they are listed; `run` makes them and begins a new list.
+    """Calls in the order in which they are listed; `run` executes them and starts a new list.
 
-    refuse  called when a kernel says that numbers may not be finite
+    `on_not_finite` is called if a kernel reports that numbers may not be finite.
     """
 
     def __init__(self, on_not_finite: Callable[[], None] | None = None) -> None:
@@ -68,23 +72,23 @@ class CallList:
         self._refuse = on_not_finite
 
     def keep_alive(self, *objects: Any) -> None:
-        """Objects that must live until the calls have been made."""
+        """Keep objects alive until the calls have run."""
         self._needs += objects
 
     def add(self, kind: str, code: native.NativeCode, *arguments: int) -> None:
-        """A call of a function."""
-        self._needs.append(code)  # two threads may have loaded it, and one of the two goes
+        """Append a call of a function."""
+        self._needs.append(code)  # two threads may have loaded it, and one copy is freed
         self._add(kind, code.address, arguments)
 
     def _add(self, kind: str, address: int, arguments: tuple[int, ...]) -> None:
         self._words += (_KIND_NUMBERS[kind], address, *arguments, *(0,) * (_WORDS_PER_CALL - 2 - len(arguments)))
 
     def scale(self, rows: int, width: int, factor: RowPointer, x: RowPointer, y: RowPointer) -> None:
-        """y = factor x in rows of some width, each with one factor."""
+        """Append y = factor x for rows of some width, with one factor per row."""
         self._add("scaled", 0, (rows, width, *x, *y, *factor))
 
     def run(self) -> None:
-        """Makes the calls."""
+        """Run the calls."""
         if self._words:
             table = np.array(self._words, dtype=np.int64)
             status = _function()(address_of(table), len(table) // _WORDS_PER_CALL)
@@ -97,9 +101,9 @@ class CallList:
 def _function() -> Callable[..., int]:
     ir = _module(host().lanes(64))
     code = native.load(load_or_build(("calls", ir), lambda: native.assemble(ir)), "calls")
-    made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(code.address)
-    made.keep_alive = code  # type: ignore[attr-defined]
-    return made
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(code.address)
+    function.keep_alive = code  # type: ignore[attr-defined]
+    return function
 
 
 def _module(lanes: int) -> str:
@@ -193,14 +197,14 @@ end:
 
 
 def _call(kind: str, types: tuple[str, ...]) -> str:
-    """The block of IR that calls a function of a kind."""
+    """Return the block of IR that calls a function of a kind."""
     lines = [f"{kind}:"]
-    for k, one in enumerate(types):
+    for k, argument_type in enumerate(types):
         lines += [
             f"  %{kind}.{k}.p = getelementptr i64, ptr %at, i64 {k + 2}",
-            f"  %{kind}.{k} = load {one}, ptr %{kind}.{k}.p",
+            f"  %{kind}.{k} = load {argument_type}, ptr %{kind}.{k}.p",
         ]
-    given = ", ".join(f"{one} %{kind}.{k}" for k, one in enumerate(types))
-    made = {"kernel": f"%kernel.report = call i64 %f({given})", "scaled": f"call void @scaled({given})"}
-    lines += [f"  {made.get(kind, f'call void %f({given})')}", "  br label %made", ""]
+    given = ", ".join(f"{argument_type} %{kind}.{k}" for k, argument_type in enumerate(types))
+    calls = {"kernel": f"%kernel.report = call i64 %f({given})", "scaled": f"call void @scaled({given})"}
+    lines += [f"  {calls.get(kind, f'call void %f({given})')}", "  br label %made", ""]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The CPU that kernels are compiled for: its name, features, and how many samples one register holds."""
+"""The CPU that kernels are compiled for: its name, features, and the number of samples per register."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from llvmlite import binding
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target for LLVM; `register_bits` is the width of its widest useful vector register, `fused` whether it has
-    fused multiply-add (x86 before 2013 and small ones since have not).
+    """A target for LLVM.
+
+    `register_bits` is the width of its widest useful vector register; `fused` says whether it has fused multiply-add
+    (x86 CPUs before 2013, and small ones since, do not).
     """
 
     triple: str
@@ -21,13 +23,13 @@ class Machine:
     fused: bool = True
 
     def lanes(self, bits: int) -> int:
-        """Samples of `bits`-bit numbers per register."""
+        """Return the number of `bits`-bit numbers per register."""
         return self.register_bits // bits
 
 
 @cache
 def host() -> Machine:
-    """The CPU this process runs on."""
+    """Return the CPU that this process runs on."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     features = binding.get_host_cpu_features()
@@ -37,7 +39,7 @@ def host() -> Machine:
 
 
 def _object_triple(triple: str) -> str:
-    """Windows' own object format wants the C runtime's `_fltused` where numbers are used; ELF objects link as well."""
+    """Return the triple for ELF objects: on Windows, its own format requires `_fltused` of the C runtime."""
     return f"{triple}-elf" if "windows" in triple and not triple.endswith("-elf") else triple
 
 

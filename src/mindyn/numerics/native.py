@@ -1,4 +1,4 @@
-"""LLVM IR -> object code -> callable machine code in this process."""
+"""Compile LLVM IR to object code, and load it as callable machine code into this process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from llvmlite import binding
 from mindyn.numerics.machine import Machine, host
 
 _OPTIMIZATION_LEVEL = 2
-"""Of the code generator. The IR arrives without common subexpressions or dead code, so no IR pass is run: on a 6R
-arm, the O1 to O3 pipelines add 30 ms of compile time and change the run time by less than 1 %.
+"""Level of the code generator. The IR has no common subexpressions or dead code, so no IR pass is run: on a 6R arm, the
+O1 to O3 pipelines add 30 ms of compile time and change the run time by less than 1 %.
 """
 _LONG_CODE_OPTIMIZATION_LEVEL = 1
 _LONG_CODE_CHARACTERS = 2**20
-"""Characters of IR above which code is generated on a lower level, in half to two thirds of the time: of arms of 30 to
-60 joints it is as long and as fast.
+"""Above this many characters of IR the code generator uses the lower level, which takes half to two thirds of the time:
+for arms of 30 to 60 joints the code is as long and as fast.
 """
 
 _LIBRARIES_PER_LINKER = 32
-"""Libraries of one linker: of each it keeps 9 kB after its code has gone, until it goes itself with the last."""
+"""A linker keeps 9 kB per library after the code was freed, until the linker itself is freed with its last library."""
 _library_numbers = itertools.count()
 _links = itertools.count()
 _link_lock = threading.Lock()
@@ -37,9 +37,9 @@ class NativeCode:
 
 
 def assemble(ir: str, machine: Machine | None = None) -> bytes:
-    """Object code of an IR module, for this CPU unless another is given."""
+    """Return the object code of an IR module, for this CPU unless another is given."""
     target = machine or host()
-    # A context of its own: constants and types in the global one would stay for ever, tens of kilobytes a kernel.
+    # Use a separate context: the global one would keep constants and types forever, tens of kilobytes per kernel.
     module = binding.parse_assembly(ir, context=binding.create_context())
     module.triple = target.triple
     module.verify()
@@ -49,7 +49,7 @@ def assemble(ir: str, machine: Machine | None = None) -> bytes:
 
 
 def load(code: bytes, symbol: str) -> NativeCode:
-    """Links object code into this process and finds `symbol` in it."""
+    """Link object code into this process and find `symbol` in it."""
     library = f"mindyn{next(_library_numbers)}"
     builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
     with _link_lock:
@@ -59,7 +59,7 @@ def load(code: bytes, symbol: str) -> NativeCode:
 
 
 def thunk(kernel: NativeCode, table_address: int) -> NativeCode:
-    """A function of no arguments: `kernel` for one sample of the arrays in the table at this address."""
+    """Return a function without arguments that runs `kernel` for one sample of the arrays in this table."""
     ir = f"""
 define i64 @thunk() nounwind {{
   %kernel = inttoptr i64 {kernel.address} to ptr
@@ -81,6 +81,6 @@ def _target_machine(machine: Machine, level: int = _OPTIMIZATION_LEVEL) -> bindi
 
 @lru_cache(maxsize=1)
 def _linker(number: int) -> binding.LLJIT:  # noqa: ARG001 - a new one for every number
-    # JITLink lays a library out in one piece. The older linker maps its sections one by one, and where another mapping
-    # lies between them code can be further than 2 GB from its constants, which ends the process.
+    # JITLink lays a library out in one piece. The older linker maps its sections one by one; if another mapping lies
+    # between them, code can be more than 2 GB from its constants, which crashes the process.
     return binding.create_lljit_compiler(_target_machine(host()), use_jit_link=True)

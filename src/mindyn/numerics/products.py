@@ -1,9 +1,9 @@
-"""Products X^T Y of tall arrays with few columns, added up where they are: the sums of normal equations.
+"""Accumulate products X^T Y of tall arrays with few columns: the sums of normal equations.
 
-BLAS packs its operands, which pays for square matrices: of a joint's 40 columns it reaches a third of what registers
-allow. Here as many sums as there are registers stay in them along a stretch of rows that fits the first-level cache,
-and nothing is packed. Of X^T X the upper triangle alone is computed. Rows are added in their order. The interpreter
-lock is released.
+BLAS packs its operands, which pays for square matrices only: with the 40 columns of a joint it reaches a third of the
+speed that registers allow. Here as many sums as there are registers stay in them over a block of rows that fits the
+first-level cache, and nothing is packed. For X^T X only the upper triangle is computed. Rows are added in order. The
+interpreter lock is released.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.numerics import native
 from mindyn.numerics.arrays import address_of
 from mindyn.numerics.cache import load_or_build
@@ -25,7 +25,7 @@ from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.machine import host
 
 _REGISTERS_PER_PANEL: Final = 3
-"""Registers of columns of Y beside each other: with eight columns of X they are 24 sums, of 32 registers."""
+"""Registers of columns of Y: with eight columns of X they hold 24 sums, of 32 registers."""
 _ROWS_PER_BLOCK: Final = 64
 """Rows after which sums go back to memory: 40 columns of them take 20 kB, of 32 kB of first-level cache."""
 _TABLE_FIELDS: Final = {
@@ -33,38 +33,42 @@ _TABLE_FIELDS: Final = {
     **{"y": "ptr", "ys": "i64", "n": "i64"},
     **{"c": "ptr", "cs": "i64", "upper": "i64"},
 }
-"""What a product is to machine code: X, its row stride and columns, the same of Y, the sums and their row stride,
-whether X is Y and one triangle of the sums will do."""
+"""Description of a product for machine code: X, its row stride and columns, the same for Y, the sums and their row
+stride, and whether X is Y and one triangle of the sums is enough.
+"""
 _SUMS_FIELD: Final = list(_TABLE_FIELDS).index("c")
 
 
 class ProductSums:
-    """Products of arrays that stand in the same rows, added to sums of their own, of any rows of them by one call.
+    """Products of arrays with the same rows, accumulated in sums; one call adds any range of rows.
 
-    squares   (total, X): total (m, m) += X^T X on and above the diagonal; what it has below means nothing until it is
-              `mirrored`
-    products  (total, X, Y): total (m, n) += X^T Y
+    Parameters
+    ----------
+    squares : sequence of (total, X)
+        total (m, m) += X^T X on and above the diagonal; entries below are undefined until `mirror_upper_triangle`.
+    products : sequence of (total, X, Y)
+        total (m, n) += X^T Y.
 
-    Arrays are float64 (rows, columns), columns contiguous, any distance between rows; totals may be of several sums
+    Arrays are float64 (rows, columns) with contiguous columns and any stride between rows. Totals may hold several sums
     (count, m, n), of which a call takes one.
     """
 
     def __init__(
         self, squares: Sequence[tuple[Array, Array]], products: Sequence[tuple[Array, Array, Array]] = ()
     ) -> None:
-        listed = [*((total, X, X, 1) for total, X in squares), *((*one, 0) for one in products)]
-        self._arrays = listed  # they must not go while their addresses are used
+        listed = [*((total, X, X, 1) for total, X in squares), *((*operands, 0) for operands in products)]
+        self._arrays = listed  # keep them alive while their addresses are used
         self._rows = min((min(len(X), len(Y)) for _, X, Y, _ in listed), default=0)
-        entries = [_entry(*one) for one in listed if one[0].size]
+        entries = [_entry(*operands) for operands in listed if operands[0].size]
         numbers = max((len(total) for total, *_ in listed if total.ndim > 2), default=1)
         self._tables = np.tile(np.array([entry for entry, _ in entries], dtype=np.int64), (numbers, 1, 1))
         if entries:
-            apart = np.array([one for _, one in entries], dtype=np.int64)
+            apart = np.array([stride for _, stride in entries], dtype=np.int64)
             self._tables[:, :, _SUMS_FIELD] += np.arange(numbers, dtype=np.int64)[:, None] * apart
         self._entries, self._address, self._apart = len(entries), address_of(self._tables), self._tables.strides[0]
 
     def add(self, rows: slice, number: int = 0, calls: CallList | None = None) -> None:
-        """The products of some of the rows, to the sums of a number; by a list of calls, when that is run."""
+        """Add the products of some rows to the sums with this number, now or when a list of calls runs."""
         first, stop, step = rows.indices(self._rows)
         if not self._entries or not (count := len(range(first, stop, step))):
             return
@@ -77,7 +81,7 @@ class ProductSums:
 
 
 def mirror_upper_triangle(total: Array) -> Array:
-    """The matrix with what it has above the diagonal also below it; total itself, changed."""
+    """Copy the entries above the diagonal to below it, in place, and return the matrix."""
     np.copyto(total, total.T, where=_indices_below_diagonal(len(total)))
     return total
 
@@ -88,10 +92,12 @@ def _indices_below_diagonal(size: int) -> NDArray[np.bool_]:
 
 
 def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]:
-    """A row of the table, and how many bytes the sums of the next number are further on."""
+    """Return a row of the table, and the number of bytes from the sums of one number to the next."""
     if total.shape[-2:] != (X.shape[1], Y.shape[1]):
         raise InputError(
-            f"sums of shape {total.shape} cannot hold the products of {X.shape[1]} and {Y.shape[1]} columns"
+            f"sums of shape {total.shape} cannot hold the products of {X.shape[1]} and {Y.shape[1]} columns",
+            code=Code.WRONG_SHAPE,
+            subject="total",
         )
     sums = RowBlock.from_array(total)
     entry = [*RowBlock.from_array(X), *RowBlock.from_array(Y), sums.address, sums.step, same]
@@ -107,9 +113,9 @@ def _code() -> native.NativeCode:
 @cache
 def _function() -> Callable[..., None]:
     code = _code()
-    made = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 3, ctypes.c_void_p, ctypes.c_int64)(code.address)
-    made.keep_alive = code  # type: ignore[attr-defined]
-    return made
+    function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 3, ctypes.c_void_p, ctypes.c_int64)(code.address)
+    function.keep_alive = code  # type: ignore[attr-defined]
+    return function
 
 
 def _module(lanes: int) -> str:
@@ -159,9 +165,9 @@ define internal void @products(i64 %rows, ptr %x, i64 %xs, i64 %m, ptr %y, i64 %
     nounwind {{
 entry:
   %triangle = icmp ne i64 %upper, 0
-  br label %stretch
-stretch:
-  %r = phi i64 [0, %entry], [%r.next, %stretched]
+  br label %block
+block:
+  %r = phi i64 [0, %entry], [%r.next, %block_end]
   %xr.off = mul i64 %r, %xs
   %yr.off = mul i64 %r, %ys
   %xr = getelementptr double, ptr %x, i64 %xr.off
@@ -171,7 +177,7 @@ stretch:
   %some = select i1 %short, i64 %after, i64 {_ROWS_PER_BLOCK}
   br label %down
 down:
-  %i = phi i64 [0, %stretch], [%i.next, %downed]
+  %i = phi i64 [0, %block], [%i.next, %downed]
   %below = sub i64 %m, %i
 {chr(10).join(chosen)}
   %height = lshr i64 {heights[0]}, %h.0
@@ -204,11 +210,11 @@ along:
 downed:
   %i.next = add i64 %i, %height
   %i.more = icmp slt i64 %i.next, %m
-  br i1 %i.more, label %down, label %stretched
-stretched:
+  br i1 %i.more, label %down, label %block_end
+block_end:
   %r.next = add i64 %r, {_ROWS_PER_BLOCK}
   %r.more = icmp slt i64 %r.next, %rows
-  br i1 %r.more, label %stretch, label %end
+  br i1 %r.more, label %block, label %end
 end:
   ret void
 }}
@@ -216,19 +222,19 @@ end:
 
 
 def _load_entry(name: str, number: int, kind: str) -> str:
-    """An entry of the table."""
+    """Return the IR that loads an entry of the table."""
     return f"""  %{name}.at = add i64 %at, {number}
   %{name}.p = getelementptr i64, ptr %table, i64 %{name}.at
   %{name} = load {kind}, ptr %{name}.p"""
 
 
 def _heights(lanes: int) -> list[int]:
-    """Columns of X that a panel may have, each half of the one before."""
+    """Return the numbers of columns of X that a panel may have, each half of the previous one."""
     return [height for height in (8, 4, 2, 1) if height <= max(4, lanes)]
 
 
 def _panel(height: int, vectors: int, lanes: int) -> str:
-    """Sums of `height` columns of X with `vectors` registers of columns of Y, the last of them masked."""
+    """Return sums of `height` columns of X with `vectors` registers of columns of Y, the last register masked."""
     vector, last = f"<{lanes} x double>", vectors - 1
     cells = [(r, v) for r in range(height) for v in range(vectors)]
 

@@ -1,8 +1,8 @@
-"""Second-order sections of a recursive filter down the rows of an array, all columns at once.
+"""Apply second-order sections of a recursive filter down the rows of an array, all columns at once.
 
-SciPy's loop goes down one column after another and waits for every sum; here a register holds as many columns as it has
+SciPy's loop processes one column after another and waits for every sum; here a register holds as many columns as it has
 lanes, and the sums of several registers overlap. Operations and their order are SciPy's (`sosfilt`, the transposed
-direct form II), so that the numbers are. The interpreter lock is released.
+direct form II), so the results are identical. The interpreter lock is released.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.numerics import native
 from mindyn.numerics.arrays import address_of
 from mindyn.numerics.cache import load_or_build
@@ -21,19 +21,23 @@ from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.machine import host
 
 _REGISTERS_PER_PANEL: Final = 4
-"""Registers of columns that go down the rows together: a section's sums take as long as four of them."""
+"""Registers of columns that are filtered together: the sums of a section take as long as four of them."""
 _PREFETCH_ROWS: Final = 16
-"""Rows ahead that are fetched: of a wide array no two rows of a panel are near each other."""
+"""Rows that are fetched ahead: in a wide array the rows of a panel are far apart."""
 _NUMBERS_PER_BLOCK: Final = 2**15
-"""Numbers filtered from the first to the last column before the rows go on: they stay in the cache."""
+"""Numbers that are filtered over all columns before the rows go on: they stay in the cache."""
 _POINTERS: Final = (ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_int64) * 2, *(ctypes.c_void_p,) * 2)
 
 
 class Cascade:
-    """Second-order sections and the state in which they are, which goes along with the rows that they filter.
+    """Second-order sections with their state, which advances with the rows that they filter.
 
-    sections  (s, 6) as SciPy has them: b0 b1 b2 1 a1 a2
-    state     (s, 2, k), contiguous, of k columns
+    Parameters
+    ----------
+    sections : ndarray, shape (s, 6)
+        As in SciPy: b0 b1 b2 1 a1 a2.
+    state : ndarray, shape (s, 2, k)
+        Contiguous state of k columns.
     """
 
     def __init__(self, sections: Array, state: Array) -> None:
@@ -43,18 +47,22 @@ class Cascade:
         self._tables = address_of(self._coefficients), address_of(self._state)
 
     def filter_rows(self, x: Array, y: Array) -> None:
-        """y, the rows of x (N, k) after the sections; they may be the same.
+        """Write the rows of x (N, k) after the sections to y, which may be x.
 
-        x, y  float64, columns contiguous, rows any (also a negative) distance apart
+        x and y are float64 with contiguous columns and any row stride, also a negative one.
         """
         if x.shape != y.shape or x.shape[1] != self._width:
-            raise InputError(f"rows of shape {x.shape} and {y.shape} do not fit sections of {self._width} columns")
+            raise InputError(
+                f"rows of shape {x.shape} and {y.shape} do not fit sections of {self._width} columns",
+                code=Code.WRONG_SHAPE,
+                subject="x",
+            )
         if x.size:
             (from_x, step_x, _), (from_y, step_y, _) = RowBlock.from_array(x), RowBlock.from_array(y)
             _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)
 
     def list_calls(self, calls: CallList, rows: int, address: int, step: int) -> None:
-        """The same in place, when the list of calls is run: of rows that begin at an address, numbers apart."""
+        """Add the call to a list, in place, for rows that begin at an address, `step` numbers apart."""
         if rows and self._width:
             calls.keep_alive(self)
             at = address, step
@@ -70,13 +78,13 @@ def _code(count: int) -> native.NativeCode:
 @cache
 def _function(count: int) -> Callable[..., None]:
     code = _code(count)
-    made = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
-    made.keep_alive = code  # type: ignore[attr-defined]
-    return made
+    function = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
+    function.keep_alive = code  # type: ignore[attr-defined]
+    return function
 
 
 def _module(count: int, lanes: int) -> str:
-    """Blocks of rows; of each, columns `_REGISTERS_PER_PANEL` registers wide, then the rest, a register at a time and masked."""
+    """Return the IR: blocks of rows with panels of `_REGISTERS_PER_PANEL` registers, then single masked ones."""
     return f"""
 declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
 declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
@@ -132,7 +140,7 @@ end:
 
 
 def _coefficients(count: int, lanes: int) -> str:
-    """%c.s.k, coefficient k of section s in every lane."""
+    """Return the IR of %c.s.k, coefficient k of section s in every lane."""
     vector, lines = f"<{lanes} x double>", []
     for s in range(count):
         for k in range(5):
@@ -147,7 +155,7 @@ def _coefficients(count: int, lanes: int) -> str:
 
 
 def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, masked: bool) -> str:
-    """All rows of some columns; begins at `label`.begin and ends inside `label`.done."""
+    """Return the IR for all rows of some columns; it begins at `label`.begin and ends inside `label`.done."""
     vector, mask = f"<{lanes} x double>", f"%{label}.mask"
     cells = [(r, s, k) for r in range(abreast) for s in range(count) for k in range(2)]
 
@@ -221,7 +229,7 @@ def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, mas
 
 
 def _section(label: str, vector: str, r: int, s: int) -> list[str]:
-    """y = b0 x + z0; z0 = b1 x - a1 y + z1; z1 = b2 x - a2 y, every product and sum rounded by itself."""
+    """Return y = b0 x + z0; z0 = b1 x - a1 y + z1; z1 = b2 x - a2 y, with every product and sum rounded separately."""
     x, y, z, c, t = (
         f"{label}.v.{r}.{s}",
         f"{label}.v.{r}.{s + 1}",

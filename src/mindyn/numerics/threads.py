@@ -1,4 +1,4 @@
-"""Splits a range of samples over threads that are started once and reused."""
+"""Split a range of samples over threads that are started once and reused."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _MIN_SAMPLES_PER_THREAD = 512
-"""Fewer samples per thread than this cost more to hand over (about 20 us) than to compute."""
+"""Fewer samples per thread take longer to hand over (about 20 us) than to compute."""
 
 _THREAD_NAME_PREFIX = "mindyn"
 _lock = threading.Lock()
@@ -22,16 +22,18 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def split_range(work: Callable[[int, int], int], count: int, threads: int, multiple: int) -> int:
-    """`work(first, last)` over shares of 0 .. count, all but the last a multiple of `multiple`; gives the `or` of the
-    results.
+    """Call `work(first, last)` on slices of 0 .. count, all but the last a multiple of `multiple`; return the `or` of
+    the results.
     """
     if not isinstance(threads, int) or threads < 1:
-        raise InputError(f"threads must be a whole number of at least 1, got {threads!r}")
+        raise InputError(
+            f"threads must be a whole number of at least 1, got {threads!r}", code=Code.OUT_OF_RANGE, subject="threads"
+        )
     shares = max(1, min(threads, count // _MIN_SAMPLES_PER_THREAD))
     if shares == 1:
         return work(0, count)
@@ -45,17 +47,19 @@ def split_range(work: Callable[[int, int], int], count: int, threads: int, multi
 
 
 def can_use_threads() -> bool:
-    """Whether `map_in_threads` would use threads here: there is more than one core, and this is no thread of its own."""
+    """Return whether `map_in_threads` would use threads here: there are several cores, and this is not one of its
+    threads.
+    """
     return usable_cores() > 1 and not threading.current_thread().name.startswith(_THREAD_NAME_PREFIX)
 
 
 def map_in_threads(
     function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None = None
 ) -> list[Result]:
-    """function(task) of every task, in their order, on as many threads as there are cores: what each gives, and so what
-    is summed from them, does not depend on how many there are. Tasks must spend their time outside the interpreter.
+    """Return function(task) of every task, in order, on as many threads as there are cores.
 
-    at_once  tasks that may run at the same time, if fewer
+    The results, and sums over them, do not depend on the number of threads. Tasks must spend their time outside the
+    interpreter. `at_once` limits the number of tasks that run at the same time.
     """
     running = min(usable_cores(), at_once or len(tasks))
     if len(tasks) < 2 or running < 2 or not can_use_threads():
@@ -78,7 +82,7 @@ def _executor() -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    """A forked child has no threads: it must start its own."""
+    """Drop the pool in a forked child, which has no threads and must start its own."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
 
