@@ -30,10 +30,10 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def builds(monkeypatch):
     """A list that grows with every real compilation."""
-    made = []
+    compiled = []
     assemble = native.assemble
-    monkeypatch.setattr(native, "assemble", lambda ir: made.append(ir) or assemble(ir))
-    return made
+    monkeypatch.setattr(native, "assemble", lambda ir: compiled.append(ir) or assemble(ir))
+    return compiled
 
 
 def torques():
@@ -71,7 +71,7 @@ def test_a_damaged_entry_is_built_again(folder, builds, name):
     assert entry(folder).read_bytes() == whole
 
 
-def test_a_directory_in_place_of_an_entry_only_costs_caching(folder):
+def test_a_directory_with_the_name_of_an_entry_only_disables_caching(folder):
     expected = torques()
     path = entry(folder)
     path.unlink()
@@ -80,14 +80,14 @@ def test_a_directory_in_place_of_an_entry_only_costs_caching(folder):
 
 
 @pytest.mark.parametrize("where", ["/proc/nowhere", "/dev/null/cache"])
-def test_an_unwritable_directory_only_costs_caching(where, monkeypatch, builds):
+def test_an_unwritable_directory_only_disables_caching(where, monkeypatch, builds):
     monkeypatch.setenv("MINDYN_CACHE_DIR", where)
     torques()
     torques()
     assert len(builds) == 2
 
 
-def test_entries_depend_on_type_layout_checks_program_and_surroundings(folder, monkeypatch):
+def test_entries_depend_on_type_layout_checks_program_and_environment(folder, monkeypatch):
     inputs = random_inputs(FUNCTION, (9,))
     Kernel(FUNCTION)(*inputs)
     Kernel(FUNCTION, dtype=np.float32)(*inputs)
@@ -143,8 +143,8 @@ DISTRUSTED = (folder_of_another_user, folder_open_to_all, folder_open_to_the_gro
 DISTRUSTED += (file_behind_a_link, pipe_in_place_of_a_file)
 
 
-@pytest.mark.parametrize("make", DISTRUSTED, ids=lambda one: one.__name__)
-def test_code_that_others_may_have_written_is_not_run(folder, builds, monkeypatch, make):
+@pytest.mark.parametrize("make", DISTRUSTED, ids=lambda maker: maker.__name__)
+def test_code_that_others_can_write_is_not_run(folder, builds, monkeypatch, make):
     expected = torques()
     make(folder, monkeypatch)
     assert (torques() == expected).all()
@@ -167,14 +167,14 @@ def foreign(status):
 
 def test_an_entry_under_another_name_is_built_again(folder):
     cache.load_or_build(("one",), lambda: b"of one")
-    (one,) = folder.glob("*.o")
+    (first,) = folder.glob("*.o")
     cache.load_or_build(("other",), lambda: b"of the other")
-    (other,) = set(folder.glob("*.o")) - {one}
-    one.replace(other)
+    (other,) = set(folder.glob("*.o")) - {first}
+    first.replace(other)
     assert cache.load_or_build(("other",), lambda: b"built again") == b"built again"
 
 
-def test_the_folder_is_its_owners_alone(folder):
+def test_only_the_owner_can_access_the_folder(folder):
     before = os.umask(0o002)
     try:
         torques()
@@ -217,7 +217,7 @@ def test_the_least_recently_used_entries_are_pruned(folder, monkeypatch):
     assert cache.load_or_build(("a",), lambda: b"built") == b"built"
 
 
-def test_what_killed_processes_left_is_removed_when_old(folder, monkeypatch):
+def test_old_files_of_killed_processes_are_removed(folder, monkeypatch):
     monkeypatch.setattr(cache, "_WRITES_PER_PRUNE", 1)
     folder.mkdir(mode=0o700)
     old, new = folder / ".writing-old", folder / ".writing-new"
@@ -240,7 +240,7 @@ print(Kernel(function)(*random_inputs(function, (9,))).tobytes().hex())
 """
 
 
-def test_many_processes_some_killed_leave_no_wrong_entry(folder):
+def test_killed_processes_leave_no_wrong_entry(folder):
     expected = torques().tobytes().hex()
     entry(folder).unlink()
     paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -262,7 +262,7 @@ def test_many_processes_some_killed_leave_no_wrong_entry(folder):
     assert entry(folder).read_bytes().startswith(cache.MAGIC)
 
 
-def test_code_that_is_let_go_leaves_no_memory_behind():
+def test_freed_code_leaves_no_memory_behind():
     code = native.assemble("define double @kernel(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n")
 
     def grown(count: int) -> int:

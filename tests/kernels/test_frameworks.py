@@ -8,9 +8,10 @@ import sys
 import numpy as np
 import pytest
 from closeness import DERIVATIVE, EXACT, SAME_ALGEBRA, assert_close
+from raising import raises
 
 from mindyn import compile_model, load_robot
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.kernels.differentiable import DifferentiableFunctions
 
 ROBOT = load_robot("planar2")
@@ -40,7 +41,7 @@ class TestTorch:
         self.differentiable = make_differentiable
 
     def tensors(self, inputs, **options):
-        return [self.torch.tensor(one, **options) for one in inputs]
+        return [self.torch.tensor(array, **options) for array in inputs]
 
     @pytest.mark.parametrize("name", NAMES)
     def test_gradients_are_those_of_differences(self, name):
@@ -73,13 +74,13 @@ class TestTorch:
         mapped = self.torch.func.vmap(self.torch.func.jacrev(dynamics.inverse_dynamics, 2))(*given)
         assert_close(mapped.detach().numpy(), compile_model(PRESS).inertia_matrix(press_motion()[0]), SAME_ALGEBRA)
 
-    def test_float32_stays_and_whole_numbers_are_refused(self):
+    def test_float32_is_kept_and_integers_raise(self):
         model, inputs = model_and_inputs("energy")
         dynamics = self.differentiable(model)
         assert dynamics.energy(*self.tensors(inputs, dtype=self.torch.float32)).dtype == self.torch.float32
         with pytest.raises(InputError, match="float64 or float32"):
             dynamics.energy(*self.tensors([np.ones(2, int)] * 3))
-        with pytest.raises(InputError, match=r"q: has shape \(3,\)"):
+        with raises(InputError, Code.WRONG_SHAPE, "q"):
             dynamics.energy(*self.tensors([np.ones(3)] * 3))
 
 
@@ -119,17 +120,17 @@ class TestJax:
         function = self.jax.jit(self.jax.vmap(self.differentiable(compile_model(PRESS)).inverse_dynamics))
         check_grads(function, press_motion(), order=1, modes=["rev"], rtol=DERIVATIVE, atol=DERIVATIVE)
 
-    def test_no_samples_and_single_precision_go_through_xla(self):
+    def test_empty_batches_and_float32_work_through_xla(self):
         model, inputs = model_and_inputs("inverse_dynamics", (3,))
         dynamics, jax = self.differentiable(model), self.jax
-        none = jax.jit(dynamics.inverse_dynamics)(*(one[:0] for one in inputs[:3]), inputs[3])
+        none = jax.jit(dynamics.inverse_dynamics)(*(array[:0] for array in inputs[:3]), inputs[3])
         assert none.shape == (0, 2)
-        given = [one.astype(np.float32) for one in inputs]
+        given = [array.astype(np.float32) for array in inputs]
         single = jax.jit(dynamics.inverse_dynamics)(*given)
         assert single.dtype == np.float32
         assert_close(single, DifferentiableFunctions(model)["inverse_dynamics", None].run(*given)[0], EXACT)
 
-    def test_an_error_in_a_call_of_xla_reaches_the_caller(self):
+    def test_an_error_in_an_xla_call_reaches_the_caller(self):
         from mindyn.kernels.xla_call import make_handler
 
         def refuse(*_):
@@ -162,7 +163,7 @@ def test_loops_are_differentiated_through_their_closure():
     q[1, 1] += 0.5
     assert np.isnan(op.run(q, pd, pdd)[0]).tolist() == [[False], [True]]
     assert np.isnan(op.adjoint.run(q, pd, pdd, np.ones((2, 1)))[0][1]).any()
-    single = op.run(*(one.astype(np.float32) for one in (q[:1], pd[:1], pdd[:1])))[0]
+    single = op.run(*(array.astype(np.float32) for array in (q[:1], pd[:1], pdd[:1])))[0]
     assert single.dtype == np.float32
     assert np.isfinite(single).all()
     assert np.isnan(ops.loop_solver(1).run(np.array([[np.nan]]))[0]).all()
@@ -170,7 +171,7 @@ def test_loops_are_differentiated_through_their_closure():
 
 
 @pytest.mark.parametrize("package", ["torch", "jax"])
-def test_without_the_package_the_extra_is_named(package):
+def test_a_missing_package_error_names_the_extra(package):
     code = f"import sys; sys.modules[{package!r}] = None\nimport mindyn.{package}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert f"pip install 'mindyn[{package}]'" in done.stderr

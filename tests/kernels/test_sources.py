@@ -56,7 +56,7 @@ def call_c(library, function, inputs):
 
 @needs_gcc
 def test_c_equals_casadi(tmp_path):
-    library = compile_c(tmp_path, [described(one) for one in FUNCTIONS])
+    library = compile_c(tmp_path, [described(item) for item in FUNCTIONS])
     for function in FUNCTIONS:
         inputs = random_inputs(function, (1,))
         results = call_c(library, function, [a[0] for a in inputs])
@@ -78,9 +78,9 @@ def test_every_operation_compiles_and_agrees_in_c(tmp_path):
     library = compile_c(tmp_path, [described(function)])
     inputs = random_inputs(function, (1,))
     reference = evaluate(function, *inputs)[0][0]
-    found = call_c(library, function, [a[0] for a in inputs])[0]
+    result = call_c(library, function, [a[0] for a in inputs])[0]
     scale = np.where(reference == 0, 1.0, reference)
-    assert_close(found / scale - reference / scale + 1.0, np.ones_like(found), TOLERANCE[np.float64])
+    assert_close(result / scale - reference / scale + 1.0, np.ones_like(result), TOLERANCE[np.float64])
 
 
 @needs_gcc
@@ -120,7 +120,7 @@ def test_the_same_program_gives_the_same_bytes():
     assert first == second
 
 
-def test_the_header_says_what_shapes_units_and_cost():
+def test_the_header_documents_meaning_shapes_units_and_cost():
     header = c_source([described(FUNCTIONS[0], "Torques of the arm.")], "arm", "an arm").header
     assert "Torques of the arm." in header
     assert "q [6] joint angles, rad" in header
@@ -129,7 +129,7 @@ def test_the_header_says_what_shapes_units_and_cost():
 
 
 def test_c_has_no_globals_and_allocates_nothing():
-    source = c_source([described(one) for one in FUNCTIONS], "arm", "an arm").source
+    source = c_source([described(function) for function in FUNCTIONS], "arm", "an arm").source
     assert not any(word in source for word in ("malloc", "free("))
     assert all("void mindyn_sincos" in line for line in source.splitlines() if "static" in line)
     begins = (" ", "/*", "#", "void", "static void", "{", "}")
@@ -138,7 +138,7 @@ def test_c_has_no_globals_and_allocates_nothing():
 
 @needs_nvcc
 def test_cuda_compiles(tmp_path):
-    functions = [described(one) for one in FUNCTIONS]
+    functions = [described(function) for function in FUNCTIONS]
     (tmp_path / "arm.cu").write_text(cuda_source(functions, HOSTILE[0]))
     command = [
         "nvcc",

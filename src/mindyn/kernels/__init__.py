@@ -1,4 +1,4 @@
-"""Equations as machine code: SIMD through LLVM, C, CUDA; operation counts; `Model`."""
+"""Compile equations to machine code, C and CUDA, and count their operations."""
 
 from mindyn.lazy_names import import_lazily
 

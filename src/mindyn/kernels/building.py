@@ -1,7 +1,7 @@
-"""ProgramBuilder: appends instructions, folding constants, sharing equal expressions and moving signs outward.
+"""`ProgramBuilder`: append instructions, fold constants, share equal expressions and move signs outward.
 
-A sign is cheapest outside: `a + (-b)` is a subtraction, and `(-a) b = -(a b)` lets the next addition absorb it. Every
-rule is exact in floating point (division by a constant that is not a power of two stays a division).
+A sign is cheapest on the outside: `a + (-b)` is a subtraction, and `(-a) b = -(a b)` lets the next addition absorb it.
+Every rule is exact in floating point (division by a constant that is not a power of two stays a division).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FOLD: dict[Op, Callable[..., float]] = {
 
 
 class ProgramBuilder:
-    """Grows a list of instructions; every method returns the number of a value."""
+    """Growing list of instructions; every method returns the number of a value."""
 
     def __init__(self) -> None:
         self._instructions: list[Instruction] = []
@@ -56,17 +56,17 @@ class ProgramBuilder:
         self._negations: dict[int, int] = {}
 
     def constant(self, value: float) -> int:
-        """The number `value`; +0 and -0 are different constants."""
+        """Add the constant `value`; +0 and -0 are different constants."""
         number = self._append((Op.CONST, value.hex()), Op.CONST, constant=value)
         self._constants[number] = value
         return number
 
     def input(self, number: int, element: int) -> int:
-        """Element `element` (row-major) of input `number`."""
+        """Add element `element` (row-major) of input `number`."""
         return self._append((Op.INPUT, number, element), Op.INPUT, source=(number, element))
 
     def apply(self, op: Op, *operands: int) -> int:
-        """`op` of the operands, simplified."""
+        """Apply `op` to the operands and simplify the result."""
         folded = self._fold_constants(op, operands)
         if folded is not None:
             return folded
@@ -87,13 +87,14 @@ class ProgramBuilder:
                 return self._emit(op, *operands)
 
     def finish(self, name: str, inputs: tuple[Input, ...], outputs: tuple[Output, ...]) -> Program:
-        """The program of these outputs, without what they do not need; outputs that are 0 become structural zeros."""
-        outputs = tuple(self._drop_zeros(one) for one in outputs)
-        needed = self._find_needed(value for one in outputs for value in one.values)
+        """Return the program of these outputs without dead code; outputs that are 0 become structural zeros."""
+        outputs = tuple(self._drop_zeros(output) for output in outputs)
+        needed = self._find_needed(value for output in outputs for value in output.values)
         renumbered = {old: new for new, old in enumerate(needed)}
         instructions = tuple([_renumber(self._instructions[old], renumbered) for old in needed])
         moved = tuple(
-            Output(one.name, one.shape, one.nonzeros, tuple(renumbered[v] for v in one.values)) for one in outputs
+            Output(output.name, output.shape, output.nonzeros, tuple(renumbered[v] for v in output.values))
+            for output in outputs
         )
         return Program(name, inputs, moved, instructions)
 
@@ -129,7 +130,7 @@ class ProgramBuilder:
         return self._constants.get(value)
 
     def _negation_operand(self, value: int) -> int | None:
-        """The value whose negation `value` is, if it is one."""
+        """Return x if `value` is -x, otherwise None."""
         return self._negations.get(value)
 
     def _add(self, a: int, b: int) -> int:
@@ -216,5 +217,7 @@ class ProgramBuilder:
         return [value for value, live in enumerate(marked) if live]
 
 
-def _renumber(one: Instruction, renumbered: dict[int, int]) -> Instruction:
-    return Instruction(one.op, tuple([renumbered[v] for v in one.operands]), one.constant, one.source)
+def _renumber(instruction: Instruction, renumbered: dict[int, int]) -> Instruction:
+    return Instruction(
+        instruction.op, tuple([renumbered[v] for v in instruction.operands]), instruction.constant, instruction.source
+    )

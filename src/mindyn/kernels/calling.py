@@ -1,12 +1,12 @@
-"""Direct calls: NumPy arrays as the arguments of machine code, without Python in between.
+"""Call machine code directly with NumPy arrays, without Python in between.
 
-A builtin function of CPython whose body is machine code: it checks that every argument is a plain array of the right
-type and shape, finds the addresses, releases the interpreter lock where there is much to compute, and runs the kernel.
-What it does not recognise it leaves alone (`NOT_HANDLED`), and the general way through Python takes over: lists, other
-types, strided or overlapping arrays, wrong shapes. A control loop's call takes 0.6 us this way, 3.3 us in Python.
+A builtin function of CPython whose body is machine code checks that every argument is a plain array of the right type
+and shape, finds the addresses, releases the interpreter lock if there is much to compute, and runs the kernel. It
+declines anything else (`NOT_HANDLED`): lists, other types, strided or overlapping arrays, wrong shapes. Then the
+general path through Python takes over. The call of a control loop takes 0.6 us this way, 3.3 us in Python.
 
-NumPy's arrays and CPython's objects are read by their binary layout, which is compared with what Python says of them
-once; where it differs there are no direct calls.
+NumPy's arrays and CPython's objects are read by their binary layout, which is compared once with the values that Python
+reports; if it differs there are no direct calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mindyn.numerics.arrays import Array
 from mindyn.numerics.cache import load_or_build
 
 NOT_HANDLED = -1
-"""What a direct call returns in place of the kernel's status."""
+"""Result of a direct call that declines its arguments, instead of the kernel's status."""
 
 _OBJECT_HEADER_BYTES = object.__basicsize__
 _TYPE, _DATA, _NDIM, _DIMENSIONS, _DTYPE, _FLAGS = (
@@ -39,20 +39,20 @@ _TYPE, _DATA, _NDIM, _DIMENSIONS, _DTYPE, _FLAGS = (
 )
 """Offsets of an array's fields: type; address, number and list of dimensions, dtype, flags."""
 _CONTIGUOUS_ALIGNED, _WRITEABLE = 0x101, 0x400
-"""Flags of C-contiguous and aligned arrays, and of those that may be written."""
+"""Flags of C-contiguous and aligned arrays, and of writeable ones."""
 _MIN_SAMPLES_WITHOUT_LOCK = 256
-"""Samples from which on the interpreter lock is released."""
+"""Number of samples from which on the interpreter lock is released."""
 _FASTCALL = 0x80
 _WORDS_PER_ARRAY, _FIRST_ARRAY_WORD = 5, 9
-"""Numbers that describe an array, and where they begin in a description."""
+"""Numbers that describe an array, and the index of the first one in a description."""
 
 DirectFunction = Callable[..., int]
 
 
 class DirectCall:
-    """A kernel's direct call: `call(*inputs, *outputs)` gives the kernel's status, or NOT_TAKEN.
+    """Direct call of a kernel: `call(*inputs, *outputs)` returns the kernel's status, or NOT_HANDLED.
 
-    Kernels are told when they are compiled (`single` for one sample, `batch` for more); until then calls are not taken.
+    `set_kernel` registers compiled kernels (`single` for one sample, `batch` for more); until then calls are declined.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class DirectCall:
         self.call: DirectFunction = _builtin(self._description) if fits and _is_layout_known() else _decline_call
 
     def set_kernel(self, code: native.NativeCode, *, batch: bool) -> None:
-        """The kernel that computes one sample, or many."""
+        """Register the kernel for one sample, or for many."""
         self._codes.append(code)
         self._description[int(batch)] = code.address
 
@@ -96,10 +96,10 @@ class _MethodDefinition(ctypes.Structure):
 
 @cache
 def _interpreter() -> tuple[int, int, int]:
-    """Addresses of the three functions of CPython that a call needs."""
+    """Return the addresses of the three functions of CPython that a call needs."""
     named = ("PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
-    found = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in named]
-    return found[0], found[1], found[2]
+    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in named]
+    return addresses[0], addresses[1], addresses[2]
 
 
 @cache
@@ -109,16 +109,16 @@ def _method() -> tuple[_MethodDefinition, native.NativeCode]:
 
 
 def _builtin(description: Array) -> DirectFunction:
-    """The function object; CPython keeps `description`, its `self`, alive as long as it."""
+    """Create the function object; CPython keeps `description`, its `self`, alive as long as the function."""
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made: DirectFunction = new(ctypes.addressof(_method()[0]), description, None)
-    return made
+    builtin: DirectFunction = new(ctypes.addressof(_method()[0]), description, None)
+    return builtin
 
 
 @cache
 def _is_layout_known() -> bool:
-    """Whether arrays lie in memory as we read them."""
+    """Return whether arrays have the memory layout that we read."""
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
@@ -126,7 +126,8 @@ def _is_layout_known() -> bool:
     trial = np.arange(24.0).reshape(2, 3, 4)
     fixed = np.frombuffer(bytes(16))
     return all(
-        _is_read_correctly(one) for one in (trial, trial[1], trial[:, 1:], trial[0].T, trial.astype(np.float32), fixed)
+        _is_read_correctly(array)
+        for array in (trial, trial[1], trial[:, 1:], trial[0].T, trial.astype(np.float32), fixed)
     )
 
 
@@ -167,8 +168,8 @@ entry:
 {_word("array_type", "%words", 32)}
 {_word("dtype", "%words", 40)}
 {_word("make_number", "%words", 48, "ptr")}
-  %as_told = icmp eq i64 %given, %array_count
-  br i1 %as_told, label %begin, label %leave
+  %is_count_right = icmp eq i64 %given, %array_count
+  br i1 %is_count_right, label %begin, label %leave
 
 begin:                                   ; the first output has the dimensions of the batch
   %table_size = mul i64 %array_count, 2
@@ -329,8 +330,8 @@ compute:
   %which = zext i1 %is_batch to i64
   %kernel_at = getelementptr i64, ptr %words, i64 %which
   %kernel = load ptr, ptr %kernel_at
-  %is_told = icmp ne ptr %kernel, null
-  %go = and i1 %some, %is_told
+  %has_kernel = icmp ne ptr %kernel, null
+  %go = and i1 %some, %has_kernel
   br i1 %go, label %run, label %leave
 run:
   %long = icmp sge i64 %count, {_MIN_SAMPLES_WITHOUT_LOCK}
@@ -347,10 +348,10 @@ unlocked:
   br label %done
 done:
   %status = phi i64 [ %status_locked, %locked ], [ %status_unlocked, %unlocked ]
-  br label %tell
+  br label %report
 leave:
-  br label %tell
-tell:
+  br label %report
+report:
   %number = phi i64 [ %status, %done ], [ {NOT_HANDLED}, %leave ]
   %result = call ptr %make_number(i64 %number)
   ret ptr %result

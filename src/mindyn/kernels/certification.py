@@ -1,4 +1,4 @@
-"""Equations of a model, once compared with plain Newton-Euler; that they passed is kept with the cached kernels."""
+"""Compare a model's equations with plain Newton-Euler once; the cache of kernels remembers those that passed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mindyn.numerics.cache import load_or_build
 from mindyn.parameters.certificate import Deviation
 
 NEARLY_DEGENERATE_HINT = (
-    "the geometry is nearly degenerate: load with snap=True if the file rounds its angles, or take "
+    "the geometry is nearly degenerate: load with snap=True if the file rounds its angles, or use "
     'parameters="standard" and the structural base set'
 )
 
 
 Alternative = tuple[Parameters | None, bool]
-"""Parameters that an equation is made of, None for the model's own; and whether frames may be moved for it."""
+"""Parameters of the equation (None: the model's own), and whether its frames may be moved."""
 
 
 def list_alternatives(*, reducible: bool, movable: bool) -> list[Alternative]:
-    """What may be tried where a model's own equation deviates.
+    """Return what to try if a model's own equation deviates.
 
-    reducible  base parameters were its makers' choice, which standard ones may replace
-    movable    frames were, too, and may be the source's own
+    `reducible` says that base parameters were chosen automatically, so that standard parameters may replace them;
+    `movable` says the same of moved frames and the source's own.
     """
     ways: list[Alternative] = [("standard", True)] if reducible else []
     return [*ways, ("standard" if reducible else None, False)] if movable else ways
@@ -38,11 +38,22 @@ def certify_equation(
     witness: ReferenceDynamics,
     others: Sequence[Alternative],
 ) -> tuple[Function, tuple[str, ...]]:
-    """The equation if it holds, and no note; else the first of other ways to it that holds, with a note; else an error.
+    """Return the equation and no notes if it agrees with Newton-Euler, otherwise the first alternative that does and a
+    note.
 
-    traced  makes the equation, with parameters as the model has them (None) or as they are named, in frames that may be
-            moved or not
-    others  what else may be tried, in that order
+    Parameters
+    ----------
+    traced : callable
+        Traces the equation with the given parameters (None: the model's own), in moved frames or not.
+    witness : ReferenceDynamics
+        The reference to compare with.
+    others : sequence of Alternative
+        Alternatives in the order in which they are tried.
+
+    Raises
+    ------
+    RobotError
+        If no alternative agrees.
     """
     function = traced(None, True)
     deviation = load_or_compute_deviation(function, witness)
@@ -55,25 +66,27 @@ def certify_equation(
         if not last.is_wrong:
             joint = robot.primary_joints[deviation.joint].name
             whose = "standard parameters" if parameters == "standard" else "its parameters"
-            where = "" if moved else " in the file's own frames"
-            shorter = f"in fewer operations it would be {deviation.size:.1e} off at joint {joint!r}"
+            where = "" if moved else " in the frames of the file"
+            shorter = f"the shorter form has an error of {deviation.size:.1e} at joint {joint!r}"
             return function, (f"{name} is computed from {whose}{where}: {shorter}",)
     raise deviation_error(robot, name, last, NEARLY_DEGENERATE_HINT)
 
 
 def load_or_compute_deviation(function: Function, witness: ReferenceDynamics) -> Deviation:
-    """Of an equation from standard parameters; from the cache where this very function was compared before."""
+    """Return the deviation of an equation from standard parameters, from the cache if this function was compared
+    before.
+    """
     if witness.base is not None and witness.base.survivors is None and witness.base.form == "numeric":
-        return Deviation(0, 0.0)  # parameters under constraints: right for those that obey them alone
+        return Deviation(0, 0.0)  # a constrained set is valid only for parameters that satisfy the constraints
 
-    told = (witness.drives, witness.parameters)
-    key = ("certificate", function.serialize(), repr(hashable_content(witness.robot)), repr(told))
+    options = (witness.drives, witness.parameters)
+    key = ("certificate", function.serialize(), repr(hashable_content(witness.robot)), repr(options))
     try:
         joint, size = np.frombuffer(
             load_or_build(key, lambda: _encode_passing(equation_deviation(function, witness)), prune=False)
         )
-    except _DeviationError as found:
-        return found.deviation
+    except _DeviationError as error:
+        return error.deviation
     return Deviation(int(joint), float(size))
 
 
@@ -83,7 +96,7 @@ class _DeviationError(Exception):
         self.deviation = deviation
 
 
-def _encode_passing(found: Deviation) -> bytes:
-    if found.is_wrong:
-        raise _DeviationError(found)
-    return np.array([float(found.joint), found.size]).tobytes()
+def _encode_passing(deviation: Deviation) -> bytes:
+    if deviation.is_wrong:
+        raise _DeviationError(deviation)
+    return np.array([float(deviation.joint), deviation.size]).tobytes()

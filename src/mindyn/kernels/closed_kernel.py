@@ -1,4 +1,4 @@
-"""`ClosedKernel`: a kernel of a robot whose loops are solved for, with the closure given, polished and checked."""
+"""`ClosedKernel`: a kernel of a robot with loops that solves, polishes and checks the loop closure."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import numpy as np
 
 from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import InputError, RobotError
+from mindyn.errors import Code, InputError, RobotError
 from mindyn.kernels.kernel import Kernel
 from mindyn.numerics.arrays import Array
 from mindyn.robots.robot import Robot
 
 MAX_CLOSURE_ERROR_SINGLE: Final = 1e-4
-"""`MIN_UNEXPLAINED_FRACTION` in float32."""
+"""`MAX_CLOSURE_ERROR` in float32."""
 
 
 class ClosedKernel(Kernel):
     """A kernel whose first input is q and whose last output is the closure of each sample.
 
-    q has the positions (..., n) of all joints, dependent ones near where they close, or (..., k) of the primary ones
-    alone: these are then solved for, of a batch (N, k) in its order, as a motion, else on a straight way from home.
-    Derivatives by q are of the positions that were given. Samples whose loops stay open or are nearly singular are
-    refused by name; `run_with_flags` marks them in place of an error.
+    q holds either the positions (..., n) of all joints, with dependent joints near their closed positions, or the
+    positions (..., k) of the primary joints alone. In the second case the kernel solves for the others: a batch (N, k)
+    in order, as a motion; any other shape on a straight path from home. Derivatives by q refer to the positions that
+    were given. Samples whose loops stay open or are nearly singular raise an error that names the loop;
+    `run_with_flags` marks them instead.
     """
 
     def __init__(
@@ -47,12 +48,12 @@ class ClosedKernel(Kernel):
         self._primary = len(robot.primary_names)
         self._places = [robot.joint_index(name) for name in robot.primary_names]
         self._last: Array | None = None
-        self._by_positions = [one == "gradient_q" or one.endswith("_dq") for one in self._output_names]
+        self._by_positions = [output == "gradient_q" or output.endswith("_dq") for output in self._output_names]
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
-        """The outputs but the closure, which is checked."""
+        """Return the outputs without the closure, which is checked."""
         if self._last is not None and out is None and np.shape(arrays[0]) == (self._primary,):
-            # A control loop asks near where it asked before: that closes the loops nearly always.
+            # The sample of a control loop is near the previous one, which nearly always closes the loops.
             start = self._last.astype(self.dtype)
             start[self._places] = arrays[0]
             results, closure = self._run_with_closure((start, *arrays[1:]), None, 1)
@@ -65,7 +66,7 @@ class ClosedKernel(Kernel):
         return results[0] if len(results) == 1 else results
 
     def run_with_flags(self, *arrays: Any, threads: int = 1) -> tuple[Any, Array]:
-        """The outputs, and whether the closure of each sample (...,) failed or is nearly singular."""
+        """Return the outputs, and whether the closure of each sample (...,) failed or is nearly singular."""
         results, closure = self._run_with_closure(arrays, None, threads)
         return results[0] if len(results) == 1 else results, self._find_failures(closure)
 
@@ -76,9 +77,9 @@ class ClosedKernel(Kernel):
             shape = np.shape(whole[0])[:-1]
             given = (*(out if isinstance(out, tuple) else (out,)), np.empty((*shape, 2), self.dtype))
         results = super().run(whole, given, threads)
-        if whole and whole[0] is not arrays[0]:  # derivatives by the positions that were given
+        if whole and whole[0] is not arrays[0]:  # derivatives by the given positions
             pairs = zip(results, self._by_positions, strict=True)
-            results = tuple(one[..., self._places] if chosen else one for one, chosen in pairs)
+            results = tuple(result[..., self._places] if chosen else result for result, chosen in pairs)
         return tuple(results[:-1]), results[-1]
 
     def _positions(self, q: Any) -> Any:
@@ -87,15 +88,15 @@ class ClosedKernel(Kernel):
             return q
         rows = np.array(array, dtype=np.float64).reshape(-1, self._primary)
         if not np.isfinite(rows).all():
-            raise InputError("q: finite numbers are needed")
+            raise InputError("q: finite numbers are needed", code=Code.NOT_FINITE, subject="q")
         closure = home_closure(self.robot)
         if array.ndim == 1 and self._last is not None:
-            found = closure.continue_from(self._last, rows[0])[None]
+            positions = closure.continue_from(self._last, rows[0])[None]
         else:
-            found = closure.along(rows) if array.ndim == 2 else closure.positions(rows)
+            positions = closure.along(rows) if array.ndim == 2 else closure.positions(rows)
         if array.ndim == 1:
-            self._last = found[0]
-        return found.reshape(*array.shape[:-1], self.robot.joint_count).astype(self.dtype)
+            self._last = positions[0]
+        return positions.reshape(*array.shape[:-1], self.robot.joint_count).astype(self.dtype)
 
     def _find_failures(self, closure: Array) -> Array:
         limit = MAX_CLOSURE_ERROR if self.dtype == np.float64 else MAX_CLOSURE_ERROR_SINGLE
@@ -111,16 +112,20 @@ class ClosedKernel(Kernel):
         if residual < MAX_CLOSURE_ERROR:
             return RobotError(
                 f"the loops of robot {self.robot.name!r} are nearly singular at {row}q = {state}: the dependent joints "
-                f"{', '.join(self.robot.dependent_names)} are not determined there (measure {regular:.1e})"
+                f"{', '.join(self.robot.dependent_names)} are not determined there (regularity {regular:.1e})",
+                code=Code.INACCURATE,
+                subject=self.robot.name,
             )
         return RobotError(
             f"the loops of robot {self.robot.name!r} do not close at {row}q = {state} (residual {residual:.1e})",
-            hint="give q of all joints near where the loops close, or of the primary joints alone",
+            hint="pass q of all joints near a closed configuration, or of the primary joints only",
+            code=Code.NOT_CONVERGED,
+            subject=self.robot.name,
         )
 
 
 def make_kernel(robot: Robot, function: casadi.Function, **options: Any) -> Kernel:
-    """A `ClosedKernel` where the function gives a closure, a plain kernel else."""
+    """Return a `ClosedKernel` if the function outputs a closure, otherwise a plain kernel."""
     if CLOSURE in function.name_out():
         return ClosedKernel(robot, function, **options)
     return Kernel(function, **options)

@@ -1,4 +1,4 @@
-"""A model's equations as files of C and C++: their names, what the headers define and say."""
+"""Write a model's equations as C and C++ files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCode:
-    """The texts of a C source, its header, and the C++ header over it."""
+    """Contents of a C source, its header, and the C++ header over it."""
 
     source: str
     header: str
@@ -34,7 +34,7 @@ def generate_code(
     facts: Facts = (),
     further: Sequence[SourceFunction] = (),
 ) -> GeneratedCode:
-    """The texts of `stem`.c, .h and .hpp, with `further` functions; prefix and facts as of `Model.write_c`."""
+    """Return the contents of `stem`.c, .h and .hpp with `further` functions; see `Model.write_c`."""
     listed = [*model.describe_functions(functions), *further]
     begin = f"{file_identifier(stem).strip('_')}_" if prefix is None else prefix
     stated: Facts = ("JOINT_COUNT", len(model.robot.primary_names)), ("MINDYN_VERSION", version("mindyn")), *facts
@@ -45,7 +45,7 @@ def generate_code(
 def write_code(
     model: Model, path: str | Path, functions: FunctionSelection, prefix: str | None, facts: Facts
 ) -> tuple[Path, ...]:
-    """`Model.write_c`: the .c and .h of a path, and the .hpp of one that ends so; all of them or none."""
+    """Write the .c and .h of a path, and the .hpp if the path ends so; write all of them or none."""
     given = Path(path)
     cpp = given.suffix == ".hpp"
     source = given.with_suffix(".c") if cpp else given if given.suffix == ".c" else Path(f"{path}.c")

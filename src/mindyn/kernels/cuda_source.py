@@ -1,10 +1,10 @@
-"""Programs -> one CUDA file: kernels `NAME_f32`, `NAME_f64` and, under nvcc, launchers `NAME_f32_launch`,
+"""Write programs as a CUDA file: kernels `NAME_f32`, `NAME_f64` and, under nvcc, launchers `NAME_f32_launch`,
 `NAME_f64_launch`.
 
-One thread per sample. Rows are read by the thread that needs them, two numbers at a time where rows are even and
+Each thread computes one sample. The thread that needs a row reads it, two numbers at a time if rows are even and
 aligned: reading through shared memory takes more instructions than it saves (forward dynamics in float32: 81 % of the
-copy bandwidth instead of 91 %). A warp writes the rows of its 32 samples together, through a tile of shared memory: the
-parts of a memory sector are not gathered on the way out.
+copy bandwidth instead of 91 %). A warp writes the rows of its 32 samples together through a tile of shared memory,
+because the hardware does not merge partial writes of a memory sector.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from mindyn.kernels.source_text import SourceFunction, expression, identifiers, 
 _TILE_COLUMNS = 32
 _WARPS = THREADS_PER_BLOCK // 32
 _MAX_WHOLE_ROW_COLUMNS = 94
-"""Columns of an output up to which whole rows are written: pieces of rows would begin and end amid memory sectors."""
+"""Up to this many columns an output is written in whole rows: pieces of rows would start and end inside memory sectors.
+"""
 _MAX_FULL_TILE_COLUMNS = 47
-"""Columns of 32 rows of float64 that four warps have room for in 48 KB of shared memory; of more, 16 rows at a time."""
+"""Columns of 32 rows of float64 that fit into 48 KB of shared memory with four warps; wider outputs use 16 rows at a
+time.
+"""
 
 _SINCOS_SOURCE = """\
 __device__ __forceinline__ void sine_cosine(double x, double *s, double *c) { sincos(x, s, c); }
@@ -176,15 +179,17 @@ __device__ __forceinline__ void put_rows(const Real (&piece)[C], Real *tile, Rea
 
 
 def cuda_source(functions: Sequence[SourceFunction], title: str, shared: Sequence[str] = ()) -> str:
-    """The file; inputs named in `shared` are one sample for the whole batch."""
-    names = identifiers([one.name for one in functions])
-    ops = {step.op for one in functions for step in one.program.instructions}
+    """Return the contents of the file; inputs named in `shared` are one sample for the whole batch."""
+    names = identifiers([function.name for function in functions])
+    ops = {step.op for function in functions for step in function.program.instructions}
     sines, quotient = (
         _SINCOS_SOURCE % _sincos_constants() if Op.SINCOS in ops else "",
         _QUOTIENT_SOURCE if Op.DIV in ops else "",
     )
     pieces = [_heading(title), _PREAMBLE % (_WARPS, sines, quotient)]
-    pieces += [_Writer(one, name, frozenset(shared)).text() for one, name in zip(functions, names, strict=True)]
+    pieces += [
+        _Writer(function, name, frozenset(shared)).text() for function, name in zip(functions, names, strict=True)
+    ]
     return "\n".join(pieces)
 
 
@@ -200,17 +205,17 @@ def _heading(title: str) -> str:
 
 
 def _pieces(size: int) -> list[tuple[int, int]]:
-    """(first column, number of columns) of the pieces that pass through the tile at once."""
+    """Return (first column, number of columns) of the pieces that pass through the tile at once."""
     return [(first, min(_TILE_COLUMNS, size - first)) for first in range(0, size, _TILE_COLUMNS)]
 
 
 def _store_pieces(size: int) -> list[tuple[int, int]]:
-    """(first column, number of columns) of the pieces of an output's rows."""
+    """Return (first column, number of columns) of the pieces of an output's rows."""
     return [(0, size)] if size <= _MAX_WHOLE_ROW_COLUMNS else _pieces(size)
 
 
 def _rows_at_once(columns: int) -> int:
-    """Rows of whole-row outputs that pass through the tile together."""
+    """Return how many rows of a whole-row output pass through the tile together."""
     return 32 if _row_pitch(columns) <= _MAX_FULL_TILE_COLUMNS else 16
 
 
@@ -219,7 +224,7 @@ def _tile_numbers(columns: int) -> int:
 
 
 def _row_pitch(columns: int) -> int:
-    """Numbers of a tile from row to row."""
+    """Return the distance between two rows of a tile, in numbers."""
     return columns + 2 * (columns % 4 == 0)
 
 
@@ -233,33 +238,33 @@ def _sincos_constants() -> dict[str, str]:
     table = SINCOS[32]
     numbers = {"limit": RANGE_LIMIT, "two_over_pi": TWO_OVER_PI, "round_number": table.round_number}
     numbers |= {f"part{k}": -part for k, part in enumerate(table.half_pi, 1)}
-    numbers |= {f"sine{k}": one for k, one in enumerate(table.sine, 1)}
-    numbers |= {f"cosine{k}": one for k, one in enumerate(table.cosine, 1)}
+    numbers |= {f"sine{k}": coefficient for k, coefficient in enumerate(table.sine, 1)}
+    numbers |= {f"cosine{k}": coefficient for k, coefficient in enumerate(table.cosine, 1)}
     return {name: literal(value) for name, value in numbers.items()}
 
 
 class _Writer:
-    """Text of one function."""
+    """Writer of the text of one function."""
 
     def __init__(self, function: SourceFunction, name: str, shared: frozenset[str]) -> None:
         self._function, self._name = function, name
         self._program: Program = function.program
-        self._arguments = identifiers([one.name for one in self._program.arguments])
+        self._arguments = identifiers([argument.name for argument in self._program.arguments])
         self._inputs = self._arguments[: len(self._program.inputs)]
         self._outputs = self._arguments[len(self._program.inputs) :]
-        self._shared = {k for k, one in enumerate(self._program.inputs) if one.name in shared}
+        self._shared = {k for k, argument in enumerate(self._program.inputs) if argument.name in shared}
 
     def text(self) -> str:
         return "\n".join([self._description(), self._template(), *(self._kernel(t) for t in ("float", "double"))])
 
     def _description(self) -> str:
         lines = [f"/* {c_comment(self._function.summary)}", " *"]
-        for number, (name, one) in enumerate(zip(self._arguments, self._program.arguments, strict=True)):
-            meaning = c_comment(self._function.meanings.get(one.name, ""))
+        for number, (name, argument) in enumerate(zip(self._arguments, self._program.arguments, strict=True)):
+            meaning = c_comment(self._function.meanings.get(argument.name, ""))
             each = (
-                f"{shape_text(one.shape)}; one for all"
+                f"{shape_text(argument.shape)}; one for all"
                 if number in self._shared
-                else f"count x {shape_text(one.shape)}"
+                else f"count x {shape_text(argument.shape)}"
             )
             lines.append(f" *   {name} [{each}] {meaning}".rstrip())
         lines += [" *", f" * Cost per sample: {operation_counts(self._program)}. */"]
@@ -272,7 +277,7 @@ class _Writer:
 
     def _template(self) -> str:
         lines = [*self._loads(), *self._steps()]
-        sizes = [c for one in self._program.outputs for _, c in _store_pieces(one.size)]
+        sizes = [c for output in self._program.outputs for _, c in _store_pieces(output.size)]
         numbers = max((_tile_numbers(size) for size in sizes), default=1)
         return "\n".join(
             [
@@ -304,8 +309,8 @@ class _Writer:
         )
 
     def _loads(self) -> Iterator[str]:
-        """All reads from memory first, so that they overlap."""
-        read = {one.source[0] for one in self._program.instructions if one.op is Op.INPUT}
+        """Return all reads from memory; they come first, so that they overlap."""
+        read = {instruction.source[0] for instruction in self._program.instructions if instruction.op is Op.INPUT}
         for number in sorted(read - self._shared):
             yield f"  Real in{number}[{self._program.inputs[number].size}];"
             yield f"  take(in{number}, {self._inputs[number]}, base, count);"
@@ -315,31 +320,31 @@ class _Writer:
         for step in order_steps(self._program, [False] * len(instructions), self._stores()):
             match step:
                 case Compute(value):
-                    one = instructions[value]
-                    operands = [self._operand(v) for v in one.operands]
-                    yield f"  const Real v{value} = {_expression(one.op, operands)};"
+                    instruction = instructions[value]
+                    operands = [self._operand(v) for v in instruction.operands]
+                    yield f"  const Real v{value} = {_expression(instruction.op, operands)};"
                 case ComputeSines(pairs):
                     yield from self._sines(pairs)
                 case Store():
                     yield from self._write_store(step)
 
     def _sines(self, pairs: Sequence[int]) -> Iterator[str]:
-        """The quick path for all angles, and one test for any that it is not made for."""
+        """Return the fast path for all angles, and one test for angles out of its range."""
         angles = [self._operand(self._program.instructions[pair].operands[0]) for pair in pairs]
         arguments = [f"{angle}, &s{pair}, &c{pair}" for angle, pair in zip(angles, pairs, strict=True)]
         yield f"  Real {', '.join(f's{pair}, c{pair}' for pair in pairs)};"
-        yield from (f"  sine_cosine({one});" for one in arguments)
+        yield from (f"  sine_cosine({call});" for call in arguments)
         largest = f"fabs({angles[0]})"
         for angle in angles[1:]:
             largest = f"fmax({largest}, fabs({angle}))"
         yield f"  if (beyond({largest})) {{"
-        yield from (f"    sine_cosine_beyond({one});" for one in arguments)
+        yield from (f"    sine_cosine_beyond({call});" for call in arguments)
         yield "  }"
 
     def _stores(self) -> Iterator[Store]:
-        for number, one in enumerate(self._program.outputs):
-            values = dict(zip(one.nonzeros, one.values, strict=True))
-            for first, size in _store_pieces(one.size):
+        for number, output in enumerate(self._program.outputs):
+            values = dict(zip(output.nonzeros, output.values, strict=True))
+            for first, size in _store_pieces(output.size):
                 yield Store(number, first, tuple(values.get(element) for element in range(first, first + size)))
 
     def _write_store(self, store: Store) -> Iterator[str]:
@@ -359,13 +364,13 @@ class _Writer:
         return f"in{number}[{element}]"
 
     def _operand(self, value: int) -> str:
-        one = self._program.instructions[value]
-        match one.op:
+        instruction = self._program.instructions[value]
+        match instruction.op:
             case Op.CONST:
-                return f"Real({literal(one.constant)})"
+                return f"Real({literal(instruction.constant)})"
             case Op.INPUT:
-                return self._element(*one.source)
+                return self._element(*instruction.source)
             case Op.SIN | Op.COS:
-                return f"{one.op.value[0]}{one.operands[0]}"
+                return f"{instruction.op.value[0]}{instruction.operands[0]}"
             case _:
                 return f"v{value}"

@@ -1,4 +1,4 @@
-"""The steps of one block of samples in order, cut into parts if there are many."""
+"""Schedule the steps of one block of samples, and divide long programs into parts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from mindyn.kernels.vectors import Format
 
 MAX_UNDIVIDED_STEPS = 3_500
 STEPS_PER_PART = 1_700
-"""Up to WHOLE_LIMIT steps are one piece of code; more are cut into parts of about PART_SIZE, each of which fits the
-first-level instruction cache (32 KB) nearly and is run over a group of blocks before the next: 40 joints 171 ns, whole
-178 ns, in parts of 1200 176 ns. LLVM's time grows faster than the length of a piece, too.
+"""Up to MAX_UNDIVIDED_STEPS steps are one piece of code; longer programs are divided into parts of about
+STEPS_PER_PART. A part nearly fits the first-level instruction cache (32 KB) and runs over a group of blocks before the
+next: 40 joints take 171 ns, undivided 178 ns, in parts of 1200 steps 176 ns. The time of LLVM also grows faster than
+the length of a piece.
 """
 HUGE_PROGRAM_STEPS = 20_000
 STEPS_PER_SMALL_PART = 600
-"""More than HUGE steps, matrices of 30 joints and more, are cut into parts of about SMALL_PART: as fast, and LLVM takes
-a fifth less time.
+"""Programs of more than HUGE_PROGRAM_STEPS steps (matrices of 30 joints or more) are divided into parts of about
+STEPS_PER_SMALL_PART: the code is as fast, and LLVM takes a fifth less time.
 """
 SCRATCH_BYTES = 192 * 1024
 MAX_BLOCKS_PER_GROUP = 8
 """Values between parts wait in scratch memory on the stack, which stays in the second-level cache: a group has as many
-blocks, at most LARGEST_GROUP, as fit into SCRATCH_BYTES.
+blocks, at most MAX_BLOCKS_PER_GROUP, as fit into SCRATCH_BYTES.
 """
 
 
@@ -40,9 +41,11 @@ class SchedulePart:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`uniform[v]`: value v is the same for all samples, and `uniform_slots[v]` where the steps that read it find it.
-    `slots[v]`: where value v waits between two parts. `huge`: there are so many steps that the time to compile them
-    counts more than that of a call for every chunk that is stored.
+    """Parts of a program, and where values are kept between them.
+
+    `uniform[v]` says that value v is the same for all samples, and `uniform_slots[v]` is the slot where steps read it.
+    `slots[v]` is the slot where value v waits between two parts. `huge` says that compile time matters more than a
+    function call for each stored chunk.
     """
 
     uniform: tuple[bool, ...]
@@ -52,17 +55,17 @@ class Schedule:
     huge: bool = False
 
     def scratch_bytes(self, form: Format) -> int:
-        """Scratch memory of one block."""
+        """Return the scratch memory of one block."""
         return (1 + max(self.slots.values(), default=-1)) * form.bytes * form.width
 
     def group(self, form: Format) -> int:
-        """Number of blocks that one part computes before the next part begins."""
+        """Return the number of blocks that one part computes before the next part begins."""
         each = self.scratch_bytes(form)
         return 1 if form.width == 1 or not each else max(1, min(MAX_BLOCKS_PER_GROUP, SCRATCH_BYTES // each))
 
 
 def schedule(program: Program, layout: Layout, part_size: int | None = None) -> Schedule:
-    """Steps of `program` for one block of samples, in parts of `part_size` steps (None: as is best)."""
+    """Return the steps of `program` for one block of samples in parts of `part_size` steps (None: the best size)."""
     uniform = uniform_values(program, layout.shared)
     steps = order_steps(program, uniform, _stores(program, layout))
     if part_size is None:
@@ -83,25 +86,25 @@ def schedule(program: Program, layout: Layout, part_size: int | None = None) -> 
 
 
 def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...]:
-    """Which values are computed from shared inputs and constants alone; constants themselves are not counted."""
+    """Return which values depend only on shared inputs and constants; constants themselves are not included."""
     uniform: list[bool] = []
-    constant = [one.op is Op.CONST for one in program.instructions]
-    for one in program.instructions:
-        if one.op is Op.INPUT:
-            uniform.append(one.source[0] in shared)
+    constant = [instruction.op is Op.CONST for instruction in program.instructions]
+    for instruction in program.instructions:
+        if instruction.op is Op.INPUT:
+            uniform.append(instruction.source[0] in shared)
         else:
-            same = all(uniform[v] or constant[v] for v in one.operands)
-            uniform.append(same and any(uniform[v] for v in one.operands))
+            same = all(uniform[v] or constant[v] for v in instruction.operands)
+            uniform.append(same and any(uniform[v] for v in instruction.operands))
     return tuple(uniform)
 
 
 def stored_columns(program: Program, layout: Layout, output: int) -> list[int | None]:
-    """Values of the columns that output number `output` stores, None for a structural zero."""
-    one = program.outputs[output]
+    """Return the values of the columns that output number `output` stores; None is a structural zero."""
+    result = program.outputs[output]
     if output in layout.compact:
-        return list(one.values)
-    columns: list[int | None] = [None] * one.size
-    for element, value in zip(one.nonzeros, one.values, strict=True):
+        return list(result.values)
+    columns: list[int | None] = [None] * result.size
+    for element, value in zip(result.nonzeros, result.values, strict=True):
         columns[element] = value
     return columns
 
@@ -134,11 +137,11 @@ def _add_traffic(
 
 
 def _members_of_pairs(program: Program) -> dict[int, list[int]]:
-    """SIN and COS values of each SINCOS value."""
+    """Return the SIN and COS values of each SINCOS value."""
     partners: dict[int, list[int]] = {}
-    for v, one in enumerate(program.instructions):
-        if one.op in (Op.SIN, Op.COS):
-            partners.setdefault(one.operands[0], []).append(v)
+    for v, instruction in enumerate(program.instructions):
+        if instruction.op in (Op.SIN, Op.COS):
+            partners.setdefault(instruction.operands[0], []).append(v)
     return partners
 
 
@@ -163,7 +166,7 @@ def _values_written(step: Step, partners: dict[int, list[int]]) -> Iterable[int]
 
 
 def _assign_slots(parts: tuple[SchedulePart, ...]) -> dict[int, int]:
-    """A slot for every exported value, used again once its last reader is past, so that scratch memory stays in
+    """Assign a slot to every exported value; slots are reused after the last reader, to keep scratch memory in the
     cache.
     """
     last_reader = {v: number for number, part in enumerate(parts) for v in part.imports}

@@ -2,7 +2,7 @@
 
 With x = m 2^e (m a 53-bit integer), x 2/pi modulo 4 needs only the bits of 2/pi of weight 2^(1-e) and below. A window
 of 192 of them, times m, gives the quadrant (2 bits) and the fraction (126 bits, of which a double can cancel 62), so r
-is right to the last bit for every double.
+is correct to the last bit for every double.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TWO_OVER_PI_BITS = int(
 """The first 1280 bits of 2/pi after the binary point."""
 
 _TABLE_WORDS = 21
-"""64 zero bits (angles of few turns start before the point), then 1280 bits."""
+"""64 zero bits (angles of few turns start before the binary point), then 1280 bits."""
 
 
 def large_angle_routines(form: Format) -> str:
-    """IR of `@sincos_large_angles(angles, sines, cosines, count)`; lanes in range keep what is there.
+    """Return the IR of `@sincos_beyond(angles, sines, cosines, count)`; lanes in range keep their values.
 
-    So a sample's result does not depend on its neighbours.
+    Therefore the result of a sample does not depend on its neighbours.
     """
     kind, narrow = form.scalar, form.bits == 32
     widened = "fpext float %x to double" if narrow else "bitcast double %x to double"
@@ -68,7 +68,9 @@ end:
 
 
 def _angle_routine() -> str:
-    """IR of `@one_angle(x, results)`: sine and cosine of a double beyond the fast range; NaN for what is not finite."""
+    """Return the IR of `@one_angle(x, results)`: sine and cosine of a double beyond the fast range; NaN if x is not
+    finite.
+    """
     body = CodeLines(Format(64, 1))
     _write_reduction(body)
     sine, cosine = emit_reduced(body, "%r", "%k")
@@ -89,7 +91,7 @@ entry:
 
 
 def _words() -> list[int]:
-    """The table, highest word first, as signed integers."""
+    """Return the table, highest word first, as signed integers."""
     words = [(TWO_OVER_PI_BITS >> shift) & (2**64 - 1) for shift in range(64 * (_TABLE_WORDS - 1) - 64, -64, -64)]
     return [0, *words]
 
@@ -101,7 +103,7 @@ def _write_results(body: CodeLines, sine: str, cosine: str) -> None:
 
 
 def _write_reduction(body: CodeLines) -> None:
-    """%r and %k with |x| = r + k pi/2, and %negative, the sign of x; branches to %not_finite."""
+    """Write %r and %k with |x| = r + k pi/2, and %negative, the sign of x; branch to %not_finite."""
     body.lines += _REDUCTION.format(
         high=Format(64, 1).literal(SINCOS[64].half_pi[0]),
         low=Format(64, 1).literal(SINCOS[64].half_pi[1]),

@@ -1,4 +1,4 @@
-"""What C and CUDA sources share: identifiers, comments that cannot be escaped from, expressions, and descriptions."""
+"""Common parts of C and CUDA sources: identifiers, comments that cannot be escaped from, expressions, descriptions."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _TEMPLATES = {
 }
 
 Facts = Sequence[tuple[str, int | str]]
-"""What a header defines: names, with numbers or texts."""
+"""Definitions of a header: names with numbers or texts."""
 SI_UNITS = "SI units: rad or m, N m or N, kg, kg m^2; arrays are row-major."
 DRIVES_COMMENT = {
-    True: "Drives are on: inverse_dynamics and bias have friction, offsets and extra torques; inverse_dynamics, "
-    "inertia_matrix and forward_dynamics have rotor inertia; gravity has the links alone. Friction that grows with the "
-    "load depends on accelerations: inverse_dynamics and forward_dynamics have it whole, bias as it is at qdd = 0.",
-    False: "Drives are off: the links alone, no rotor inertia, friction, offsets or extra torques.",
+    True: "Drives are on: inverse_dynamics and bias include friction, offsets and extra torques; inverse_dynamics, "
+    "inertia_matrix and forward_dynamics include rotor inertia; gravity includes only the links. Load-dependent "
+    "friction depends on accelerations: inverse_dynamics and forward_dynamics include all of it, bias at qdd = 0.",
+    False: "Drives are off: only the links, without rotor inertia, friction, offsets or extra torques.",
 }
 """What torques include with drives and without, as headers of generated code say it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFunction:
-    """A program to write out: the function's name, what it computes, and `argument: meaning and unit`."""
+    """A program to write as source code: the function's name, its description, and `argument: meaning and unit`."""
 
     program: Program
     name: str
@@ -63,7 +63,7 @@ class SourceFunction:
 
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
-    """A C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
+    """Return a C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not text or not text[0].isalpha():
         text = f"x_{text}"
@@ -75,20 +75,20 @@ def identifier(name: str, taken: Sequence[str] = ()) -> str:
 
 
 def file_identifier(stem: str) -> str:
-    """The identifier of a file: macros of its header and the namespace of its C++ header have it; folders do not."""
+    """Return the identifier of a file, for the macros of its header and the namespace of its C++ header."""
     return identifier(stem.rpartition("/")[2])
 
 
 def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Distinct identifiers for the names, in order."""
-    found: list[str] = []
+    """Return distinct identifiers for the names, in order."""
+    distinct: list[str] = []
     for name in names:
-        found.append(identifier(name, [*taken, *found]))
-    return found
+        distinct.append(identifier(name, [*taken, *distinct]))
+    return distinct
 
 
 def literal(value: float) -> str:
-    """`value` in C, with the 17 digits that determine it."""
+    """Return `value` as a C literal with the 17 digits that determine it."""
     if math.isnan(value):
         return "NAN"
     if math.isinf(value):
@@ -98,40 +98,40 @@ def literal(value: float) -> str:
 
 
 def c_names(functions: Sequence[SourceFunction], prefix: str) -> list[str]:
-    """The C names of functions."""
-    return identifiers([prefix + one.name for one in functions])
+    """Return the C names of functions."""
+    return identifiers([prefix + function.name for function in functions])
 
 
 def argument_names(program: Program) -> tuple[list[str], list[str]]:
-    """C names of the inputs and of the outputs."""
-    names = identifiers([one.name for one in program.arguments])
+    """Return the C names of the inputs and of the outputs."""
+    names = identifiers([argument.name for argument in program.arguments])
     return names[: len(program.inputs)], names[len(program.inputs) :]
 
 
 def describe_function(function: SourceFunction) -> str:
-    """What a function computes, from what, and at which cost, as a comment."""
+    """Return a comment that says what a function computes, its arguments and its cost."""
     program = function.program
     inputs, outputs = argument_names(program)
     lines = [f"/* {c_comment(function.summary)}", " *"]
-    for name, one in zip([*inputs, *outputs], program.arguments, strict=True):
-        meaning = c_comment(function.meanings.get(one.name, ""))
-        lines.append(f" *   {name} [{shape_text(one.shape)}] {meaning}".rstrip())
+    for name, argument in zip([*inputs, *outputs], program.arguments, strict=True):
+        meaning = c_comment(function.meanings.get(argument.name, ""))
+        lines.append(f" *   {name} [{shape_text(argument.shape)}] {meaning}".rstrip())
     lines += [" *", f" * Cost: {operation_counts(program)}. Outputs may overlap inputs. */"]
     return "\n".join(lines)
 
 
 def constant_literal(value: int | str) -> str:
-    """A fact as a literal of C."""
+    """Return a fact as a C literal."""
     return str(value) if isinstance(value, int) else '"' + c_comment(value).replace('"', "'") + '"'
 
 
 def expression(op: Op, operands: Sequence[str], zero: str, one: str) -> str:
-    """`op` of the operands in C; function names are those of the C library."""
+    """Return `op` of the operands in C, with function names of the C library."""
     if op in LIBM:
         return f"{LIBM[op]}({', '.join(operands)})"
     return _TEMPLATES[op].format(*operands, zero=zero, one=one)
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """`6` or `6 x 36, row-major`."""
+    """Return a shape as text: `6` or `6 x 36, row-major`."""
     return str(shape[0]) if len(shape) == 1 else f"{' x '.join(str(n) for n in shape)}, row-major"

@@ -1,8 +1,8 @@
-"""XLA's calls of our functions on the memory of a device, without copies, from inside `jax.jit`.
+"""Let XLA call our functions on device memory, without copies, from inside `jax.jit`.
 
-XLA hands a handler a call frame in C: pointers, shapes and types of arguments and results, and the stream to work on
-(`xla/ffi/api/c_api.h`, whose structures stand here as ctypes). Structures grow at their ends from version to version,
-so that what is read here keeps its place.
+XLA passes a handler a call frame in C: pointers, shapes and types of arguments and results, and the stream to work on
+(`xla/ffi/api/c_api.h`, whose structures are ctypes here). Structures grow only at their ends from version to version,
+so that the fields read here keep their positions.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 
 ELEMENT_TYPES: Final = {11: "float32", 12: "float64"}
 """XLA's numbers of the element types that kernels compute in."""
 METADATA: Final = 1
 EXECUTE: Final = 3
 INTERNAL: Final = 13
-"""Of XLA: the extension that asks for versions, the stage that computes, the code of an error of ours."""
+"""XLA's numbers of the extension that asks for versions, of the execution stage, and of an internal error."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferView:
-    """An array that XLA holds: where it begins, its shape and the name of its type."""
+    """An array that XLA holds: its address, shape and type name."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -34,16 +34,16 @@ class BufferView:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
 Work = Callable[[list[BufferView], list[BufferView], Callable[[], int]], None]
-"""What is done with arguments, results, and a function that gives the stream's address."""
+"""Function of arguments, results, and a function that returns the stream's address."""
 
 
 def _structure(name: str, *fields: tuple[str, Any]) -> type[ctypes.Structure]:
-    """A structure that begins as all of them do, with its size and its extensions."""
+    """Create a structure that begins, like all of them, with its size and its extensions."""
     begin = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p)]
     return type(name, (ctypes.Structure,), {"_fields_": [*begin, *fields]})
 
@@ -78,7 +78,7 @@ _API_FUNCTION_TYPE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 def make_handler(work: Work) -> Any:
-    """A C function that XLA can call; whoever registers it keeps it."""
+    """Return a C function that XLA can call; the caller keeps it alive."""
 
     def called(address: int) -> int | None:
         frame = _Frame.from_address(address)
@@ -97,7 +97,7 @@ def make_handler(work: Work) -> Any:
 
 
 def _answer_metadata_query(address: int, api: Any) -> bool:
-    """Whether XLA asked which version this is written for; it is whichever XLA speaks."""
+    """Answer if XLA asked for the API version, with the version that XLA speaks; return whether it asked."""
     extension = _Extension.from_address(address)
     if extension.type != METADATA:
         return False
@@ -108,21 +108,25 @@ def _answer_metadata_query(address: int, api: Any) -> bool:
 
 
 def _view_buffers(listed: Any) -> list[BufferView]:
-    found = []
+    views = []
     for k in range(listed.size):
         buffer = _Buffer.from_address(listed.items[k])
         if buffer.dtype not in ELEMENT_TYPES:
-            raise InputError(f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64")
+            raise InputError(
+                f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64",
+                code=Code.WRONG_TYPE,
+                subject=buffer.dtype,
+            )
         shape = tuple(int(buffer.dims[axis]) for axis in range(buffer.rank))
-        found.append(BufferView(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
-    return found
+        views.append(BufferView(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
+    return views
 
 
 def _stream(api: Any, ctx: int) -> int:
-    """The address of the stream that the work belongs on."""
+    """Return the address of the stream of this call."""
     given = _StreamArguments(ctypes.sizeof(_StreamArguments), None, ctx, None)
     if _API_FUNCTION_TYPE(api.stream_get)(ctypes.addressof(given)):
-        raise InputError("XLA has no stream for the call")
+        raise InputError("XLA has no stream for the call", code=Code.INTERNAL, subject="stream")
     return given.stream or 0
 
 
@@ -133,12 +137,12 @@ def _make_error(api: Any, message: str) -> int:
 
 
 def make_host_work(run: Callable[..., Sequence[Any]]) -> Work:
-    """Work on NumPy's views of the arrays."""
+    """Return work on NumPy views of the arrays."""
 
     def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:  # noqa: ARG001
-        for place, found in zip(results, run(*map(_host_view, arguments)), strict=True):
+        for place, result in zip(results, run(*map(_host_view, arguments)), strict=True):
             if place.size:
-                _host_view(place)[...] = found
+                _host_view(place)[...] = result
 
     return work
 
@@ -149,7 +153,7 @@ def _host_view(place: BufferView) -> Any:
 
 
 def make_cuda_work(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
-    """Work on CuPy's views of the arrays, in XLA's own stream."""
+    """Return work on CuPy views of the arrays, in XLA's stream."""
 
     def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:
         views = [_view(cupy, place) for place in (*arguments, *results)]
