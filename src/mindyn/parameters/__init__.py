@@ -1,4 +1,4 @@
-"""Standard parameters, and the combinations of them that the dynamics depend on."""
+"""Standard parameters, and the combinations of them that determine the dynamics."""
 
 from mindyn.lazy_names import import_lazily
 

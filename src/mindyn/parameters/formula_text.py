@@ -1,4 +1,4 @@
-"""Formulas a person can read: `Izz1 + Iyy2 + 0.8636 mcx3`, and the same for LaTeX."""
+"""Readable formulas: `Izz1 + Iyy2 + 0.8636 mcx3`, and the same in LaTeX."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from mindyn.algebra.values import Array
 
 EXACT_TOLERANCE: Final = 1e-12
-"""What texts that programs read leave off a factor."""
+"""Relative rounding of factors in text that programs read."""
 DISPLAY_TOLERANCE: Final = 5e-6
-"""The same of texts that people read: six digits."""
+"""Relative rounding of factors in text that people read: six digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """One linear form: `labels` of the parameters and their factors (p,)."""
+    """A linear form: `labels` of the parameters and their factors (p,)."""
 
     labels: tuple[str, ...]
     factors: Array
 
     def terms(self) -> list[tuple[float, str]]:
-        """Nonzero factors with their labels: plain sums first, then the terms with geometry, each in order."""
-        found = [(float(c), label) for c, label in zip(self.factors, self.labels, strict=True) if c != 0]
-        return [t for t in found if abs(t[0]) == 1] + [t for t in found if abs(t[0]) != 1]
+        """Return nonzero factors with their labels: plain sums first, then the terms with geometry, each in order."""
+        terms = [(float(c), label) for c, label in zip(self.factors, self.labels, strict=True) if c != 0]
+        return [t for t in terms if abs(t[0]) == 1] + [t for t in terms if abs(t[0]) != 1]
 
 
 def number_text(value: float, within: float) -> str:
-    """The shortest text of a number, of six digits or more, that gives it back to so much of itself."""
+    """Return the shortest text of a number, with at least six digits, that is within a relative error `within`."""
     for digits in range(6, 17):
         text = f"{value:.{digits}g}"
         if abs(float(text) - value) <= within * abs(value):
@@ -48,12 +48,12 @@ def _sum(parts: list[tuple[float, str]], join: str, within: float = DISPLAY_TOLE
 
 
 def expression(form: Coefficients, within: float = EXACT_TOLERANCE) -> str:
-    """`Izz1 + Iyy2 - 0.3 mcz3`; factors to so much of themselves."""
+    """Return the formula as text, `Izz1 + Iyy2 - 0.3 mcz3`, with factors within a relative error `within`."""
     return _sum(form.terms(), " ", within)
 
 
 def latex_symbol(label: str) -> str:
-    """`Izz3` as `I_{3,zz}`, `mcx3` as `mc_{3,x}`, `m3` as `m_{3}`."""
+    """Return `Izz3` as `I_{3,zz}`, `mcx3` as `mc_{3,x}`, `m3` as `m_{3}`."""
     match = re.fullmatch(r"(I|mc|m|Im|fv|fc|fo)([xyz]{0,2})(\d+)", label)
     if match is None:
         return "\\mathrm{" + label.replace("_", "\\_") + "}"
@@ -64,11 +64,11 @@ def latex_symbol(label: str) -> str:
 
 
 def latex_expression(form: Coefficients) -> str:
-    """The same formula for LaTeX."""
+    """Return the formula in LaTeX."""
     return _sum([(factor, latex_symbol(label)) for factor, label in form.terms()], r"\,")
 
 
 def snap_coefficients(matrix: Array, noise: float = 1e-11) -> Array:
-    """Coefficients without rounding noise: entries near 0, near integers and near halves are those."""
+    """Return coefficients without rounding noise: entries near 0, integers and halves are rounded to them."""
     near = np.round(matrix * 2) / 2
     return np.where(np.abs(matrix - near) < noise, near + 0.0, matrix)

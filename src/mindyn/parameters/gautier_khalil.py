@@ -1,7 +1,7 @@
-"""Gautier and Khalil's base set of serial and tree arms: standard parameters in place, the rest regrouped into them.
+"""Gautier and Khalil's base set of serial and tree arms: standard parameters in place, the others regrouped into them.
 
-K = [I X] P: every base parameter is one standard parameter of a DH frame plus a combination of parameters that do not
-survive [Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. Rules for prismatic joints beside an oblique
+K = [I X] P: every base parameter is a standard parameter of a DH frame plus a combination of eliminated parameters
+[Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. The rules for prismatic joints next to an oblique
 parent, and for coaxial joints, go beyond the textbook, which counts too many there.
 """
 
@@ -41,7 +41,7 @@ FIRST_MOMENTS: Final = ("mcx", "mcy", "mcz")
 
 @dataclass(frozen=True, slots=True)
 class _KhalilJoint:
-    """A joint's kind, its place among the axes, u_r in its frame, its step, and dl of the correction for g = 0."""
+    """A joint's kind, its axis group, u_r in its frame, its step, and dl of the correction for g = 0."""
 
     kind: JointKind
     place: AxisGroup
@@ -51,7 +51,7 @@ class _KhalilJoint:
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        """The standard parameters that stay, in the order of phi."""
+        """Standard parameters that stay, in the order of phi."""
         if self.kind == "prismatic":
             if self.place.group == "spatial":
                 return ("m", *FIRST_MOMENTS)
@@ -70,9 +70,9 @@ class _KhalilJoint:
 
 
 def gautier_khalil_base(robot: Robot) -> BaseParameters:
-    """Gautier and Khalil's set of a serial or tree robot.
+    """Return Gautier and Khalil's set of a serial or tree robot.
 
-    `survivors` are given where every source link frame is the DH frame of its joint: the columns stay in place there.
+    It has `survivors` if every source link frame is the DH frame of its joint, because columns then stay in place.
     """
     require_no_loops(robot, "gautier")
     dh = modified_dh(robot)
@@ -80,10 +80,10 @@ def gautier_khalil_base(robot: Robot) -> BaseParameters:
         _KhalilJoint(joint.kind, place, _first_axis(place, frame.rotation), row, distance_from_centre(place, frame))
         for joint, place, frame, row in zip(robot.joints, axis_groups(robot), dh_frames(dh), dh.rows, strict=True)
     ]
-    own = link_moments(dh.links)
+    moments = link_moments(dh.links)
     rows, names, survivors = [], [], []
-    for i, regrouped in enumerate(_regroup_links(robot.parents, joints, own)):
-        plain = _entries(own[i])
+    for i, regrouped in enumerate(_regroup_links(robot.parents, joints, moments)):
+        plain = _entries(moments[i])
         entries = _entries(regrouped)
         for name in joints[i].survivors:
             rows.append(entries[name])
@@ -100,19 +100,19 @@ def _first_axis(place: AxisGroup, R: Array) -> Array | None:
 
 
 def _name(parameter: str, joint: int, *, alone: bool) -> str:
-    """Khalil's name: `XZ3`, or `XXR3` when other parameters are regrouped into it."""
+    """Return Khalil's name: `XZ3`, or `XXR3` if other parameters are regrouped into it."""
     return f"{KHALIL_NAMES[parameter]}{'' if alone else 'R'}{joint + 1}"
 
 
 def _entries(body: Moments) -> dict[str, Array]:
-    """Forms of the ten parameters by name."""
+    """Return the forms of the ten parameters by name."""
     tensor = [body.tensor[index] for index in TENSOR_INDICES]
     return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor], strict=True))
 
 
-def _regroup_links(parents: tuple[int, ...], joints: list[_KhalilJoint], own: list[Moments]) -> list[Moments]:
-    """Links from the last to the first: what a joint does not show moves to its parent."""
-    totals = list(own)
+def _regroup_links(parents: tuple[int, ...], joints: list[_KhalilJoint], moments: list[Moments]) -> list[Moments]:
+    """Process links from the last to the first and move what has no effect at a joint to its parent."""
+    totals = list(moments)
     for i in reversed(range(len(joints))):
         regroup = _regroup_revolute if joints[i].kind == "revolute" else _regroup_prismatic
         totals[i], handed = regroup(joints[i], totals[i])
@@ -122,9 +122,9 @@ def _regroup_links(parents: tuple[int, ...], joints: list[_KhalilJoint], own: li
 
 
 def _regroup_revolute(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Moments]:
-    """Iyy, mcz and m go to the parent; Ixx becomes Ixx - Iyy.
+    """Move Iyy, mcz and m to the parent; Ixx becomes Ixx - Iyy.
 
-    Without gravity and with all axes through C, the tensor about C is seen: Ixz - dl mcx, Iyz - dl mcy.
+    Without gravity and with all axes through C, the tensor about C remains: Ixz - dl mcx, Iyz - dl mcy.
     """
     R, s = joint.row.pose.rotation, joint.row.pose.translation
     Iyy = body.tensor[1, 1]
@@ -139,7 +139,9 @@ def _regroup_revolute(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Mome
 
 
 def _regroup_prismatic(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Moments]:
-    """The tensor goes to the parent; between r and s, first moments too that the one direction of rotation hides."""
+    """Move the tensor to the parent; between r and s, also first moments without effect for the single rotation
+    direction.
+    """
     R, z = joint.row.pose.rotation, joint.row.pose.rotation[:, 2]
     empty = zero_moments(body.mass.size)
     handed = Moments(empty.mass, empty.first, rotate_tensor(R, body.tensor))
@@ -153,6 +155,6 @@ def _regroup_prismatic(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Mom
 
 
 def _eliminate_dropped(joint: _KhalilJoint, first: Array) -> Array:
-    """mc - (u / u_k) mc_k: columns of an oblique joint obey u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
+    """Return mc - (u / u_k) mc_k: columns of an oblique joint satisfy u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
     assert joint.u is not None
     return first - outer(joint.u / joint.u[joint.dropped], first[joint.dropped])

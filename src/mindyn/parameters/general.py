@@ -4,8 +4,8 @@ It extends Yoshida's theorems 2.3.1 and 2.4.1 from parallel and perpendicular ax
 
   Z(n) = RC_{n+1}^z + cos(alpha_{n+2}) Z(n+1)              first moments along z that reach link n through joint n+1
   u_n  = (0, -sin(alpha) Z(n), cos(alpha) Z(n))            the same in frame n
-  Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       its tensor where joint n+1 sits
-  Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia across axes, handed down alike
+  Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       tensor with these moments at the position of joint n+1
+  Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia perpendicular to the axes
 
 and Z(N) = Y(N) = 0. RC, J, M and L are those of augmented_links.py.
 """
@@ -30,7 +30,7 @@ NamedRows = list[tuple[str, Array]]
 
 @dataclass(frozen=True, slots=True)
 class CarriedMoments:
-    """What link n bears for the links beyond: u_n (3, p), Jt_n (3, 3, p), and Y(n) (p,)."""
+    """Contribution of the links after link n: u_n (3, p), Jt_n (3, 3, p), and Y(n) (p,)."""
 
     u: Array
     Jt: Array
@@ -38,10 +38,10 @@ class CarriedMoments:
 
 
 def general_base(robot: Robot) -> BaseParameters:
-    """The general closed form of a serial robot.
+    """Return the general closed form of a serial robot.
 
-    Names: `J3z`, `J3(x-y)`, `J3xy`, `J3xz`, `J3yz`, `R3x`, `R3y` of revolute joint 3; `M4` and `R4x`, ... of prismatic
-    joint 4, whose moments are in the frame of the revolute link that it slides on.
+    Names: `J3z`, `J3(x-y)`, `J3xy`, `J3xz`, `J3yz`, `R3x`, `R3y` for revolute joint 3; `M4` and `R4x`, ... for
+    prismatic joint 4, whose moments are in the frame of the revolute link that it slides on.
     """
     require_serial(robot, "general")
     links = augmented_links(robot)
@@ -56,7 +56,7 @@ def general_base(robot: Robot) -> BaseParameters:
 
 
 def base_of_rows(robot: Robot, form: str, named: NamedRows) -> BaseParameters:
-    """The base set of named rows of K."""
+    """Return the base set of named rows of K."""
     names, rows = zip(*named, strict=True)
     return BaseParameters(
         robot, form, False, remove_rounding(robot, np.array(rows)), names, notes=note_far_joints(far_joints(robot))
@@ -64,7 +64,7 @@ def base_of_rows(robot: Robot, form: str, named: NamedRows) -> BaseParameters:
 
 
 def sum_carried_moments(links: Sequence[AugmentedLink]) -> list[CarriedMoments]:
-    """u_n, Jt_n and Y(n), from the last link to the first."""
+    """Return u_n, Jt_n and Y(n), from the last link to the first."""
     size = links[0].first.shape[-1]
     Z_after, Y_after = np.zeros(size), np.zeros(size)
     parts = []
@@ -78,7 +78,9 @@ def sum_carried_moments(links: Sequence[AugmentedLink]) -> list[CarriedMoments]:
 
 
 def _revolute_rows(link: AugmentedLink, carried: CarriedMoments, place: AxisGroup) -> NamedRows:
-    """J^z always; the first moments across the axis where they swing; the rest of the tensor beyond parallel axes."""
+    """Return J^z; first moments perpendicular to the axis if it swings; the other tensor entries after the parallel
+    axes.
+    """
     i = link.joint + 1
     cosine, sine = link.twist
     Jt, Y = carried.Jt, carried.Y
@@ -98,7 +100,9 @@ def _revolute_rows(link: AugmentedLink, carried: CarriedMoments, place: AxisGrou
 
 
 def _prismatic_rows(slide: SlidingLink, carried: CarriedMoments, place: AxisGroup) -> NamedRows:
-    """M always; h = RC_{n,t} + u_n wholly beyond parallel axes, its part across z_n between them if oblique."""
+    """Return M; h = RC_{n,t} + u_n after the parallel axes; its part perpendicular to z_n between them if it is
+    oblique.
+    """
     i = slide.joint + 1
     h = slide.first + carried.u
     named = [(f"M{i}", slide.mass)]
