@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from identifiability.loop_oracle import LoopOracle
+from raising import raises
 from robots import random_phi
 
 from mindyn import base_parameters, compile_model, load_robot, write_toml
@@ -16,7 +17,7 @@ from mindyn.algebra.rotations import rot_x, rot_z
 from mindyn.equations.loop_closure import affine_closure, loop_closure
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
-from mindyn.errors import InputError, RobotError, UnknownNameError
+from mindyn.errors import Code, InputError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive, Joint, Link, Loop
 from mindyn.robots.robot import Robot
 
@@ -203,9 +204,9 @@ def test_compiled_models_take_a_home(angles):
     plain = load_robot("parallelogram_planar", gravity=(2.0, 1.0, -9.0))
     robot = moved_zeros(plain, angles)
     if angles[0]:
-        with pytest.raises(RobotError, match="is singular at joint1 = 0") as refused:
+        with raises(RobotError, Code.INACCURATE, robot.loops[0].name) as caught:
             compile_model(robot).inverse_dynamics(*np.zeros((3, 2)))
-        assert "pass home=" in str(refused.value.hint)
+        assert "pass home=" in caught.value.hint
     else:  # another linkage, which is solved for
         assert loop_closure(robot).affine is None
     home = loop_closure(plain).positions(np.array([[0.3, 0.1]]))[0] - angles
@@ -219,8 +220,8 @@ def test_compiled_models_take_a_home(angles):
     assert_close(loop_dynamics(robot, home=home).inverse_dynamics(there, qd, qdd), expected, ORACLE)
 
 
-def test_a_home_without_loops_has_no_meaning():
-    with pytest.raises(InputError, match="'puma560' has no loops: home= has no meaning"):
+def test_a_home_without_loops_raises():
+    with raises(InputError, Code.UNSUPPORTED, "home"):
         compile_model(load_robot("puma560"), home=np.zeros(6))
 
 
@@ -262,12 +263,10 @@ def test_drives_act_through_the_loop():
 def test_a_loop_that_cannot_close_is_refused():
     robot = four_bar()
     dynamics = loop_dynamics(robot, home=[0.5, -1.0, 1.0])
-    with pytest.raises(
-        RobotError, match=r"loop 'four_bar' cannot close at crank = 3: its pin stays open by 0\.69\d* m"
-    ):
+    with raises(RobotError, Code.OUT_OF_RANGE, "four_bar"):
         dynamics.inertia_matrix([3.0])
     short = replace(robot, loops=(replace(robot.loops[0], first_pose=Pose(None, (0.01, 0, 0))),))
-    with pytest.raises(RobotError, match="loop 'four_bar' does not close: .* stays open by"):
+    with raises(RobotError, Code.NOT_CONVERGED, "four_bar"):
         loop_dynamics(short)
 
 
@@ -276,11 +275,11 @@ def test_a_singular_configuration_is_refused_by_name():
     robot = four_bar()
     end = np.arccos((1.0 + 1.2**2 - 1.5**2) / (2 * 1.2))  # triangle of crank 1, ground 1.2 and coupler + rocker 1.5
     closure = loop_closure(robot, [0.5, -1.0, 1.0])
-    with pytest.raises(RobotError, match=r"loop 'four_bar' is singular at crank = 1\.4.*coupler, rocker there .*value"):
+    with raises(RobotError, Code.INACCURATE, "four_bar"):
         closure.velocity_matrix(in_line(end)[None])
     with pytest.raises(RobotError, match="singular|only through a singular"):
         closure.positions(np.array([[end]]))
-    with pytest.raises(RobotError, match="cannot close"):
+    with raises(RobotError, Code.OUT_OF_RANGE, "four_bar"):
         closure.positions(np.array([[end + 0.05]]))
 
 
@@ -296,30 +295,28 @@ def test_no_step_jumps_over_a_gap_to_another_assembly():
     robot = four_bar()
     robot = replace(robot, loops=(replace(robot.loops[0], second_pose=Pose(None, (0.68, 0, 0))),))
     closure = loop_closure(robot, [0.85, -1.0, 1.0])
-    with pytest.raises(RobotError, match="reaches crank = -0.85 only through a singular configuration"):
+    with raises(RobotError, Code.NOT_CONVERGED, "four_bar"):
         closure.positions(np.array([[-0.85]]))
 
 
 def test_wrong_descriptions_of_loops_are_refused():
     robot = load_robot("five_bar")
     loop = robot.loops[0]
-    with pytest.raises(
-        RobotError, match="joint 'joint1' is no part of loop 'five_bar'; its joints are: joint2, joint3"
-    ):
+    with raises(RobotError, Code.UNKNOWN_NAME, "joint1"):
         loop_closure(replace(robot, loops=(replace(loop, dependent=("joint1", "joint3")),)))
-    with pytest.raises(RobotError, match="names no dependent joints"):
+    with raises(RobotError, Code.MISSING_VALUE, "five_bar"):
         loop_closure(replace(robot, loops=(replace(loop, dependent=()),)))
-    with pytest.raises(RobotError, match="leave fewer degrees of freedom .* 1 more must be dependent beside joint3"):
+    with raises(RobotError, Code.INVALID_STRUCTURE, "five_bar"):
         loop_closure(replace(robot, loops=(replace(loop, dependent=("joint3",)),)), home=np.zeros(5))
-    with pytest.raises(RobotError, match="has no closed loop"):
+    with raises(RobotError, Code.UNSUPPORTED, "puma560"):
         loop_closure(load_robot("puma560"))
-    with pytest.raises(RobotError, match="no closed form"):
+    with raises(RobotError, Code.UNSUPPORTED, "five_bar"):
         affine_closure(robot)
-    with pytest.raises(UnknownNameError, match="no equation 'torque'"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "torque"):
         loop_equation(robot, "torque")
-    with pytest.raises(InputError, match="needs base="):
+    with raises(InputError, Code.MISSING_VALUE, "base"):
         loop_equation(load_robot("palletiser"), "regressor")
-    with pytest.raises(InputError, match=r"p must have shape \(..., 3\)"):
+    with raises(InputError, Code.WRONG_SHAPE, "p"):
         loop_dynamics(robot).inertia_matrix([0.0, 1.0])
 
 

@@ -25,7 +25,7 @@ def torque_function(robot):
 
 
 @pytest.mark.parametrize("start", range(1000, 2000, CHUNK))
-def test_kane_is_newton_euler(start):
+def test_kane_equals_newton_euler(start):
     for seed in range(start, start + CHUNK):
         robot = serial_robot(seed)
         motion, wrench = random_motion(robot, seed), np.random.default_rng(seed).normal(size=6)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import casadi
 import numpy as np
 import pytest
+from raising import raises
 from robots import random_robot
 from simulation.plants import arm, block, constant, nothing
 
 import mindyn
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, UnknownNameError
+from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, UnknownNameError
 from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
 from mindyn.simulation.results import SimulationError, TorqueLog
@@ -89,7 +90,7 @@ def test_unstable_gains_are_reported_as_such(method):
 def test_robots_that_cannot_be_simulated():
     with pytest.raises(InputError, match=r"q0 must have shape \(3,\)"):
         simulate(mindyn.load_robot("five_bar"), nothing, seconds=0.1, q0=np.zeros(5))
-    with pytest.raises(MissingPhysicsError, match="states no drives"):
+    with raises(MissingPhysicsError, Code.MISSING_VALUE, ROBOT.name):
         simulate(ROBOT, nothing, drives=True, **GOOD)
     first, second = ROBOT.joint_names
     drives = (Drive(first, 2.0, {second: 1.0}, coulomb=1.0, side="motor"),

@@ -1,4 +1,4 @@
-"""Every algorithm once, over CasADi SX, for any serial or tree robot."""
+"""Dynamics algorithms over CasADi SX, for any serial or tree robot."""
 
 from mindyn.lazy_names import import_lazily
 

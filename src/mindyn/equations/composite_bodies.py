@@ -1,8 +1,8 @@
 """Five composite-body formulations of the inertia matrix of a serial robot [Lin & Fang 1999, tables I-V].
 
-Column i is the wrench that unit acceleration of joint i needs, carried to joint j <= i. They differ in the frame in
-which that is done: 1 frame j, 2 and 3 frame i, 4 frame n, 5 frame j from moments about O_{i-1}. m^, c^, J^ are mass,
-first moment and tensor of links i..n about O_i, in frame i.
+Column i is the wrench for unit acceleration of joint i, carried to joint j <= i. The formulations differ in the frame
+of that step: 1 frame j, 2 and 3 frame i, 4 frame n, 5 frame j from moments about O_{i-1}. m^, c^, J^ are mass, first
+moment and tensor of links i..n about O_i, in frame i.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Composite:
 
 
 def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
-    """M(q) (n, n) of a serial robot with its own parameters as constants, by formulation 1 .. 5."""
+    """Return M(q) (n, n) of a serial robot with its own parameters as constants, by formulation 1 .. 5."""
     if formulation not in FORMULATIONS:
         raise unknown_name_error("formulation", str(formulation), [str(k) for k in FORMULATIONS])
     dh = serial_dh(robot, "composite bodies")
@@ -48,14 +48,14 @@ def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
 
 
 def body_about_origin(phi: Array) -> Composite:
-    """The body of ten standard parameters; what is rounding of a zero becomes zero."""
+    """Return the body of ten standard parameters; rounding errors around zero become zero."""
     size = abs(phi).max()
     m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= ROTATION_ROUNDING * size else float(v) for v in phi)
     return Composite(m, Triple(x, y, z), Symmetric(xx, yy, zz, xy, xz, yz))
 
 
 def full_matrix(D: Entries, count: int) -> SX:
-    """The symmetric matrix of its upper entries."""
+    """Return the symmetric matrix of its upper entries."""
     M = casadi.SX(count, count)
     for (j, i), value in D.items():
         M[j, i] = M[i, j] = value
@@ -63,7 +63,7 @@ def full_matrix(D: Entries, count: int) -> SX:
 
 
 def composites(joints: Sequence[DhJoint], bodies: Sequence[Composite]) -> list[Composite]:
-    """Each link with all links behind it [eq. 3-5]."""
+    """Return each link combined with all links after it [eq. 3-5]."""
     total = list(bodies)
     for i in reversed(range(1, len(joints))):
         body, joint = total[i], joints[i]
@@ -76,26 +76,26 @@ def composites(joints: Sequence[DhJoint], bodies: Sequence[Composite]) -> list[C
 
 
 def unit_force(joint: DhJoint, body: Composite) -> Triple:
-    """f_ii [eq. 7]."""
+    """Return f_ii [eq. 7]."""
     if joint.slides:
         return Triple(0.0, 0.0, body.mass)
     return Triple(-body.first.y, body.first.x, 0.0)
 
 
 def unit_moment(joint: DhJoint, body: Composite) -> Triple:
-    """t_ii [eq. 8]."""
+    """Return t_ii [eq. 8]."""
     if joint.slides:
         return Triple(body.first.y, -body.first.x, 0.0)
     return Triple(body.tensor.xz, body.tensor.yz, body.tensor.zz)
 
 
 def project_on_axis(joint: DhJoint, force: Triple, moment: Triple) -> Scalar:
-    """The part of a wrench at O_j that joint j feels."""
+    """Return the component of a wrench at O_j along joint j."""
     return force.z if joint.slides else moment.z
 
 
 def carry_wrench(joint: DhJoint, force: Triple, moment: Triple, line: Line) -> tuple[Triple, Triple]:
-    """The same wrench in the frame before, in 20 multiplications and 12 additions [eq. 9, 10, 18]."""
+    """Return the same wrench in the previous frame, in 20 multiplications and 12 additions [eq. 9, 10, 18]."""
     before = joint.to_parent(force)
     moment = line("t", joint.to_parent(moment + cross(joint.along, force)) + cross(joint.across, before))
     return line("f", before), moment
@@ -104,7 +104,7 @@ def carry_wrench(joint: DhJoint, force: Triple, moment: Triple, line: Line) -> t
 def carry_to_first_joint(
     first: DhJoint, joint: DhJoint, arm: Triple, force: Triple, moment: Triple, line: Line
 ) -> tuple[Triple, Triple]:
-    """At joint 1 the force or the moment alone is of use; `arm` is s_2 in frame 2."""
+    """Return the force or the moment at joint 1, of which only one is needed; `arm` is s_2 in frame 2."""
     if first.slides:
         return line("f", joint.to_parent(force)), moment
     return force, line("t", joint.to_parent(moment + cross(arm, force)))
@@ -113,7 +113,7 @@ def carry_to_first_joint(
 def carry_down(
     joints: Sequence[DhJoint], i: int, top: int, force: Triple, moment: Triple, arm: Triple, line: Line
 ) -> Entries:
-    """D_ji for j < top of a wrench given in frame top: the recursion of formulation 1."""
+    """Return D_ji for j < top of a wrench given in frame top: the recursion of formulation 1."""
     D: Entries = {}
     for j in reversed(range(top)):
         if j == 0:
@@ -125,7 +125,7 @@ def carry_down(
 
 
 def second_arm(joints: Sequence[DhJoint], line: Line) -> Triple:
-    """s_2 in frame 2: (b C, -b S, d)."""
+    """Return s_2 in frame 2: (b C, -b S, d)."""
     if len(joints) < 2:
         return Triple(0.0, 0.0, 0.0)
     step = joints[1]
@@ -133,7 +133,7 @@ def second_arm(joints: Sequence[DhJoint], line: Line) -> Triple:
 
 
 def formulation_1(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Wrenches carried from frame to frame [table I; Lilly & Orin]."""
+    """Carry wrenches from frame to frame [table I; Lilly & Orin]."""
     arm = second_arm(joints, line)
     D: Entries = {}
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
@@ -144,19 +144,19 @@ def formulation_1(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
 
 
 def axes_and_arms(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
-    """(u_j, s_j^i) in frame i, for i = j + 1 .. n - 1 [table II]."""
+    """Return (u_j, s_j^i) in frame i, for i = j + 1 .. n - 1 [table II]."""
     u, s = line("u", joints[j + 1].z_before), line("s", joints[j + 1].s_own)
-    found = [(u, s)]
+    pairs = [(u, s)]
     for step in joints[j + 2 :]:
         u = line("u", step.to_child(u))
         if not joints[j].slides:
             s = line("s", step.to_child(s + step.across) + step.along)
-        found.append((u, s))
-    return found
+        pairs.append((u, s))
+    return pairs
 
 
 def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Axes and arms carried to frame i [table II, eq. 20]."""
+    """Carry axes and arms to frame i [table II, eq. 20]."""
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for j in range(len(joints) - 1):
         for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
@@ -165,12 +165,12 @@ def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
 
 
 def diagonal(joint: DhJoint, body: Composite) -> Scalar:
-    """D_ii."""
+    """Return D_ii."""
     return body.mass if joint.slides else body.tensor.zz
 
 
 def entry_from_axis(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, s: Triple) -> Scalar:
-    """D_ji from u_j and s_j^i in frame i [eq. 20]."""
+    """Return D_ji from u_j and s_j^i in frame i [eq. 20]."""
     c, J = body.first, body.tensor
     if joint.slides:
         if before.slides:
@@ -182,9 +182,10 @@ def entry_from_axis(before: DhJoint, joint: DhJoint, body: Composite, u: Triple,
 
 
 def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Axes and velocities u_j x s_j^i carried to frame i [table III, eq. 21; Renaud].
+    """Carry axes and velocities u_j x s_j^i to frame i [table III, eq. 21; Renaud].
 
-    Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is right.
+    Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is
+    correct.
     """
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for j in range(len(joints) - 1):
@@ -194,20 +195,20 @@ def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
 
 
 def _axes_and_swings(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
-    """(u_j, u_j x s_j^i) in frame i, for i = j + 1 .. n - 1 [table III]."""
+    """Return (u_j, u_j x s_j^i) in frame i, for i = j + 1 .. n - 1 [table III]."""
     step, turns = joints[j + 1], not joints[j].slides
     u = line("u", step.z_before)
     swing = Triple(-step.s_before.y, step.s_before.x, 0.0)
     if turns:
         swing = line("swing", step.to_child(swing))
-    found = [(u, swing)]
+    pairs = [(u, swing)]
     for step in joints[j + 2 :]:
         after = line("u", step.to_child(u))
         if turns:
             swing = line("swing", step.to_child(swing + cross(u, step.across)) + cross(after, step.along))
         u = after
-        found.append((u, swing))
-    return found
+        pairs.append((u, swing))
+    return pairs
 
 
 def _entry_from_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, swing: Triple) -> Scalar:
@@ -222,7 +223,9 @@ def _entry_from_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Tripl
 
 
 def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """Everything in frame n [table IV; Fijany & Bejczy]; u_i is a column of the rotation and takes no operations."""
+    """Express everything in frame n [table IV; Fijany & Bejczy]; u_i is a column of the rotation and takes no
+    operations.
+    """
     turns, axes, arms = _express_in_last_frame(joints, line)
     D: Entries = {}
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
@@ -240,7 +243,7 @@ def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
 
 
 def _express_in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[Matrix], list[Triple], list[Triple]]:
-    """For i < n: rotation to frame n, u_i in frame n, s_i^{i+1} in frame n."""
+    """Return for i < n: rotation to frame n, u_i in frame n, s_i^{i+1} in frame n."""
     count = len(joints)
     turns: dict[int, Matrix] = {}
     arms: dict[int, Triple] = {}
@@ -260,7 +263,7 @@ def _express_in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[
 
 
 def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
-    """From first moments h about O_{i-1} [table V, eq. B3-B11; Kawasaki et al.]; D_ji takes K_j, as read K_i."""
+    """Use first moments h about O_{i-1} [table V, eq. B3-B11; Kawasaki et al.]; D_ji takes K_j, as read K_i."""
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for i in range(1, len(joints)):
         joint, body = joints[i], bodies[i]

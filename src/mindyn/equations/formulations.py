@@ -1,4 +1,4 @@
-"""Ways to write inverse dynamics and the inertia matrix, by name; "auto" counts them and takes the cheapest."""
+"""Formulations of inverse dynamics and the inertia matrix by name; "auto" counts operations and takes the cheapest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mindyn.equations.lean_dynamics import lean_chain, lean_chain_on_moving_root
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.errors import InputError, unknown_name_error
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.parameters.lin import mlc_matrix
 from mindyn.parameters.lin_structure import LinStructure, lin_structure, lin_structure_on_moving_root
 from mindyn.robots.robot import Robot
@@ -26,13 +26,13 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A robot and its link parameters as they enter: its own numbers (phi None), or expressions (10 n, 1)."""
+    """A robot and its link parameters: its own numbers (phi None), or expressions (10 n, 1)."""
 
     robot: Robot
     phi: SX | None = None
 
     def mlc(self, structure: LinStructure) -> SX:
-        """The MLC vector: numbers, or Lin's linear forms of the expressions."""
+        """Return the MLC vector: numbers, or Lin's linear forms of the expressions."""
         K = mlc_matrix(self.robot, structure)
         return casadi.SX(casadi.DM(K @ self.robot.phi)) if self.phi is None else casadi.densify(constant(K) @ self.phi)
 
@@ -42,8 +42,8 @@ FormulationBuilder = Callable[..., SX]
 
 
 def _lean(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    made = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
-    return made.torques(q, qd, qdd, outside=outside)
+    chain = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
+    return chain.torques(q, qd, qdd, outside=outside)
 
 
 def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
@@ -96,24 +96,26 @@ INERTIA_MATRIX: dict[str, FormulationBuilder] = {
 """composite_bodies: base values; formulation_1 .. 5 and mlc_1, mlc_2: Lin & Fang 1999."""
 
 BIAS_FORMULATIONS = {"mlc_1": "mlc", "mlc_2": "mlc"}
-"""The inverse dynamics that goes with an inertia matrix in forward dynamics; the cheapest where none is named."""
+"""The inverse dynamics that goes with an inertia matrix in forward dynamics; by default the cheapest."""
 
 ANY_TREE = ("lean", "newton_euler", "composite_bodies")
-"""What works on trees; the others are written for serial robots."""
+"""Formulations for trees; the others are for serial robots."""
 
 ANY_PARAMETERS = ("newton_euler", "mlc", "composite_bodies", "mlc_1", "mlc_2")
-"""What takes parameters at run time, as identified; the others are made from a robot's own numbers."""
+"""Formulations that take parameters at run time; the others use a robot's own numbers."""
 
 
 def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, arm: Arm, *motion: Any) -> SX:
-    """The expression of one formulation, or with "auto" of the one with the fewest operations."""
+    """Return the expression of a formulation, or with "auto" of the one with the fewest operations."""
     if formulation != "auto":
         if formulation not in makers:
             raise unknown_name_error("formulation", formulation, ("auto", *makers))
         if arm.phi is not None and formulation not in ANY_PARAMETERS:
             usable = ", ".join(name for name in makers if name in ANY_PARAMETERS)
             raise InputError(
-                f"formulation {formulation!r} has constant parameters; those that take them at run time: {usable}"
+                f"formulation {formulation!r} needs constant parameters; these take them at run time: {usable}",
+                code=Code.UNSUPPORTED,
+                subject=formulation,
             )
         return makers[formulation](arm, *motion)
     serial = arm.robot.is_serial
@@ -126,9 +128,9 @@ def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, a
 
 
 def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_inertia: SX) -> SX:
-    """qdd (n, 1) with the inertia matrix, and where that is in MLC the bias torques too, by a formulation.
+    """Return qdd (n, 1) with the inertia matrix of a formulation; in MLC, the bias torques use MLC too.
 
-    added_inertia  (n, n) of the drives, on top of M
+    `added_inertia` (n, n) of the drives is added to M.
     """
     rest = casadi.SX(arm.robot.joint_count, 1)
     bias = build_formulation(

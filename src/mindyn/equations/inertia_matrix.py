@@ -11,7 +11,7 @@ from mindyn.equations.newton_euler import Wrench, carry_to_parent, project_on_ax
 
 
 def inertia_matrix(chain: Chain, q: SX) -> SX:
-    """M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies outwards of it."""
+    """Return M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies after it."""
     joints = chain.at(q)
     composites = composite_bodies(chain, joints)
     M = casadi.SX(chain.joint_count, chain.joint_count)
@@ -27,7 +27,7 @@ def inertia_matrix(chain: Chain, q: SX) -> SX:
 
 
 def composite_bodies(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[Body]:
-    """Each link with everything that hangs on it, as one rigid body in its frame."""
+    """Return each link combined with all links after it, as one rigid body in its frame."""
     total = list(chain.bodies)
     for i in reversed(range(chain.joint_count)):
         parent = chain.parents[i]
@@ -37,7 +37,7 @@ def composite_bodies(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[B
 
 
 def move_to_parent(joint: JointPlacement, body: Body) -> Body:
-    """The body in the parent's frame: J' = R J R^T + 2 (p.h) E - p h^T - h p^T + m ((p.p) E - p p^T), h = R mc."""
+    """Return the body in the parent frame: J' = R J R^T + 2 (p.h) E - p h^T - h p^T + m ((p.p) E - p p^T), h = R mc."""
     p = casadi.densify(joint.translation)
     h = joint.to_parent(body.moment)
     # With e = h + m p / 2 the shift is 2 (p.e) E - p e^T - e p^T.
@@ -47,12 +47,12 @@ def move_to_parent(joint: JointPlacement, body: Body) -> Body:
 
 
 def join_bodies(a: Body, b: Body) -> Body:
-    """Two bodies as one."""
+    """Join two bodies to one."""
     return Body(a.mass + b.mass, a.moment + b.moment, a.tensor + b.tensor)
 
 
 def unit_acceleration_wrench(joint: JointPlacement, body: Body) -> Wrench:
-    """The wrench that accelerates a body by one unit about or along z of its frame."""
+    """Return the wrench that accelerates a body by one unit about or along z of its frame."""
     if joint.step.kind == "prismatic":
         force = casadi.vertcat(0, 0, body.mass)
         return Wrench(casadi.vertcat(body.moment[1], -body.moment[0], 0), force)
@@ -61,7 +61,7 @@ def unit_acceleration_wrench(joint: JointPlacement, body: Body) -> Wrench:
 
 
 def coriolis_matrix(velocity_torques: SX, qd: SX) -> SX:
-    """C(q, qd) (n, n) of Christoffel's symbols: C qd = bias - gravity, and Mdot - 2 C is skew.
+    """Return C(q, qd) (n, n) from Christoffel's symbols: C qd = bias - gravity, and Mdot - 2 C is skew-symmetric.
 
     The velocity torques are c_i = sum Gamma_ijk qd_j qd_k with Gamma symmetric in j, k, so C = 1/2 dc/dqd.
     """
@@ -69,7 +69,7 @@ def coriolis_matrix(velocity_torques: SX, qd: SX) -> SX:
 
 
 def energy(chain: Chain, q: SX, qd: SX) -> SX:
-    """(2, 1): kinetic and potential energy, J; the potential is zero for a mass at the root frame's origin."""
+    """Return kinetic and potential energy (2, 1), J; the potential is zero for a mass at the root frame's origin."""
     joints = chain.at(q)
     motions = spatial_velocities(chain, joints, qd)
     kinetic = sum(kinetic_energy(body, motion) for body, motion in zip(chain.bodies, motions, strict=True))
@@ -82,7 +82,7 @@ def energy(chain: Chain, q: SX, qd: SX) -> SX:
 
 
 def kinetic_energy(body: Body, motion: LinkMotion) -> SX:
-    """1/2 m v.v + v.(w x mc) + 1/2 w.J w."""
+    """Return 1/2 m v.v + v.(w x mc) + 1/2 w.J w."""
     w, v = motion.w, motion.v
     linear = body.mass * casadi.dot(v, v) / 2 + casadi.dot(v, cross(w, body.moment))
     return linear + casadi.dot(w, body.tensor @ w) / 2

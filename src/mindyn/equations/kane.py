@@ -1,12 +1,12 @@
 """Inverse dynamics by Kane's equations [Angeles, Ma & Rojas 1988], in masses, mass centres and central tensors.
 
 The generalized force of joint i is the sum over links j >= i of partial velocity times m_j p_j'' plus partial angular
-velocity times h_j'; summed from the last link inwards that is a recursion [eq. 46, 49]. Corrected against the print:
-p_i'' = Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the sums of
-v_i and w_i start at j = i. The source measures prismatic joints by b = -d; here, as everywhere in mindyn, the joint
-moves along +z, so that its force is e.v without the minus of the source's generalized force.
+velocity times h_j'; summed from the last link inwards this is a recursion [eq. 46, 49]. Corrections of the print: p_i''
+= Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the sums of v_i and
+w_i start at j = i. The source measures prismatic joints by b = -d; here, as everywhere in mindyn, the joint moves along
++z, so that its force is e.v without the minus of the source's generalized force.
 
-    p''   acceleration of the mass centre less gravity          W     [wd] + [w][w]
+    p''   acceleration of the mass centre minus gravity         W     [wd] + [w][w]
     h'    rate of angular momentum about the mass centre        rho   from O_i to the mass centre
     u, v  m p'' of link i, and its sum over links i .. n         a_i   from O_{i-1} to O_i, Lin's s_i
 """
@@ -40,7 +40,7 @@ from mindyn.robots.robot import Robot
 
 
 def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
-    """Joint torques tau (n, 1) of a serial robot with its own parameters as constants."""
+    """Return joint torques tau (n, 1) of a serial robot with its own parameters as constants."""
     dh = serial_dh(robot, "kane")
     joints = place_dh_joints(dh.rows, list_joint_kinds(robot), q)
     bodies = [central_body(phi) for phi in dh_parameters(robot, dh)]
@@ -61,7 +61,7 @@ class CentralBody:
 
 
 def central_body(phi: Array) -> CentralBody:
-    """The body of ten standard parameters in its DH frame; a link without mass keeps its tensor and has rho = 0."""
+    """Return the body of ten standard parameters in its DH frame; a massless link keeps its tensor and has rho = 0."""
     mass, moment = float(phi[0]), phi[1:4]
     rho = moment / mass if mass else np.zeros(3)
     xx, xy, yy, xz, yz, zz = phi[4:]
@@ -92,7 +92,9 @@ def centre_motions(
     line: Line = keep_value,
     root: RootMotion | None = None,
 ) -> list[CentreMotion]:
-    """Stage 2: motion of every link from the base outwards [eq. 10-20, corrected]; w_0, wd_0 and a_0 are `root`'s."""
+    """Compute stage 2: motion of every link from the base outwards [eq. 10-20, corrected]; `root` has w_0, wd_0 and
+    a_0.
+    """
     before, rho = (
         CentreMotion(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), -gravity),
         ZERO,
@@ -125,8 +127,8 @@ def generalized_forces(
     end: EndWrench | None = None,
     line: Line = keep_value,
 ) -> list[Scalar]:
-    """Stage 3: the torques from the last joint to the first [eq. 42-49, sums from j = i]."""
-    v, w = ZERO, ZERO  # in frame i, of the links behind
+    """Compute stage 3: the torques from the last joint to the first [eq. 42-49, sums from j = i]."""
+    v, w = ZERO, ZERO  # in frame i, sums over later links
     lever = ZERO  # a_{i+1} x v_{i+1}
     if end is not None:
         v, w = -end.force, -(end.moment + cross(end.arm, end.force))

@@ -10,7 +10,7 @@ from mindyn.equations.chain import SX, Chain, JointPlacement, constant, cross
 
 
 def frame_placements(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[tuple[SX, SX]]:
-    """Rotation and origin of every working frame, in the base working frame."""
+    """Return rotation and origin of every working frame, in the base working frame."""
     placed: list[tuple[SX, SX]] = []
     for i, joint in enumerate(joints):
         parent = chain.parents[i]
@@ -29,7 +29,7 @@ def _homogeneous(R: SX, p: SX) -> SX:
 
 
 def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) -> tuple[SX, SX]:
-    """Rotation and origin, in the root frame, of a link or frame given by name."""
+    """Return rotation and origin, in the root frame, of a link or frame given by name."""
     index, pose = chain.robot.locate(place)
     if index < 0:
         return constant(pose.rotation), constant(pose.translation)
@@ -39,12 +39,12 @@ def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) 
 
 
 def forward_kinematics(chain: Chain, q: SX, place: str) -> SX:
-    """(4, 4) pose of a link or frame in the root frame."""
+    """Return the pose (4, 4) of a link or frame in the root frame."""
     return _homogeneous(*pose_of_frame(chain, chain.at(q), place))
 
 
 def geometric_jacobian(chain: Chain, q: SX, place: str) -> SX:
-    """(6, n) J with (w, v) = J qd: angular and linear velocity of a link or frame, in root components."""
+    """Return J (6, n) with (w, v) = J qd: angular and linear velocity of a link or frame, in root components."""
     joints = chain.at(q)
     index = chain.robot.locate(place)[0]
     _, p_tip = pose_of_frame(chain, joints, place)

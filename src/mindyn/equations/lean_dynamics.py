@@ -1,13 +1,13 @@
-"""Inverse dynamics with as few operations as we know: third columns of Omega, second moments, sums of parallel angles.
+"""Inverse dynamics with the fewest operations: third columns of Omega, second moments, sums of parallel angles.
 
 Symbols: w angular velocity; Omega = [wd] + [w][w]; Sigma second moments about the origin. The moment of a link's
-inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega obeys
-Omega_i e3 = R_i^T Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd
-where the next axis is parallel or perpendicular.
+inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega satisfies Omega_i e3 = R_i^T
+Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd if the next axis is
+parallel or perpendicular.
 
 The tensor diag(1, 1, 0) about a revolute axis is the same for every joint angle, so any multiple of it may move from a
 link's inertia tensor to the link that carries it. In the second moments Sigma = tr(J)/2 E - J this is Sigma_33, which
-is zero in the constants of a link. Last frames are turned, and a length is the unit.
+is zero in the constants of a link. Last frames are rotated, and a length is used as the unit.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class FrameMotion:
     w, wd     (3, 1) angular velocity and acceleration
     omega     (3, 3) Omega
     a         (3, 1) acceleration of the origin minus gravity
-    anchor    what a parallel next joint starts from: w and third column of Omega before any turn about z, the angle so
-              far, and the sum of joint speeds; None where the frame is not reached by a turn about z
+    anchor    start of a parallel next joint: w and third column of Omega before any rotation about z, the angle so far,
+              and the sum of joint speeds; None if the frame is not reached by a rotation about z
     """
 
     w: SX
@@ -57,7 +57,7 @@ class FrameMotion:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Vectors of the frame that a run of parallel joints hangs on, and the angle turned since."""
+    """Vectors of the frame before a series of parallel joints, and the angle turned since."""
 
     w: SX
     column: SX
@@ -73,13 +73,13 @@ class LeanChain:
     length: float = 1.0
 
     def torques(self, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
-        """Inverse dynamics, tau (n, 1); a root that moves needs `lean_chain_on_moving_root`."""
+        """Return inverse dynamics, tau (n, 1); a moving root needs `lean_chain_on_moving_root`."""
         return lean_inverse_dynamics(self, q, qd, qdd, outside)
 
 
 @lru_cache(maxsize=16)
 def lean_chain(robot: Robot) -> LeanChain:
-    """The preparation that takes fewest operations; prismatic lines may lie in two ways, which are both tried."""
+    """Return the chain with the fewest operations; both possible positions of prismatic lines are tried."""
     ways: tuple[Literal["free", "source"], ...] = ("free", "source")
     slides = ways if any(joint.kind == "prismatic" for joint in robot.joints) else ways[:1]
     candidates = [_prepare_chain(robot, working_frames(robot, slides=way)) for way in slides]
@@ -87,7 +87,7 @@ def lean_chain(robot: Robot) -> LeanChain:
 
 
 def lean_chain_on_moving_root(robot: Robot) -> LeanChain:
-    """The preparation for a root that moves, which sees more of the first links; lengths stay in m, as its motion."""
+    """Return the chain for a moving root, which involves more parameters of the first links; lengths stay in m."""
     frames = working_frames(robot)
     frames, phis = turn_last_frames(frames, reduced_parameters_on_moving_root(robot, frames))
     return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
@@ -106,7 +106,7 @@ def _size(lean: LeanChain) -> int:
 
 
 def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
-    """Joint torques tau (n, 1)."""
+    """Return joint torques tau (n, 1)."""
     chain = lean.chain
     joints = chain.at(q)
     first = base_frame_motion(chain, outside.root)
@@ -121,14 +121,14 @@ def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Exte
 
 
 def _offsets(joint: JointPlacement) -> tuple[SX, SX]:
-    """The step's translation as a part across the joint axis, in the parent frame, and d along it."""
+    """Return the step's translation perpendicular to the joint axis, in the parent frame, and d along it."""
     z = constant(joint.step.rotation[:, 2])
     d = z.T @ joint.translation
     return casadi.sparsify(joint.translation - z * d), d
 
 
 def _to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
-    """The same wrench at the parent's origin; the part of the offset along z is dealt with before the turn."""
+    """Return the same wrench at the parent's origin; the offset along z is applied before the rotation."""
     across, d = _offsets(joint)
     f = casadi.densify(wrench.force)
     force = joint.to_parent(f)
@@ -139,7 +139,7 @@ def _to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
 def lean_motion(
     chain: Chain, joints: tuple[JointPlacement, ...], q: SX, qd: SX, qdd: SX, root: FrameMotion
 ) -> list[FrameMotion]:
-    """Motion of every frame, from the root outwards."""
+    """Return the motion of every frame, from the root outwards."""
     motions: list[FrameMotion] = []
     for i, joint in enumerate(joints):
         before = root if chain.parents[i] < 0 else motions[chain.parents[i]]
@@ -156,7 +156,7 @@ def lean_motion(
 
 
 def _is_signed_permutation(R: np.ndarray) -> bool:
-    """Whether a rotation only exchanges axes and signs, so that applying it is free."""
+    """Return whether a rotation only exchanges axes and signs, so that applying it is free."""
     return bool(np.isin(np.abs(R), (0.0, 1.0)).all())
 
 
@@ -169,13 +169,13 @@ def _slide(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd: SX) -
 
 
 def _rotate_back(c: SX, s: SX, v: SX) -> SX:
-    """Rz(angle)^T v."""
+    """Return Rz(angle)^T v."""
     v = casadi.densify(v)
     return casadi.vertcat(c * v[0] + s * v[1], c * v[1] - s * v[0], v[2])
 
 
 def _turn(joint: JointPlacement, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) -> FrameMotion:
-    """A revolute joint with its axis along or across the parent's axes."""
+    """Move through a revolute joint with its axis parallel or perpendicular to the parent's axes."""
     R = joint.step.rotation
     if before.anchor is not None and (np.eye(3) == R).all():
         anchor = Anchor(before.anchor.w, before.anchor.column, before.anchor.angle + angle)
@@ -198,7 +198,7 @@ def _turn(joint: JointPlacement, before: FrameMotion, a: SX, angle: SX, qd: SX, 
 
 
 def _general_turn(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
-    """A revolute joint at any twist: w and wd are turned, Omega is built from them."""
+    """Move through a revolute joint at any twist: rotate w and wd, and build Omega from them."""
     w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
     x, y, z = w_p[0], w_p[1], w_p[2] + qd
     wd = casadi.vertcat(wd_p[0] + y * qd, wd_p[1] - x * qd, wd_p[2] + qdd)
@@ -212,7 +212,7 @@ def _general_turn(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd
 
 
 def lean_wrench(link: LeanLink, motion: FrameMotion) -> Wrench:
-    """Force m a + Omega mc; moment mc x a + the vector of Omega Sigma - (Omega Sigma)^T."""
+    """Return force m a + Omega mc, and moment mc x a + the vector of Omega Sigma - (Omega Sigma)^T."""
     O = motion.omega  # noqa: E741
     moment = constant(link.moment)
     s11, s22, s33 = (float(x) for x in np.diag(link.second))
@@ -236,9 +236,9 @@ class LeanLink:
 
 
 def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
-    """Links of parameters (n, 10) that give the same torques, with Sigma_33 = 0 for every revolute joint."""
+    """Return links of parameters (n, 10) that give the same torques, with Sigma_33 = 0 for every revolute joint."""
     tensors = [tensor_from_entries(phi[4:]) for phi in phis]
-    sizes = [float(np.abs(J).max()) for J in tensors]  # of what is summed in each link, and of its rounding
+    sizes = [float(np.abs(J).max()) for J in tensors]  # scale of the sum in each link, and of its rounding
     for i in reversed(range(len(steps))):
         if steps[i].kind == "revolute":
             excess = (tensors[i][2, 2] - tensors[i][0, 0] - tensors[i][1, 1]) / 2
@@ -248,7 +248,7 @@ def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
 
 
 def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Step, ...], i: int, tensor: Array) -> None:
-    """Add a tensor without mass to the nearest revolute link inwards; translations do not change it."""
+    """Add a massless tensor to the nearest revolute link inwards; translations do not change it."""
     while True:
         tensor = steps[i].rotation @ tensor @ steps[i].rotation.T
         i = steps[i].parent
@@ -270,9 +270,7 @@ def _remove_noise(values: Array, size: float) -> Array:
 
 
 def turn_last_frames(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
-    """Frames and parameters with last revolute frames turned until their first moment lies on x, where that leaves
-    no more numbers than before.
-    """
+    """Rotate last revolute frames until their first moment lies on x, if this leaves no more numbers than before."""
     parents = {step.parent for step in frames.steps}
     steps, turned = list(frames.steps), phis.copy()
     for i, step in enumerate(frames.steps):
@@ -292,16 +290,15 @@ def turn_last_frames(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames,
 
 
 def scale_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
-    """Frames and parameters of a robot without slides in a unit of length L, of mass 1/L^2: torques keep their numbers.
+    """Return frames and parameters of a robot without slides in a unit of length L and of mass 1/L^2, which keeps
+    torques.
 
-    The third value is L in m; forces count in N / L.
-
-    L is the length that occurs most often, so that products with it vanish.
+    The third value is L in m; forces are in N / L. L is the most frequent length, so that products with it vanish.
     """
     lengths = np.array([abs(float(x)) for step in frames.steps for x in step.translation if x != 0])
     if not lengths.size or any(step.kind == "prismatic" for step in frames.steps):
         return frames, phis, 1.0
-    # Equal lengths may differ by rounding; one unit in the last digits must not make two of them.
+    # Equal lengths may differ by rounding and must still count as one length.
     unit = Counter(float(f"{x:.12g}") for x in lengths).most_common(1)[0][0]
     steps = tuple(replace(step, translation=_scale_translation(step.translation, unit)) for step in frames.steps)
     scale = np.array([unit**2, *[unit] * 3, *[1.0] * 6])

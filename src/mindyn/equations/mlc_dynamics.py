@@ -1,9 +1,10 @@
 """Inverse dynamics in minimal linear combinations: only MLC values enter [Lin 1995, section III].
 
-Three groups of joints: before the first revolute joint r nothing turns; from r to before s all revolute axes are
-parallel and moments are scalars about u_r; from s on the recursion is general. Symbols as in NOTATION.md and Lin:
+There are three groups of joints: before the first revolute joint r nothing rotates; from r to before s all revolute
+axes are parallel and moments are scalars about u_r; from s on the recursion is general. Symbols as in NOTATION.md and
+Lin:
 
-    mu, zeta     force, and moment less what the joints cannot feel, that link i takes
+    mu, zeta     force, and moment without components that no joint carries, on link i
     rho          force along a prismatic axis
     Psi, psi     Psi(wd, w) psi(A) = A wd + w x A w [eq. 28, 60]
     D            the tensor of eq. 91, with the U of 1999: no G of eq. 38-43 is needed
@@ -38,11 +39,11 @@ from mindyn.parameters.lin_structure import LinStructure
 def mlc_inverse_dynamics(
     structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS
 ) -> SX:
-    """Joint torques tau (n, 1) from the MLC vector alone.
+    """Return joint torques tau (n, 1) from the MLC vector alone.
 
-    structure  of the robot: `lin_structure(robot)`, or `lin_structure_on_moving_root(robot)` where the root moves
+    structure  `lin_structure(robot)`, or `lin_structure_on_moving_root(robot)` if the root moves
     mlc        (count, 1) in the order of `structure.layout`, version 1999: `lin_base(robot).values` or symbols
-    outside    the tip's wrench is Lin's f_E, t_E
+    outside    the wrench at the tip is Lin's f_E, t_E
     """
     joints = place_dh_joints(structure.dh.rows, lin_joints(structure), q)
     links = mlc_links(structure, mlc)
@@ -60,7 +61,7 @@ class FrameState:
     w, wd     angular velocity and acceleration
     turn      Omega = [wd] + [w][w]
     products  w w^T, which Omega and Psi share
-    a         acceleration of the origin less gravity
+    a         acceleration of the origin minus gravity
     wr, wdr   w and wd along u_r, in the parallel group
     start     a* of a prismatic joint, in frame i: the acceleration without its sliding [eq. 70]
     slide     h-dd of a prismatic joint: (2 w_y qd, -2 w_x qd, qdd) [eq. 61]
@@ -88,7 +89,9 @@ def propagate_outward(
     line: Line = keep_value,
     root: RootMotion | None = None,
 ) -> list[FrameState]:
-    """FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
+    """Return the FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards to model
+    gravity.
+    """
     before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), ZERO_TENSOR, -gravity)
     if root is not None:
         w, wd = to_triple(root.w), to_triple(root.wd)
@@ -110,7 +113,7 @@ def propagate_outward(
 
 
 def _turn_frame(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
-    """w, wd and Omega; the accelerations of the origin are yet to come."""
+    """Return w, wd and Omega; the acceleration of the origin follows later."""
     if link.group == "parallel":
         u = link.u
         wr = line("w", before.wr if joint.slides else before.wr + u.z * qd)
@@ -131,7 +134,7 @@ def _turn_frame(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, q
 def _accelerate_origin(
     joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd: Scalar, line: Line
 ) -> FrameState:
-    """The acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
+    """Add the acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
     if not joint.slides:
         a = line("a", joint.to_child(before.a + before.turn @ joint.s_before))
         return replace(now, a=a)
@@ -151,7 +154,7 @@ def propagate_inward(
     end: EndWrench | None = None,
     line: Line = keep_value,
 ) -> list[Scalar]:
-    """Torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
+    """Return torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
     count = len(joints)
     taken = CarriedWrench(ZERO, ZERO, 0.0) if end is None else _initial_wrench(end, links[-1], line)
     torques: list[Scalar] = [0.0] * count
@@ -174,7 +177,7 @@ def propagate_inward(
 
 @dataclass(frozen=True, slots=True)
 class CarriedWrench:
-    """What link i takes over from link i + 1, in frame i.
+    """Contribution of link i + 1 to link i, in frame i.
 
     force   mu_{i+1}^{<i>}
     moment  all of eq. 75 but zeta-bar, in the spatial group
@@ -187,7 +190,7 @@ class CarriedWrench:
 
 
 def _initial_wrench(end: EndWrench, last: MlcLink, line: Line) -> CarriedWrench:
-    """mu_{n+1} = -f_E, zeta_{n+1} = -t_E - s_E x f_E."""
+    """Return mu_{n+1} = -f_E, zeta_{n+1} = -t_E - s_E x f_E."""
     moment = line("zeta", -(end.moment + cross(end.arm, end.force)))
     return CarriedWrench(-end.force, moment, dot(last.u, moment) if last.group == "parallel" else 0.0)
 
@@ -195,7 +198,7 @@ def _initial_wrench(end: EndWrench, last: MlcLink, line: Line) -> CarriedWrench:
 def _carry_to_parent(
     joint: DhJoint, link: MlcLink, before: MlcLink, mu: Triple, zeta: Triple, about: Scalar, line: Line
 ) -> CarriedWrench:
-    """mu and zeta of link i as link i - 1 takes them over [eq. 74, 75, 88-90]."""
+    """Return mu and zeta of link i as contributions to link i - 1 [eq. 74, 75, 88-90]."""
     force = line("mu", joint.to_parent(mu))
     if before.group == "sliding":
         return CarriedWrench(force, ZERO, 0.0)
@@ -210,15 +213,15 @@ def _carry_to_parent(
 
 
 def _inertia_force(joint: DhJoint, link: MlcLink, motion: FrameState, qdd: Scalar) -> Triple:
-    """mu-bar: Omega (k_x, k_y, 0) of a revolute joint, m^ h* of a prismatic one [eq. 72, 79, 84]."""
+    """Return mu-bar: Omega (k_x, k_y, 0) of a revolute joint, m^ h* of a prismatic one [eq. 72, 79, 84]."""
     if not joint.slides:
         return motion.turn @ Triple(link.k.x, link.k.y, 0.0)
     accelerated = Triple(0.0, 0.0, qdd) if link.group == "sliding" else motion.hop
-    return accelerated.scaled(link.mass)
+    return accelerated.scale(link.mass)
 
 
 def _slide_force(link: MlcLink, motion: FrameState) -> Scalar:
-    """rho [eq. 63, 78, 83]."""
+    """Return rho [eq. 63, 78, 83]."""
     along = link.mass * motion.a.z
     if link.group == "parallel":
         return along + link.kap1 * motion.wdr - link.kap2 * (motion.wr * motion.wr)
@@ -228,7 +231,7 @@ def _slide_force(link: MlcLink, motion: FrameState) -> Scalar:
 def _parallel_moment(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: FrameState, i: int, qd: Scalar, qdd: Scalar
 ) -> Scalar:
-    """zeta-bar along u_r [eq. 85]; D_33 of a revolute joint grows with the slides behind it [eq. 105]."""
+    """Return zeta-bar along u_r [eq. 85]; D_33 of a revolute joint grows with the slides after it [eq. 105]."""
     joint, link, a = joints[i], links[i], motion.a
     if joint.slides:
         swing = (link.u.y * motion.start.x - link.u.x * motion.start.y) * (link.mass * joint.d)
@@ -242,7 +245,7 @@ def _parallel_moment(
 def _spatial_moment(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: FrameState, i: int, line: Line
 ) -> Triple:
-    """zeta-bar [eq. 73]."""
+    """Return zeta-bar [eq. 73]."""
     joint, link = joints[i], links[i]
     if joint.slides:
         shifted = Triple(0.0, 0.0, link.mass * joint.d)
@@ -252,7 +255,7 @@ def _spatial_moment(
 
 
 def _tensor(joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int) -> Symmetric:
-    """D_i = U_i without U_22 on the diagonal + sum of d_k W_k over the slides behind joint i [eq. 91, 92]."""
+    """Return D_i = U_i without U_22 on the diagonal + sum of d_k W_k over the slides after joint i [eq. 91, 92]."""
     D = links[i].U
     for k in slides_after(joints, i):
         kx, ky, kz = links[k].k.scalars
@@ -265,7 +268,9 @@ def _tensor(joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int) -> Symm
 
 
 def euler_moment(D: Symmetric, motion: FrameState, line: Line) -> Triple:
-    """Psi(wd, w) psi(D) = D wd + w x D w; entries of Psi are those of Omega but for three differences [eq. 28, 60]."""
+    """Return Psi(wd, w) psi(D) = D wd + w x D w; Psi has the entries of Omega except for three differences [eq. 28,
+    60].
+    """
     wd, turn = motion.wd, motion.turn
     ww = motion.products
     xy, xz, yz = ww.xy, ww.xz, ww.yz

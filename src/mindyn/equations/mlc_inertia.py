@@ -1,7 +1,7 @@
 """The inertia matrix in minimal linear combinations, formulations 1 and 2 [Lin & Fang 1999, section 3, table VII].
 
-First moments c^ = k + l and tensors J^ = U + V of composite bodies come from the MLC by a recursion from the last link;
-before joint s only J^_33 and the moment about u_r are known, and that is enough.
+A recursion from the last link computes first moments c^ = k + l and tensors J^ = U + V of composite bodies from the
+MLC. Before joint s only J^_33 and the moment about u_r are known, which is enough.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mindyn.parameters.lin_structure import LinStructure
 
 
 def mlc_inertia_matrix(structure: LinStructure, mlc: SX, q: SX, formulation: int = 1) -> SX:
-    """M(q) (n, n) from the MLC vector alone, by formulation 1 or 2.
+    """Return M(q) (n, n) from the MLC vector alone, by formulation 1 or 2.
 
-    mlc  (count, 1) in the order of `structure.layout`, version 1999
+    `mlc` (count, 1) is in the order of `structure.layout`, version 1999.
     """
     if formulation not in MLC_FORMULATIONS:
         raise unknown_name_error("formulation", str(formulation), [str(k) for k in MLC_FORMULATIONS])
@@ -43,11 +43,11 @@ def mlc_inertia_matrix(structure: LinStructure, mlc: SX, q: SX, formulation: int
 
 @dataclass(frozen=True, slots=True)
 class MlcMoments:
-    """What table VII finds of composite body i.
+    """Moments of composite body i by table VII.
 
     body   m^, c^ and J^: all that a spatial joint needs; (c^_x, c^_y, .) and J^_33 of a parallel revolute one
     l, V   the varying parts; of a parallel joint V.zz is V^r = u_r.V u_r
-    about  t_ii^r: the moment about u_r that unit acceleration needs, in the parallel group [eq. 29]
+    about  t_ii^r: the moment about u_r for unit acceleration, in the parallel group [eq. 29]
     """
 
     body: Composite
@@ -57,23 +57,23 @@ class MlcMoments:
 
 
 def moments(joints: Sequence[DhJoint], links: Sequence[MlcLink], line: Line = keep_value) -> list[MlcMoments]:
-    """First moments and tensors of the composite bodies, from the last link inwards [table VII]."""
-    found: list[MlcMoments] = []
+    """Return first moments and tensors of the composite bodies, from the last link inwards [table VII]."""
+    bodies: list[MlcMoments] = []
     for i in reversed(range(len(joints))):
         link = links[i]
         if link.group == "sliding":
-            found.append(MlcMoments(Composite(link.mass, ZERO, ZERO_TENSOR), ZERO, ZERO_TENSOR))
-        elif not found:
-            found.append(_add_constants(joints[i], link, ZERO, ZERO_TENSOR, line))
+            bodies.append(MlcMoments(Composite(link.mass, ZERO, ZERO_TENSOR), ZERO, ZERO_TENSOR))
+        elif not bodies:
+            bodies.append(_add_constants(joints[i], link, ZERO, ZERO_TENSOR, line))
         else:
-            found.append(_previous_body(joints[i], link, joints[i + 1], links[i + 1], found[-1], line))
-    return found[::-1]
+            bodies.append(_previous_body(joints[i], link, joints[i + 1], links[i + 1], bodies[-1], line))
+    return bodies[::-1]
 
 
 def _previous_body(
     joint: DhJoint, link: MlcLink, step: DhJoint, after: MlcLink, last: MlcMoments, line: Line
 ) -> MlcMoments:
-    """Body i from body i + 1."""
+    """Return body i from body i + 1."""
     slid = after.mass * step.d if step.slides else 0.0
     l_step = last.l + Triple(0.0, 0.0, slid) if step.slides else Triple(last.body.first.x, last.body.first.y, last.l.z)
     l_now = line("l", step.to_parent(l_step))
@@ -89,7 +89,7 @@ def _previous_body(
 
 
 def _inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Symmetric:
-    """X: what R_{i+1} turns [eq. 34, 35]; `slid` is m^ d."""
+    """Return X, which R_{i+1} rotates [eq. 34, 35]; `slid` is m^ d."""
     V, c, J, d = last.V, last.body.first, last.body.tensor, step.d
     if step.slides:
         grown = d * (slid + 2.0 * c.z)
@@ -100,20 +100,22 @@ def _inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Sym
 
 
 def _shift_tensor(Y: Symmetric, b: Scalar, l_now: Triple) -> Symmetric:
-    """V = Y - [b][l] - [l][b]."""
+    """Return V = Y - [b][l] - [l][b]."""
     grown = (2.0 * b) * l_now.x
     return Symmetric(Y.xx, Y.yy + grown, Y.zz + grown, Y.xy - b * l_now.y, Y.xz - b * l_now.z, Y.yz)
 
 
 def _project_tensor(u: Triple, X: Symmetric) -> Scalar:
-    """u.X u, u_z being constant [eq. 55]."""
+    """Return u.X u with constant u_z [eq. 55]."""
     x, y, z = u.scalars
     flat = x * (x * X.xx + (2.0 * y) * X.xy) + y * y * X.yy
     return flat + (2.0 * z) * (x * X.xz + y * X.yz) + (z * z) * X.zz
 
 
 def _parallel_inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Scalar:
-    """Y_33 between parallel joints [eq. 40; as read the terms with l_x, l_y lack a factor 2, and l_y has a plus]."""
+    """Return Y_33 between parallel joints [eq. 40; as read the terms with l_x, l_y lack a factor 2, and l_y has a
+    plus].
+    """
     if not step.slides:
         return last.body.tensor.zz
     u, after_l = after.u, last.l
@@ -124,7 +126,7 @@ def _parallel_inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scala
 
 
 def _parallel_shift(joint: DhJoint, link: MlcLink, twice_b: Scalar, l_now: Triple) -> Scalar:
-    """V^r - Y_33 [eq. 38, 40]."""
+    """Return V^r - Y_33 [eq. 38, 40]."""
     if not joint.slides:
         return twice_b * l_now.x
     u = link.u
@@ -132,7 +134,7 @@ def _parallel_shift(joint: DhJoint, link: MlcLink, twice_b: Scalar, l_now: Tripl
 
 
 def _add_constants(joint: DhJoint, link: MlcLink, l_now: Triple, V: Symmetric, line: Line) -> MlcMoments:
-    """c^ = k + l, J^ = U + V: the entries that are of use, and t_ii^r [eq. 22, 23, 29]."""
+    """Return the necessary entries of c^ = k + l and J^ = U + V, and t_ii^r [eq. 22, 23, 29]."""
     k, U, u = link.k, link.U, link.u
     if joint.slides:
         first = line("c", k + l_now) if link.group == "spatial" else ZERO
@@ -144,26 +146,26 @@ def _add_constants(joint: DhJoint, link: MlcLink, l_now: Triple, V: Symmetric, l
 
 
 def mlc_formulation_1(
-    joints: Sequence[DhJoint], links: Sequence[MlcLink], found: Sequence[MlcMoments], line: Line = keep_value
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], bodies: Sequence[MlcMoments], line: Line = keep_value
 ) -> Entries:
-    """Formulation 1: wrenches for i >= s, force and moment about u_r for r <= i < s, force alone before [eq. 29-31]."""
+    """Use wrenches for i >= s, force and moment about u_r for r <= i < s, and only force before [eq. 29-31]."""
     arm = second_arm(joints, line)
     D: Entries = {}
-    for i, (joint, link, own) in enumerate(zip(joints, links, found, strict=True)):
-        force = unit_force(joint, own.body)
-        D[i, i] = own.body.mass if joint.slides else own.body.tensor.zz
+    for i, (joint, link, moments_of_body) in enumerate(zip(joints, links, bodies, strict=True)):
+        force = unit_force(joint, moments_of_body.body)
+        D[i, i] = moments_of_body.body.mass if joint.slides else moments_of_body.body.tensor.zz
         if link.group == "spatial":
-            moment = line("t_ii", unit_moment(joint, own.body))
+            moment = line("t_ii", unit_moment(joint, moments_of_body.body))
             D |= carry_down(joints, i, i, force, moment, arm, line)
         else:
-            D |= _entries_about_first_axis(joints, links, i, force, own.about, line)
+            D |= _entries_about_first_axis(joints, links, i, force, moments_of_body.about, line)
     return D
 
 
 def _entries_about_first_axis(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int, force: Triple, about: Scalar, line: Line
 ) -> Entries:
-    """D_ji, i < s: t^r_j = t^r_{j+1} + u_r.(s_{j+1} x f_j) [eq. 30, which is lost, and 31 with u_r^{<j>}]."""
+    """Return D_ji, i < s: t^r_j = t^r_{j+1} + u_r.(s_{j+1} x f_j) [eq. 30, illegible, and 31 with u_r^{<j>}]."""
     D: Entries = {}
     for j in reversed(range(i)):
         step, link = joints[j + 1], links[j]
@@ -175,32 +177,32 @@ def _entries_about_first_axis(
 
 
 def mlc_formulation_2(
-    joints: Sequence[DhJoint], links: Sequence[MlcLink], found: Sequence[MlcMoments], line: Line = keep_value
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], bodies: Sequence[MlcMoments], line: Line = keep_value
 ) -> Entries:
-    """Formulation 2, with eq. 32 in place of eq. 20 for i < s."""
+    """Use formulation 2, with eq. 32 instead of eq. 20 for i < s."""
     D: Entries = {
-        (i, i): own.body.mass if joint.slides else own.body.tensor.zz
-        for i, (joint, own) in enumerate(zip(joints, found, strict=True))
+        (i, i): moments_of_body.body.mass if joint.slides else moments_of_body.body.tensor.zz
+        for i, (joint, moments_of_body) in enumerate(zip(joints, bodies, strict=True))
     }
     for j in range(len(joints) - 1):
         for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
             if links[i].group == "spatial":
-                D[j, i] = line("D", entry_from_axis(joints[j], joints[i], found[i].body, u, s))
+                D[j, i] = line("D", entry_from_axis(joints[j], joints[i], bodies[i].body, u, s))
             else:
-                D[j, i] = line("D", _entry_in_parallel_group(joints[j], joints[i], links[j], found[i], u, s))
+                D[j, i] = line("D", _entry_in_parallel_group(joints[j], joints[i], links[j], bodies[i], u, s))
     return D
 
 
 def _entry_in_parallel_group(
-    before: DhJoint, joint: DhJoint, link_before: MlcLink, own: MlcMoments, u: Triple, s: Triple
+    before: DhJoint, joint: DhJoint, link_before: MlcLink, moments_of_body: MlcMoments, u: Triple, s: Triple
 ) -> Scalar:
-    """D_ji, i < s [eq. 32]."""
-    m, c = own.body.mass, own.body.first
+    """Return D_ji, i < s [eq. 32]."""
+    m, c = moments_of_body.body.mass, moments_of_body.body.first
     if before.slides:
         return m * u.z if joint.slides else u.y * c.x - u.x * c.y
     if joint.slides:
-        return u.x * (m * s.y) - u.y * (m * s.x) + link_before.u.z * own.about
-    return u.z * (own.body.tensor.zz + (c.x * s.x + c.y * s.y))
+        return u.x * (m * s.y) - u.y * (m * s.x) + link_before.u.z * moments_of_body.about
+    return u.z * (moments_of_body.body.tensor.zz + (c.x * s.x + c.y * s.y))
 
 
 MLC_FORMULATIONS: dict[int, Callable[..., Entries]] = {1: mlc_formulation_1, 2: mlc_formulation_2}

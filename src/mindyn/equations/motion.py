@@ -26,7 +26,7 @@ class LinkMotion:
 
     @property
     def squares(self) -> SX:
-        """w w^T: its six products serve both Omega and the moment of inertia forces."""
+        """w w^T: its six products are used by Omega and by the moment of inertia forces."""
         return self.w @ self.w.T
 
     @property
@@ -43,9 +43,10 @@ class LinkMotion:
 
 
 def base_frame_motion(chain: Chain, root: RootMotion | None) -> LinkMotion:
-    """The base working frame: at rest, or as it is told to move; accelerating upwards takes the place of gravity.
+    """Return the motion of the base working frame, at rest or with a moving root; it accelerates upwards to model
+    gravity.
 
-    Its velocity v counts from the root frame, since torques do not depend on a common velocity.
+    Its velocity v is relative to the root frame, since torques do not depend on a common velocity.
     """
     zero = casadi.SX(3, 1)
     if root is None:
@@ -57,7 +58,7 @@ def base_frame_motion(chain: Chain, root: RootMotion | None) -> LinkMotion:
 def forward_motion(
     chain: Chain, joints: tuple[JointPlacement, ...], qd: SX, qdd: SX, root: RootMotion | None = None
 ) -> tuple[LinkMotion, ...]:
-    """Motion of every link: w_i = R^T w_p + z qd_i, and so on, from the root outwards."""
+    """Return the motion of every link, w_i = R^T w_p + z qd_i and so on, from the root outwards."""
     first = base_frame_motion(chain, root)
     motions: list[LinkMotion] = []
     for i, joint in enumerate(joints):
@@ -80,5 +81,5 @@ def _next_motion(joint: JointPlacement, before: LinkMotion, qd: SX, qdd: SX) -> 
 
 
 def spatial_velocities(chain: Chain, joints: tuple[JointPlacement, ...], qd: SX) -> tuple[LinkMotion, ...]:
-    """Velocities alone: the accelerations of this motion are those at qdd = 0."""
+    """Return velocities only: the accelerations of this motion are those at qdd = 0."""
     return forward_motion(chain, joints, qd, casadi.SX(qd.shape[0], 1))

@@ -25,7 +25,7 @@ class Wrench:
 def inverse_dynamics(
     chain: Chain, q: SX, qd: SX, qdd: SX, wrenches: SX | None = None, root: RootMotion | None = None
 ) -> SX:
-    """Joint torques tau (n, 1) of the rigid chain; `wrenches` (n, 6) act on the links, in link frames."""
+    """Return joint torques tau (n, 1) of the rigid chain; `wrenches` (n, 6) act on the links, in link frames."""
     joints = chain.at(q)
     motions = forward_motion(chain, joints, qd, qdd, root)
     loads = link_wrenches(chain, motions)
@@ -35,13 +35,13 @@ def inverse_dynamics(
 
 
 def inertial_wrench(body: Body, motion: LinkMotion) -> Wrench:
-    """Force m a + Omega mc, moment mc x a + J wd + w x J w, at the frame origin."""
+    """Return force m a + Omega mc and moment mc x a + J wd + w x J w, at the frame origin."""
     force = body.mass * motion.a + motion.omega @ body.moment
     return Wrench(cross_matrix(body.moment) @ motion.a + euler_moment(body.tensor, motion), force)
 
 
 def euler_moment(J: SX, motion: LinkMotion) -> SX:
-    """J wd + w x J w, written with the products w w^T that Omega uses too [Lin 1995, eq. 28]."""
+    """Return J wd + w x J w, written with the products w w^T that Omega uses too [Lin 1995, eq. 28]."""
     ww, wd = motion.squares, casadi.densify(motion.wd)
     xx, yy, zz = ww[0, 0], ww[1, 1], ww[2, 2]
     xy, xz, yz = ww[0, 1], ww[0, 2], ww[1, 2]
@@ -54,12 +54,12 @@ def euler_moment(J: SX, motion: LinkMotion) -> SX:
 
 
 def link_wrenches(chain: Chain, motions: tuple[LinkMotion, ...]) -> list[Wrench]:
-    """What each link needs to move as it does."""
+    """Return the wrench that each link needs for its motion."""
     return [inertial_wrench(body, motion) for body, motion in zip(chain.bodies, motions, strict=True)]
 
 
 def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
-    """The part of each link's wrench that the joints must supply; `length` is the chain's unit of length in m."""
+    """Return the part of each link's wrench that the joints must supply; `length` is the chain's length unit in m."""
     supplied = []
     for i, load in enumerate(loads):
         moment, force = wrench_to_working(chain.frames.steps[i], wrenches[i, :].T)
@@ -68,7 +68,7 @@ def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: f
 
 
 def joint_torques(chain: Chain, joints: tuple[JointPlacement, ...], loads: list[Wrench]) -> SX:
-    """Wrenches summed towards the root; each joint supplies the part along its axis."""
+    """Sum wrenches towards the root; each joint supplies the component along its axis."""
     total = list(loads)
     for i in reversed(range(chain.joint_count)):
         if chain.parents[i] >= 0:
@@ -77,11 +77,11 @@ def joint_torques(chain: Chain, joints: tuple[JointPlacement, ...], loads: list[
 
 
 def carry_to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
-    """The same wrench at the parent's origin."""
+    """Return the same wrench at the parent's origin."""
     force = joint.to_parent(wrench.force)
     return Wrench(joint.to_parent(wrench.moment) + cross(joint.translation, force), force)
 
 
 def project_on_axis(joint: JointPlacement, wrench: Wrench) -> SX:
-    """The component that a joint supplies: moment about z, or force along z."""
+    """Return the component that a joint supplies: moment about z, or force along z."""
     return wrench.force[2] if joint.step.kind == "prismatic" else wrench.moment[2]

@@ -1,4 +1,4 @@
-"""Symmetric tensors in the frame before: R X R^T and the parallel-axis terms."""
+"""Symmetric tensors in the previous frame: R X R^T and the parallel-axis terms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mindyn.equations.triples import Symmetric, Triple
 
 
 def rotate_symmetric(joint: DhJoint, X: Symmetric) -> Symmetric:
-    """R X R^T in 17 multiplications and 14 additions, 2 sin(beta) being a constant [Lin & Fang 1999, eq. 41-54]."""
+    """Return R X R^T in 17 multiplications and 14 additions, with 2 sin(beta) constant [Lin & Fang 1999, eq. 41-54]."""
     c, s, cb, sb = joint.c, joint.s, joint.cb, joint.sb
     a1 = c * (X.xx - X.yy) - (2.0 * s) * X.xy
     a2 = c * a1
@@ -21,7 +21,7 @@ def rotate_symmetric(joint: DhJoint, X: Symmetric) -> Symmetric:
 
 
 def shift_symmetric(s: Triple, c: Triple) -> Symmetric:
-    """-[s][c] - [c][s] = 2 (s.c) E - s c^T - c s^T."""
+    """Return -[s][c] - [c][s] = 2 (s.c) E - s c^T - c s^T."""
     x, y, z = s.x * c.x, s.y * c.y, s.z * c.z
     return Symmetric(
         *(2.0 * (y + z), 2.0 * (x + z), 2.0 * (x + y)),
