@@ -57,7 +57,7 @@ def test_platforms_have_as_many_parameters_as_the_projected_regressor_has_rank(n
     assert base.count == rank(null_space_rows(robot, 0, 60))
 
 
-def test_a_platform_without_limits_is_sampled_where_it_closes():
+def test_a_platform_without_limits_is_sampled_at_closed_configurations():
     robot = stewart(2, limits=False)
     start = process_time()
     assert base_parameters(robot).count == 100
@@ -65,9 +65,11 @@ def test_a_platform_without_limits_is_sampled_where_it_closes():
 
 
 @pytest.mark.parametrize("half", [0.01])
-def test_narrow_limits_leave_the_count(half):
+def test_narrow_limits_do_not_change_the_count(half):
     robot = stewart(0)
-    joints = [replace(one, limits=Limits(-half, half)) if one.kind == "prismatic" else one for one in robot.joints]
+    joints = [
+        replace(joint, limits=Limits(-half, half)) if joint.kind == "prismatic" else joint for joint in robot.joints
+    ]
     assert base_parameters(replace(robot, joints=tuple(joints))).count == 100
 
 
@@ -96,7 +98,7 @@ def test_no_ordinary_linkage_is_rejected(topology):
 
 
 @pytest.mark.parametrize(("topology", "seed"), [("slide", 0), ("two loops", 8)])
-def test_linkages_whose_last_singular_values_are_small_have_their_full_rank(topology, seed):
+def test_linkages_with_small_last_singular_values_have_full_rank(topology, seed):
     robot = linkage(topology, seed)
     assert base_parameters(robot, "numeric").count == base_parameters(robot).count
 

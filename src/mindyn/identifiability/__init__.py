@@ -1,4 +1,4 @@
-"""Which parameters can be told apart: every base set by name, the numeric methods, reduction."""
+"""Identifiable parameters: all base sets by name, numeric methods, and model reduction."""
 
 from mindyn.lazy_names import import_lazily
 
