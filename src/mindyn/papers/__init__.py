@@ -1,4 +1,4 @@
-"""What reproduces the tables, figures and experiments of the five papers, and nothing that anything else needs."""
+"""Reproduce tables, figures and experiments of the five papers; no other package depends on this one."""
 
 from mindyn.lazy_names import import_lazily
 

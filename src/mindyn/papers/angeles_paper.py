@@ -39,12 +39,12 @@ GRAVITY = 9.81
 
 
 def reproduce() -> Reproduction:
-    """Table 1 and both examples."""
+    """Reproduce table 1 and both examples."""
     return Reproduction("angeles", CITATION, (_table_1(), *_example_1(), *_example_2()))
 
 
 def _table_1() -> PaperTable:
-    rows: list[Row] = [printed_row(*one) for one in OTHER_ALGORITHMS]
+    rows: list[Row] = [printed_row(*algorithm) for algorithm in OTHER_ALGORITHMS]
     rows += [explained_row(row) for row in angeles_rows()]
     general = kane_chain(JOINT_COUNT, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES)
     coincident = kane_chain(JOINT_COUNT, dense={"motion before"}).tape.counts(without=GIVEN_LINES)
@@ -54,14 +54,14 @@ def _table_1() -> PaperTable:
             Counts(8, 3),
             general - coincident,
             Counts(-1, -1),
-            "counted with gravity along Z_0, which spares one product and one sum with zero more",
+            "counted with gravity along Z_0, which saves another product and a sum with zero",
         )
     )
     return PaperTable("Table 1: operations of inverse dynamics", NOTED_TOLERANCE, tuple(rows))
 
 
 def stanford_motion(times: Array) -> tuple[Array, Array, Array]:
-    """The joint motion of example 1: q, qd, qdd (N, 6); joint 3 is the paper's b3."""
+    """Return the joint motion of example 1: q, qd, qdd (N, 6); joint 3 is the paper's b3."""
     start = np.array([0, np.pi / 2, 0, 0, 0, 0])
     A, B = np.array([np.pi / 30, -np.pi / 60, 0.01, np.pi / 30, np.pi / 30, np.pi / 30]), 2 * np.pi / 10
     t = times[:, None]
@@ -119,19 +119,19 @@ TARGET = (1.33, 1.80)
 
 
 def _example_2() -> list[PaperTable | Figure]:
-    """Thomas & Tesar's arm along y = s(t), x = 1.33 m, z = 1.80 m without turning."""
+    """Move Thomas & Tesar's arm along y = s(t), x = 1.33 m, z = 1.80 m with constant orientation."""
     robot = load_robot("thomas_tesar")
     pose, jacobian = (
         equation(robot, "forward_kinematics", place="link6"),
         equation(robot, "geometric_jacobian", place="link6"),
     )
-    printed, mended = (np.radians([0, 68.5, -135, theta, 90, 90]) for theta in (39.6, CORRECTED_THETA_4))
+    printed, corrected = (np.radians([0, 68.5, -135, theta, 90, 90]) for theta in (39.6, CORRECTED_THETA_4))
     times = np.linspace(0, 1, 51)
     s, v, a = (
         np.asarray(STROKE * np.polyval(c, times), dtype=np.float64)
         for c in ([6, -15, 10, 0, 0, 0], [30, -60, 30, 0, 0], [120, -180, 60, 0])
     )
-    R, q, states = np.array(pose(mended))[:3, :3], mended, []
+    R, q, states = np.array(pose(corrected))[:3, :3], corrected, []
     for k in range(len(times)):
         q = _solve_pose(pose, jacobian, q, R, np.array([TARGET[0], s[k], TARGET[1]]))
         J = np.array(jacobian(q))
@@ -140,18 +140,18 @@ def _example_2() -> list[PaperTable | Figure]:
         states.append((q, qd, np.linalg.solve(J, np.array([0, 0, 0, 0, a[k], 0]) - Jd @ qd)))
     moves = tuple(np.array([state[k] for state in states]) for k in range(3))
     tau = _torques("thomas_tesar", (moves[0], moves[1], moves[2]))
-    hand = {theta: np.array(pose(q0))[:3, 3] for theta, q0 in ((39.6, printed), (CORRECTED_THETA_4, mended))}
+    hand = {theta: np.array(pose(q0))[:3, 3] for theta, q0 in ((39.6, printed), (CORRECTED_THETA_4, corrected))}
     rows = (
         number_row("x of the hand at the start, theta_4 as printed", TARGET[0], float(hand[39.6][0]), 0.01, form=".3f"),
         unpublished_row(
             "z of the hand at the start, theta_4 = 39.6 deg as printed",
             f"{TARGET[1]:.2f}",
-            "theta_4 of table 3 looks wrong: 93.4 deg puts the hand where the line is",
+            "theta_4 of table 3 seems to be wrong: 93.4 deg puts the hand on the line",
             f"{hand[39.6][2]:.3f}",
         ),
         number_row("z with theta_4 = 93.4 deg", TARGET[1], float(hand[CORRECTED_THETA_4][2]), 0.015, form=".3f"),
         unpublished_row(
-            "figure 6, the spline s(t)", "a figure", "its stroke is not told: 0.5 m in 1 s is taken", "drawn"
+            "figure 6, the spline s(t)", "a figure", "its stroke is not published: 0.5 m in 1 s is assumed", "drawn"
         ),
     )
     note = "The arm is Thomas & Tesar's (reference 4 of the paper), bundled as `thomas_tesar`."
@@ -176,7 +176,7 @@ def _example_2() -> list[PaperTable | Figure]:
 
 
 def _solve_pose(pose: object, jacobian: object, q: Array, R: Array, p: Array) -> Array:
-    """Newton's method on the pose: q with rotation R and origin p of the last link."""
+    """Solve for the pose by Newton's method: q with rotation R and origin p of the last link."""
     for _ in range(50):
         X = np.array(pose(q))  # type: ignore[operator]
         turn = R @ X[:3, :3].T

@@ -43,11 +43,11 @@ TABLE_VIII_SIZES = (4, 6, 8)
 CONTRADICTED_CLAIMS = {(2, 3): "table VI gives formulation 1 60 operations and formulation 2 73 at n = 3"}
 MANIPULATOR_TYPES = {1: "all joints rotational", 2: "joint 3 translational"}
 Entry = tuple[str, Counts, Callable[[int], int]]
-"""A line as printed: what, its operations, and how often it is done at n joints."""
+"""A line as printed: its name, its operations, and how often it is executed at n joints."""
 
 
 def reproduce() -> Reproduction:
-    """Every table of the paper, and the choice among the formulations."""
+    """Reproduce every table of the paper, and the choice of the best formulation."""
     rows = list(table_vi_rows())
     figures = [_figure(rows, kind) for kind in MANIPULATOR_TYPES]
     return Reproduction(
@@ -56,53 +56,56 @@ def reproduce() -> Reproduction:
 
 
 def _line_tables() -> list[PaperTable]:
-    found: dict[str, list[Row]] = {}
+    tables: dict[str, list[Row]] = {}
     traced: dict[tuple[str, int], dict[str, Counts]] = {}
-    for one in fang_lines():
-        key = (one.table, one.kind)
+    for lines in fang_lines():
+        key = (lines.table, lines.kind)
         if key not in traced:
             traced[key] = traced_lines(*key, JOINT_COUNT)
         entries = ", ".join(
-            f"{what} {each} x {times(JOINT_COUNT)}" for what, each, times in one.entries if times(JOINT_COUNT)
+            f"{what} {each} x {times(JOINT_COUNT)}" for what, each, times in lines.entries if times(JOINT_COUNT)
         )
-        name = f"type {one.kind}: {entries}"
-        counted = traced[key].get(one.label, Counts())
-        found.setdefault(one.table, []).append(
-            count_row(name, one.printed(JOINT_COUNT), counted, one.saved(JOINT_COUNT), one.why)
+        name = f"type {lines.kind}: {entries}"
+        counted = traced[key].get(lines.label, Counts())
+        tables.setdefault(lines.table, []).append(
+            count_row(name, lines.printed(JOINT_COUNT), counted, lines.saved(JOINT_COUNT), lines.why)
         )
     titles = {"Table VII": "first moments and inertia tensors"}
     note = (
-        f"Lines as printed, with how often they are done at n = {JOINT_COUNT}; lines without operations are left out."
+        f"Lines as printed, with their number of executions at n = {JOINT_COUNT}; lines without operations are omitted."
     )
     return [
         PaperTable(
             f"{name}: {titles.get(name, f'formulation {number}')}, line by line", NOTED_TOLERANCE, tuple(rows), note
         )
-        for number, (name, rows) in enumerate(found.items(), start=1)
+        for number, (name, rows) in enumerate(tables.items(), start=1)
     ]
 
 
 def _table_vi(rows: list[PaperRow]) -> PaperTable:
-    """Compare every printed number with the traced lines; one that its own formula contradicts is an erratum."""
+    """Compare every printed number with the traced lines; a number that its own formula contradicts is an erratum."""
     compared: list[Row] = []
-    for one, (_, kind) in zip(rows, TABLE_VI, strict=True):
+    for paper_row, (_, kind) in zip(rows, TABLE_VI, strict=True):
         for n in TABLE_VI_SIZES[kind]:
-            row = replace(explained_row(replace(one, size=n)), name=f"{one.name}, n = {n}")
-            if misprint := TABLE_VI_MISPRINTS.get((one.name, n)):
-                why = f"the printed formula, {one.printed}, gives {row.printed}"
+            row = replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
+            if misprint := TABLE_VI_MISPRINTS.get((paper_row.name, n)):
+                why = f"the printed formula, {paper_row.printed}, gives {row.printed}"
                 row = erratum_row(row.name, str(misprint), row.ours, why)
             compared.append(row)
-    formulas = "; ".join(f"{one.name}: {one.printed}" for one in rows)
-    title = "Table VI: the five formulations, m^, c^ and J^ on hand"
+    formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in rows)
+    title = "Table VI: the five formulations, with given m^, c^ and J^"
     return PaperTable(title, NOTED_TOLERANCE, tuple(compared), f"Formulas as printed: {formulas}.")
 
 
 def _table_viii() -> PaperTable:
-    """The table prints its formulas at three sizes as well."""
+    """Compare the formulas, which the table also prints at three sizes."""
     rows: list[Row] = []
-    for one in table_viii_rows():
-        rows += [replace(explained_row(replace(one, size=n)), name=f"{one.name}, n = {n}") for n in TABLE_VIII_SIZES]
-    formulas = "; ".join(f"{one.name}: {one.printed}" for one in table_viii_rows())
+    for paper_row in table_viii_rows():
+        rows += [
+            replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
+            for n in TABLE_VIII_SIZES
+        ]
+    formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in table_viii_rows())
     others = {
         "Kawasaki et al. I, type 1": "11n^2+15n-41 M, 7n^2+32n-66 A; n = 4, 6, 8: 194M 174A, 445M 378A, 783M 638A",
         "Kawasaki et al. II, type 1": "11n^2+9n-35 M, 7n^2+23n-57 A; n = 4, 6, 8: 177M 147A, 415M 333A, 741M 575A",
@@ -110,7 +113,7 @@ def _table_viii() -> PaperTable:
     rows += [printed_row(name, printed) for name, printed in others.items()]
     note = f"Formulas as printed: {formulas}. Kawasaki's first formula gives 195, not 194, multiplications at n = 4."
     return PaperTable(
-        "Table VIII: first moments and inertia tensors from MLC included", NOTED_TOLERANCE, tuple(rows), note
+        "Table VIII: including first moments and inertia tensors from MLC", NOTED_TOLERANCE, tuple(rows), note
     )
 
 
@@ -129,14 +132,14 @@ def _count_rows(rows: list[PaperRow], n: int) -> dict[tuple[int, int], Counts]:
 
 
 def _winners(rows: list[PaperRow]) -> PaperTable:
-    """The paper's statements on which formulation is the best, by its own formulas; and by the traced equations."""
+    """Check the paper's statements on the best formulation, by its own formulas and by the traced equations."""
     printed = {n: {key: formula(n) for key, (formula, _) in TABLE_VI.items()} for n in SIZES}
-    said = {
+    claims = {
         **{(1, n): 2 if n <= 4 else 1 for n in SIZES if n <= 11},
         **{(2, n): 2 if n <= 8 else 1 for n in SIZES if n <= 11},
     }
-    found = []
-    for (kind, n), claimed in said.items():
+    results = []
+    for (kind, n), claimed in claims.items():
         by_print = _cheapest(kind, printed[n])
         by_trace = _cheapest(kind, _count_rows(rows, n))
         note = f"by the traced equations without dead code: {', '.join(map(str, by_trace))}"
@@ -146,13 +149,13 @@ def _winners(rows: list[PaperRow]) -> PaperTable:
             f"formulation {', '.join(map(str, by_print))}",
         )
         if (kind, n) in CONTRADICTED_CLAIMS:
-            found.append(erratum_row(name, text, shown, CONTRADICTED_CLAIMS[kind, n]))
+            results.append(erratum_row(name, text, shown, CONTRADICTED_CLAIMS[kind, n]))
         else:
-            found.append(claim_row(name, text, shown, claimed in by_print, note))
+            results.append(claim_row(name, text, shown, claimed in by_print, note))
     return PaperTable(
         "Section 2: the formulation with the fewest operations",
         "the formulation that the text names has the fewest operations by the printed formulas",
-        tuple(found),
+        tuple(results),
     )
 
 
@@ -165,18 +168,20 @@ def _figure(rows: list[PaperRow], kind: int) -> Figure:
         )
         for number in range(1, 6)
     }
-    drawing = draw_lines(curves, "n", "multiplications and additions a joint")
-    title = f"Operations of the inertia matrix a joint, {MANIPULATOR_TYPES[kind]}"
-    return Figure(f"lin-fang-type-{kind}", title, drawing, "Traced equations without dead code, m^, c^ and J^ on hand.")
+    drawing = draw_lines(curves, "n", "multiplications and additions per joint")
+    title = f"Operations of the inertia matrix per joint, {MANIPULATOR_TYPES[kind]}"
+    return Figure(
+        f"lin-fang-type-{kind}", title, drawing, "Traced equations without dead code, with given m^, c^ and J^."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TableLines:
-    """Lines of one table that are traced under one label, for one type of manipulator.
+    """Lines of a table that are traced under one label, for one type of manipulator.
 
     label    of the traced lines; f and t of formulations 1 and 5 are traced as one
     entries  as printed
-    saved    what is printed but not counted, at n joints, and why
+    saved    operations that are printed but not counted, at n joints, and why
     """
 
     table: str
@@ -187,7 +192,7 @@ class TableLines:
     why: str = ""
 
     def printed(self, n: int) -> Counts:
-        """The sum of the entries at n joints."""
+        """Return the sum of the entries at n joints."""
         total = Counts()
         for _, each, times in self.entries:
             total = total + times(n) * each
@@ -199,16 +204,16 @@ def _pairs(n: int) -> int:
 
 
 def _far(n: int) -> int:
-    """Pairs j, k with k >= j + 2."""
+    """Return the number of pairs j, k with k >= j + 2."""
     return _pairs(n - 1)
 
 
 def _inner(n: int) -> int:
-    """i = 4 .. n, j = 2 .. i - 2."""
+    """Return the number of pairs i = 4 .. n, j = 2 .. i - 2."""
     return _pairs(n - 2)
 
 
-FIRST_STEP_NOTE = "for i = n - 1, l_n and V_n are zero, which the printed total uses and the line does not say"
+FIRST_STEP_NOTE = "for i = n - 1, l_n and V_n are zero: the printed total uses this, the line does not"
 
 
 def _always(times: int) -> Callable[[int], int]:
@@ -227,7 +232,7 @@ _once = _always(1)
 
 
 def _common_lines() -> tuple[Entry, ...]:
-    """What tables I and V end with."""
+    """Return the last lines of tables I and V."""
     return (
         ("f_j,i", Counts(8, 4), _inner),
         ("t_j,i", Counts(12, 8), _inner),
@@ -236,7 +241,7 @@ def _common_lines() -> tuple[Entry, ...]:
 
 
 def fang_lines() -> Iterator[TableLines]:
-    """Every line that costs something, of both types: all rotational, and joint 3 translational."""
+    """Return every line with operations, for both types: all rotational, and joint 3 translational."""
     for kind in (1, 2):
         t = kind - 1  # translational joints
         first = [
@@ -267,7 +272,7 @@ def fang_lines() -> Iterator[TableLines]:
 
 
 def _pair_entries(t: int, both: Counts, onto: Counts) -> tuple[Entry, ...]:
-    """D_ji of two rotational joints; of joint 3 with those behind it and those before it."""
+    """Return D_ji of two rotational joints, and of joint 3 with later and with earlier joints."""
     return (
         ("D, K*_j K*_i", both, lambda n, t=t: _pairs(n - t)),
         ("D, K_j K*_i", Counts(2, 1), lambda n, t=t: t * (n - 3)),
@@ -282,11 +287,11 @@ def _table_iv(kind: int, t: int) -> Iterator[TableLines]:
     arms: tuple[Entry, ...] = (("last s", Counts(2, 0), _once), ("s in frame n", Counts(6, 3), _all_but(2)))
     yield TableLines("Table IV", kind, "s", arms)
     for label, turns, slides in (("f_ii", Counts(6, 3), Counts(3, 0)), ("t_ii", Counts(9, 6), Counts(6, 3))):
-        own: tuple[Entry, ...] = (
+        entries: tuple[Entry, ...] = (
             (f"{label}, K*", turns, _all_but(2 + t)),
             (f"{label}, K", slides, _always(t)),
         )
-        yield TableLines("Table IV", kind, label, own)
+        yield TableLines("Table IV", kind, label, entries)
     yield TableLines("Table IV", kind, "t", (("t_j,i", Counts(6, 6), _pairs),))
     yield TableLines("Table IV", kind, "D", (("D_ji", Counts(3, 2), _pairs),))
 
@@ -319,7 +324,7 @@ FORMULATION_OF_TABLE = {"Table I": 1, "Table II": 2, "Table III": 3, "Table IV":
 
 
 def traced_lines(table: str, kind: int, n: int) -> dict[str, Counts]:
-    """Counts of the traced equations of a table by label; 2 x is a multiplication, as in the print."""
+    """Count the traced equations of a table by label; 2 x is a multiplication, as in the print."""
     slide = None if kind == 1 else 2
     if table == "Table VII":
         tape = moments_chain(n, slide=slide, dense={"X"}).tape

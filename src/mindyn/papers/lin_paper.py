@@ -30,19 +30,19 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 CITATION = "S.-K. Lin, Minimal linear combinations of the inertia parameters of a manipulator, 1995"
-NOTED_TOLERANCE = "exact, but for operations that the note names"
+NOTED_TOLERANCE = "exact, except for operations that the note lists"
 SAME_SET_TOLERANCE = 1e-12
 JOINT_COUNT = 6
 """n at which formulas in n are compared."""
 SAMPLES, SECONDS, MOTIONS, HARMONICS = 200, 10.0, 4, 3
 RELATIVE_TORQUE_NOISE = 1e-3
-"""Torque noise of the second experiment, as part of each joint's root mean square torque."""
+"""Torque noise of the second experiment, relative to each joint's root mean square torque."""
 MAX_NOISELESS_ERROR = 1e-9
 """Largest relative error that counts as "matched the true values very closely" without noise."""
 
 
 def reproduce() -> Reproduction:
-    """Every table of the paper."""
+    """Reproduce every table of the paper."""
     return Reproduction(
         "lin",
         CITATION,
@@ -51,15 +51,15 @@ def reproduce() -> Reproduction:
 
 
 def _table_i() -> PaperTable:
-    """Lin's constants of a prismatic joint hold the mass behind it, Gautier's do not: one space, two sets."""
+    """Compare the sets: Lin's constants of a prismatic joint include the mass after it, Gautier's do not."""
     robot = load_robot("stanford")
-    one, other = lin_base(robot), gautier_khalil_base(robot)
-    T = one.transform_to(other)
-    gap = float(np.abs(T @ one.matrix - other.matrix).max())
-    said = f"a map of rank {np.linalg.matrix_rank(T)} between sets of {one.count}, to {gap:.0e}"
-    row = claim_row("the sets differ, their span does not", "formulas", said, gap < SAME_SET_TOLERANCE)
+    lin, gautier = lin_base(robot), gautier_khalil_base(robot)
+    T = lin.transform_to(gautier)
+    gap = float(np.abs(T @ lin.matrix - gautier.matrix).max())
+    text = f"a map of rank {np.linalg.matrix_rank(T)} between sets of {lin.count}, to {gap:.0e}"
+    row = claim_row("the sets differ, their span is the same", "formulas", text, gap < SAME_SET_TOLERANCE)
     return PaperTable(
-        "Table I: the set beside that of Gautier et al.",
+        "Table I: the set compared with that of Gautier et al.",
         f"{SAME_SET_TOLERANCE:g} between one set and the other mapped to it, on the Stanford arm",
         (row,),
         "The table prints formulas, no numbers; both are implemented (`lin`, `gautier`) and tested on random chains.",
@@ -69,16 +69,16 @@ def _table_i() -> PaperTable:
 def _table_ii() -> PaperTable:
     rows = [
         count_row(
-            f"{one.column}: {one.line}",
-            one.printed,
-            one.counted,
-            one.printed - one.counted if one.why else Counts(),
-            one.why,
+            f"{entry.column}: {entry.line}",
+            entry.printed,
+            entry.counted,
+            entry.printed - entry.counted if entry.why else Counts(),
+            entry.why,
         )
-        for one in table_ii()
+        for entry in table_ii()
     ]
     return PaperTable(
-        "Table II: operations of one joint, in all seven columns and the footnotes", NOTED_TOLERANCE, tuple(rows)
+        "Table II: operations of a joint, in all seven columns and the footnotes", NOTED_TOLERANCE, tuple(rows)
     )
 
 
@@ -93,14 +93,14 @@ def _table_iii() -> PaperTable:
 
 
 def explained_row(row: PaperRow) -> Row:
-    """A row of a table of counts, at n = 6 where it is a formula."""
+    """Return a row of a table of counts, at n = 6 if it is a formula."""
     n = row.size or JOINT_COUNT
     if row.note:
         return unpublished_row(f"present: {row.name}", str(row.printed(n)), row.note, str(row.counted(n)))
     explained = Counts()
-    for one in row.differences:
-        explained = explained + one.worth(n)
-    why = "; ".join(f"{one.why} ({_short(one.worth(n))})" for one in row.differences)
+    for difference in row.differences:
+        explained = explained + difference.worth(n)
+    why = "; ".join(f"{difference.why} ({_short(difference.worth(n))})" for difference in row.differences)
     return count_row(row.name, row.printed(n), row.counted(n), explained, why, "" if row.size else str(row.printed))
 
 
@@ -109,10 +109,12 @@ def _short(counts: Counts) -> str:
 
 
 def _composites() -> PaperTable:
-    """Section III: c^_i and J^_i where joint i turns and joint i + 1 slides, in Lin's set and in that of Gautier."""
+    """Compare section III: c^_i and J^_i if joint i turns and joint i + 1 slides, in Lin's and Gautier's sets."""
     lin_c, lin_J, gautier_c, gautier_J = slide_operations()
-    left_out = "m^ d and its sum with l_z are left out; Lin & Fang's table VII charges them (l: 9M 5A)"
-    missing = "{} is not at hand, and how R X R^T is computed is not told; counted with Lin & Fang's eq. 41-54"
+    left_out = "m^ d and its sum with l_z are omitted; Lin & Fang's table VII charges them (l: 9M 5A)"
+    missing = (
+        "{} is not available, and the paper does not say how R X R^T is computed; counted with Lin & Fang's eq. 41-54"
+    )
     saved = f"by {gautier_c - lin_c} and {gautier_J - lin_J}"
     rows = (
         count_row("c^_i, present set: (11)", Counts(8, 7), lin_c, Counts(-1, -1), left_out),
@@ -129,7 +131,7 @@ def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
     tape = Tape()
     step, mass = general_joint(tape, True), tape.constant()
     l, c, k, w = variables(tape), variables(tape), constants(tape), variables(tape)  # noqa: E741 - Lin's symbol
-    tensor, own = (Symmetric(*(new() for _ in range(6))) for new in (tape.variable, tape.constant))
+    tensor, constant_tensor = (Symmetric(*(new() for _ in range(6))) for new in (tape.variable, tape.constant))
     along = Triple(0.0, 0.0, mass * step.d)
     grown, shift = step.d * (along + 2.0 * c).z, (2.0 * step.b) * w.x
     X = tensor + Symmetric(grown, grown, 0.0, 0.0, -(step.d * c.x), -(step.d * c.y))
@@ -137,45 +139,47 @@ def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
     J = rotate_symmetric(step, tensor) + shift_symmetric(step.s_before, w + 0.5 * mass * step.s_before)
 
     def needed(*vectors: Triple) -> Counts:
-        return tape.count_needed([scalar for one in vectors for scalar in one.scalars], without=GIVEN_LINES)
+        return tape.count_needed([scalar for vector in vectors for scalar in vector.scalars], without=GIVEN_LINES)
 
     return (
         needed(k + step.to_parent(l + along)),
-        needed(*(own + V).rows),
+        needed(*(constant_tensor + V).rows),
         needed(k + step.to_parent(c) + step.to_parent(along)),
-        needed(*(own + J).rows),
+        needed(*(constant_tensor + J).rows),
     )
 
 
 def _savings() -> PaperTable:
-    """Axes parallel or perpendicular: products with R take 4M 2A in place of 8M 4A."""
+    """Compare savings for parallel or perpendicular axes: products with R take 4M 2A instead of 8M 4A."""
     rows = []
     for n in (4, 6, 8):
         printed = 5 * (n - 1) * Counts(4, 2) + Counts(2, 1)
         general = lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=GIVEN_LINES)
         square = lin_chain(n, wrench=True, dense=LIN_DENSE, right_angles=True).tape.counts(without=GIVEN_LINES)
         more = Counts(3 * n - 8, 3 * n - 5)
-        why = f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which spares {more} more"
+        why = (
+            f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which saves another {more}"
+        )
         rows.append(count_row(f"n = {n}: 5(n-1)(4M+2A) + 2M+1A", printed, general - square, Counts() - more, why))
-    return PaperTable("Section III: what axes parallel or perpendicular save", NOTED_TOLERANCE, tuple(rows))
+    return PaperTable("Section III: savings by parallel or perpendicular axes", NOTED_TOLERANCE, tuple(rows))
 
 
 def stanford_identification() -> tuple[PaperTable, Figure]:
-    """Identified beside true MLC without noise, and the error with noise beside cond(A_i)."""
+    """Compare identified with true MLC without noise, and the error with noise with cond(A_i)."""
     robot = load_robot("stanford")
     rows, conditions, errors = [], [], []
     for seed in range(MOTIONS):
         motion = sinusoids(robot, seed)
-        clean, found = identify_mlc(robot, motion, 0.0, seed)
+        clean, condition = identify_mlc(robot, motion, 0.0, seed)
         noisy, _ = identify_mlc(robot, motion, RELATIVE_TORQUE_NOISE, seed)
-        conditions.append(found)
+        conditions.append(condition)
         errors.append(noisy)
-        rows.append(_row(seed, clean, found))
+        rows.append(_row(seed, clean, condition))
     table = PaperTable(
         "Section IV: the Stanford arm identified from the last link to the first",
         f"relative error of every MLC below {MAX_NOISELESS_ERROR:g} (the paper: 'matched the true values very closely')",
         tuple(rows),
-        "The report with the paper's trajectories [22] is not at hand: these are sums of three sinusoids a joint.",
+        "The report with the paper's trajectories [22] is not available: these are sums of three sinusoids per joint.",
     )
     x, y = np.ravel(conditions), np.ravel(errors)
     order = np.argsort(x)
@@ -197,14 +201,14 @@ def stanford_identification() -> tuple[PaperTable, Figure]:
 
 def _row(seed: int, errors: Array, conditions: Array) -> Row:
     shown = ", ".join(f"{value:.3g}" for value in conditions)
-    name, said = f"motion {seed + 1}", f"largest relative error {errors.max():.0e}"
+    name, text = f"motion {seed + 1}", f"largest relative error {errors.max():.0e}"
     return claim_row(
-        name, "very closely", said, bool(errors.max() <= MAX_NOISELESS_ERROR), f"cond(A_i), i = 1 .. 6: {shown}"
+        name, "very closely", text, bool(errors.max() <= MAX_NOISELESS_ERROR), f"cond(A_i), i = 1 .. 6: {shown}"
     )
 
 
 def sinusoids(robot: Robot, seed: int) -> tuple[Array, Array, Array]:
-    """q, qd, qdd (SAMPLES, n): three harmonics a joint, drawn from a seed."""
+    """Return q, qd, qdd (SAMPLES, n): three harmonics per joint, drawn from a seed."""
     rng = np.random.default_rng(seed)
     t = np.linspace(0, SECONDS, SAMPLES)[:, None]
     n = robot.joint_count
@@ -218,24 +222,24 @@ def sinusoids(robot: Robot, seed: int) -> tuple[Array, Array, Array]:
 
 
 def identify_mlc(robot: Robot, motion: tuple[Array, Array, Array], noise: float, seed: int) -> tuple[Array, Array]:
-    """Relative error of each joint's MLC, and cond(A_i) with columns of unit length [eq. 94-116].
+    """Return the relative error of each joint's MLC, and cond(A_i) with columns of unit length [eq. 94-116].
 
-    From i = n to 1: A_i w_i = tau_i - phi_i, phi_i the torque of the links behind with the values found for them.
+    From i = n to 1: A_i w_i = tau_i - phi_i, phi_i the torque of the later links with their identified values.
     """
     base, structure = lin_base(robot), lin_structure(robot)
     Y = compile_model(robot, base=base).regressor(*motion)
     tau = Y @ base.values
     spread = noise * np.sqrt((tau**2).mean(axis=0))
     tau = tau + np.random.default_rng(100 + seed).normal(size=tau.shape) * spread
-    found = np.zeros(base.count)
+    mlc = np.zeros(base.count)
     n = robot.joint_count
     errors, conditions = np.zeros(n), np.zeros(n)
     for i in reversed(range(n)):
-        own = [position for (joint, _), position in structure.layout.items() if joint == i]
-        A = Y[:, i, own]
+        columns = [position for (joint, _), position in structure.layout.items() if joint == i]
+        A = Y[:, i, columns]
         units = np.linalg.norm(A, axis=0)
-        w = np.linalg.lstsq(A / units, tau[:, i] - Y[:, i] @ found, rcond=None)[0] / units
-        found[own] = w
-        errors[i] = np.abs(w - base.values[own]).max() / np.abs(base.values[own]).max()
+        w = np.linalg.lstsq(A / units, tau[:, i] - Y[:, i] @ mlc, rcond=None)[0] / units
+        mlc[columns] = w
+        errors[i] = np.abs(w - base.values[columns]).max() / np.abs(base.values[columns]).max()
         conditions[i] = np.linalg.cond(A / units)
     return errors, conditions

@@ -1,8 +1,8 @@
-"""The seeds' operation counts beside those of the traced equations, and what lies between them.
+"""The papers' operation counts compared with those of the traced equations, with the reasons for differences.
 
 printed(n) = counted(n) + the sum of differences(n): `counted` comes from tracing the equations under the paper's
-convention, and each difference is a statement about the print with the operations it is worth. What then remains is
-zero in every row but one, whose note says what the print does not tell.
+convention, and each difference is a statement about the print with the number of operations that it explains. The
+remainder is zero in every row but one, whose note says what the print leaves open.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CountFormula:
     additions: tuple[float, float, float]
 
     def __call__(self, n: int) -> Counts:
-        """Counts of n joints."""
+        """Return the counts of n joints."""
         return Counts(*(round(a * n * n + b * n + c) for a, b, c in (self.multiplications, self.additions)))
 
     def __str__(self) -> str:
@@ -53,18 +53,18 @@ def _text(coefficients: tuple[float, float, float]) -> str:
 
 
 def linear(m1: float, m0: float, a1: float, a0: float) -> CountFormula:
-    """m1 n + m0 multiplications, a1 n + a0 additions."""
+    """Return m1 n + m0 multiplications, a1 n + a0 additions."""
     return CountFormula((0, m1, m0), (0, a1, a0))
 
 
 def fixed(multiplications: int, additions: int) -> CountFormula:
-    """Counts that do not depend on n."""
+    """Return counts that do not depend on n."""
     return linear(0, multiplications, 0, additions)
 
 
 @dataclass(frozen=True, slots=True)
 class CountDifference:
-    """Why a printed count is not the counted one, and by how much (printed less counted)."""
+    """Why a printed count differs from the counted one, and by how much (printed minus counted)."""
 
     why: str
     worth: CountFormula
@@ -72,12 +72,12 @@ class CountDifference:
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """One printed count.
+    """A printed count.
 
     counted  the traced equations under the paper's convention, at n joints
     live     the same equations with constants folded and without dead code, at n joints
     size     n of a robot; 0 for a formula in n
-    note     what is to be said of a row that is not reproduced
+    note     why a row is not reproduced
     """
 
     table: str
@@ -90,26 +90,26 @@ class PaperRow:
     note: str = ""
 
     def unexplained(self, n: int) -> Counts:
-        """printed - counted - differences."""
+        """Return printed - counted - differences."""
         rest = self.printed(n) - self.counted(n)
-        for one in self.differences:
-            rest = rest - one.worth(n)
+        for difference in self.differences:
+            rest = rest - difference.worth(n)
         return rest
 
 
 LIN_DENSE = frozenset({"D", "motion before"})
-"""Lin counts D_22 = 0 as an entry, and the motion of joint 1 as a general one when joint 2 takes it over."""
+"""Lin counts D_22 = 0 as an entry, and the motion of joint 1 as a general one when joint 2 uses it."""
 FANG_DENSE = frozenset({"t_ii", "f_ii", "f", "u", "s", "swing", "R_n"})
-"""Lin & Fang count every line with dense operands, but f_ii, whose zeros the line after it uses."""
+"""Lin & Fang count every line with dense operands, except f_ii, whose zeros the next line uses."""
 
 
 def count_written(trace: CountedTrace) -> Counts:
-    """Every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
+    """Count every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
     return trace.tape.counts(without=GIVEN_LINES, twice="mul")
 
 
 def lin_rows() -> Iterator[PaperRow]:
-    """Lin 1995, table III."""
+    """Return Lin 1995, table III."""
     yield PaperRow(
         "Lin 1995, Table III",
         "n revolute joints, general",
@@ -130,8 +130,8 @@ def lin_rows() -> Iterator[PaperRow]:
         (
             CountDifference("Omega_3 is a permutation of Omega_2 and is not counted again", fixed(-6, -9)),
             CountDifference("d_3 W_3, which D_2 needs, is not counted", fixed(-4, -4)),
-            CountDifference("the three differences of Psi_3 are counted though joint 3 slides", fixed(0, 3)),
-            CountDifference("mu_2 in frame 1 has no use since b_2 = 0", fixed(-4, -2)),
+            CountDifference("the three differences of Psi_3 are counted although joint 3 slides", fixed(0, 3)),
+            CountDifference("mu_2 in frame 1 is not needed because b_2 = 0", fixed(-4, -2)),
         ),
         6,
     )
@@ -150,7 +150,9 @@ def lin_rows() -> Iterator[PaperRow]:
 
 
 def plain_counts() -> Iterator[tuple[str, Counts, Counts]]:
-    """Lin's formulas on robots with general links: name, without dead code, and with equal expressions shared."""
+    """Return counts of Lin's formulas on robots with general links: name, without dead code, and with shared
+    expressions.
+    """
     for name in ("stanford", "puma560_fgl", "puma560"):
         robot = load_robot(name)
         structure, base = lin_structure(robot), lin_base(robot)
@@ -162,8 +164,8 @@ SLIP_F2 = "the lines of Table II add up to 57 M and 43 A: the print is 3 too hig
 SLIP_F4 = "the lines of Table IV add up to -104 M (type 2: -110): the print is 4 too low"
 COLUMN_NOTE = "u_i in frame n is charged as a product, but it is a column of the rotation"
 SLIDE_F5 = "h x u of the prismatic joint takes 4M 1A, since u_x = 0; 8M 5A are charged"
-TWICE = "2 sin(beta) is a constant, and its product is charged with every turned tensor"
-FIRST_C = "c^_1, 2A in Table VII, is left out of the total"
+TWICE = "2 sin(beta) is a constant, and its product is charged with every rotated tensor"
+FIRST_C = "c^_1, 2A in Table VII, is missing in the total"
 
 TABLE_VI: dict[tuple[int, int], tuple[CountFormula, tuple[CountDifference, ...]]] = {
     (1, 1): (CountFormula((10, -18, 10), (6, -10, 4)), ()),
@@ -183,7 +185,7 @@ TABLE_VI: dict[tuple[int, int], tuple[CountFormula, tuple[CountDifference, ...]]
     (5, 1): (CountFormula((10, -18, 14), (6, -6, 2)), ()),
     (5, 2): (CountFormula((10, -18, 4), (6, -6, -7)), (CountDifference(SLIDE_F5, fixed(4, 4)),)),
 }
-"""Printed counts of formulations 1-5 by (formulation, type), with what separates them from the traced lines."""
+"""Printed counts of formulations 1-5 by (formulation, type), with their differences from the traced lines."""
 
 TABLE_VI_SIZES = {1: (4, 6, 11), 2: (6, 8, 9)}
 """n at which table VI prints its formulas, by type."""
@@ -199,12 +201,12 @@ TABLE_VIII: dict[tuple[int, int], CountFormula] = {
 
 
 def _slide(kind: int) -> int | None:
-    """Type 1: all joints revolute; type 2: joint 3 slides."""
+    """Return None for type 1 (all joints revolute), or joint 3, which slides, for type 2."""
     return None if kind == 1 else 2
 
 
 def table_vi_rows() -> Iterator[PaperRow]:
-    """Lin & Fang 1999, table VI: m^, c^, J^ on hand."""
+    """Return Lin & Fang 1999, table VI, with given m^, c^, J^."""
     for (number, kind), (printed, differences) in TABLE_VI.items():
         yield PaperRow(
             "Lin & Fang 1999, Table VI",
@@ -225,7 +227,7 @@ def _live(number: int, slide: int | None, n: int) -> Counts:
 
 
 def _with_moments(number: int, slide: int | None, n: int) -> Counts:
-    """Table VI's lines and table VII's, added as the paper adds them."""
+    """Return the lines of tables VI and VII, added as in the paper."""
     return _by_lines(number, slide, n) + count_written(moments_chain(n, slide=slide, dense={"X"}))
 
 
@@ -234,7 +236,7 @@ def _live_with_moments(number: int, slide: int | None, n: int) -> Counts:
 
 
 def table_viii_rows() -> Iterator[PaperRow]:
-    """Lin & Fang 1999, table VIII: first moments and tensors from MLC included."""
+    """Return Lin & Fang 1999, table VIII, including first moments and tensors from MLC."""
     for (number, kind), printed in TABLE_VIII.items():
         moments = (CountDifference(TWICE, linear(1, -2, 0, 0)), CountDifference(FIRST_C, fixed(0, -2)))
         yield PaperRow(
@@ -248,7 +250,7 @@ def table_viii_rows() -> Iterator[PaperRow]:
 
 
 def angeles_rows() -> Iterator[PaperRow]:
-    """Angeles, Ma & Rojas 1988, table 1."""
+    """Return Angeles, Ma & Rojas 1988, table 1."""
     yield PaperRow(
         "Angeles et al. 1988, Table 1",
         "n revolute joints, general",
@@ -258,7 +260,7 @@ def angeles_rows() -> Iterator[PaperRow]:
         (
             CountDifference("a_i - rho_{i-1} is a constant and still charged", linear(0, 0, 3, -3)),
             CountDifference("p_1'' is charged an addition of zero", fixed(0, 1)),
-            CountDifference("stage 2 takes off 10 of the 13M 13A that w_1 along z saves", fixed(-10, -10)),
+            CountDifference("stage 2 subtracts 10 of the 13M 13A that w_1 along z saves", fixed(-10, -10)),
             CountDifference("the last pass of stage 3 needs one component: 15M 10A", fixed(-24, -18)),
             CountDifference("stage 3 is printed 4A too low: its own lines give 44n - 54", fixed(0, -4)),
         ),
@@ -266,5 +268,5 @@ def angeles_rows() -> Iterator[PaperRow]:
 
 
 def paper_rows() -> list[PaperRow]:
-    """Every row of the seeds' tables that is the seeds' own."""
+    """Return every row of the papers' tables that describes their own method."""
     return [*lin_rows(), *table_vi_rows(), *table_viii_rows(), *angeles_rows()]

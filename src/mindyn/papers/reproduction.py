@@ -1,4 +1,4 @@
-"""What a reproduction says: tables with the paper's number, ours and the difference, and figures that are drawn."""
+"""Tables with the paper's number, ours and the difference, and redrawn figures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from mindyn.robots.table import wrap_rows
 
 Verdict = Literal["within", "OUTSIDE", "as printed", "unpublished", "erratum", "ours"]
 """Within the stated tolerance; outside it; a competitor's row, as the paper gives it; not reproducible, for the reason
-in the note; a statement that the paper itself contradicts; a number of ours that the paper does not print."""
+in the note; a statement that the paper itself contradicts; a number of ours that the paper does not print.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a printed table, or one number of a paper's text."""
+    """A row of a printed table, or a number of a paper's text."""
 
     name: str
     printed: str
@@ -30,7 +31,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """Rows of one printed table, with the tolerance within which a row counts as reproduced."""
+    """Rows of a printed table, with the tolerance within which a row counts as reproduced."""
 
     title: str
     tolerance: str
@@ -40,7 +41,7 @@ class PaperTable:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure drawn: `name` is its file without suffix, `svg` its text."""
+    """A redrawn figure: `name` is its file without suffix, `svg` its text."""
 
     name: str
     title: str
@@ -82,7 +83,7 @@ def number_row(
     form: str = ".4g",
     relative: bool = False,
 ) -> Row:
-    """A number beside the printed one; the tolerance is absolute, or a part of the printed number."""
+    """Compare a number with the printed one; the tolerance is absolute, or relative to the printed number."""
     allowed = tolerance * abs(printed) if relative else tolerance
     within = abs(ours - printed) <= allowed
     difference = f"{ours - printed:+.2g}"
@@ -90,7 +91,7 @@ def number_row(
 
 
 def count_row(name: str, printed: Counts, counted: Counts, explained: Counts, note: str = "", formula: str = "") -> Row:
-    """Operations beside the printed ones: within where the difference is what the note explains."""
+    """Compare operations with the printed ones; they agree if the note explains the difference."""
     difference = printed - counted
     shown = f"{formula} = {printed}" if formula else str(printed)
     verdict: Verdict = "within" if difference == explained else "OUTSIDE"
@@ -98,34 +99,34 @@ def count_row(name: str, printed: Counts, counted: Counts, explained: Counts, no
 
 
 def signed(counts: Counts) -> str:
-    """Printed less counted: `+1M -2A`, or 0."""
+    """Return printed minus counted: `+1M -2A`, or 0."""
     if counts == Counts():
         return "0"
     return f"{counts.multiplications:+d}M {counts.additions:+d}A"
 
 
 def printed_row(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
-    """A competitor's row."""
+    """Return a competitor's row."""
     return Row(name, printed, "", "", "as printed", note)
 
 
 def unpublished_row(name: str, printed: str, why: str, ours: str = "") -> Row:
-    """What cannot be reproduced, with the reason."""
+    """Return a row that cannot be reproduced, with the reason."""
     return Row(name, printed, ours, "", "unpublished", why)
 
 
 def erratum_row(name: str, printed: str, ours: str, why: str) -> Row:
-    """What the print says in one place and contradicts in another."""
+    """Return a row for a statement that the paper contradicts elsewhere."""
     return Row(name, printed, ours, "differs", "erratum", why)
 
 
 def computed_row(name: str, ours: str, note: str = "") -> Row:
-    """A number that the paper does not print."""
+    """Return a row for a number that the paper does not print."""
     return Row(name, "", ours, "", "ours", note)
 
 
 def claim_row(name: str, printed: str, ours: str, holds: bool, note: str = "") -> Row:
-    """A statement of the paper, and whether it holds."""
+    """Return a row for a statement of the paper, and whether it holds."""
     return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
 
 
@@ -133,7 +134,7 @@ TABLE_HEADER = ("", "paper", "ours", "difference", "")
 
 
 def format_text(reproduction: Reproduction) -> str:
-    """For a terminal."""
+    """Format a reproduction for a terminal."""
     parts = [reproduction.citation]
     for table in reproduction.tables:
         rows = [TABLE_HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
@@ -144,7 +145,7 @@ def format_text(reproduction: Reproduction) -> str:
         for row, block in zip(table.rows, lines, strict=True):
             parts += [*(f"  {line}".rstrip() for line in block), *_wrap_text(row.note, "      ")]
         parts += _wrap_text(table.note, "  ")
-    figures = [f"  {one.name}.svg: {one.title}" for one in reproduction.figures]
+    figures = [f"  {figure.name}.svg: {figure.title}" for figure in reproduction.figures]
     return "\n".join([*parts, *(["", "Figures (written with --out)", *figures] if figures else [])])
 
 
@@ -153,11 +154,11 @@ def _wrap_text(text: str, indent: str) -> list[str]:
 
 
 def format_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
-    """A page of the documentation; `figures` is the folder of the drawings beside it."""
+    """Format a page of the documentation; `figures` is the folder of the drawings."""
     parts = ["---", "hide:", "  - toc", "---", "", "# Tables and figures of the five papers", "", *INTRODUCTION]
-    for one in reproductions:
-        parts += ["", f"## {one.citation}"]
-        for part in one.parts:
+    for reproduction in reproductions:
+        parts += ["", f"## {reproduction.citation}"]
+        for part in reproduction.parts:
             parts += ["", f"### {part.title}", ""]
             parts += _figure(part, figures) if isinstance(part, Figure) else _table(part)
     return "\n".join([*parts, ""])
@@ -165,7 +166,7 @@ def format_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
 
 INTRODUCTION = (
     "Written by `mindyn papers --all --out docs`. *within*: the difference is within the tolerance stated with the",
-    "table, or is what the note explains; *as printed*: a competitor's row that is not implemented here; *not told*:",
+    "table, or the note explains it; *as printed*: a competitor's row that is not implemented here; *unpublished*:",
     "the paper does not say enough to repeat it; *erratum*: the print contradicts itself; *ours*: not printed in the",
     "paper. M and A are multiplications and additions.",
 )
@@ -192,7 +193,7 @@ def _figure(figure: Figure, folder: str) -> Iterable[str]:
 
 
 def to_data(reproduction: Reproduction) -> dict[str, object]:
-    """For JSON."""
+    """Return a reproduction as data for JSON."""
     return {
         "paper": reproduction.paper,
         "citation": reproduction.citation,
@@ -208,6 +209,8 @@ def to_data(reproduction: Reproduction) -> dict[str, object]:
             }
             for table in reproduction.tables
         ],
-        "figures": [{"name": one.name, "title": one.title, "note": one.note} for one in reproduction.figures],
+        "figures": [
+            {"name": figure.name, "title": figure.title, "note": figure.note} for figure in reproduction.figures
+        ],
         "outside": reproduction.outside,
     }

@@ -39,24 +39,24 @@ from mindyn.robots.robot import Robot
 
 CITATION = "S.-Y. Sheu, M. W. Walker, Identifying the independent inertial parameter space of robot manipulators, 1991"
 PAPER_NAMES = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
-"""The paper's names in our order of link parameters; its products of inertia have the other sign."""
+"""The paper's names in our order of link parameters; its products of inertia have the opposite sign."""
 SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in PAPER_NAMES])
 PRINTED_TOLERANCE = 1.1e-3
-"""What rounding of table 6 to three digits does to tables 7 and 8."""
+"""Effect of rounding table 6 to three digits on tables 7 and 8."""
 DRAWS, SAMPLES, FACTOR = 8, 101, 1.35
 """Random draws over which singular values are averaged; states of a draw; the factor within which they must agree."""
 ROUNDED_RIGHT_ANGLE = 1.5708
 OFF_DIAGONAL_ZERO = 1e-9
 """Singular value, relative to the largest, below which a direction does not change the off-diagonal inertias."""
 MOTION_RATE_RAD_S = 4.0
-"""rad/s of the sinusoidal motion, of which the paper tells nothing; every joint moves through its whole range."""
-UNPUBLISHED = "lengths and masses of the arm are not published: an example's are taken"
+"""Rate of the sinusoidal motion, which the paper does not describe; every joint moves through its whole range."""
+UNPUBLISHED = "lengths and masses of the arm are not published: those of an example are used"
 SLOW_RATE_RAD_S = 0.3
-"""rad/s of the motion on which a counterweight is judged: there weight counts more than speed."""
+"""Rate of the motion on which a counterweight is evaluated: weight has more effect than speed there."""
 
 
 def reproduce() -> Reproduction:
-    """Every table with numbers, and the figures."""
+    """Reproduce every table with numbers, and the figures."""
     data = json.loads((resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8"))
     puma, tilted, arm = load_robot("puma560_fgl"), rounded_puma(), load_robot("five_bar")
     q, qd = puma_states(data, 0)
@@ -98,7 +98,7 @@ def reproduce() -> Reproduction:
 
 
 def rounded_puma() -> Robot:
-    """The PUMA with its twists of +-90 degrees written as +-1.5708 rad, as the paper's table 5 has them."""
+    """Return the PUMA with its twists of +-90 degrees written as +-1.5708 rad, as in the paper's table 5."""
     robot = load_robot("puma560_fgl")
     joints = []
     for joint in robot.joints:
@@ -110,14 +110,14 @@ def rounded_puma() -> Robot:
 
 
 def puma_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
-    """Positions uniform in table 1's ranges; velocities v_max sin(uniform phase), the law that fits table 2."""
+    """Draw positions uniformly in table 1's ranges, and velocities v_max sin(uniform phase), which fits table 2."""
     rng, ranges = np.random.default_rng(seed), data["ranges"]
     q = rng.uniform(ranges["q_min"], ranges["q_max"], (SAMPLES, 6))
     return q, np.array(ranges["qd_max"]) * np.sin(rng.uniform(0, 2 * np.pi, (SAMPLES, 6)))
 
 
 def five_bar_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
-    """Joints 1 and 2 uniform in table 9's ranges, p2 - p3 within the range that keeps the loop open."""
+    """Draw joints 1 and 2 uniformly in table 9's ranges, with p2 - p3 in the range that keeps the loop open."""
     rng, ranges = np.random.default_rng(seed), data["table9"]
     p = rng.uniform(ranges["q_min"], ranges["q_max"], (SAMPLES, 2))
     p3 = p[:, 1:] - rng.uniform(ranges["apart"][0], ranges["apart"][1], (SAMPLES, 1))
@@ -125,7 +125,7 @@ def five_bar_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
 
 
 def sinusoid(low: Array, high: Array, rate: float = MOTION_RATE_RAD_S) -> tuple[Array, Array, Array]:
-    """One period in which every joint moves through its range."""
+    """Return one period in which every joint moves through its range."""
     angle = np.linspace(0, 2 * np.pi, 2 * SAMPLES)[:, None]
     half = (high - low) / 2
     q = (low + high) / 2 + half * np.sin(angle)
@@ -133,7 +133,7 @@ def sinusoid(low: Array, high: Array, rate: float = MOTION_RATE_RAD_S) -> tuple[
 
 
 def five_bar_motion(data: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Joints 1 and 2 through their ranges, joint 3 behind joint 2 by an angle within the range."""
+    """Move joints 1 and 2 through their ranges, with joint 3 behind joint 2 by an angle within the range."""
     ranges = data["table9"]
     p, pd, pdd = sinusoid(np.array(ranges["q_min"]), np.array(ranges["q_max"]))
     a, ad, add = sinusoid(np.array([ranges["apart"][0]]), np.array([ranges["apart"][1]]))
@@ -142,12 +142,12 @@ def five_bar_motion(data: dict[str, Any]) -> tuple[Array, Array, Array]:
 
 def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
     function = equation(robot, "energy_regressor")
-    found = []
+    draws = []
     for seed in range(DRAWS):
         E = evaluate_batch(function, *puma_states(data, seed))
         H = np.diff(2 * E[:, 0] + E[:, 1], axis=0)
-        found.append(np.linalg.svd(H, compute_uv=False))
-    values = np.array(found)
+        draws.append(np.linalg.svd(H, compute_uv=False))
+    values = np.array(draws)
     mean = np.exp(np.log(values[:, :36]).mean(axis=0))
     rows = []
     for k, (printed, ours) in enumerate(zip(data["table2"][:36], mean, strict=True)):
@@ -161,7 +161,7 @@ def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
         claim_row("sigma 37 .. 60: zero, rank 36", "5.7e-12 .. 0", f"at most {zero:.0e}", zero < 1e-8 * mean[-1])
     )
     note = (
-        "The paper does not tell its law of sampling. Of those tried, velocities v_max sin(uniform phase) with "
+        "The paper does not describe its sampling. Among those tried, velocities v_max sin(uniform phase) with "
         f"twice the kinetic energy fit: geometric means over {DRAWS} draws of {SAMPLES} states are shown."
     )
     return PaperTable("Table 2: singular values of the PUMA 560", f"a factor of {FACTOR:g}", tuple(rows), note)
@@ -169,7 +169,7 @@ def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
 
 def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: int, *, published: bool) -> PaperTable:
     """Compare the energy and the torque that reduced models miss, ranked on random states as in the paper."""
-    why = "amplitude and frequency of the sinusoid, and the law of the states, are not told"
+    why = "amplitude and frequency of the sinusoid, and the distribution of the states, are not published"
     rows: list[Row] = []
     for k, percent in zip(printed["components"], printed["energy_percent"], strict=True):
         ours = 100 * by_states.energy_error[k]
@@ -185,11 +185,11 @@ def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: i
     share = float((by_states.torque_error[enough] / size).max())
     fewer = float((by_states.torque_error[10] / size).max())
     words = f"{enough} components are good, 10 are not"
-    said = f"{100 * share:.2g} % and {100 * fewer:.2g} % of the torque"
+    text = f"{100 * share:.2g} % and {100 * fewer:.2g} % of the torque"
     if published:
-        rows.append(claim_row(words, "in words", said, share < fewer / 10))
+        rows.append(claim_row(words, "in words", text, share < fewer / 10))
     else:
-        rows.append(unpublished_row(words, "in words", UNPUBLISHED, said))
+        rows.append(unpublished_row(words, "in words", UNPUBLISHED, text))
     for k, percent in printed.get("energy_below", {}).items():
         ours = 100 * by_states.energy_error[int(k)]
         rows.append(unpublished_row(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
@@ -208,13 +208,13 @@ def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Pap
     kept, printed = {base.labels[k] for k in base.survivors or ()}, _labels(pattern)
     rows = []
     for name in ("m", "mcx", "mcy", "mcz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz"):
-        told, ours = (
-            "".join("x" if f"{name}{i + 1}" in one else "." for i in range(robot.joint_count))
-            for one in (printed, kept)
+        theirs, ours = (
+            "".join("x" if f"{name}{i + 1}" in labels else "." for i in range(robot.joint_count))
+            for labels in (printed, kept)
         )
-        rows.append(claim_row(name, told, ours, told == ours))
+        rows.append(claim_row(name, theirs, ours, theirs == ours))
     note = (
-        "With twists of exactly 90 deg the printed columns have rank 33: 1.5708 rad is taken."
+        "With twists of exactly 90 deg the printed columns have rank 33: 1.5708 rad is used."
         if len(printed) == 36
         else ""
     )
@@ -223,16 +223,18 @@ def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Pap
 
 def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
     base = numeric_base(robot, priority=default_priority(robot))
-    found = {"7": essential_space(robot).vector(robot.phi), "8": base.embedding @ (base.matrix @ robot.phi)}
+    by_table = {"7": essential_space(robot).vector(robot.phi), "8": base.embedding @ (base.matrix @ robot.phi)}
     tables = []
     for number, title in (("7", "essential parameters"), ("8", "independent parameters")):
-        ours = found[number].reshape(-1, len(PAPER_NAMES)).T * SIGNS[:, None]
+        ours = by_table[number].reshape(-1, len(PAPER_NAMES)).T * SIGNS[:, None]
         rows = []
         for name, values in zip(PAPER_NAMES, ours, strict=True):
             printed = np.array([value or 0.0 for value in data[f"table{number}"][name]])
             gap = float(np.abs(values - printed).max())
-            told, own = (", ".join(f"{value:.3f}" for value in np.round(one, 3) + 0.0) for one in (printed, values))
-            rows.append(Row(name, told, own, f"{gap:.1e}", "within" if gap < PRINTED_TOLERANCE else "OUTSIDE"))
+            theirs, ours_text = (
+                ", ".join(f"{value:.3f}" for value in np.round(row, 3) + 0.0) for row in (printed, values)
+            )
+            rows.append(Row(name, theirs, ours_text, f"{gap:.1e}", "within" if gap < PRINTED_TOLERANCE else "OUTSIDE"))
         tables.append(
             PaperTable(
                 f"Table {number}: {title} of the PUMA 560, links 1 .. 6",
@@ -257,20 +259,20 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     three, arm = puma.lock({"joint4": 0.3, "joint5": -0.4, "joint6": 0.1}), load_robot("five_bar")
     serial, loop = numeric_base(three).count, numeric_base(arm).count
     counts = {
-        "links": ((3, 5), [len(one.links) for one in (three, arm)]),
-        "joints": ((3, 6), [len(one.joints) + len(one.loops) for one in (three, arm)]),
-        "primary joints": ((3, 3), [len(one.primary_names) for one in (three, arm)]),
-        "inertial parameters in all": ((30, 50), [len(one.phi) for one in (three, arm)]),
+        "links": ((3, 5), [len(robot.links) for robot in (three, arm)]),
+        "joints": ((3, 6), [len(robot.joints) + len(robot.loops) for robot in (three, arm)]),
+        "primary joints": ((3, 3), [len(robot.primary_names) for robot in (three, arm)]),
+        "inertial parameters in all": ((30, 50), [len(robot.phi) for robot in (three, arm)]),
     }
     why = "15 = 7 x 3 - 4 - 2 by every method"
     C = decoupling_constraints(arm, five_bar_states(data, 0)[0])
-    three_less, decoupled = (numeric_base(arm, constraints=one).count for one in (C[:3], C))
-    any_three = "any three independent constraints that the dynamics show take away three parameters"
-    all_q = "the paper counts one constraint for each of the three entries; each of them alone takes four"
+    three_less, decoupled = (numeric_base(arm, constraints=C_used).count for C_used in (C[:3], C))
+    any_three = "any three independent constraints with an effect on the dynamics remove three parameters"
+    all_q = "the paper counts one constraint for each of the three entries; each of them alone removes four"
     rows = (
         *(
-            claim_row(f"number of {name}", f"{told[0]}, {told[1]}", f"{ours[0]}, {ours[1]}", list(told) == ours)
-            for name, (told, ours) in counts.items()
+            claim_row(f"number of {name}", f"{theirs[0]}, {theirs[1]}", f"{ours[0]}, {ours[1]}", list(theirs) == ours)
+            for name, (theirs, ours) in counts.items()
         ),
         printed_row("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
         erratum_row("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
@@ -281,13 +283,15 @@ def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
         ),
     )
     note = "Tables 1, 4, 6, 9 and 11 are inputs: ranges of the states, the order of removal, true values."
-    return PaperTable("Table 13: the PUMA's first three links beside the semi-direct-drive arm", "exact", rows, note)
+    return PaperTable(
+        "Table 13: the PUMA's first three links compared with the semi-direct-drive arm", "exact", rows, note
+    )
 
 
-def _energies(found: dict[str, Reduction]) -> Figure:
+def _energies(reductions: dict[str, Reduction]) -> Figure:
     curves = {}
-    for name, one in found.items():
-        error = 100 * one.energy_error[:-1]
+    for name, reduction in reductions.items():
+        error = 100 * reduction.energy_error[:-1]
         curves[name] = (np.arange(len(error), dtype=float), error)
     drawing = draw_lines(curves, "components kept", "energy missed, %")
     return Figure("sheu-walker-figure-3", "Figure 3: energy missed over the components kept", drawing)
@@ -296,7 +300,7 @@ def _energies(found: dict[str, Reduction]) -> Figure:
 def _torques(
     robot: Robot,
     motion: tuple[Array, Array, Array],
-    found: Reduction,
+    reduction: Reduction,
     sizes: Sequence[int],
     joint: int,
     name: str,
@@ -306,15 +310,15 @@ def _torques(
     t = np.linspace(0, 2 * np.pi / MOTION_RATE_RAD_S, len(Y))
     curves = {"all parameters": (t, Y @ robot.phi)}
     for k in sizes:
-        phi = found.coordinates[:k] @ found.components[:k]
+        phi = reduction.coordinates[:k] @ reduction.components[:k]
         error = float(((Y @ (robot.phi - phi)) ** 2).mean())
         curves[f"{k}, ms {error:.1e}"] = (t, Y @ phi)
-    note = "Mean square errors stand with the curves."
+    note = "Mean square errors are given with the curves."
     return Figure(f"sheu-walker-{name}", title, draw_lines(curves, "t, s", "torque, N m"), note)
 
 
 def _place_mass(robot: Robot, motion: tuple[Array, Array, Array]) -> PaperTable:
-    """Section 6: a counterweight on link 2, and the place on link 3 that changes the dynamics least."""
+    """Reproduce section 6: a counterweight on link 2, and the place on link 3 that changes the dynamics least."""
     base = structural_base(robot)
     box = (-0.8, -0.3, -0.3), (0.2, 0.3, 0.3)
     lightest = place_point_mass(base, "link2", (0.0, 20.0), *box, motion, aim="lightest")
