@@ -146,7 +146,7 @@ class TestABrokenReductionIsCaught:
     def broken(self, monkeypatch, tmp_path):
         monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
         honest = column_choice.choose_columns
-        monkeypatch.setattr(structural, "chosen_columns", lambda A, order, floor: honest(A, order, floor)[1:])
+        monkeypatch.setattr(structural, "choose_columns", lambda A, order, floor: honest(A, order, floor)[1:])
 
     def test_base_sets_fall_back(self):
         robot = random_robot(5)

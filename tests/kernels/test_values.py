@@ -67,7 +67,7 @@ def test_divided_programs_equal_the_undivided_program(part_size, monkeypatch):
     monkeypatch.setattr("mindyn.kernels.schedule.MAX_UNDIVIDED_STEPS", 0)
     monkeypatch.setattr("mindyn.kernels.schedule.STEPS_PER_PART", part_size)
     kernel = Kernel(function)
-    monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
+    monkeypatch.setattr("mindyn.kernels.kernel.load_or_build", lambda _, build: build())
     for result, reference in zip(kernel(*inputs), evaluate(function, *inputs), strict=True):
         assert_close(result, reference, TOLERANCE[np.float64])
 
@@ -77,7 +77,7 @@ def test_huge_code_that_stores_by_calls_gives_the_same_numbers(bits, register_bi
     dtype = np.float64 if bits == 64 else np.float32
     function = FUNCTIONS["regressor"]
     inputs = [a.astype(dtype) for a in random_inputs(function, (19,))]
-    monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
+    monkeypatch.setattr("mindyn.kernels.kernel.load_or_build", lambda _, build: build())
     results = []
     for limit in (0, 10**9):
         monkeypatch.setattr("mindyn.kernels.schedule.HUGE_PROGRAM_STEPS", limit)
