@@ -73,6 +73,16 @@ def test_plans_of_six_bars_determine_all_parameters_in_a_wide_range(name):
     assert plan.unidentifiable == ()
 
 
+@pytest.mark.parametrize(("name", "seed", "reach"), [("stephenson-3", 4, 0.7), ("stephenson-3", 0, 0.6)])
+def test_logs_determine_all_that_a_plan_does_not_list(name, seed, reach):
+    robot = six_bar(name, seed, reach=reach)
+    plan = plan_tests(robot)
+    found = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
+    assert bool(plan.unidentifiable) == bool(found.unidentifiable)
+    if not plan.unidentifiable:
+        assert_close(found.beta, Regressor(robot).base.values, 1e-5)
+
+
 def test_the_program_lists_what_no_test_determines(tmp_path):
     mindyn.write_toml(six_bar("watt-1", reach=0.05), tmp_path / "robot.toml")
     ended = mindyn_program("tests", "plan", tmp_path / "robot.toml", tmp_path / "tests")

@@ -41,13 +41,13 @@ class IdentifiableSubspace:
         """Rows (m, p) for parameters in units of 1 / scale."""
         return np.asarray(A / self.scales)
 
-    def new(self, A: Array) -> tuple[Array, Array, Array]:
+    def new(self, A: Array, least: float = NEW) -> tuple[Array, Array, Array]:
         """U (m, r), s (r,), N (r, p) with U diag(s) N the part of the scaled rows outside the known combinations."""
         rows = self.scaled(A)
         outside = rows - (rows @ self.L.T) @ self.L
         outside -= (outside @ self.L.T) @ self.L  # once more, for rounding
         U, s, N = np.linalg.svd(outside, full_matrices=False)
-        kept = s > NEW * np.linalg.norm(rows, axis=1).max(initial=FAINT)
+        kept = s > least * np.linalg.norm(rows, axis=1).max(initial=FAINT)
         return U[:, kept], s[kept], N[kept]
 
     def with_directions(self, N: Array) -> IdentifiableSubspace:
