@@ -274,7 +274,6 @@ def run_batch(kept: dict[str, Any], count: int) -> None:
             outcome = f"FAILED: {seconds:.0f} s"
         if peak > LARGEST:
             outcome = f"FAILED: {peak / 2**20:.0f} MB"
-            worker.kill()  # the peak of a process does not fall again
         if outcome.startswith("FAILED"):
             kept["failed"].append(seed)
             print(f"seed {seed} {name} {operators}\n{outcome}", flush=True)
@@ -282,6 +281,9 @@ def run_batch(kept: dict[str, Any], count: int) -> None:
         for one in operators.split("+"):
             outcomes[f"operator {one}"] += 1
         kept["next_seed"], kept["cases"] = seed + 1, kept["cases"] + 1
+        if peak > LARGEST:  # the peak of a process does not fall again
+            worker.kill()
+            break
     worker.wait()
     if ended:
         print(f"seed {kept['next_seed']} {ended}\n{tail_of(said)}", flush=True)
