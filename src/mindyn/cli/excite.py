@@ -111,7 +111,7 @@ def excite(
     if meshes and out is None:
         raise InputError("--meshes are drawn in the motion's page, and no --out is given", hint="--out motion")
     height = resolve_floor(floor, no_floor)
-    given = read_limits_file(limits, arm)
+    given = read_limits_file(limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
     if out is not None:
         require_writable(files_at(out)[0].parent)  # refused now rather than after the search

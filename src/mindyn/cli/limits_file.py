@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ from mindyn.errors import InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.limits import LIMITS
+from mindyn.findings import Finding
 from mindyn.reading import read_toml
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_valid, table_schema
@@ -44,15 +45,26 @@ class LimitsFile:
     home: Any = None
 
 
-def read_limits_file(path: Path | None, robot: Robot) -> LimitsFile:
-    """Return what the file states; nothing for None."""
+def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = ()) -> LimitsFile:
+    """Return what the file states, without the limits of held joints; nothing for None.
+
+    held  findings that name the held joints
+    """
     if path is None:
         return LimitsFile()
     hint = "a line of it is like: velocity = { joint1 = 2.0 }"
     given = read_toml(path, "file of limits", InputError, hint)
     require_valid(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
+    absent = {name for finding in held for name in finding.joints} - set(robot.joint_names)
+    bounds = {
+        key: {joint: limit for joint, limit in value.items() if joint not in absent}
+        if isinstance(value, dict)
+        else value
+        for key, value in given.items()
+        if key not in SURROUNDINGS_SCHEMAS
+    }
     return LimitsFile(
-        {key: value for key, value in given.items() if key not in SURROUNDINGS_SCHEMAS},
+        bounds,
         _read_obstacles(given.get("obstacles", [])),
         _read_workspace(given.get("workspace")),
         _read_capsules(given.get("tool", []), robot.link_names[-1]),

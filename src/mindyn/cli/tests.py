@@ -78,7 +78,7 @@ def tests(
     loaded, options, held = load_and_hold(options, robot, move)
     words = format_robot_options(options)
     if action == "plan":
-        given = read_limits_file(limits, loaded)
+        given = read_limits_file(limits, loaded, held)
         around = Surroundings(
             obstacles=given.obstacles,
             workspace=given.workspace,

@@ -58,7 +58,7 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
         Severity.INFO,
         f"these joints look like a gripper or propellers and are held: {', '.join(held)}",
         f"--move {next(iter(held))} moves one",
-        tuple(held),
+        (*held, *(mimic.joint for mimic in robot.mimics if mimic.of in held)),
     )
     return held, (finding,)
 
