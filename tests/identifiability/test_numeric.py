@@ -1,4 +1,4 @@
-"""The numeric method: against the structural sets, under constraints, with drives; and what it refuses."""
+"""The numeric method compared with structural sets, under constraints, with drives; and its errors."""
 
 from __future__ import annotations
 

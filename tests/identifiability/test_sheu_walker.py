@@ -26,7 +26,7 @@ OURS = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
 SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in OURS])
 """The paper's products of inertia have the opposite sign."""
 PRINTED = 1.1e-3
-"""What rounding of Table 6 to three digits does to Tables 7 and 8."""
+"""Effect of rounding Table 6 to three digits on Tables 7 and 8."""
 
 
 def vector(table: dict) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What CasADi itself computes, in NumPy's row-major layout, and the tolerances of kernels."""
+"""Reference results of CasADi in NumPy's row-major layout, and the tolerances of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any array of real numbers goes in: batch shapes, strides, types, threads; what cannot is refused by name."""
+"""Kernels accept arrays of real numbers of any batch shape, strides and type, and name a wrong input."""
 
 from __future__ import annotations
 

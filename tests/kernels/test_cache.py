@@ -278,5 +278,5 @@ def test_freed_code_leaves_no_memory_behind():
 def resident_bytes() -> int:
     statm = Path("/proc/self/statm")
     if not statm.exists():
-        pytest.skip("this system does not tell a process its memory")
+        pytest.skip("this system does not report the memory of a process")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -145,7 +145,7 @@ def test_sines_in_single_precision(library):
 
 
 def run(library, name, inputs, columns, shift=0):
-    """What the kernel writes; arrays begin `shift` numbers after an even place in memory."""
+    """Return the kernel's results; arrays begin `shift` numbers after an even address."""
     count, dtype = len(inputs[0]), inputs[0].dtype
     arrays = [placed(array, shift) for array in [*inputs, np.full((count + 1, columns), 77.0, dtype)]]
     pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))

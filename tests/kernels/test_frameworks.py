@@ -133,10 +133,10 @@ class TestJax:
     def test_an_error_in_an_xla_call_reaches_the_caller(self):
         from mindyn.kernels.xla_call import make_handler
 
-        def refuse(*_):
+        def fail(*_):
             raise InputError("no such motion")
 
-        kept, jax = make_handler(refuse), self.jax
+        kept, jax = make_handler(fail), self.jax
         jax.ffi.register_ffi_target("mindyn_test_refuse", jax.ffi.pycapsule(kept), platform="cpu")
         with pytest.raises(jax.errors.JaxRuntimeError, match="InputError: no such motion"):
             jax.ffi.ffi_call("mindyn_test_refuse", jax.ShapeDtypeStruct((2,), np.float64))(np.zeros(2))

@@ -60,7 +60,7 @@ def test_kernels_of_random_robots_equal_casadi(seed):
 
 
 def by_casadi(model, name, arrays, batch):
-    """What the CasADi function itself computes, sample by sample."""
+    """Evaluate the CasADi function itself, sample by sample."""
     function, kernel = model.casadi(name), model.kernel(name)
     flat = [
         np.broadcast_to(a, (*batch, *shape)).reshape(-1, *shape)

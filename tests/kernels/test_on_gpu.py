@@ -1,4 +1,4 @@
-"""`Model.to_gpu` on the device that CuPy finds: the CPU's numbers, in both precisions, and the same refusals."""
+"""`Model.to_gpu` on the device that CuPy finds: the same numbers as on the CPU, in both precisions, and the same errors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_arrays_of_jax_stay_on_the_device_and_have_gradients(model):
     from mindyn.jax import make_differentiable
 
     if model.robot.loops:
-        pytest.skip("closed loops are refused")
+        pytest.skip("closed loops are not supported")
     inputs = batch(model, "inverse_dynamics", (20,))
     there = [jax.numpy.asarray(array) for array in inputs]
     here = [jax.device_put(array, jax.devices("cpu")[0]) for array in inputs]

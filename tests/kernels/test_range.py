@@ -1,4 +1,4 @@
-"""No kernel returns NaN for finite input: what overflows or divides by zero is an error. Masks are refused."""
+"""No kernel returns NaN for finite input: overflow and division by zero raise errors, and so do masked arrays."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_arm_without_inertia_raises_before_anything_is_computed(names, tmp_pa
 @pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_point_mass_on_its_own_axis_has_no_inertia(seed, long, monkeypatch):
-    """Of an arm that is long enough for articulated bodies alone to be traced, too."""
+    """Test also an arm that is so long that only articulated bodies are traced."""
     if long:
         monkeypatch.setattr("mindyn.equations.forward_dynamics._min_factoring_operations", lambda _: np.inf)
     robot = random_robot(seed, joints=4, tree=False, special=False, tips=False)

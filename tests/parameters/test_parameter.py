@@ -1,4 +1,4 @@
-"""What a parameter is: said by its fields, whatever it is called."""
+"""Fields of a parameter describe it independently of its name."""
 
 from __future__ import annotations
 
