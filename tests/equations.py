@@ -1,4 +1,4 @@
-"""Equations for the drives that a robot states, no others: what a test of an estimator knows the answer of."""
+"""Build equations for only the drives of a robot file, so that tests of estimators know the true values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mindyn.regression.settings import EquationSettings
 
 
 def equations(robot, data, *, base=None, **treatment):
-    """Of samples, a stream of them, logs, or R factors as they are."""
+    """Build the rows of samples, a stream of samples, logs, or given R factors."""
     stated = EquationSettings(drives="stated", **treatment)
     if isinstance(data, Information):
         return Rows.of_information(build_regressor(robot, stated, base), data, stated)

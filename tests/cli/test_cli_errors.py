@@ -53,12 +53,12 @@ def assert_refused(ended, *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("robot", "says"),
+    ("robot", "message"),
     [
         ("puma650", "did you mean 'puma560'?"),
         ("nothing_like_it", "neither a bundled robot nor a file"),
         ("missing.urdf", "there is no file 'missing.urdf'"),
-        ("broken.urdf", "look at line 1"),
+        ("broken.urdf", "check line 1"),
         ("table.csv", "mindyn reads .toml, .urdf"),
         ("folder.toml", "is a folder, not a file"),
     ],
@@ -72,7 +72,7 @@ def test_a_wrong_robot(command, robot, message, folder):
 
 @pytest.mark.parametrize("more", [(), ("--stream",)])
 @pytest.mark.parametrize(
-    ("log", "says"),
+    ("log", "message"),
     [
         ("missing.csv", "there is no log 'missing.csv'"),
         ("table.csv", "state columns.position"),
@@ -107,8 +107,8 @@ def test_joints_of_a_log_that_are_not_used_are_named(more):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "no entry 'ordre'")],
+    ("text", "message"),
+    [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "unknown entry 'ordre'")],
 )
 def test_wrong_settings(log, folder, text, message):
     if text is not None:
@@ -117,9 +117,9 @@ def test_wrong_settings(log, folder, text, message):
 
 
 def test_a_folder_that_cannot_be(log):
-    assert_refused(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be a folder")
+    assert_refused(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be created")
     out = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "table.csv/run.csv")
-    assert_refused(out, "there is no folder 'table.csv'")
+    assert_refused(out, "the folder 'table.csv' for run.csv does not exist")
     assert_refused(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
     log.with_name("taken.csv").mkdir()
     ended = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "taken.csv")
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be(log):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("count",), "mindyn count puma560"),
         (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
@@ -147,7 +147,10 @@ def test_a_folder_that_cannot_be(log):
         (("identify", "planar2", "table.csv", "--method", "robots"), "hint: did you mean 'robust'?"),
         (("identify", "planar2", "table.csv", "--lock", "jiont1=0"), "hint: did you mean 'joint1'?"),
         (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: like --lock gripper=0.02"),
-        (("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"), "hint: leave one joint"),
+        (
+            ("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"),
+            "hint: keep at least one joint",
+        ),
         (("identify", "planar2", "table.csv", "--drives", "drives.toml"), "hint: did you mean 'ratio'?"),
         (("simulate", "panda", "--out", "s.csv", "--drives"), "as in `mindyn identify`; it is no switch"),
         (("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1), "as in `mindyn identify`; it is no switch"),

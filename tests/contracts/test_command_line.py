@@ -43,7 +43,7 @@ def test_errors_name_the_cause_and_end_with_code_1(tmp_path):
     assert "Traceback" not in done.err
     broken = tmp_path / "arm.urdf"
     broken.write_text("<robot")
-    assert "hint: look at line 1" in run("robots", str(broken)).err
+    assert "hint: check line 1" in run("robots", str(broken)).err
     assert run("nonsense").code == 2
 
 

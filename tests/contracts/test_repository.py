@@ -122,7 +122,7 @@ def test_a_package_offers_what_it_lists(room):
     assert listed == package.__all__
     offered = ", ".join(package.__all__)
     with pytest.raises(
-        AttributeError, match=f"^module 'mindyn.{room}' has no attribute 'nonsense'; it offers: {offered}$"
+        AttributeError, match=f"^module 'mindyn.{room}' has no attribute 'nonsense'; it has: {offered}$"
     ):
         _ = package.nonsense
 

@@ -60,7 +60,7 @@ CHANGES = {
     "covariance of another size": (("covariance",), [[1.0]], "covariance must have"),
     "covariance with a short row": (("covariance", 1), [1.0], "covariance must have"),
     "negative variance": (("covariance", 0, 0), -1.0, "not negative"),
-    "names that are numbers": (("names", 0), 5, r"names\[0\] = 5 must be a text"),
+    "names that are numbers": (("names", 0), 5, r"names\[0\] = 5 must be a string"),
     "residuals that are text": (("residuals",), "none", "residuals = 'none' must be a list"),
     "negative residual": (("residuals", 0, "rms"), -1.0, "at least 0"),
     "a parameter that is none left out": (("dropped",), ["nothing"], "which is not a parameter"),

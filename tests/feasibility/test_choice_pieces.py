@@ -133,7 +133,7 @@ def test_why_friction_may_not_grow_with_the_load(arm):
     assert arm.load_obstacle() == ""
     robot = arm.robot
     bare = Regressor(replace(robot, drives=robot.drives[:1]))
-    assert bare.load_obstacle() == "a joint has no drive, whose friction it would be"
+    assert bare.load_obstacle() == "a joint has no drive"
     assert Regressor(replace(robot, drives=())).load_obstacle().startswith("a joint has no drive")
     first, second = robot.joint_names
     alike = (Drive(first, 2.0, {second: 1.0}, side="motor"), Drive(second, 1.0, {first: 2.0}, side="motor"))

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "io"))
 
 from hostile_logs import arrays, columns, csv_text
-from wrong_values import WRONG, places, put
+from wrong_values import WRONG, find_paths, replace_entry
 
 import mindyn
 from mindyn.errors import MindynError
@@ -44,7 +44,7 @@ from mindyn.logs.units import UNIT_FACTORS
 ROOT = Path(__file__).parents[2]
 LONGEST_S, LARGEST_KB, LONGEST_MESSAGE = 20.0, 2 * 2**20, 8000
 ROWS = 60
-PLACES = list(places(SIDECAR_SCHEMA))
+PLACES = list(find_paths(SIDECAR_SCHEMA))
 DATES = (date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 ODD: tuple[Any, ...] = (
     *WRONG,
@@ -95,7 +95,7 @@ def good_sidecar(rng: random.Random, is_array: bool) -> Table:
 
 
 def _wrong_value(table: Table, rng: random.Random) -> Table:
-    return put(table, rng.choice(PLACES), rng.choice(ODD))
+    return replace_entry(table, rng.choice(PLACES), rng.choice(ODD))
 
 
 def _two_swapped(table: Table, rng: random.Random) -> Table:

@@ -198,7 +198,7 @@ def test_axes_nearly_parallel_are_noted_wherever_the_robot_comes_from(tmp_path):
     turned = chain_of_twists((0.0, 0.3, -0.3), (0.0, 0.2, 0.4)).lock({"joint2": 1e-6})
     for one in (robot, load_robot(tmp_path / "arm.toml"), turned):
         (note,) = (note for note in one.findings if note.kind == Kind.NEARLY_PARALLEL_AXES)
-        assert "rad off being parallel to that of 'joint1'" in note.message
+        assert "from being parallel to that of 'joint1'" in note.message
     tilted = replace(load_robot("puma560"), gravity=np.array([1e-4, 0.0, -9.81]))
-    assert [note.message[:45] for note in tilted.findings] == ["the axis of 'joint1' is 1.0e-05 rad off being"]
+    assert [note.message[:41] for note in tilted.findings] == ["the axis of 'joint1' deviates by 1.0e-05 "]
     assert replace(tilted, gravity=np.array([0.0, 0.0, -9.81])).findings == ()

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from raising import raises
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.executors import WorkersLostError
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 
@@ -104,7 +105,7 @@ def test_estimators_that_need_samples_are_refused_by_name(arm, files):
     log = mindyn.read_log(files[0], arm, stated=STATED)
     with pytest.raises(InputError, match="LeastSquares as it is set needs the samples"):
         mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), TREATMENT, executor=Here())
-    with pytest.raises(InputError, match="int is no executor"):
+    with raises(InputError, Code.WRONG_TYPE, "executor"):
         mindyn.identify(arm, log, mindyn.LeastSquares(), TREATMENT, executor=4)
 
 
@@ -125,7 +126,7 @@ def test_an_executor_that_was_shut_down_is_told(arm, files):
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
     scan = mindyn.scan_log(files[0], arm, stated=STATED)
-    with pytest.raises(WorkersLostError, match="takes no more work"):
+    with raises(WorkersLostError, Code.INTERNAL, "executor"):
         mindyn.identify(arm, scan, mindyn.LeastSquares(), TREATMENT, executor=threads)
 
 

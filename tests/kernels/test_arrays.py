@@ -164,9 +164,9 @@ WRONG = {
     "five columns": (lambda a: a[:, :5], r"qd: has shape \(24, 5\), but \(\.\.\., 6\) is needed"),
     "scalar": (lambda _: 1.0, r"qd: has shape \(\), but \(\.\.\., 6\) is needed"),
     "other batch": (lambda a: a[:7], r"q \(24,\), qd \(7,\), qdd \(24,\)"),
-    "complex": (lambda a: a + 1j, "qd: has dtype complex128"),
-    "text": (lambda _: "fast", "qd: has dtype"),
-    "ragged": (lambda _: [[1.0], [1.0, 2.0]], "qd: not an array of numbers"),
+    "complex": (lambda a: a + 1j, "qd must contain real numbers, got dtype complex128"),
+    "text": (lambda _: "fast", "qd must contain real numbers"),
+    "ragged": (lambda _: [[1.0], [1.0, 2.0]], "qd must be an array of numbers"),
 }
 
 

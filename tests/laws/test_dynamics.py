@@ -1,4 +1,4 @@
-"""Laws of mechanics that the equations must keep, on random chains and trees, with and without drives."""
+"""The equations satisfy the laws of mechanics on random chains and trees, with and without drives."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def test_forward_dynamics_inverts_inverse_dynamics(case):
         solve_by_factoring(chain, symbols[0], symbols[2] - bias),
         solve_by_articulated_bodies(chain, *symbols),
     ):
-        found = casadi.Function("f", symbols, [expression])(q, qd, tau)
-        assert_close(np.array(found).ravel(), qdd, SAME_ALGEBRA * condition)
+        accelerations = casadi.Function("f", symbols, [expression])(q, qd, tau)
+        assert_close(np.array(accelerations).ravel(), qdd, SAME_ALGEBRA * condition)
 
 
 def test_dynamics_are_linear_in_the_parameters(case):
@@ -173,9 +173,9 @@ def test_drives_add_reflected_inertia_friction_and_offset(case):
         friction = drive.viscous * speed + drive.coulomb * np.sign(speed) + drive.offset
         expected = expected + G[i] * drive.rotor_inertia * (G[i] @ qdd) + row * friction
     assert_close(value(equation(driven, "inverse_dynamics", drives=True), q, qd, qdd).ravel(), expected, SAME_ALGEBRA)
-    found = value(equation(driven, "forward_dynamics", drives=True), q, qd, expected).ravel()
+    accelerations = value(equation(driven, "forward_dynamics", drives=True), q, qd, expected).ravel()
     condition = np.linalg.cond(value(equation(driven, "inertia_matrix", drives=True), q))
-    assert_close(found, qdd, SAME_ALGEBRA * condition)
+    assert_close(accelerations, qdd, SAME_ALGEBRA * condition)
     Y = value(equation(driven, "standard_regressor", drives=True), q, qd, qdd)
     drives = [v for d in driven.drives for v in (d.rotor_inertia, d.viscous, d.coulomb, d.offset)]
     assert_close(Y @ np.concatenate([robot.phi, drives]), expected, SAME_ALGEBRA)

@@ -219,7 +219,7 @@ def test_conditioning_survives_json():
     for settings in (Conditioning(), AS_LOGGED, STREAMED[1]):
         assert Conditioning.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
     assert Conditioning.from_dict({"decimation": 3}) == Conditioning(decimation=3)
-    with pytest.raises(InputError, match="no entry 'cutof'"):
+    with pytest.raises(InputError, match="unknown entry 'cutof'"):
         Conditioning.from_dict({"cutof": 3})
 
 

@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 from mesh_samples import arm as urdf
 from mesh_samples import stl
+from raising import raises
 from reported_arms import arm, estimate_of, log_of
 from typer.testing import CliRunner
 
 from mindyn.cli.identify import RUN_FILES
 from mindyn.cli.main import app
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import Code, InputError, MindynError
 from mindyn.export.toml_writer import write_toml
 from mindyn.robots.loading import load_robot
 
@@ -185,7 +186,7 @@ def test_a_broken_record_is_refused(folder, tmp_path):
     with pytest.raises(InputError, match="cannot be read as a record of a run"):
         run("report", broken, "--out", tmp_path / "r.html")
     (broken / "run.json").write_text("[1]")
-    with pytest.raises(InputError, match="holds no table"):
+    with raises(InputError, Code.WRONG_FORMAT, "run.json"):
         run("report", broken, "--out", tmp_path / "r.html")
 
 
@@ -232,7 +233,7 @@ def test_meshes_are_drawn_on_request_and_what_is_missing_is_said(folder, tmp_pat
     out = tmp_path / "report.html"
     told = CliRunner().invoke(app, ["report", str(run), "--meshes", "--out", str(out)])
     assert told.exit_code == 0
-    assert "1 mesh file not at hand and not drawn: package://arm/box.stl" in " ".join(told.stderr.split())
+    assert "1 missing mesh file not drawn: package://arm/box.stl" in " ".join(told.stderr.split())
     (tmp_path / "box.stl").write_bytes(stl())
     for words in ([], ["--meshes"]):
         told = CliRunner().invoke(app, ["report", str(run), *words, "--out", str(out)])

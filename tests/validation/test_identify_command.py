@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 import typer
 from estimators.recovered import smooth_samples
+from raising import raises
 from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.identify import identify
-from mindyn.errors import ExportError, InputError, RobotFileError
+from mindyn.errors import Code, ExportError, InputError, RobotFileError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
@@ -166,10 +167,10 @@ def test_drives_come_from_a_file(logs, arm, fixed):
     run = json.loads((logs / "out" / "run.json").read_text())
     assert any(one["path"].endswith("drives.toml") for one in run["inputs"])
     (logs / "drives.toml").write_text(DRIVES.replace("ratio", "ration"))
-    with pytest.raises(RobotFileError, match="a drive has unknown keys ration"):
+    with raises(RobotFileError, Code.UNKNOWN_NAME, "ration"):
         invoked(*given)
     (logs / "drives.toml").write_text(f"{DRIVES}{DRIVES}")
-    with pytest.raises(RobotFileError, match="a joint has one drive; repeated: joint3"):
+    with raises(RobotFileError, Code.DUPLICATE, "joint3"):
         invoked(*given)
 
 

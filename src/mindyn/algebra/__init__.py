@@ -1,4 +1,4 @@
-"""Rotations, poses and the forms of a rigid body's inertia, in NumPy."""
+"""Rotations, poses and the representations of a rigid body's inertia, in NumPy."""
 
 from mindyn.lazy_names import import_lazily
 

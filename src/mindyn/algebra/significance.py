@@ -1,4 +1,4 @@
-"""Is a mean surely above zero, told from parts of a series whose rows depend on each other?"""
+"""Test whether a mean is significantly positive when the rows of the series depend on each other."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from mindyn.algebra.values import Array
 
 BLOCK_COUNT: Final = 20
+"""Contiguous blocks that a series is split into."""
 SIGNIFICANT_DEVIATIONS: Final = 2.0
-"""Standard deviations of the mean, told from the parts."""
+"""Standard deviations of the mean, estimated from the blocks, that count as significant."""
 
 
 def is_significantly_positive(rows: Array, deviations: float = SIGNIFICANT_DEVIATIONS) -> bool:
-    """Whether the mean of rows (N,) is above zero by deviations that `BURST_CHECK_PARTS` contiguous parts of them tell.
+    """Whether the mean of rows (N,) exceeds zero by `deviations` standard deviations, estimated from contiguous blocks.
 
-    Of squared residuals of two fits, row by row the one's less the other's: whether the other fits better, and not by
-    chance [Vuong 1989].
+    If the rows are the squared residuals of one fit minus those of another, a positive mean shows that the other fit is
+    significantly better [Vuong 1989].
     """
     means = np.array([part.mean() for part in np.array_split(rows, min(BLOCK_COUNT, len(rows)))])
     if len(means) < 2:

@@ -1,4 +1,4 @@
-"""Long columns made short for a screen: the least and the greatest of every bucket stay; packed as text."""
+"""Reduce long columns for a screen, keeping the extremes of every bucket, and pack numbers as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 
 MAX_LEVEL: Final = 65535
-"""Levels of a packed value between the least and the greatest of its column: finer than any screen."""
+"""Levels between the least and the greatest value of a packed column: finer than any screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedNumbers:
-    """Numbers as base64 of little-endian bytes: "f64" as they are, "u16" as low + k (high - low) / LEVELS.
+    """Numbers as base64 of little-endian bytes: "f64" unchanged, "u16" as low + k (high - low) / MAX_LEVEL.
 
-    Whole numbers from 0 on: "index16" and "index32" as they are.
+    Nonnegative integers: "index16" and "index32" unchanged.
     """
 
     kind: Literal["f64", "u16", "index16", "index32"]
@@ -29,12 +29,12 @@ class PackedNumbers:
 
 
 def bucket_rows(count: int, buckets: int) -> int:
-    """Rows of one bucket; 1 where all rows may stay (two are kept of every bucket)."""
+    """Return the number of rows of a bucket, of which two are kept; 1 if all rows can stay."""
     return 1 if count <= 2 * buckets else -(-count // buckets)
 
 
 def bucket_extremes(values: Array, buckets: int) -> Array:
-    """The least and the greatest of every bucket of consecutive values (N,), in the order in which they occur."""
+    """Return the least and greatest value of every bucket of consecutive values (N,), in their order of occurrence."""
     rows = bucket_rows(len(values), buckets)
     if rows == 1:
         return values
@@ -44,7 +44,7 @@ def bucket_extremes(values: Array, buckets: int) -> Array:
 
 
 def bucket_times(time: Array, buckets: int) -> Array:
-    """Two times for every bucket, to go with `extremes`: of its first and of its last row, so that slopes stay."""
+    """Return the times of the first and last row of every bucket, which match `bucket_extremes` and preserve slopes."""
     rows = bucket_rows(len(time), buckets)
     return time if rows == 1 else np.asarray(_split_buckets(time, rows)[:, [0, -1]].ravel())
 
@@ -55,12 +55,12 @@ def _split_buckets(values: Array, rows: int) -> Array:
 
 
 def round_to_six_digits(values: Array) -> tuple[float, ...]:
-    """Six digits of every value."""
+    """Round every value to six significant digits."""
     return tuple(float(f"{value:.6g}") for value in values)
 
 
 def pack_levels(values: Array) -> PackedNumbers:
-    """Two bytes for every value; the least and the greatest come back exactly."""
+    """Pack values with two bytes each; the least and the greatest are preserved exactly."""
     low, high = float(values.min()), float(values.max())
     span = high - low if high > low else 1.0
     levels = np.rint((values - low) / span * MAX_LEVEL).astype("<u2")
@@ -68,12 +68,12 @@ def pack_levels(values: Array) -> PackedNumbers:
 
 
 def pack_exactly(values: Array) -> PackedNumbers:
-    """Eight bytes for every value."""
+    """Pack values with eight bytes each, exactly."""
     return PackedNumbers("f64", b64encode(values.astype("<f8").tobytes()).decode())
 
 
 def pack_indices(values: NDArray[np.int64]) -> PackedNumbers:
-    """Two bytes for every whole number from 0 on, four where one of them needs them."""
+    """Pack nonnegative integers with two bytes each, or four if one of them is too large."""
     short = values.max(initial=0) <= MAX_LEVEL
     text = b64encode(values.astype("<u2" if short else "<u4").tobytes()).decode()
     return PackedNumbers("index16" if short else "index32", text)

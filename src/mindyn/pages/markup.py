@@ -1,4 +1,4 @@
-"""HTML by construction: text is escaped wherever it enters, and only `Html` enters as it is."""
+"""Build HTML safely: every text is escaped, only `Html` is inserted unchanged."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Attributes = Mapping[str, str | bool]
 VOID_TAGS: Final = ("input", "meta")
 MINUS: Final = "\u2212"
 NO_BREAK_SPACE: Final = "\u00a0"
-"""That does not break a line."""
+"""Space that does not break a line."""
 THIN_SPACE: Final = "\u202f"
-"""Between thousands; it does not break a line either."""
+"""Space between thousands that does not break a line."""
 SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -29,14 +29,14 @@ Content = Html | str | Iterable["Content"]
 
 
 def to_html(content: Content) -> Html:
-    """Escaped unless it is `Html`; of several, one after the other."""
+    """Return the content as HTML: escape texts, keep `Html`, join sequences."""
     if isinstance(content, Html):
         return content
-    return Html(escape(content)) if isinstance(content, str) else Html("".join(to_html(one) for one in content))
+    return Html(escape(content)) if isinstance(content, str) else Html("".join(to_html(part) for part in content))
 
 
 def tag(name: str, attributes: Attributes | None = None, *content: Content) -> Html:
-    """An element; an attribute that is True has no value, one that is False is left out."""
+    """Return an element; an attribute that is True has no value, one that is False is omitted."""
     written = "".join(
         f" {key}" if value is True else f' {key}="{escape(str(value))}"'
         for key, value in (attributes or {}).items()
@@ -46,23 +46,23 @@ def tag(name: str, attributes: Attributes | None = None, *content: Content) -> H
 
 
 def class_tag(name: str, kind: str, *content: Content) -> Html:
-    """An element of one class."""
+    """Return an element with a class attribute."""
     return tag(name, {"class": kind}, *content)
 
 
 def p(*content: Content) -> Html:
-    """A paragraph."""
+    """Return a paragraph."""
     return tag("p", {}, *content)
 
 
 def card(title: str, content: Sequence[Content]) -> Html:
-    """A box with a title of its own."""
+    """Return a box with a title."""
     return class_tag("div", "card", tag("h3", {}, title), content)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """One section of the page and the plots in it, by the names that its figures ask for them."""
+    """Section of a page, and its plots by the names that its figures use."""
 
     key: str
     title: str
@@ -72,7 +72,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numbers stand to the right."""
+    """Column of a table; numbers are aligned to the right."""
 
     title: str
     number: bool = False
@@ -80,14 +80,14 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str) -> Html:
-    """A table whose first cell of every row names it."""
+    """Return a table; the first cell of every row is its heading."""
     return _wrap_table(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
 
 
 def annotated_table(
     columns: Sequence[Column], rows: Sequence[tuple[Sequence[Content], str]], caption: str, key: str
 ) -> Html:
-    """A long table with a line below some of its rows; it scrolls downwards too."""
+    """Return a long table that also scrolls vertically; a note can follow each row."""
     bodies = []
     for row, note in rows:
         text = tag("td", {"colspan": str(len(columns)), "class": "below"}, tag("span", {}, note))
@@ -96,10 +96,10 @@ def annotated_table(
 
 
 def _wrap_table(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
-    """Wide tables scroll inside their frame, by keyboard too."""
+    """Wrap a table in a frame in which wide tables scroll, also by keyboard."""
     head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
-    made = tag("table", {}, tag("caption", {}, caption), head, bodies)
-    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, made)
+    content = tag("table", {}, tag("caption", {}, caption), head, bodies)
+    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, content)
 
 
 def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
@@ -112,14 +112,14 @@ def _heading(column: Column) -> Html:
     return tag("th", {"scope": "col", **({"class": "number"} if column.number else {})}, label)
 
 
-def _cell(column: Column, place: int, content: Content) -> Html:
-    if place == 0:
+def _cell(column: Column, index: int, content: Content) -> Html:
+    if index == 0:
         return tag("th", {"scope": "row"}, content)
     return tag("td", {"class": "number"} if column.number else {}, content)
 
 
 def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
-    """One panel at a time, chosen by its title; the arrow keys go round."""
+    """Return panels of which one is visible, selected by title; the arrow keys cycle through them."""
     heads = [
         tag(
             "button",
@@ -147,7 +147,7 @@ def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
 
 
 def legend(*keys: tuple[str, str, str]) -> Html:
-    """What the colours of several plots mean: name, role and kind of each."""
+    """Return the legend of several plots: name, role and kind of each key."""
     items = [
         class_tag("li", f"key role-{role} kind-{kind}", class_tag("span", "swatch"), name) for name, role, kind in keys
     ]
@@ -155,14 +155,14 @@ def legend(*keys: tuple[str, str, str]) -> Html:
 
 
 def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
-    """A place for a plot, and in words what it shows."""
+    """Return the place of a plot, with a caption that describes it."""
     area = tag("div", {"class": "area", "data-label": label})
     chosen: Attributes = {} if log is None else {"data-log": str(log), "hidden": log > 0}
     return tag("figure", {"class": f"plot {shape}", "data-plot": plot, **chosen}, area, tag("figcaption", {}, caption))
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """A number with so many significant digits; powers of ten where it is very large or small."""
+    """Format a number with significant digits, using powers of ten if it is very large or small."""
     if value is None or not isfinite(value):
         return "–"
     if value == 0:
@@ -175,12 +175,12 @@ def format_number(value: float | None, digits: int = 4) -> str:
 
 
 def format_quantity(value: float | None, unit: str, digits: int = 3) -> str:
-    """A number and its unit, which stay on one line."""
+    """Format a number and its unit without a line break between them."""
     return f"{format_number(value, digits)} {unit}".replace(" ", NO_BREAK_SPACE)
 
 
 def typeset(text: str) -> str:
-    """Plain text as it is printed, minus signs, powers, units, thousands: `-1e-05 kg m^2` is `−1·10⁻⁵ kg m²`."""
+    """Typeset minus signs, powers, units and thousands of a plain text: `-1e-05 kg m^2` becomes `−1·10⁻⁵ kg m²`."""
     powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_superscript(int(m[2]))}", text)
     grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: format_count(int(m[0])), powers)
     return sub(r"\^(\d)", lambda m: _superscript(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
@@ -191,7 +191,7 @@ def _superscript(exponent: int) -> str:
 
 
 def format_percent(value: float) -> str:
-    """A part of one as percent, three digits."""
+    """Format a fraction as percent with three digits."""
     if not isfinite(value):
         return "–"
     shown = format_count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
@@ -199,10 +199,10 @@ def format_percent(value: float) -> str:
 
 
 def format_count(value: int) -> str:
-    """A whole number with thin spaces between thousands."""
+    """Format an integer with thin spaces between thousands."""
     return f"{value:,}".replace(",", THIN_SPACE)
 
 
 def format_plural(value: int, word: str) -> str:
-    """`1 log`, `2 logs`."""
+    """Format a count and its noun: `1 log`, `2 logs`."""
     return f"{format_count(value)} {word}" if value == 1 else f"{format_count(value)} {word}s"

@@ -1,6 +1,6 @@
-"""Values that show themselves in a notebook, and pages that they give when they are asked to be plotted.
+"""Show values in notebooks, and draw pages of them.
 
-What a value looks like is drawn by the report, a later layer, which is imported when someone looks.
+The report, a later layer, draws the values; it is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,11 +13,21 @@ from typing import Any, Final
 from mindyn.files import write_file_atomically
 
 PAGE_HEIGHT_PX: Final = 640
-"""Pixels of a page inside a notebook."""
+"""Height of a page inside a notebook."""
 
 
 class Page:
-    """One self-contained HTML page: a notebook shows it, `save` writes it."""
+    """Self-contained HTML page that a notebook shows and `save` writes to a file.
+
+    Parameters
+    ----------
+    html : str
+        Text of the page.
+    title : str
+        Title of the page.
+    height : int, default 640
+        Height inside a notebook, in pixels.
+    """
 
     __slots__ = ("height", "html", "title")
 
@@ -25,20 +35,26 @@ class Page:
         self.html, self.title, self.height = html, title, height
 
     def save(self, path: str | Path) -> None:
-        """Write it as a file that opens from disk and loads nothing."""
+        """Write the page to a file that opens from disk and loads nothing.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            File to write.
+        """
         write_file_atomically(path, self.html)
 
     def __repr__(self) -> str:
         return f"Page({self.title!r}, {len(self.html) // 1024} kB; .save(path) writes it)"
 
     def _repr_html_(self) -> str:
-        """A frame of its own, so that neither style nor script meets those of the notebook."""
+        """Return a frame that isolates style and scripts from those of the notebook."""
         style = f"width:100%;height:{self.height}px;border:1px solid #8884;border-radius:6px"
         return f'<iframe title="{escape(self.title)}" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
 class NotebookDisplay:
-    """A value with a table of its own in notebooks."""
+    """Base class of values that notebooks show as a table."""
 
     __slots__ = ()
 
@@ -47,13 +63,13 @@ class NotebookDisplay:
 
 
 def draw_page(value: object, *more: Any) -> Page:
-    """The page of a value: figures of the report that it alone, or with `more`, has the numbers for."""
-    made = _import_drawer().notebook_page(value, *more)
-    assert isinstance(made, Page)
-    return made
+    """Draw the page of a value: the report's figures that its numbers, and those of `more`, allow."""
+    page = _import_drawer().notebook_page(value, *more)
+    assert isinstance(page, Page)
+    return page
 
 
 def _import_drawer() -> Any:
-    """The module of the report that draws values."""
+    """Import the report module that draws values."""
     package: Any = import_module("mindyn")
     return import_module(package._DRAWER)

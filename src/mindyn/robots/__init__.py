@@ -1,4 +1,4 @@
-"""Robots as frozen values: links, joints, drives, loops; readers; joint frames; bundled robots."""
+"""Robots as immutable values: links, joints, drives and loops; file readers; joint frames; bundled robots."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""`read_geometry`: the bodies of every link as its file describes them: collision shapes, or visual ones."""
+"""Read the solids of every link as its file describes them: collision shapes, or visual ones."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
-from mindyn.robots.description import Description, FixedJoint, UnsupportedJoint
+from mindyn.robots.description import Description
 from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.loading import bundled_robots, read_description
 from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.meshes import MeshReader
 from mindyn.robots.mjcf_reader import import_mujoco
 from mindyn.robots.mjcf_source import prepare_mjcf
-from mindyn.robots.parts import Shape
+from mindyn.robots.parts import Joint, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.urdf_reader import read_visual_shapes
 
 CYLINDER_SIDES: Final = 32
-"""Sides of the prism around a cylinder: its corners lie 0.5 % of the radius outside."""
+"""Sides of the prism around a cylinder; its edges are 0.5 % of the radius outside."""
 ELLIPSOID_LATITUDES: Final = 12
 """Latitudes, and half the longitudes, of the polyhedron around an ellipsoid."""
 
 
 class VolumeSource(StrEnum):
-    """Where the volume of a link comes from; the guesses come last and need not contain the link."""
+    """Origin of the volume of a link; guesses come last and may not contain the whole link."""
 
     GIVEN = "given"
     COLLISION = "collision geometry"
@@ -51,9 +51,9 @@ class VolumeSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solid:
-    """The convex hull of `points` (V, 3) in a link frame, swept by a ball of `radius`: it contains the shape.
+    """Convex hull of `points` (V, 3) in a link frame, swept by a ball of `radius`, which contains the shape.
 
-    surface  the triangles of a mesh, which need not be convex
+    surface  triangles of a mesh, which may not be convex
     """
 
     points: Array
@@ -61,14 +61,14 @@ class Solid:
     surface: Triangles | None = None
 
     def transform(self, X: Pose) -> Solid:
-        """Return the solid in the frame that X is given in."""
+        """Return the solid in frame a, for X = X_ab and a solid in frame b."""
         surface = None if self.surface is None else self.surface.transform(X.matrix)
         return Solid(self.points @ X.rotation.T + X.translation, self.radius, surface)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkGeometry:
-    """The solids of one link of a file, in its own frame; none where the file has none that can be read."""
+    """Solids of one link of a file, in the link frame; empty if the file has none that can be read."""
 
     solids: tuple[Solid, ...] = ()
     source: VolumeSource = VolumeSource.COLLISION
@@ -76,11 +76,11 @@ class LinkGeometry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Geometry:
-    """The geometry of a robot's file.
+    """Geometry of a robot file.
 
-    links    by the name of the link that a file states, which a fixed joint may have merged into another
-    phi      (10,) standard parameters by the same names, None where they are not stated
-    missing  names of mesh files that were not found or cannot be read
+    links    by the link name in the file; a fixed joint may have merged the link into another one
+    phi      (10,) standard parameters by the same names, None if the file has none
+    missing  names of mesh files that are missing or unreadable
     """
 
     links: Mapping[str, LinkGeometry]
@@ -89,27 +89,27 @@ class Geometry:
 
 
 def read_geometry(robot: Robot) -> Geometry:
-    """Return the geometry of the file that the robot was loaded from, or of the robot's own shapes without a file.
+    """Read the geometry of the file that the robot was loaded from, or of the robot's shapes if there is no file.
 
-    The link frames of a robot that was edited may differ from those of its file; then its own shapes count.
+    If the robot was edited and its link frames differ from those of the file, use the robot's shapes.
     """
     reader = MeshReader(Path(robot.file or "robot").absolute())
     try:
-        described = read_description(robot.file) if robot.file else None
+        description = read_description(robot.file) if robot.file else None
     except (MindynError, OSError):
-        described = None
-    if described is None or not _has_same_frames(described, robot):
-        own = {
+        description = None
+    if description is None or not _has_same_frames(description, robot):
+        links = {
             link.name: _choose_geometry(reader, [(VolumeSource.COLLISION, link.shapes)])
             for link in (robot.root, *robot.links)
         }
-        return Geometry(own, {link.name: link.phi for link in robot.links}, _list_missing_meshes(reader))
-    phi = {link.name: link.phi for link in described.links}
+        return Geometry(links, {link.name: link.phi for link in robot.links}, _list_missing_meshes(reader))
+    phi = {link.name: link.phi for link in description.links}
     text = "" if robot.file in bundled_robots() or robot.file.endswith(".toml") else read_text(Path(robot.file))
     tag = parse_xml(text, robot.file).tag if text else ""
     if tag == "mujoco":
         return _mjcf_geometry(Path(robot.file), phi)
-    collision = {link.name: link.shapes for link in described.links}
+    collision = {link.name: link.shapes for link in description.links}
     visual = {link.name: link.shapes for link in read_visual_shapes(text, Snapper()).links} if tag == "robot" else {}
     links = {
         name: _choose_geometry(reader, [(VolumeSource.COLLISION, shapes), (VolumeSource.VISUAL, visual.get(name, ()))])
@@ -118,8 +118,8 @@ def read_geometry(robot: Robot) -> Geometry:
     return Geometry(links, phi, _list_missing_meshes(reader))
 
 
-def _has_same_frames(described: Description, robot: Robot) -> bool:
-    joints = {one.name: one for one in described.joints if not isinstance(one, (FixedJoint, UnsupportedJoint))}
+def _has_same_frames(description: Description, robot: Robot) -> bool:
+    joints = {joint.name: joint for joint in description.joints if isinstance(joint, Joint)}
     return all(
         joint.name in joints
         and np.allclose(joint.tip.matrix, joints[joint.name].tip.matrix, atol=1e-9)
@@ -133,7 +133,7 @@ def _list_missing_meshes(reader: MeshReader) -> tuple[str, ...]:
 
 
 def _choose_geometry(reader: MeshReader, choices: Iterable[tuple[VolumeSource, Sequence[Shape]]]) -> LinkGeometry:
-    """Return the first choice of shapes of which every one can be read."""
+    """Return the first choice of which all shapes can be read."""
     for source, shapes in choices:
         solids = [solid for shape in shapes for solid in _shape_solids(reader, shape)]
         if solids and None not in solids:
@@ -142,7 +142,7 @@ def _choose_geometry(reader: MeshReader, choices: Iterable[tuple[VolumeSource, S
 
 
 def _shape_solids(reader: MeshReader, shape: Shape) -> list[Solid | None]:
-    """Return the solid of a shape; nothing for a placeholder without thickness, None if its file cannot be read."""
+    """Return the solid of a shape: nothing for a placeholder without thickness, None if the file is unreadable."""
     if shape.kind == "mesh":
         meshes = list(reader.shape(shape))
         return [mesh_solid(mesh).transform(shape.pose) for mesh in meshes] or [None]
@@ -167,7 +167,7 @@ def _primitive_solid(kind: str, size: Sequence[float]) -> Solid:
 
 
 def _ellipsoid_solid(half: Array) -> Solid:
-    """Return corners of a polyhedron outside the ellipsoid: those of one inscribed in the sphere, enlarged."""
+    """Return the corners of a polyhedron around an ellipsoid: those inscribed in the unit sphere, enlarged."""
     theta, phi = (
         np.linspace(0, end, count)
         for end, count in ((np.pi, ELLIPSOID_LATITUDES + 1), (2 * np.pi, 2 * ELLIPSOID_LATITUDES + 1))
@@ -178,7 +178,7 @@ def _ellipsoid_solid(half: Array) -> Solid:
 
 
 def mesh_solid(mesh: Triangles) -> Solid:
-    """Return the hull of a mesh; all its corners where they have no volume."""
+    """Return the convex hull of a mesh, or all its corners if they enclose no volume."""
     used = mesh.corners[np.unique(mesh.faces)]
     try:
         return Solid(used[ConvexHull(used).vertices], surface=mesh)
@@ -187,7 +187,7 @@ def mesh_solid(mesh: Triangles) -> Solid:
 
 
 def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None]) -> Geometry:
-    """Return the geoms of the compiled model: those that collide, or all of a body where none does."""
+    """Return the geoms of the compiled model: those that collide, or all geoms of a body without colliding ones."""
     mujoco, missing = import_mujoco(), list[str]()
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
@@ -206,7 +206,7 @@ def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None]) -> Geometry:
 
 
 def _geom_solids(mujoco: Any, model: Any, geom: int) -> list[Solid]:
-    """Return the solid of a geom in its body's frame; none for planes and height fields, which are surroundings."""
+    """Return the solid of a geom in its body frame; nothing for planes and height fields, which are surroundings."""
     kind = mujoco.mjtGeom(int(model.geom_type[geom])).name.removeprefix("mjGEOM_").lower()
     size = np.array(model.geom_size[geom])
     X = Pose(rotation_from_quaternion(*model.geom_quat[geom]), model.geom_pos[geom])
@@ -226,7 +226,7 @@ def _geom_solids(mujoco: Any, model: Any, geom: int) -> list[Solid]:
 
 
 def locate_file_link(robot: Robot, name: str) -> tuple[str, Pose] | None:
-    """Return the link of the robot that a link of its file is part of and its pose there; None if it was cut off."""
+    """Return the robot link that contains a link of the file, and its pose there; None if the link was cut off."""
     if name == robot.root.name or name in robot.link_names:
         return name, IDENTITY
     return next(((frame.link, frame.pose) for frame in robot.frames if frame.name == name), None)

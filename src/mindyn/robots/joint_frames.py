@@ -1,10 +1,10 @@
 """Joint frames: z along each joint axis, x along the common normal to the next axis.
 
-Two sets are built here. `modified_dh` gives the frames of the closed forms: modified DH rows with the two branch
-parameters of trees [Khalil & Kleinfinger 1986], the source's own frames wherever they already are such frames.
-`working_frames` gives the frames in which the equations of motion are traced: the same rule, with every freedom
-spent on zeros, and no common normal where axes are nearly parallel, because it would lie far away. Both are found in
-the robot's own unit of length (robots/scale.py), so that what counts as small does not depend on the robot's size.
+`modified_dh` returns the frames of the closed-form base parameters: modified DH rows with the two branch parameters of
+trees [Khalil & Kleinfinger 1986], using the frames of the source if they satisfy the convention. `working_frames`
+returns the frames in which the equations of motion are traced: the same rule, with every free choice used to create
+zeros, and without a common normal between nearly parallel axes, because it would be far away. Both use the robot's
+length unit (robots/scale.py), so that thresholds do not depend on the robot's size.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit, scale_pose, scale_robot
 
 MIN_NORMAL_ANGLE_RAD: Final = 1e-2
-"""Below this angle the common normal of two axes is so far away that it costs digits, rad: tensors grow with the square
+"""Below this angle the common normal of two axes is so far away that it costs digits: tensors grow with the square
 of the distance, so that 1e-3 rad would leave nine of fifteen."""
 
 
 FAR_FRAME_LENGTHS: Final = 100.0
-"""A frame this far from its joint costs digits, in the robot's own unit of length."""
+"""Distance of a frame from its joint, in the robot's length unit, that costs digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeAxis:
-    """A joint at q = 0 in the root frame: its source frame, the unit axis, and a point that the axis goes through."""
+    """Joint at q = 0 in the root frame: its source frame, the unit axis, and a point on the axis."""
 
     frame: Pose
     axis: Array
@@ -51,7 +51,7 @@ class HomeAxis:
 
 
 def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
-    """Joint axes in the root frame at q = 0."""
+    """Return the joint axes in the root frame at q = 0."""
     link_poses: list[Pose] = []
     axes: list[HomeAxis] = []
     for joint, parent in zip(robot.joints, robot.parents, strict=True):
@@ -62,12 +62,12 @@ def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
 
 
 def link_in_frame(robot: Robot, axes: tuple[HomeAxis, ...], frames: list[Pose]) -> tuple[Pose, ...]:
-    """Pose of each source link frame in its joint frame: constant, since both move with the link."""
+    """Return the constant pose of each source link frame in its joint frame."""
     return tuple(frames[i].inverse() @ axes[i].frame @ joint.tip for i, joint in enumerate(robot.joints))
 
 
 def _main_child(robot: Robot, index: int) -> int | None:
-    """The child that the frame of a joint is turned to: the one that carries most joints."""
+    """Return the child that the frame of a joint is aligned with: the one that carries most joints."""
     size = [1] * robot.joint_count
     for i in reversed(range(robot.joint_count)):
         if robot.parents[i] >= 0:
@@ -76,26 +76,26 @@ def _main_child(robot: Robot, index: int) -> int | None:
 
 
 def _make_frame(axis: HomeAxis, x: Array, origin: Array) -> Pose:
-    """The frame with z along the axis and x nearest to the given direction."""
+    """Return the frame with z along the axis and x as close as possible to the given direction."""
     x = x - (x @ axis.axis) * axis.axis
     x = x / np.linalg.norm(x)
     return Pose(tidy(np.column_stack([x, np.cross(axis.axis, x), axis.axis])), origin)
 
 
 def _nearest_axis_point(axis: HomeAxis, point: Array) -> Array:
-    """The point of the axis nearest to a point."""
+    """Return the point of the axis nearest to a point."""
     return axis.point + ((point - axis.point) @ axis.axis) * axis.axis
 
 
 def _source_x(axis: HomeAxis) -> Array:
-    """The source frame's own direction that lies best across the axis."""
+    """Return the first axis of the source frame that is not parallel to the joint axis."""
     columns = axis.frame.rotation.T
     across = [column for column in columns if abs(column @ axis.axis) < PARALLEL_ANGLE_RAD]
     return across[0] if across else perpendicular_vector(axis.axis)
 
 
 def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly: float) -> Pose | None:
-    """The frame on `axis` whose x axis is the common normal to the next axis; None where that is too far away."""
+    """Return the frame on `axis` with x along the common normal to the next axis; None if that is too far away."""
     cross = np.cross(axis.axis, after.axis)
     sine = float(np.linalg.norm(cross))
     if sine >= nearly:
@@ -116,7 +116,7 @@ def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly:
 
 
 def _leaf_frame(axis: HomeAxis, before: HomeAxis | None) -> Pose:
-    """The frame of a last joint: turned and moved along its axis so that theta and d vanish."""
+    """Return the frame of a last joint, turned and moved along its axis so that theta and d vanish."""
     if before is None:
         return _make_frame(axis, _source_x(axis), axis.point)
     cross = np.cross(before.axis, axis.axis)
@@ -146,10 +146,10 @@ def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
 
 
 def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Joint frames at q = 0 in the root frame, chosen for the equations of motion.
+    """Return the joint frames at q = 0 in the root frame that are used for the equations of motion.
 
-    Between parallel revolute axes the offset along them goes to the later joint: then the force on the earlier link
-    is needed for nothing but that link's own joint, and part of the trace falls away. A prismatic joint takes it.
+    Between parallel revolute axes the offset along them belongs to the later joint: the force on the earlier link then
+    affects only the joint of that link, and part of the trace is not needed. A prismatic joint takes the offset.
     """
     frames: dict[int, Pose] = {}
     for i in reversed(range(robot.joint_count)):
@@ -168,17 +168,17 @@ def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
 
 
 def _move_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
-    """The axes with every prismatic one through its parent's origin: only the direction of a slide has a meaning.
+    """Move every prismatic axis to its parent's origin, because only the direction of a slide matters.
 
     The offset then belongs to the next joint, and the force on the link before the slide is not needed for it.
     """
     moved = list(axes)
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         if joint.kind == "prismatic" and parent >= 0 and robot.children[i]:
-            grand = robot.parents[parent]
+            grandparent = robot.parents[parent]
             carrier = moved[parent]
-            turns = robot.joints[parent].kind == "revolute"
-            origin = _leaf_frame(carrier, moved[grand]).translation if turns and grand >= 0 else carrier.point
+            turns = robot.joints[parent].kind == "revolute" and grandparent >= 0
+            origin = _leaf_frame(carrier, moved[grandparent]).translation if turns else carrier.point
             moved[i] = replace(moved[i], point=origin)
     return tuple(moved)
 
@@ -188,7 +188,7 @@ def _are_parallel(a: HomeAxis, b: HomeAxis) -> bool:
 
 
 def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Modified DH frames at q = 0 in the root frame; the source's own where they are such frames."""
+    """Return modified DH frames at q = 0 in the root frame; keep source frames that satisfy the convention."""
     frames: dict[int, Pose] = {}
     for i in reversed(range(robot.joint_count)):
         child = _main_child(robot, i)
@@ -205,11 +205,11 @@ def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One joint of the working chain: v_parent = R Rz(q + offset) v_i (revolute), R v_i (prismatic).
+    """Step to one joint of the working chain: v_parent = R Rz(q + offset) v_i (revolute), R v_i (prismatic).
 
     rotation     (3, 3) R, constant
     translation  (3,) origin of frame i in the parent frame, at q = 0 for a prismatic joint
-    offset       angle added to q, rad; zero unless it is not a multiple of 90 degrees
+    offset       angle added to q, rad; zero if it would be a multiple of 90 degrees
     link         pose of the source link frame in frame i
     phi_map      (10, 10) takes source link parameters to frame i
     """
@@ -225,7 +225,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WorkingFrames:
-    """The chain in which the equations are traced; `root` is the pose of its base frame in the root frame."""
+    """Chain in which the equations are traced; `root` is the pose of its base frame in the root frame."""
 
     root: Pose
     gravity: Array
@@ -237,7 +237,7 @@ def _remove_noise(vector: Array, scale: float = 1.0) -> Array:
 
 
 def _split_rotation(X: Pose, kind: JointKind) -> tuple[Array, float]:
-    """Constant rotation and angle offset of a home pose: the offset is split off where that leaves zeros."""
+    """Split a home pose into a constant rotation and an angle offset if that creates zeros."""
     if kind == "prismatic":
         return X.rotation, 0.0
     R = X.rotation
@@ -255,9 +255,9 @@ def _split_rotation(X: Pose, kind: JointKind) -> tuple[Array, float]:
 
 
 def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") -> WorkingFrames:
-    """Frames that make the traced equations short, with the constant maps from the source's link frames.
+    """Return the frames that make the traced equations short, with the constant maps from the source link frames.
 
-    slides  where the lines of prismatic joints lie: through their parent's origin, or as the source has them
+    slides  lines of prismatic joints: through their parent's origin, or as in the source
     """
     L = length_unit(robot)
     scaled = scale_robot(robot, L)
@@ -277,10 +277,10 @@ def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") 
 
 
 def source_frames(robot: Robot) -> WorkingFrames:
-    """The source's own joint frames, turned so that each axis is z: longer equations, but nothing is composed.
+    """Return the source's joint frames, turned so that each axis is z: longer equations, but no composed poses.
 
-    Frames that were moved are found by way of the root, which costs the last digits of small angles between axes and
-    of small offsets; where they count, these frames keep them.
+    The moved frames are computed through the root, which loses the last digits of small angles between axes and of
+    small offsets; these frames keep them.
     """
     turned = [Pose(_axis_to_z(joint.axis)) for joint in robot.joints]
     steps: list[Step] = []
@@ -293,7 +293,7 @@ def source_frames(robot: Robot) -> WorkingFrames:
 
 
 def _axis_to_z(axis: Array) -> Array:
-    """A rotation whose third column is the axis; a permutation where the axis is one of the frame's own."""
+    """Return a rotation whose third column is the axis; a permutation if the axis is a coordinate axis."""
     if np.count_nonzero(axis) == 1:
         k = int(np.flatnonzero(axis)[0])
         R = np.roll(np.eye(3), k + 1, axis=0)
@@ -315,7 +315,7 @@ class DhRow:
 
     @property
     def pose(self) -> Pose:
-        """The step at q = 0."""
+        """Step at q = 0."""
         turned = Pose(rot_z(*cos_sin(self.gamma))) @ Pose(None, (0, 0, self.b)) @ self.fixed_part
         return turned @ Pose(rot_z(*cos_sin(self.theta))) @ Pose(None, (0, 0, self.d))
 
@@ -330,9 +330,9 @@ class ModifiedDh:
     """Modified DH description of a tree.
 
     base   pose of frame 0 in the root frame
-    rows   one for each joint; gamma = b = 0 along a serial chain
+    rows   one per joint; gamma = b = 0 along a serial chain
     links  pose of the source link frame in each DH frame
-    far    joints whose frame lies far away because two axes are nearly parallel
+    far    joints whose frame is far away because two axes are nearly parallel
     """
 
     base: Pose
@@ -342,24 +342,24 @@ class ModifiedDh:
     far: tuple[str, ...]
 
     def standard_links(self) -> tuple[Pose, ...]:
-        """Pose of the source link frame in the standard DH frame of each link of a serial chain.
+        """Return the pose of the source link frame in the standard DH frame of each link of a serial chain.
 
-        The standard frame i lies on axis i+1: frame_i Rx(alpha_{i+1}) Tx(a_{i+1}); the last one coincides.
+        The standard frame i is on axis i+1: frame_i Rx(alpha_{i+1}) Tx(a_{i+1}); the last one coincides.
         """
         after = [row.fixed_part for row in self.rows[1:]] + [IDENTITY]
         return tuple(X.inverse() @ link for X, link in zip(after, self.links, strict=True))
 
     def yoshida_links(self) -> tuple[Pose, ...]:
-        """Pose of the source link frame in Yoshida's: the same axes, origin at the foot of the previous normal.
+        """Return the pose of the source link frame in Yoshida's frames: DH axes, origin at the previous normal's foot.
 
-        Where two axes are parallel that foot is not unique, and the DH origin is a foot too: d stays.
+        For parallel axes that foot is not unique and the DH origin is a valid choice: d is kept.
         """
         shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL_ANGLE_RAD else row.d for row in self.rows]
         return tuple(Pose(None, (0, 0, d)) @ link for d, link in zip(shifts, self.links, strict=True))
 
 
 def _dh_row(X: Pose) -> DhRow:
-    """The six parameters of a step between two frames with z on their joint axes."""
+    """Return the six parameters of a step between two frames with z on their joint axes."""
     R, p = X.rotation, X.translation
     along_x = abs(R[0, 2]) < ROTATION_ROUNDING  # z of the joint is across x of the parent: no gamma needed
     across = float(np.hypot(R[0, 2], R[1, 2]))
@@ -391,7 +391,7 @@ def _remove_value_noise(value: float) -> float:
 
 
 def modified_dh(robot: Robot) -> ModifiedDh:
-    """The modified DH rows of a robot, and its source link frames in the DH frames."""
+    """Return the modified DH rows of a robot, and its source link frames in the DH frames."""
     L = length_unit(robot)
     scaled = scale_robot(robot, L)
     axes = home_axes(scaled)

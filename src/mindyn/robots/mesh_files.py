@@ -1,7 +1,7 @@
-"""Triangles of mesh files: STL, OBJ and COLLADA (.dae); positions alone, without materials.
+"""Read the triangles of mesh files: STL, OBJ and COLLADA (.dae); positions only, without materials.
 
-Readers of our own: these are the formats that meshes of robots come in, positions are all that is asked of them, and
-files of strangers are read with the care that robot files get here. `trimesh` is the oracle of their tests.
+mindyn has its own readers: robot meshes come in these formats, only positions are needed, and untrusted files get the
+same checks as robot files. The tests compare them with `trimesh`.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.rotations import rotation_about_axis
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotFileError
+from mindyn.errors import Code, RobotFileError
 from mindyn.reading import describe_exception, require_file
 from mindyn.robots.files import parse_numbers, parse_xml
 
 MAX_MESH_BYTES: Final = 256 * 2**20
-"""Bytes; a mesh of a link that is larger was meant for another purpose."""
+"""Size of a mesh file; a larger one is not meant for display or collision."""
 STL_HEADER_BYTES: Final = 84
 STL_RECORD: Final = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
-"""Of a binary STL: bytes before the triangles, and one triangle."""
+"""Record of one triangle of a binary STL file; the records follow the header."""
 Faces = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Triangles:
-    """Corners (V, 3) in m or the file's unit, and triangles (F, 3) as numbers of corners."""
+    """Corners (V, 3) in m or the file's unit, and triangles (F, 3) as indices of corners."""
 
     corners: Array
     faces: Faces
 
     def transform(self, X: Array) -> Triangles:
-        """By a matrix (4, 4)."""
+        """Transform the corners by a homogeneous matrix (4, 4)."""
         return Triangles(self.corners @ X[:3, :3].T + X[:3, 3], self.faces)
 
 
 def join_triangles(parts: list[Triangles]) -> Triangles:
-    """Several as one."""
+    """Join several meshes into one."""
     starts = np.cumsum([0, *(len(part.corners) for part in parts)])
     corners = np.concatenate([np.empty((0, 3)), *(part.corners for part in parts)])
     shifted = [part.faces + start for part, start in zip(parts, starts, strict=False)]
@@ -50,25 +50,27 @@ def join_triangles(parts: list[Triangles]) -> Triangles:
 
 
 def read_mesh(path: Path) -> Triangles:
-    """The triangles of a file; an error that says why where there are none."""
+    """Read the triangles of a file; raise `RobotFileError` if it has none or cannot be read."""
     read = MESH_READERS.get(path.suffix.lower())
     if read is None:
-        raise RobotFileError(f"{path.name}: meshes are read from {', '.join(MESH_READERS)}")
+        message = f"{path.name} is not a mesh file that mindyn reads: {', '.join(MESH_READERS)}"
+        raise RobotFileError(message, code=Code.WRONG_FORMAT, subject=path.name)
     if require_file(path, "mesh", RobotFileError) > MAX_MESH_BYTES:
-        raise RobotFileError(f"{path.name} has more than {MAX_MESH_BYTES / 2**20:.0f} MiB")
+        message = f"{path.name} is larger than {MAX_MESH_BYTES / 2**20:.0f} MiB"
+        raise RobotFileError(message, code=Code.TOO_LARGE, subject=path.name)
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RobotFileError(f"{path.name} cannot be read: {describe_exception(error)}") from error
+        raise RobotFileError(f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name) from error
     try:
-        found = read(content)
+        mesh = read(content)
     except (ValueError, IndexError, KeyError) as error:
-        raise RobotFileError(f"{path.name} is not a mesh that can be read: {error}") from error
-    if not len(found.faces):
-        raise RobotFileError(f"{path.name} has no triangles")
-    if found.faces.min() < 0 or found.faces.max() >= len(found.corners) or not np.isfinite(found.corners).all():
-        raise RobotFileError(f"{path.name} has triangles without corners, or corners that are not numbers")
-    return found
+        raise RobotFileError(f"{path.name} is not a valid mesh: {error}", subject=path.name) from error
+    if not len(mesh.faces):
+        raise RobotFileError(f"{path.name} has no triangles", code=Code.MISSING_VALUE, subject=path.name)
+    if mesh.faces.min() < 0 or mesh.faces.max() >= len(mesh.corners) or not np.isfinite(mesh.corners).all():
+        raise RobotFileError(f"{path.name} has triangles with missing or infinite corners", subject=path.name)
+    return mesh
 
 
 def _read_stl(content: bytes) -> Triangles:
@@ -84,12 +86,12 @@ def _read_stl(content: bytes) -> Triangles:
         places = [k for k, word in enumerate(words) if word == "vertex"]
         corners = np.array([[float(value) for value in words[k + 1 : k + 4]] for k in places]).reshape(-1, 3)
         if len(corners) % 3:
-            raise ValueError("its last triangle is cut off")
+            raise ValueError("its last triangle is incomplete")
     return Triangles(np.asarray(corners, dtype=float), np.arange(len(corners)).reshape(-1, 3))
 
 
 def _is_text_stl(content: bytes) -> bool:
-    """Binary files may begin with `solid` too; text has facets."""
+    """Whether the file is a text STL: binary files may start with `solid` too, but have no facets."""
     return content[:5].lower() == b"solid" and b"facet" in content[:1000]
 
 
@@ -108,33 +110,33 @@ def _read_obj(content: bytes) -> Triangles:
 
 
 def _read_dae(content: bytes) -> Triangles:
-    """Its scene, in m. The axis that is up in the drawing is not asked for, as robot viewers do."""
+    """Read the scene in m. The up axis is ignored, as robot viewers do."""
     root = parse_xml(content.decode("utf-8-sig", "replace"), "the COLLADA file")
     unit = root.find("asset/unit")
     scale = float(unit.get("meter", "1")) if unit is not None else 1.0
-    known = {one.get("id", ""): one for one in root.iter() if one.get("id")}
-    drawn = [
+    elements = {element.get("id", ""): element for element in root.iter() if element.get("id")}
+    parts = [
         part
         for scene in root.findall("library_visual_scenes/visual_scene")
         for node in scene.findall("node")
-        for part in _read_node(node, known, np.eye(4))
+        for part in _read_node(node, elements, np.eye(4))
     ]
-    if not drawn:
-        drawn = [_read_geometry(one, known) for one in root.findall("library_geometries/geometry")]
-    whole = join_triangles(drawn)
-    return Triangles(scale * whole.corners, whole.faces)
+    if not parts:
+        parts = [_read_geometry(geometry, elements) for geometry in root.findall("library_geometries/geometry")]
+    mesh = join_triangles(parts)
+    return Triangles(scale * mesh.corners, mesh.faces)
 
 
-def _read_node(node: Element, known: Mapping[str, Element], above: Array) -> Iterator[Triangles]:
-    X = above
+def _read_node(node: Element, elements: Mapping[str, Element], X_parent: Array) -> Iterator[Triangles]:
+    X = X_parent
     for element in node:
         if element.tag in _TRANSFORMS and element.text:
             values, size, move = element.text, *_TRANSFORMS[element.tag]
             X = X @ move(parse_numbers(values, size, element.tag))
     for geometry in node.findall("instance_geometry"):
-        yield _read_geometry(known[geometry.get("url", "").removeprefix("#")], known).transform(X)
+        yield _read_geometry(elements[geometry.get("url", "").removeprefix("#")], elements).transform(X)
     for child in node.findall("node"):
-        yield from _read_node(child, known, X)
+        yield from _read_node(child, elements, X)
 
 
 def _parse_matrix(values: Array) -> Array:
@@ -165,32 +167,32 @@ _TRANSFORMS: Final[Mapping[str, tuple[int, Callable[[Array], Array]]]] = {
 }
 
 
-def _read_geometry(geometry: Element, known: Mapping[str, Element]) -> Triangles:
+def _read_geometry(geometry: Element, elements: Mapping[str, Element]) -> Triangles:
     parts = []
     for mesh in geometry.findall("mesh"):
         for element in mesh:
             if element.tag in ("triangles", "polylist", "polygons"):
-                parts.append(_read_polygons(element, known))
+                parts.append(_read_polygons(element, elements))
     return join_triangles(parts)
 
 
-def _read_polygons(element: Element, known: Mapping[str, Element]) -> Triangles:
+def _read_polygons(element: Element, elements: Mapping[str, Element]) -> Triangles:
     inputs = element.findall("input")
-    width = 1 + max(int(one.get("offset", "0")) for one in inputs)
-    (place,) = [one for one in inputs if one.get("semantic") == "VERTEX"][:1]
+    width = 1 + max(int(entry.get("offset", "0")) for entry in inputs)
+    (vertices,) = [entry for entry in inputs if entry.get("semantic") == "VERTEX"][:1]
     indices = [np.array((p.text or "").split(), np.int64) for p in element.findall("p")]
-    used = [one.reshape(-1, width)[:, int(place.get("offset", "0"))] for one in indices]
+    used = [numbers.reshape(-1, width)[:, int(vertices.get("offset", "0"))] for numbers in indices]
     if element.tag == "triangles":
         rows = np.concatenate(used).reshape(-1, 3)
     else:
         counts = element.findtext("vcount")
-        sizes = np.array(counts.split(), np.int64) if counts else np.array([len(one) for one in used])
+        sizes = np.array(counts.split(), np.int64) if counts else np.array([len(corners) for corners in used])
         rows = _split_polygons(np.concatenate(used), sizes)
-    return Triangles(_read_corners(known[place.get("source", "").removeprefix("#")], known), rows)
+    return Triangles(_read_corners(elements[vertices.get("source", "").removeprefix("#")], elements), rows)
 
 
 def _split_polygons(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> Faces:
-    """Polygons as triangles about their first corners."""
+    """Split polygons into triangles that share their first corner."""
     starts = np.cumsum([0, *sizes[:-1]])
     fans = [
         corners[[start, start + k, start + k + 1]]
@@ -200,9 +202,9 @@ def _split_polygons(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> Fac
     return np.array(fans, np.int64).reshape(-1, 3)
 
 
-def _read_corners(vertices: Element, known: Mapping[str, Element]) -> Array:
-    (place,) = [one for one in vertices.findall("input") if one.get("semantic") == "POSITION"]
-    source = known[place.get("source", "").removeprefix("#")]
+def _read_corners(vertices: Element, elements: Mapping[str, Element]) -> Array:
+    (position,) = [entry for entry in vertices.findall("input") if entry.get("semantic") == "POSITION"]
+    source = elements[position.get("source", "").removeprefix("#")]
     values = np.array((source.findtext("float_array") or "").split(), dtype=float)
     accessor = source.find("technique_common/accessor")
     stride = int(accessor.get("stride", "3")) if accessor is not None else 3
@@ -214,4 +216,4 @@ MESH_READERS: Final[Mapping[str, Callable[[bytes], Triangles]]] = {
     ".obj": _read_obj,
     ".dae": _read_dae,
 }
-"""For each suffix the reader of its files."""
+"""Reader of each file suffix."""

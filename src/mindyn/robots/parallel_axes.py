@@ -1,7 +1,7 @@
-"""Axes that are nearly, but not quite, parallel: worth a note, since whoever wrote the file may have meant parallel.
+"""Report axes that are nearly, but not exactly, parallel: the author of the file may have meant parallel.
 
-Parameters that parallel axes would hide show through the deviation alone. Torques are right either way; a fit can tell
-such parameters only as well as the deviation is large.
+Parameters that exactly parallel axes would make unidentifiable then depend on the deviation. Torques are correct in
+both cases, but a fit determines such parameters only as precisely as the deviation allows.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from mindyn.findings import Finding, Kind, info, summarise
 from mindyn.robots.parts import Joint
 
 NEARLY_PARALLEL_RAD: Final = 1e-3
-"""Axes within this angle of each other are nearly parallel, rad."""
+"""Axes within this angle count as nearly parallel."""
 
 EXACTLY_PARALLEL_RAD: Final = 1e-13
-"""Axes within this angle are parallel: frames put together round by as much, rad."""
+"""Axes within this angle count as parallel, because composed frames have this rounding error."""
 
 AXIS_SUMMARIES: Final = {
-    Kind.NEARLY_PARALLEL_AXES: "{count} axes are nearly but not quite parallel to the one before, and some parameters "
-    "show through that alone; if parallel is meant, write angles with all digits (snap=True takes up to 1e-5 rad so)"
+    Kind.NEARLY_PARALLEL_AXES: "{count} axes are nearly, but not exactly, parallel to the previous one, and some "
+    "parameters depend only on the deviation; if you mean parallel, write angles with all digits (snap=True rounds "
+    "deviations up to 1e-5 rad)"
 }
 """Messages for several findings of a kind; see `summarise`."""
 
 
 def find_nearly_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[Finding, ...]:
-    """Find axes nearly parallel to the one before them, or turns about nearly the direction of gravity."""
+    """Find axes nearly parallel to the previous one, and first revolute axes nearly parallel to gravity."""
     place = {joint.child: i for i, joint in enumerate(joints)}
     before = np.array([place.get(joint.parent, -1) for joint in joints])
     in_child = np.array([joint.axis @ joint.tip.rotation for joint in joints])
@@ -41,12 +42,12 @@ def find_nearly_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[
         if not EXACTLY_PARALLEL_RAD < angle < NEARLY_PARALLEL_RAD or (other < 0 and joint.kind == "prismatic"):
             continue
         what = f"that of {joints[other].name!r}" if other >= 0 else "gravity"
-        said = f"the axis of {joint.name!r} is {angle:.1e} rad off being parallel to {what}"
-        findings.append(info(Kind.NEARLY_PARALLEL_AXES, f"{said}: some parameters show through that alone"))
+        message = f"the axis of {joint.name!r} deviates by {angle:.1e} rad from being parallel to {what}"
+        findings.append(info(Kind.NEARLY_PARALLEL_AXES, f"{message}: some parameters depend only on the deviation"))
     return summarise(findings, AXIS_SUMMARIES)
 
 
 def _unit_vector(gravity: Array) -> Array:
-    """A unit vector; zero, to which nothing is nearly parallel, without gravity."""
+    """Return the direction of a vector; a zero vector stays zero."""
     size = float(np.linalg.norm(gravity))
     return np.asarray(gravity / size if size > 0 else gravity)

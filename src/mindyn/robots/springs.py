@@ -1,4 +1,4 @@
-"""Springs of joints: extra torques that are linear in the position of their own joint."""
+"""Joint springs: extra torques that are linear in the position of their joint."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from mindyn.robots.expressions import NUMPY_FUNCTIONS, parse_formula
 from mindyn.robots.parts import ExtraTorque
 
 _TRIAL_POSITIONS: Final = np.array([0.0, 1.0, -1.3, 0.37, 2.9, -7.1])
-"""Positions at which a formula is tried, rad or m."""
+"""Positions at which a formula is evaluated, rad or m."""
 _LINEARITY_TOLERANCE: Final = 1e-12
-"""A formula that deviates less from a line there, beside its size, is one."""
+"""Largest deviation from a line, relative to the largest value, of a linear formula."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spring:
-    """A spring of a joint: its drive has to bring stiffness * (q - rest); N m/rad or N/m, and rad or m."""
+    """Spring of a joint, whose drive must provide stiffness * (q - rest); N m/rad or N/m, and rad or m."""
 
     stiffness: float
     rest: float
 
     def to_extra_torque(self, joint: str) -> ExtraTorque:
-        """The extra torque that says the same."""
+        """Return the spring as an extra torque."""
         formula = "q" if self.rest == 0 else f"q - {self.rest!r}" if self.rest > 0 else f"q + {-self.rest!r}"
         return ExtraTorque(f"spring of {joint}", joint, formula, self.stiffness)
 
 
 def find_springs(extras: Sequence[ExtraTorque]) -> dict[str, Spring]:
-    """By joint the springs that linear extra torques are, several of one joint as one."""
-    found: dict[str, tuple[float, float]] = {}
+    """Return the springs by joint: the sum of its linear extra torques."""
+    lines: dict[str, tuple[float, float]] = {}
     for extra in extras:
         if (line := _fit_line(extra)) is not None:
-            slope, constant = found.get(extra.joint, (0.0, 0.0))
-            found[extra.joint] = slope + line[0], constant + line[1]
-    return {joint: Spring(k, -c / k if c else 0.0) for joint, (k, c) in found.items() if k or not c}
+            slope, constant = lines.get(extra.joint, (0.0, 0.0))
+            lines[extra.joint] = slope + line[0], constant + line[1]
+    return {joint: Spring(k, -c / k if c else 0.0) for joint, (k, c) in lines.items() if k or not c}
 
 
 def is_spring(extra: ExtraTorque) -> bool:
@@ -46,7 +46,7 @@ def is_spring(extra: ExtraTorque) -> bool:
 
 
 def _fit_line(extra: ExtraTorque) -> tuple[float, float] | None:
-    """(slope, value at q = 0) of the torque where it is a line of q that is not level."""
+    """Return (slope, value at q = 0) of a torque that is linear in q with nonzero slope, else None."""
     formula = parse_formula(extra.formula)
     if formula.variables != {"q"}:
         return None

@@ -1,4 +1,4 @@
-"""Reading mindyn's own TOML format (docs/robot-format.md): DH rows or axes, parameters, drives, loops, limits."""
+"""Read mindyn's TOML format (docs/robot-format.md): DH rows or axes, parameters, drives, loops, limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import rot_x, rot_z, rotation_from_quaternion
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotFileError, list_names, require_choice, shorten_text, suggest_name
+from mindyn.errors import Code, InputError, RobotFileError, list_names, require_choice, suggest_name
 from mindyn.findings import summarise
 from mindyn.reading import parse_toml
 from mindyn.robots.description import Description, FixedJoint
@@ -21,6 +21,7 @@ from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Mimic, Shape
 from mindyn.robots.robot import find_duplicates
 from mindyn.robots.snapping import SNAP_SUMMARIES, Snapper
+from mindyn.schemas import quote_value
 
 ROBOT_FORMAT = "mindyn-robot-1"
 CONVENTIONS = ("axes", "modified_dh", "standard_dh")
@@ -41,28 +42,30 @@ _REQUIRED_KEYS = ("format", "name", "convention", "angles", "gravity", "root", "
 
 
 def read_toml(text: str, snap: Snapper) -> Description:
-    """What a TOML text describes."""
+    """Read the description of a TOML text."""
     return read_table(_parse_table(text), snap)
 
 
 def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:
-    """What the table of such a text describes; every key is checked, so that a typing error is an error."""
+    """Read the description of a parsed TOML table; unknown keys raise an error, to catch typing errors."""
     _require_keys(table, _TOP_KEYS, "the robot file")
     for key in _REQUIRED_KEYS:
         _require_key(table, key, "the robot file")
     if table["format"] != ROBOT_FORMAT:
-        raise RobotFileError(f"format is {table['format']!r}; this version reads {ROBOT_FORMAT!r}")
+        message = f"format is {table['format']!r}; this version of mindyn reads {ROBOT_FORMAT!r}"
+        raise RobotFileError(message, code=Code.WRONG_FORMAT, subject="format")
     return _TomlReader(table, snap).description()
 
 
 def read_drives(text: str) -> tuple[Drive, ...]:
-    """The drives of a TOML text of [[drive]] tables alone, written as in a robot file."""
+    """Read the drives of a TOML text that contains only [[drive]] tables, written as in a robot file."""
     table = _parse_table(text)
     _require_keys(table, {"drive"}, "the file of drives")
     reader = _TomlReader(table, Snapper(active=False))
     drives = tuple(reader.drive(entry) for entry in _require_tables(table, "drive", "the file of drives"))
     if repeated := find_duplicates(drive.joint for drive in drives):
-        raise RobotFileError(f"a joint has one drive; repeated: {list_names(repeated)}")
+        message = f"a joint can have only one drive; repeated: {list_names(repeated)}"
+        raise RobotFileError(message, code=Code.DUPLICATE, subject=repeated[0])
     return drives
 
 
@@ -70,59 +73,57 @@ def _parse_table(text: str) -> Mapping[str, Any]:
     return parse_toml(text, "the file", RobotFileError)
 
 
-def _show_value(value: Any) -> str:
-    """A value as an error shows it."""
-    try:
-        return shorten_text(repr(value), 200)
-    except (RecursionError, ValueError):  # nested too deep, or an integer of too many digits
-        return "a value too long to show"
-
-
 def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:
     if not isinstance(table, Mapping):
-        raise RobotFileError(f"{what} must be a table, got {_show_value(table)}")
+        raise RobotFileError(f"{what} must be a table, got {quote_value(table)}", code=Code.WRONG_TYPE, subject=what)
     if unknown := sorted(set(table) - known):
         raise RobotFileError(
-            f"{what} has unknown keys {list_names(unknown)}; known: {', '.join(sorted(known))}",
-            hint=suggest_name(unknown[0], sorted(known), f"take {unknown[0]!r} out, or call it by a known key"),
+            f"{what} has unknown keys {list_names(unknown)}; valid: {', '.join(sorted(known))}",
+            hint=suggest_name(unknown[0], sorted(known), f"remove {unknown[0]!r}, or use a valid key"),
+            code=Code.UNKNOWN_NAME,
+            subject=unknown[0],
         )
 
 
 def _require_key(table: Mapping[str, Any], key: str, what: str) -> Any:
     if key not in table:
-        raise RobotFileError(f"{what} states no {key!r}; nothing is assumed in its place", hint=f"state {key} = ...")
+        message = f"{what} has no {key!r}, and there is no default"
+        raise RobotFileError(message, hint=f"add {key} = ...", code=Code.MISSING_VALUE, subject=key)
     return table[key]
 
 
 def _require_tables(table: Mapping[str, Any], key: str, what: str) -> list[Mapping[str, Any]]:
-    """The entries of a list of tables, written [[key]]."""
+    """Return the entries of a list of tables, written [[key]]."""
     entries = table.get(key, [])
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-        raise RobotFileError(f"{key} of {what} must be a list of tables", hint=f"write [[{key}]], with two brackets")
+        message, hint = f"{key} of {what} must be a list of tables", f"write [[{key}]], with double brackets"
+        raise RobotFileError(message, hint=hint, code=Code.WRONG_TYPE, subject=key)
     return entries
 
 
 def _require_text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise RobotFileError(f"{what} must be a text, got {_show_value(value)}")
+        raise RobotFileError(f"{what} must be a string, got {quote_value(value)}", code=Code.WRONG_TYPE, subject=what)
     return value
 
 
 def _require_array(value: Any, shape: tuple[int, ...], what: str) -> Array:
     if _holds_other_than_numbers(value):
-        raise RobotFileError(f"{what} must be numbers, got {_show_value(value)}")
+        raise RobotFileError(f"{what} must be numbers, got {quote_value(value)}", code=Code.WRONG_TYPE, subject=what)
     try:
         array = frozen_array(value, shape, what)
     except (InputError, OverflowError) as error:
-        reason = error.message if isinstance(error, InputError) else f"{what} is too large for a number"
-        raise RobotFileError(reason) from error
+        message = error.message if isinstance(error, InputError) else f"{what} is too large for a number"
+        code = error.code if isinstance(error, InputError) else Code.OUT_OF_RANGE
+        raise RobotFileError(message, code=code, subject=what) from error
     if array.size and np.abs(array).max() > MAX_FILE_NUMBER:
-        raise RobotFileError(f"{what} must be at most {MAX_FILE_NUMBER:g} in SI units, got {_show_value(value)}")
+        message = f"{what} must be at most {MAX_FILE_NUMBER:g} in SI units, got {quote_value(value)}"
+        raise RobotFileError(message, code=Code.OUT_OF_RANGE, subject=what)
     return array
 
 
 def _holds_other_than_numbers(value: Any) -> bool:
-    """Whether a TOML value has texts, truth values or the like among its numbers."""
+    """Whether a TOML value contains anything other than numbers, such as texts or booleans."""
     if isinstance(value, (list, tuple, np.ndarray)):
         return any(map(_holds_other_than_numbers, value))
     return isinstance(value, bool) or not isinstance(value, (int, float, np.floating))
@@ -145,13 +146,13 @@ class _TomlReader:
         joints = self.joints(convention)
         links = [self.link(entry) for entry in _require_tables(self.table, "link", "the robot file")]
         if repeated := find_duplicates(link.name for link in links):
-            raise RobotFileError(f"[[link]] names must be unique; repeated: {list_names(repeated)}")
+            message = f"[[link]] names must be unique; repeated: {list_names(repeated)}"
+            raise RobotFileError(message, code=Code.DUPLICATE, subject=repeated[0])
         stated = {link.name: link for link in links}
         names = [_require_text(self.table["root"], "root"), *(joint.child for joint in joints)]
-        if unknown := set(stated) - set(names):
-            raise RobotFileError(
-                f"[[link]] {list_names(map(repr, sorted(unknown)))} is moved by no joint; the joints move: {list_names(names)}"
-            )
+        if unknown := sorted(set(stated) - set(names)):
+            message = f"no joint moves [[link]] {list_names(map(repr, unknown))}; the joints move: {list_names(names)}"
+            raise RobotFileError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
         return Description(
             self.table["name"],
             tuple(stated.get(name, Link(name)) for name in names),
@@ -208,7 +209,7 @@ class _TomlReader:
         return origin, axis, self.pose(entry.get("tip", {}), f"{what} tip")
 
     def dh(self, entry: Mapping[str, Any], what: str) -> tuple[Array, Array, float, float]:
-        """Rz(theta), Rx(alpha), d, a of a row; all four are to be stated."""
+        """Return Rz(theta), Rx(alpha), d, a of a row; all four are required."""
         theta, alpha = (
             self.snap.cos_sin(self.angle(_require_key(entry, key, what), f"{key} of {what}"), f"{what} {key}")
             for key in ("theta", "alpha")
@@ -217,7 +218,7 @@ class _TomlReader:
         return rot_z(*theta), rot_x(*alpha), d, a
 
     def modified_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
-        """Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d): the joint moves theta or d beyond the stated value."""
+        """Return the step Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d); the joint adds to theta or d."""
         del kind
         Rz, Rx, d, a = self.dh(entry, what)
         gamma = self.snap.cos_sin(self.angle(entry.get("gamma", 0.0), f"gamma of {what}"), f"{what} gamma")
@@ -226,7 +227,7 @@ class _TomlReader:
         return branch @ step, np.array([0.0, 0.0, 1.0]), IDENTITY
 
     def standard_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
-        """Rz(theta) Tz(d) Tx(a) Rx(alpha): the joint moves first, its link frame sits at the far end."""
+        """Return the tip Rz(theta) Tz(d) Tx(a) Rx(alpha): the joint moves first, its link frame is at the far end."""
         del kind
         Rz, Rx, d, a = self.dh(entry, what)
         tip = Pose(Rz) @ Pose(None, (0, 0, d)) @ Pose(None, (a, 0, 0)) @ Pose(Rx)
@@ -236,27 +237,30 @@ class _TomlReader:
         _require_keys(entry, _POSE_KEYS, what)
         xyz = _require_array(entry.get("xyz", (0.0, 0.0, 0.0)), (3,), f"{what} xyz")
         if len(set(entry) & {"rpy", "quaternion", "rotation"}) > 1:
-            raise RobotFileError(f"{what} states its rotation more than once")
+            message = f"{what} defines its rotation more than once; use one of rpy, quaternion and rotation"
+            raise RobotFileError(message, code=Code.DUPLICATE, subject=what)
         if "rpy" in entry:
             rpy = [self.angle(value, f"{what} rpy") for value in _require_array(entry["rpy"], (3,), f"{what} rpy")]
             return Pose(self.snap.rpy(np.array(rpy), what), xyz)
         if "quaternion" in entry:
             quaternion = _require_array(entry["quaternion"], (4,), f"{what} quaternion (w, x, y, z)")
             if not quaternion.any():
-                raise RobotFileError(f"the quaternion of {what} is zero")
+                message = f"the quaternion of {what} is zero; 1, 0, 0, 0 is the identity"
+                raise RobotFileError(message, code=Code.INVALID_VALUE, subject=what)
             return Pose(self.snap.rotation(rotation_from_quaternion(*quaternion), what), xyz)
         R = _require_array(entry.get("rotation", np.eye(3)), (3, 3), f"{what} rotation")
         try:
             return Pose(self.snap.rotation(R, what), xyz)
         except InputError as error:
-            raise RobotFileError(f"{what}: {error.message}") from error
+            raise RobotFileError(f"{what}: {error.message}", code=error.code, subject=what) from error
 
     def limits(self, entry: Mapping[str, Any], kind: str, what: str) -> Limits:
         keys = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
         _require_keys(entry, {*keys, "continuous"}, f"limits of {what}")
         continuous = entry.get("continuous", False)
         if not isinstance(continuous, bool):
-            raise RobotFileError(f"limit 'continuous' of {what} must be true or false, got {continuous!r}")
+            message = f"limit 'continuous' of {what} must be true or false, got {continuous!r}"
+            raise RobotFileError(message, code=Code.WRONG_TYPE, subject="continuous")
         turns = kind == "revolute" and self.table["angles"] == "deg"
         return Limits(
             **{
@@ -272,7 +276,8 @@ class _TomlReader:
         _require_keys(entry, {"name", "mass", "com", "first_moment", "inertia", "shapes"}, "a link")
         name = _require_text(_require_key(entry, "name", "a link"), "the name of a link")
         if "mass" not in entry and (given := sorted({"com", "first_moment", "inertia"} & set(entry))):
-            raise RobotFileError(f"link {name!r} states {', '.join(given)} but no mass")
+            message = f"link {name!r} has {', '.join(given)} but no mass"
+            raise RobotFileError(message, code=Code.MISSING_VALUE, subject="mass")
         shapes = tuple(self.shape(shape, name) for shape in _require_tables(entry, "shapes", f"link {name!r}"))
         return Link(name, self.phi(entry, f"link {name!r}") if "mass" in entry else None, shapes)
 
@@ -286,7 +291,8 @@ class _TomlReader:
         else:
             entries = _require_array(inertia, (6,), f"inertia of {what} (xx, yy, zz or xx, xy, yy, xz, yz, zz)")
         if ("com" in entry) == ("first_moment" in entry):
-            raise RobotFileError(f"{what} must state either com or first_moment")
+            message = f"{what} must have either com or first_moment"
+            raise RobotFileError(message, code=Code.DISAGREEMENT, subject="com")
         if about == "com":
             com = _require_array(_require_key(entry, "com", what), (3,), f"com of {what}")
             return phi_about_origin(mass, com, tensor_from_entries(entries))
@@ -299,7 +305,8 @@ class _TomlReader:
         _require_keys(entry, {"kind", "dimensions", "filename", *_POSE_KEYS}, what)
         given = _require_key(entry, "dimensions", what)
         if not isinstance(given, list):
-            raise RobotFileError(f"dimensions of the {what} must be a list, got {_show_value(given)}")
+            message = f"dimensions of the {what} must be a list, got {quote_value(given)}"
+            raise RobotFileError(message, code=Code.WRONG_TYPE, subject="dimensions")
         dimensions = tuple(float(_require_array(value, (), what)) for value in given)
         pose = _TomlReader(self.table, Snapper(active=False)).pose({k: entry[k] for k in _POSE_KEYS & set(entry)}, what)
         return Shape(_require_key(entry, "kind", what), dimensions, pose, entry.get("filename", ""))
@@ -314,7 +321,8 @@ class _TomlReader:
         keys = {"joint", "ratio", "coupling", "rotor_inertia", "viscous", "coulomb", "offset", "side"}
         _require_keys(entry, keys, "a drive")
         if not isinstance(entry.get("coupling", {}), Mapping):
-            raise RobotFileError(f"coupling of a drive must be a table joint = ratio, got {entry['coupling']!r}")
+            message = f"coupling of a drive must be a table joint = ratio, got {entry['coupling']!r}"
+            raise RobotFileError(message, code=Code.WRONG_TYPE, subject="coupling")
         _require_key(entry, "side", f"the drive of joint {_require_key(entry, 'joint', 'a drive')!r}")
         return Drive(**entry)
 
@@ -336,10 +344,9 @@ class _TomlReader:
             ends.append((str(_require_key(end, "link", f"loop {name!r}, {role}")), pose))
         (first, X1), (second, X2) = ends
         dependent = entry.get("dependent", [])
-        if not isinstance(dependent, list) or not all(isinstance(one, str) for one in dependent):
-            raise RobotFileError(
-                f"dependent of loop {name!r} must be a list of joint names, got {_show_value(dependent)}"
-            )
+        if not isinstance(dependent, list) or not all(isinstance(joint, str) for joint in dependent):
+            message = f"dependent of loop {name!r} must be a list of joint names, got {quote_value(dependent)}"
+            raise RobotFileError(message, code=Code.WRONG_TYPE, subject="dependent")
         return Loop(name, first, second, X1, X2, tuple(dependent), entry.get("kind", "pin"))
 
     def mimic(self, entry: Mapping[str, Any]) -> Mimic:
@@ -354,7 +361,7 @@ class _TomlReader:
         )
 
     def home(self, joints: set[str]) -> dict[str, float]:
-        """Positions of joints, rad or m, whatever the file's unit of angles."""
-        stated = self.table.get("home", {})
-        _require_keys(stated, joints, "home")
-        return {name: float(_require_array(value, (), f"home of {name!r}")) for name, value in stated.items()}
+        """Return the positions of joints, rad or m, independent of the angle unit of the file."""
+        positions = self.table.get("home", {})
+        _require_keys(positions, joints, "home")
+        return {name: float(_require_array(value, (), f"home of {name!r}")) for name, value in positions.items()}
