@@ -1,4 +1,4 @@
-"""Many robots of one type and all their logs: estimates of each, and who differs from the type or drifts."""
+"""Fleets of robots of one type: estimates of every robot, and robots that differ from the type or drift."""
 
 from mindyn.lazy_names import import_lazily
 

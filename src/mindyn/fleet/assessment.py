@@ -1,15 +1,15 @@
-"""`judge`: who differs from the type, or drifts, beyond what chance explains, and by which cause.
+"""`assess_fleet`: find robots that differ from the type or drift significantly, and the cause.
 
 For every robot and cause the size is fitted to all of its logs, and again without each log in turn: the jackknife over
-logs gives its variance, whatever the noise within a log is like. Variances of few logs are moderated towards those of
-the other robots [Smyth 2004]. A robot's size is compared with the fleet's median; what healthy robots differ by among
-themselves, by a robust estimate, counts as variance. Friction and offset of every joint are each robot's own: while
-another cause is judged they are fitted beside it, as random effects that healthy robots' spread holds together. Left
-free, they would take the greater part of a shifted zero, whose torque is nearly constant: an offset would be named.
+logs gives its variance, whatever the noise within a log. Variances of few logs are moderated towards those of the other
+robots [Smyth 2004]. The size of a robot is compared with the median of the fleet; differences between healthy robots,
+by a robust estimate, count as variance. Friction and offset of every joint belong to the individual robot: while
+another cause is tested they are fitted too, as random effects with the variance of healthy robots. Left free, they
+would absorb most of a shifted zero, whose torque is nearly constant, and an offset would be named instead.
 
-Several causes explain one fault: of those that are beyond chance, the one that leaves the least misfit (squared, and
-that of the random effects with it) comes first, others are judged beside it. The p-values of all robots and causes
-together keep to one family-wise error.
+Several causes can explain one fault: of the significant ones, the cause with the smallest misfit (squared, with that of
+the random effects) comes first, and others are tested in addition to it. The p-values of all robots and causes together
+keep one family-wise error rate.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from mindyn.fleet.causes import FleetCause, FleetCauses, LogEvidence
 from mindyn.fleet.size_distribution import MIN_ROBOTS, FittedSize, SizeDistribution, biweight_variance, fit_distribution
 
 FAMILY_WISE_ERROR: Final = 0.01
-"""Probability that a run names anything that is not so."""
+"""Probability that a study reports any false difference."""
 MAX_WATCHED_CHANCE: Final = 0.2
-"""Probability by chance up to which what was not named is worth a line."""
+"""Largest probability by chance at which a difference that was not reported is mentioned."""
 MIN_LOGS: Final = 3
 MIN_SECOND_CAUSE_FRACTION: Final = 0.1
-"""A second cause explains at least this part of what the first does: a large fault leaves more than directions tell."""
+"""Smallest improvement by a further cause relative to the first: a large fault is not exactly along one direction."""
 MIN_BETWEEN_FRACTION: Final = 0.01
-"""Least spread between robots, as part of the variance of one robot's fit: less cannot be told from none."""
+"""Smallest variance between robots relative to that of the fit of one robot: less is not observable."""
 UNDECIDED_MISFIT: Final = 10.0
-"""Misfit, in units of noise, by which a cause must be the better one before the others are ruled out: 150 to 1."""
+"""Difference of misfit, in units of noise, above which the other causes are ruled out: odds of 150 to 1."""
 MAX_CAUSES: Final = 3
 MIN_DRIFT_DAYS: Final = 3
-"""Different days from which a drift can be told."""
+"""Smallest number of different days for a test of drift."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobotDifference:
-    """One robot that is not as its type is.
+    """Robot that differs from its type.
 
-    cause      by which
-    drift      whether it changes with time; then sizes are per year
-    size       less the fleet's median
-    deviation  standard deviation of the size, healthy differences between robots included
-    p          probability of as large a size by chance, for this one test
-    days       when the robot's logs were made; None where nothing says so
-    or_else    other causes that the logs cannot tell from this one
+    cause         what differs
+    drift         whether it changes with time; sizes are then per year
+    size          difference from the median of the fleet
+    deviation     standard deviation of the size, including differences between healthy robots
+    p             probability of such a size by chance, for this one test
+    days          first and last day of the logs of the robot; None if unknown
+    alternatives  other causes that the logs cannot distinguish from this one
     """
 
     robot: str
@@ -65,41 +65,41 @@ class RobotDifference:
 
     @property
     def sentence(self) -> str:
-        """What a person reads."""
+        """Return a sentence about the difference."""
         others = " or ".join(
-            f"{'' if one.what == 'payload' else 'the '}{one.what} of {one.where}" for one in self.alternatives
+            f"{'' if cause.what == 'payload' else 'the '}{cause.what} of {cause.where}" for cause in self.alternatives
         )
-        return f"{self._named} (or {others}: the logs cannot tell)" if others else self._named
+        return f"{self._named} (or {others}: the logs cannot distinguish them)" if others else self._named
 
     @property
     def _named(self) -> str:
         where, sign = self.cause.where, "more" if self.size > 0 else "less"
         if self.cause.what == "friction":
             if self.drift:
-                turns = "grows" if self.size > 0 else "falls"
-                return f"friction of {where} {turns} by {100 * abs(self.size):.3g} % of the type's a year"
-            return f"friction of {where} is {100 * abs(self.size):.3g} % {sign} than the type's"
+                verb = "increases" if self.size > 0 else "decreases"
+                return f"friction of {where} {verb} by {100 * abs(self.size):.3g} % of that of the type per year"
+            return f"friction of {where} is {100 * abs(self.size):.3g} % {sign} than that of the type"
         amount = f"{abs(self.size):.3g} {self.cause.unit}"
         if self.cause.what == "payload":
-            return f"{amount} {sign} hang on {where} than on the type: a payload that is not stated?"
+            return f"{where} carries {amount} {sign} than the type: an unknown payload?"
         if self.drift:
-            return f"{self.cause.what} of {where} drifts by {self.size:+.3g} {self.cause.unit} a year"
+            return f"{self.cause.what} of {where} drifts by {self.size:+.3g} {self.cause.unit} per year"
         if self.cause.what == "zero":
-            return f"zero of {where} is off by {self.size:+.3g} {self.cause.unit} (true less logged position)"
+            return f"zero of {where} is off by {self.size:+.3g} {self.cause.unit} (true minus logged position)"
         return f"offset of {where} differs by {self.size:+.3g} {self.cause.unit}"
 
 
 DAYS_PER_YEAR: Final = 365.25
 Test = tuple[int, bool]
-"""Number of a cause, and whether its drift is meant."""
+"""Number of a cause, and whether its drift is tested."""
 
 
 class FleetAssessment(NamedTuple):
-    """What a run says of its robots.
+    """Result of the tests of all robots.
 
-    named    what is beyond chance, the most certain first
-    nearest  of a robot that is not named, what came nearest to it; None where nobody else was judged
-    chance   probability that a fleet of healthy robots shows as much as the nearest somewhere
+    named    significant differences, smallest probability first
+    nearest  most significant difference of a robot that is not named; None if no other robot was tested
+    chance   probability that a fleet of healthy robots shows a difference like `nearest`
     """
 
     named: tuple[RobotDifference, ...]
@@ -108,42 +108,40 @@ class FleetAssessment(NamedTuple):
 
     @property
     def watch_note(self) -> str:
-        """A sentence on the nearest where it is worth watching, else empty."""
+        """Return a sentence about `nearest` if it is worth watching, else an empty string."""
         if self.nearest is None or self.chance > MAX_WATCHED_CHANCE:
             return ""
         return (
-            f"not named, but near it: {self.nearest.robot}, {self.nearest.sentence}; of healthy fleets like this one "
-            f"{100 * self.chance:.2g} % show as much by chance, and what is named is below {100 * FAMILY_WISE_ERROR:g} %: "
-            "more logs of it would tell"
+            f"not significant, but worth watching: {self.nearest.robot}, {self.nearest.sentence}; "
+            f"{100 * self.chance:.2g} % of healthy fleets show this by chance, the limit is "
+            f"{100 * FAMILY_WISE_ERROR:g} %; more logs would decide"
         )
 
 
 def assess_fleet(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> FleetAssessment:
-    """Who differs or drifts beyond chance.
-
-    evidence  of every log of every robot
-    """
+    """Find robots that differ or drift significantly; `evidence` has every log of every robot."""
     tests = _list_tests(causes, evidence)
-    own = _fit_random_effects(causes, evidence)
+    effects = _fit_random_effects(causes, evidence)
     sizes = {
-        test: {robot: _fit_size(causes, own, logs, [], test) for robot, logs in evidence.items()} for test in tests
+        test: {robot: _fit_size(causes, effects, logs, [], test) for robot, logs in evidence.items()} for test in tests
     }
     fleets = {
-        test: fit_distribution([one for one in found.values() if one is not None]) for test, found in sizes.items()
+        test: fit_distribution([size for size in by_robot.values() if size is not None])
+        for test, by_robot in sizes.items()
     }
-    count = max(1, sum(one is not None for found in sizes.values() for one in found.values()))
+    count = max(1, sum(size is not None for by_robot in sizes.values() for size in by_robot.values()))
     named: list[RobotDifference] = []
     others: list[RobotDifference] = []
     for robot, logs in evidence.items():
-        alone = {test: found[robot] for test, found in sizes.items()}
-        of_robot = list(_find_causes(robot, logs, causes, own, fleets, alone, FAMILY_WISE_ERROR / count))
+        alone = {test: by_robot[robot] for test, by_robot in sizes.items()}
+        of_robot = list(_find_causes(robot, logs, causes, effects, fleets, alone, FAMILY_WISE_ERROR / count))
         named += of_robot
         if not of_robot:
             tried = (_compare_with_fleet(robot, logs, causes, test, alone[test], fleets[test]) for test in tests)
-            others += [one for one in tried if one is not None]
-    nearest = min(others, key=lambda one: one.p, default=None)
+            others += [difference for difference in tried if difference is not None]
+    nearest = min(others, key=lambda difference: difference.p, default=None)
     chance = 1.0 if nearest is None else min(1.0, count * nearest.p)
-    order = sorted(named, key=lambda one: (one.p, -abs(one.size / one.deviation), one.robot))
+    order = sorted(named, key=lambda d: (d.p, -abs(d.size / d.deviation), d.robot))
     return FleetAssessment(tuple(order), nearest, chance)
 
 
@@ -155,7 +153,7 @@ def _compare_with_fleet(
     size: FittedSize | None,
     fleet: SizeDistribution | None,
 ) -> RobotDifference | None:
-    """What a size says beside the fleet; None where the logs cannot tell it."""
+    """Compare a size with the fleet; return None if the logs do not determine it."""
     if size is None or fleet is None:
         return None
     deviation, freedom = fleet.deviation(size)
@@ -168,52 +166,54 @@ def _compare_with_fleet(
 
 def _list_tests(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> list[Test]:
     levels = len(evidence) >= MIN_ROBOTS
-    made = [(k, False) for k in range(len(causes.listed)) if levels]
-    return made + [(k, True) for k, cause in enumerate(causes.listed) if cause.drifts]
+    tests = [(k, False) for k in range(len(causes.listed)) if levels]
+    return tests + [(k, True) for k, cause in enumerate(causes.listed) if cause.drifts]
 
 
 def _find_causes(
     robot: str,
     logs: Sequence[LogEvidence],
     causes: FleetCauses,
-    own: _RandomEffects,
+    effects: _RandomEffects,
     fleets: Mapping[Test, SizeDistribution | None],
     alone: Mapping[Test, FittedSize | None],
     limit: float,
 ) -> Iterator[RobotDifference]:
-    """The causes that explain most, one after another, each judged beside those before it.
+    """Yield the causes that explain most, each tested in addition to those before it.
 
-    alone  the sizes without another cause
+    `alone` are the sizes without another cause.
     """
     accepted: list[Test] = []
     first = 0.0
     while len(accepted) < MAX_CAUSES:
-        sure: list[tuple[float, Test, RobotDifference]] = []
+        significant: list[tuple[float, Test, RobotDifference]] = []
         for test, fleet in fleets.items():
             if fleet is None or any(test[0] == number for number, _ in accepted):
                 continue
-            size = _fit_size(causes, own, logs, accepted, test) if accepted else alone[test]
-            made = _compare_with_fleet(robot, logs, causes, test, size, fleet)
-            if size is not None and made is not None and made.p <= limit:
-                sure.append((size.misfit, test, made))
-        if not sure:
+            size = _fit_size(causes, effects, logs, accepted, test) if accepted else alone[test]
+            difference = _compare_with_fleet(robot, logs, causes, test, size, fleet)
+            if size is not None and difference is not None and difference.p <= limit:
+                significant.append((size.misfit, test, difference))
+        if not significant:
             return
-        misfit, test, made = min(sure, key=lambda one: one[:2])
-        explained = _misfit(causes, own, logs, accepted) - misfit
+        misfit, test, difference = min(significant, key=lambda candidate: candidate[:2])
+        explained = _misfit(causes, effects, logs, accepted) - misfit
         first = first or explained
         if explained < MIN_SECOND_CAUSE_FRACTION * first:
             return
         accepted.append(test)
-        near = {number for other, (number, _), _ in sure if other - misfit < UNDECIDED_MISFIT * own.unit} - {test[0]}
-        yield replace(made, alternatives=tuple(causes.listed[number] for number in sorted(near)))
+        near = {number for other, (number, _), _ in significant if other - misfit < UNDECIDED_MISFIT * effects.unit} - {
+            test[0]
+        }
+        yield replace(difference, alternatives=tuple(causes.listed[number] for number in sorted(near)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RandomEffects:
-    """How what is each robot's own is spread among healthy ones: misfit weight (a - centre)^2 is added for each.
+    """Distribution of individual parameters among healthy robots: each adds the misfit weight (a - centre)^2.
 
-    centre, weight  (K,) of all directions; the weight is zero where the spread is not known, which leaves them free
-    unit            misfit that one degree of freedom of noise makes
+    centre, weight  (K,) of all directions; weight is zero if the variance is unknown, which leaves them free
+    unit            misfit of one degree of freedom of noise
     """
 
     centre: Array
@@ -222,35 +222,35 @@ class _RandomEffects:
 
 
 def _fit_random_effects(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> _RandomEffects:
-    """By the robots' own fits of friction and offset alone, robustly.
+    """Fit the distribution robustly to the friction and offset of each robot.
 
-    Misfits count in units of the residuals' weights. How much more the fits scatter from log to log than these say
-    (residuals that are not white) is the unit in which a spread between robots weighs against them.
+    Misfits are in units of the weights of the residuals. If the fits scatter more from log to log than these suggest
+    (residuals are not white), the ratio is the unit in which the variance between robots counts.
     """
-    K, columns = causes.directions.shape[1], [one.columns[0] for one in causes.individual]
+    K, columns = causes.directions.shape[1], [cause.columns[0] for cause in causes.individual]
     nothing = np.zeros(K)
     fits = []
     for logs in evidence.values():
         if len(logs) >= MIN_LOGS and columns:
             H = np.array([log.H[np.ix_(columns, columns)] for log in logs])
-            found = _jackknife(H, np.array([log.s[columns] for log in logs]))
-            if found is not None:
-                fits.append((*found, np.diag(np.linalg.inv(H.sum(axis=0)))))
+            fit = _jackknife(H, np.array([log.s[columns] for log in logs]))
+            if fit is not None:
+                fits.append((*fit, np.diag(np.linalg.inv(H.sum(axis=0)))))
     if len(fits) < MIN_ROBOTS:
         return _RandomEffects(nothing, nothing, 1.0)
-    values, variances, stated = (np.array(one) for one in zip(*fits, strict=True))
+    values, variances, expected = (np.array(column) for column in zip(*fits, strict=True))
     centre, typical = np.median(values, axis=0), np.median(variances, axis=0)
     between = np.maximum(biweight_variance(values) - typical, MIN_BETWEEN_FRACTION * typical)
-    unit = float(np.median(variances / stated))
+    unit = float(np.median(variances / expected))
     centres, weights = nothing.copy(), nothing.copy()
     centres[columns], weights[columns] = centre, unit / between
     return _RandomEffects(centres, weights, unit)
 
 
 def _fit_size(
-    causes: FleetCauses, own: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test], test: Test
+    causes: FleetCauses, effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test], test: Test
 ) -> FittedSize | None:
-    """The size of a cause beside accepted ones; None where the robot's logs cannot tell it."""
+    """Fit the size of a cause in addition to accepted ones; return None if the logs do not determine it."""
     drifting = test[1] or any(drift for _, drift in accepted)
     days = np.array([log.day for log in logs])
     freedom = len(logs) - (2 if test[1] else 1)
@@ -258,26 +258,28 @@ def _fit_size(
         return None
     if test[1] and len(np.unique(np.floor(days))) < MIN_DRIFT_DAYS:
         return None
-    judged = _CauseFit.of(causes, own, logs, [test, *accepted])
-    found = _jackknife(judged.H, judged.s, judged.weight)
-    if found is None:
+    problem = _CauseFit.of(causes, effects, logs, [test, *accepted])
+    fit = _jackknife(problem.H, problem.s, problem.weight)
+    if fit is None:
         return None
-    values, variances = found
-    return FittedSize(float(values[0]), float(variances[0]), freedom, judged.misfit(values))
+    values, variances = fit
+    return FittedSize(float(values[0]), float(variances[0]), freedom, problem.misfit(values))
 
 
-def _misfit(causes: FleetCauses, own: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test]) -> float:
-    """The least misfit with accepted causes alone, below that of the type's own values."""
-    judged = _CauseFit.of(causes, own, logs, accepted)
-    values = _solve_normal(judged.H.sum(axis=0) + np.diag(judged.weight), judged.s.sum(axis=0)[None])
-    return 0.0 if values is None else judged.misfit(values[0])
+def _misfit(
+    causes: FleetCauses, effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test]
+) -> float:
+    """Return the smallest misfit with accepted causes alone, relative to that of the values of the type."""
+    problem = _CauseFit.of(causes, effects, logs, accepted)
+    values = _solve_normal(problem.H.sum(axis=0) + np.diag(problem.weight), problem.s.sum(axis=0)[None])
+    return 0.0 if values is None else problem.misfit(values[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CauseFit:
-    """Causes and what is a robot's own fitted together: minimise a^T (H + weight) a - 2 s^T a + constant.
+    """Causes and individual parameters fitted together: minimise a^T (H + weight) a - 2 s^T a + constant.
 
-    H (logs, k, k), s (logs, k); the weights' own share of s is in each log's, in equal parts
+    H (logs, k, k), s (logs, k); each log has an equal part of the contribution of the weights to s
     """
 
     H: Array
@@ -286,8 +288,10 @@ class _CauseFit:
     constant: float
 
     @staticmethod
-    def of(causes: FleetCauses, own: _RandomEffects, logs: Sequence[LogEvidence], tests: Sequence[Test]) -> _CauseFit:
-        """The causes' columns first, in their order."""
+    def of(
+        causes: FleetCauses, effects: _RandomEffects, logs: Sequence[LogEvidence], tests: Sequence[Test]
+    ) -> _CauseFit:
+        """Build the fit with the columns of the causes first, in their order."""
         days = np.array([log.day for log in logs])
         drifting = any(drift for _, drift in tests)
         years = (days - days.mean()) / DAYS_PER_YEAR if drifting else np.zeros(len(logs))
@@ -297,34 +301,34 @@ class _CauseFit:
         scale = np.where(grows, years[:, None], 1.0)
         H = np.array([log.H[np.ix_(columns, columns)] for log in logs]) * scale[:, :, None] * scale[:, None, :]
         s = np.array([log.s[columns] for log in logs]) * scale
-        weight = own.weight[columns]
+        weight = effects.weight[columns]
         weight[: len(fixed)] = 0.0
-        pulled = weight * own.centre[columns]
-        return _CauseFit(H, s + pulled / len(logs), weight, float(pulled @ own.centre[columns]))
+        pulled = weight * effects.centre[columns]
+        return _CauseFit(H, s + pulled / len(logs), weight, float(pulled @ effects.centre[columns]))
 
     def misfit(self, values: Array) -> float:
-        """At the values that minimise it."""
+        """Return the misfit at the minimising values."""
         return self.constant - float(self.s.sum(axis=0) @ values)
 
 
 def _fixed_columns(causes: FleetCauses, tests: Sequence[Test]) -> list[tuple[int, bool]]:
-    """Columns, and whether they are multiplied by time: what grows comes first, then its level."""
-    made: list[tuple[int, bool]] = []
+    """Return columns, and whether they are multiplied by time: the drift of a cause first, then its level."""
+    terms: list[tuple[int, bool]] = []
     for number, drift in tests:
         columns = causes.listed[number].columns
-        made += [(column, True) for column in columns[:1] if drift]
-        made += [(column, False) for column in columns]
-    return made
+        terms += [(column, True) for column in columns[:1] if drift]
+        terms += [(column, False) for column in columns]
+    return terms
 
 
-def _random_columns(causes: FleetCauses, judged: Sequence[Test]) -> list[tuple[int, bool]]:
-    """Columns of what is each robot's own, beside the causes that are judged."""
-    taken = {(causes.listed[number].what, causes.listed[number].where) for number, _ in judged}
-    return [(one.columns[0], False) for one in causes.individual if (one.what, one.where) not in taken]
+def _random_columns(causes: FleetCauses, tests: Sequence[Test]) -> list[tuple[int, bool]]:
+    """Return the columns of individual parameters besides the tested causes."""
+    taken = {(causes.listed[number].what, causes.listed[number].where) for number, _ in tests}
+    return [(cause.columns[0], False) for cause in causes.individual if (cause.what, cause.where) not in taken]
 
 
 def _jackknife(H: Array, s: Array, weight: Array | float = 0.0) -> tuple[Array, Array] | None:
-    """Values that minimise the sum over logs, their variances by the jackknife; None where logs do not tell them."""
+    """Return the minimising values and their jackknife variances over logs; None if the logs do not determine them."""
     total, sums, count = H.sum(axis=0) + np.eye(H.shape[1]) * weight, s.sum(axis=0), len(H)
     values = _solve_normal(total, sums[None])
     left = None if values is None else _solve_normal(total - H, sums - s)
@@ -335,7 +339,7 @@ def _jackknife(H: Array, s: Array, weight: Array | float = 0.0) -> tuple[Array, 
 
 
 def _solve_normal(H: Array, s: Array) -> Array | None:
-    """(m, k) with H a = s, of one H or m of them; None where it has no clear solution."""
+    """Return (m, k) with H a = s, for one H or m of them; None if H is nearly singular."""
     first = H if H.ndim == 2 else H[0]
     if not s.shape[1]:
         return np.zeros_like(s)

@@ -1,7 +1,7 @@
-"""`FleetCause`: a way in which a robot may differ from its type, as directions of the parameters and zeros.
+"""`FleetCause`: a way in which a robot may differ from its type, as directions of parameters and joint zeros.
 
-A cause has a size, its first direction; further directions may come with it (a payload of some mass has its centre and
-inertia somewhere). Everything a log says about all causes is then two small arrays (`LogEvidence`).
+A cause has a size along its first direction; further directions may belong to it (a payload of some mass also has a
+centre and an inertia). The information of a log about all causes then is two small arrays (`LogEvidence`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from mindyn.regression.information import Information
 
 CauseKind = Literal["friction", "offset", "zero", "payload"]
 MIN_TORQUE_RATIO: Final = 1e-9
-"""Part of the largest below which a direction's share of the torque counts as none."""
+"""Torque of a direction relative to the largest below which it counts as zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetCause:
-    """One way to differ.
+    """Way in which a robot may differ from its type.
 
     what     kind of cause
-    where    the joint, or the link that a payload hangs on
-    unit     of its size; of friction, parts of the type's own
+    where    joint, or link that carries a payload
+    unit     unit of its size; empty for friction, whose size is relative to that of the type
     columns  numbers of its directions in `FleetCauses.directions`, that of its size first
-    drifts   whether it may grow with time by itself
+    drifts   whether it may grow with time
     """
 
     what: CauseKind
@@ -44,8 +44,8 @@ class FleetCause:
 class FleetCauses:
     """All causes of a type.
 
-    listed      the causes
-    individual  what healthy robots differ by as well, each friction and offset: free wherever another cause is judged
+    listed      causes that are tested
+    individual  friction and offset of each joint, in which healthy robots differ too: free in all tests
     directions  (P, K) in parameters and zeros
     """
 
@@ -56,7 +56,7 @@ class FleetCauses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogEvidence:
-    """What one log says about the sizes a (K,) of all directions: minimise a^T H a - 2 s^T a.
+    """Information of one log about the sizes a (K,) of all directions: minimise a^T H a - 2 s^T a.
 
     H    (K, K) D^T X^T W X D
     s    (K,) D^T X^T W (tau - X beta of the type)
@@ -68,38 +68,39 @@ class LogEvidence:
     day: float
 
 
-def list_causes(regressor: ZeroRegressor, found: Estimate, total: Information) -> FleetCauses:
-    """The causes that show in the torque of the fleet's motions.
+def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information) -> FleetCauses:
+    """Return the causes that affect the torque of the motions of the fleet.
 
-    found  the type's estimate
-    total  all logs, zeros' columns included
+    `estimate` is that of the type; `total` are all logs with the columns of the zeros.
     """
     count = len(regressor.names)
-    made: list[_CauseDraft] = []
+    drafts: list[_CauseDraft] = []
     individual: list[_CauseDraft] = []
     for joint in regressor.joint_names:
-        own = [
-            k for k, one in enumerate(regressor.parameters) if (one.kind != "link", one.link_or_joint) == (True, joint)
+        columns = [
+            k
+            for k, parameter in enumerate(regressor.parameters)
+            if parameter.kind != "link" and parameter.link_or_joint == joint
         ]
-        friction = [k for k in own if regressor.parameters[k].is_friction]
+        friction = [k for k in columns if regressor.parameters[k].is_friction]
         individual += [("friction", joint, "", [_unit_direction(count, k)], False) for k in friction]
         growth = np.zeros(count)
-        growth[friction] = found.beta[friction]
-        made.append(("friction", joint, "", [growth], True))
-        for k in own:
+        growth[friction] = estimate.beta[friction]
+        drafts.append(("friction", joint, "", [growth], True))
+        for k in columns:
             if regressor.parameters[k].kind == "offset":
-                made.append(("offset", joint, regressor.parameters[k].unit, [_unit_direction(count, k)], True))
+                drafts.append(("offset", joint, regressor.parameters[k].unit, [_unit_direction(count, k)], True))
                 individual.append(("offset", joint, "", [_unit_direction(count, k)], False))
     for k, joint in enumerate(regressor.zeros, start=regressor.plain_count):
         unit = "rad" if regressor.robot.joints[regressor.robot.joint_names.index(joint)].kind != "prismatic" else "m"
-        made.append(("zero", joint, unit, [_unit_direction(count, k)], True))
+        drafts.append(("zero", joint, unit, [_unit_direction(count, k)], True))
     for link in _last_links(regressor):
-        made.append(
+        drafts.append(
             ("payload", regressor.robot.links[link].name, "kg", _payload_directions(regressor, link, total), False)
         )
-    weights = np.ones(len(total.factors)) if found.joint_weights is None else np.asarray(found.joint_weights)
+    weights = np.ones(len(total.factors)) if estimate.joint_weights is None else np.asarray(estimate.joint_weights)
     R, z = total.stacked(weights)
-    listed, directions = _number_causes(made, R, float(np.linalg.norm(z)), 0)
+    listed, directions = _number_causes(drafts, R, float(np.linalg.norm(z)), 0)
     free, more = _number_causes(individual, R, float(np.linalg.norm(z)), len(directions))
     return FleetCauses(listed, free, np.array([*directions, *more]).reshape(-1, count).T)
 
@@ -108,13 +109,13 @@ _CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
 
 
 def _unit_direction(count: int, k: int) -> Array:
-    made = np.zeros(count)
-    made[k] = 1.0
-    return made
+    direction = np.zeros(count)
+    direction[k] = 1.0
+    return direction
 
 
 def _last_links(regressor: ZeroRegressor) -> list[int]:
-    """Numbers of the moving links that no joint leads on from."""
+    """Return the numbers of the moving links without child joints."""
     robot = regressor.robot
     if robot.has_dependents:
         return []
@@ -123,7 +124,7 @@ def _last_links(regressor: ZeroRegressor) -> list[int]:
 
 
 def _payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
-    """What a body on a link adds: its mass, then the directions of moments and inertia that the motions tell apart."""
+    """Return the mass direction of a body on a link, then the observable directions of moments and inertia."""
     start = PARAMETERS_PER_LINK * link
     D = np.zeros((len(regressor.names), PARAMETERS_PER_LINK))
     D[: regressor.base.count] = regressor.base.matrix[:, start : start + PARAMETERS_PER_LINK]
@@ -138,29 +139,29 @@ def _payload_directions(regressor: ZeroRegressor, link: int, total: Information)
 
 
 def _number_causes(
-    made: list[_CauseDraft], R: Array, power: float, first: int
+    drafts: list[_CauseDraft], R: Array, power: float, first: int
 ) -> tuple[tuple[FleetCause, ...], list[Array]]:
-    """The causes whose size shows in the rows of R, beside the directions that come with it; numbered from `first`."""
+    """Number the causes whose size affects the rows of R independently of their further directions."""
     listed: list[FleetCause] = []
     directions: list[Array] = []
-    for what, where, unit, own, drifts in made:
-        seen = np.column_stack([R @ one for one in own])
+    for what, where, unit, own_directions, drifts in drafts:
+        seen = np.column_stack([R @ direction for direction in own_directions])
         size = seen[:, 0]
-        if len(own) > 1:
+        if len(own_directions) > 1:
             Q, _ = np.linalg.qr(seen[:, 1:])
             size = size - Q @ (Q.T @ size)
         if np.linalg.norm(size) <= MIN_TORQUE_RATIO * power:
             continue
         start = first + len(directions)
-        listed.append(FleetCause(what, where, unit, tuple(range(start, start + len(own))), drifts))
-        directions += own
+        listed.append(FleetCause(what, where, unit, tuple(range(start, start + len(own_directions))), drifts))
+        directions += own_directions
     return tuple(listed), directions
 
 
 def summarise_evidence(
     information: Information, causes: FleetCauses, beta: Array, weights: Array, day: float
 ) -> LogEvidence:
-    """What one log says at the type's values; beta (P,), zero for the zeros."""
+    """Return the information of one log at the values of the type; beta (P,) is zero for the zeros."""
     K = causes.directions.shape[1]
     H, s = np.zeros((K, K)), np.zeros(K)
     for columns, factor, weight in zip(information.columns, information.factors, weights, strict=True):

@@ -1,4 +1,4 @@
-"""`SizeDistribution`: how a size is distributed among robots, most of them healthy, by estimates that exceptions do not move."""
+"""`SizeDistribution`: the robust distribution of a size among robots, most of which are healthy."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from scipy import special
 from mindyn.algebra.values import Array
 
 MIN_ROBOTS: Final = 5
-"""Robots among which one can be called an exception."""
+"""Smallest number of robots for a comparison with the fleet."""
 BIWEIGHT_CUTOFF: Final = 9.0
-"""Median deviations from which values do not count in a variance [Mosteller & Tukey 1977]."""
+"""Distance in median absolute deviations beyond which values are ignored [Mosteller & Tukey 1977]."""
 BIWEIGHT_EFFICIENCY: Final = 0.85
-"""Normal values that one value of such a variance is worth; of the median of absolute deviations it would be 0.37."""
+"""Efficiency of this variance for normal values; that of the median absolute deviation is 0.37."""
 MEDIAN_VARIANCE: Final = np.pi / 2
-"""Variance of the median of many normal values, times their number."""
+"""Variance of the median of many unit normal values, times their number."""
 MAD_TO_SIGMA: Final = 1.4826
-"""From the median of absolute deviations to a standard deviation, for normal values."""
+"""Ratio of standard deviation to median absolute deviation of normal values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedSize:
-    """A fitted size, its variance by the jackknife over logs, and the least misfit with its cause."""
+    """Fitted size, its jackknife variance over logs, and the smallest misfit with its cause."""
 
     value: float
     variance: float
@@ -35,12 +35,12 @@ class FittedSize:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeDistribution:
-    """How a size is distributed among robots.
+    """Distribution of a size among robots.
 
-    centre          the median
-    between         variance between healthy robots
-    prior, freedom  variance that robots' own variances are moderated towards, and how many logs it is worth
-    robots          number of robots behind `between`
+    centre                     median
+    between                    variance between healthy robots
+    prior, degrees_of_freedom  variance towards which those of robots are moderated, and its weight in logs
+    robots                     number of robots behind `between`
     """
 
     centre: float
@@ -50,47 +50,47 @@ class SizeDistribution:
     robots: int
 
     def deviation(self, size: FittedSize) -> tuple[float, float]:
-        """Standard deviation of a robot's size about the centre, and its degrees of freedom."""
+        """Return the standard deviation of the size of a robot about the centre, and its degrees of freedom."""
         if np.isinf(self.degrees_of_freedom):
             within, freedom = self.prior, 1e6
         else:
             freedom = self.degrees_of_freedom + size.degrees_of_freedom
             within = (self.degrees_of_freedom * self.prior + size.degrees_of_freedom * size.variance) / freedom
-        # Welch and Satterthwaite: a sum of variances has the freedom of its parts, by their squares.
+        # Welch-Satterthwaite: degrees of freedom of a sum of variances.
         both = within + self.between
         parts = within**2 / freedom + self.between**2 / max(1.0, BIWEIGHT_EFFICIENCY * (self.robots - 1))
-        told = both * (1 + MEDIAN_VARIANCE / self.robots)
-        return float(np.sqrt(told)), float(both**2 / parts) if parts > 0 else freedom
+        variance = both * (1 + MEDIAN_VARIANCE / self.robots)
+        return float(np.sqrt(variance)), float(both**2 / parts) if parts > 0 else freedom
 
 
 def fit_distribution(sizes: Sequence[FittedSize]) -> SizeDistribution | None:
-    """None where no robot's logs tell the size."""
+    """Fit the distribution; return None without sizes."""
     if not sizes:
         return None
-    values, variances = np.array([one.value for one in sizes]), np.array([one.variance for one in sizes])
+    values, variances = np.array([size.value for size in sizes]), np.array([size.variance for size in sizes])
     if len(sizes) < MIN_ROBOTS:
         return SizeDistribution(0.0, 0.0, 0.0, 0.0, len(sizes))
     centre, spread = float(np.median(values)), float(biweight_variance(values))
-    prior, freedom = _moderation(variances, np.array([one.degrees_of_freedom for one in sizes], dtype=np.float64))
+    prior, freedom = _moderation(variances, np.array([size.degrees_of_freedom for size in sizes], dtype=np.float64))
     typical = float(np.median(variances)) if not np.isinf(freedom) else prior
     return SizeDistribution(centre, max(0.0, spread - typical), prior, freedom, len(sizes))
 
 
 def biweight_variance(values: Array) -> Array:
-    """The variance along the first axis by Tukey's biweight, which takes no notice of what is far away.
+    """Return the variance along the first axis by Tukey's biweight, which ignores outliers.
 
-    Where half of the values are one, it is zero.
+    It is zero if half of the values are equal.
     """
-    away = values - np.median(values, axis=0)
-    reach = BIWEIGHT_CUTOFF * np.median(np.abs(away), axis=0)
-    u = np.square(away / np.where(reach > 0, reach, np.inf))
+    distance = values - np.median(values, axis=0)
+    limit = BIWEIGHT_CUTOFF * np.median(np.abs(distance), axis=0)
+    u = np.square(distance / np.where(limit > 0, limit, np.inf))
     near = np.where(u < 1, 1 - u, 0.0)
     below = np.sum(np.where(u < 1, (1 - u) * (1 - 5 * u), 0.0), axis=0)
-    return np.where(reach > 0, len(values) * np.sum(away**2 * near**4, axis=0) / below**2, 0.0)
+    return np.where(limit > 0, len(values) * np.sum(distance**2 * near**4, axis=0) / below**2, 0.0)
 
 
 def _moderation(variances: Array, degrees_of_freedom: Array) -> tuple[float, float]:
-    """Scale and freedom of the inverse chi-square that robots' variances come from [Smyth 2004, eq. 10], by medians."""
+    """Return scale and degrees of freedom of the inverse chi-square prior of variances [Smyth 2004, eq. 10]."""
     half = degrees_of_freedom / 2
     e = np.log(variances) - special.digamma(half) + np.log(half)
     middle = float(np.median(e))
@@ -102,7 +102,7 @@ def _moderation(variances: Array, degrees_of_freedom: Array) -> tuple[float, flo
 
 
 def _inverse_trigamma(y: float) -> float:
-    """x with trigamma(x) = y, by Newton's steps on 1 / trigamma, which is nearly straight."""
+    """Return x with trigamma(x) = y by Newton steps on 1 / trigamma, which is nearly linear."""
     x = 0.5 + 1 / y
     for _ in range(50):
         tri = float(special.polygamma(1, x))

@@ -1,6 +1,6 @@
-"""`Template`: paths such as `s3://bucket/{robot_id}/{date}/*.parquet`, what they match, and what they say of a log.
+"""`Template`: path patterns such as `s3://bucket/{robot_id}/{date}/*.parquet`, their matches and fields.
 
-`list_tasks` are the logs that one matches, with what their paths and sidecars say, by two listings.
+`list_tasks` returns the matching logs with the fields of their paths and their sidecars, by two listings.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import Code, InputError, MindynError
 from mindyn.fleet.work import Excluded, Task, format_reason
 from mindyn.logs.locations import FileListing, FileLocation, list_matching, parse_location
 from mindyn.logs.metadata import SHARED_SIDECAR_NAME, parse_sidecar
 
 _FIELD_PATTERN: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 DATE_FIELD: Final = "date"
-"""The field that says when a log was made."""
+"""Name of the field with the date of a log."""
 _DATE_FORMATS: Final = (
     "%Y-%m-%d",
     "%Y%m%d",
@@ -35,9 +35,9 @@ SECONDS_PER_DAY: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Template:
-    """A pattern of places with fields in braces; a field is one part of a path, or a piece of one.
+    """Path pattern with fields in braces; a field is one part of a path, or a piece of one.
 
-    text  as it was given: `{name}` a field, `*` and `?` within a folder's name, `**` any folders
+    text  as given: `{name}` a field, `*` and `?` within the name of a folder, `**` any folders
     """
 
     text: str
@@ -46,65 +46,70 @@ class Template:
         rest = _FIELD_PATTERN.sub("", self.text)
         if "{" in rest or "}" in rest:
             raise InputError(
-                f"{self.text!r} has braces that hold no name of a field", hint="like 's3://bucket/{robot_id}/*.parquet'"
+                f"the pattern {self.text!r} has braces without a valid field name",
+                hint="write fields like 's3://bucket/{robot_id}/*.parquet'",
+                code=Code.WRONG_FORMAT,
+                subject=self.text,
             )
         parse_location(self.text)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields, in the order of the path."""
+        """Return the names of the fields, in the order of the path."""
         return tuple(dict.fromkeys(_FIELD_PATTERN.findall(self.text)))
 
     @property
     def pattern(self) -> str:
-        """The template as a pattern of names: every field is `*`."""
+        """Return the pattern with `*` in place of every field."""
         return _FIELD_PATTERN.sub("*", self.text)
 
     @property
     def root(self) -> str:
-        """What all matching places begin with: the folders before the first field or wildcard."""
+        """Return the folders before the first field or wildcard."""
         fixed = re.split(r"[{*?\[]", self.text, maxsplit=1)[0]
         return fixed[: fixed.rfind("/") + 1]
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:
         place, seen = parse_location(self.text), set[str]()
-        made = ""
+        expression = ""
         for part in re.split(r"(\{\w+\}|\*\*/?|\*|\?)", str(place)):
             if field := _FIELD_PATTERN.fullmatch(part):
                 name = field[1]
-                made += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
+                expression += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
                 seen.add(name)
             else:
-                made += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
-        return re.compile(made)
+                expression += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
+        return re.compile(expression)
 
     def parse_fields(self, place: FileLocation) -> dict[str, str] | None:
-        """The fields of a place; None where it does not match."""
-        found = self._expression.fullmatch(str(place))
-        return None if found is None else found.groupdict()
+        """Return the fields of a place; None if it does not match."""
+        match = self._expression.fullmatch(str(place))
+        return None if match is None else match.groupdict()
 
     def logs(self) -> list[tuple[FileListing, dict[str, str]]]:
-        """What matches, by name, with what its path says."""
-        listed = [(one, self.parse_fields(one.place)) for one in list_matching(self.pattern)]
-        return [(one, said) for one, said in listed if said is not None]
+        """Return the matching logs by name, with the fields of their paths."""
+        listed = [(log, self.parse_fields(log.place)) for log in list_matching(self.pattern)]
+        return [(log, fields) for log, fields in listed if fields is not None]
 
 
-def find_day(said: Mapping[str, str], listed: FileListing) -> float | None:
-    """When a log was made, in days since 1970.
+def find_day(fields: Mapping[str, str], listed: FileListing) -> float | None:
+    """Return the date of a log in days since 1970.
 
-    By its field `date`, else by those that the calendar names: {day} or {month} that holds a whole date, as 2026-11, or
-    {year}, {month} and {day} together; else when its file changed.
+    The date is that of the field `date`, else of the calendar fields: {day} or {month} with a whole date such as
+    2026-11, or {year}, {month} and {day} together; else it is the modification date of the file.
     """
-    if (text := said.get(DATE_FIELD)) is not None:
-        found = parse_day(text)
-        if found is None:
+    if (text := fields.get(DATE_FIELD)) is not None:
+        day_of_field = parse_day(text)
+        if day_of_field is None:
             raise InputError(
-                f"{text!r}, the date of {listed.place}, is none that can be read",
-                hint="a date is like 2026-11-15 or 20261115; another name for the field makes it a mere group",
+                f"the date {text!r} of {listed.place} cannot be read",
+                hint="write dates like 2026-11-15 or 20261115, or give the field another name if it is not a date",
+                code=Code.WRONG_FORMAT,
+                subject=text,
             )
-        return found
-    parts = [said.get(name, "") for name in ("year", "month", "day")]
+        return day_of_field
+    parts = [fields.get(name, "") for name in ("year", "month", "day")]
     for text in (parts[2], parts[1], "-".join(filter(None, parts))):
         if (day := parse_day(text)) is not None:
             return day
@@ -112,7 +117,7 @@ def find_day(said: Mapping[str, str], listed: FileListing) -> float | None:
 
 
 def parse_day(text: str) -> float | None:
-    """Days since 1970 of a date as folders are called by; None where it is none."""
+    """Return the days since 1970 of a date in the name of a folder; None if it is not a date."""
     for form in _DATE_FORMATS:
         try:
             return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / SECONDS_PER_DAY
@@ -122,7 +127,7 @@ def parse_day(text: str) -> float | None:
 
 
 def calendar_fields(day: float) -> dict[str, str]:
-    """Names of the year, month, week and day, which logs can be grouped by."""
+    """Return the year, month, week and day, by which logs can be grouped."""
     then: date = datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC).date()
     year, week, _ = then.isocalendar()
     return {"year": f"{then:%Y}", "month": f"{then:%Y-%m}", "week": f"{year}-W{week:02d}", "day": f"{then:%Y-%m-%d}"}
@@ -132,43 +137,46 @@ CALENDAR_FIELDS: Final = ("year", "month", "week", "day")
 
 
 def name_log(place: FileLocation) -> str:
-    """What a log is called wherever it is told; the same from every folder."""
+    """Return the name of a log in reports, independent of the current folder."""
     return str(place.resolve()) if isinstance(place, Path) else str(place)
 
 
 def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
-    """Every log that matches, by name; and those that cannot be taken, with the reason."""
-    found = template.logs()
-    if not found:
+    """Return every matching log by name, and logs that cannot be used with the reason."""
+    matches = template.logs()
+    if not matches:
         raise InputError(
-            f"no log matches {template.text!r}", hint="{name} and * stand for one part of a path, ** for any folders"
+            f"no log matches {template.text!r}",
+            hint="{name} and * match one part of a path, ** matches any folders",
+            code=Code.MISSING_FILE,
+            subject=template.text,
         )
     constants = tuple(name for name in group_by if name not in (*template.fields, *CALENDAR_FIELDS))
     sidecars = _Sidecars(template)
     tasks: list[Task] = []
     excluded: list[Excluded] = []
-    for listed, said in found:
+    for listed, fields in matches:
         name = name_log(listed.place)
         try:
-            day, sidecar = find_day(said, listed), sidecars.find_for(listed.place)
-            tasks.append(Task(listed.place, name, listed.version, said, day, sidecar, constants))
+            day, sidecar = find_day(fields, listed), sidecars.find_for(listed.place)
+            tasks.append(Task(listed.place, name, listed.version, fields, day, sidecar, constants))
         except MindynError as error:
             excluded.append(Excluded(name, format_reason(error)))
     return tasks, excluded
 
 
 class _Sidecars:
-    """All sidecar files from the template's root on, by one listing."""
+    """All sidecar files below the root of the template, by one listing."""
 
     def __init__(self, template: Template) -> None:
-        found = [one.place for one in list_matching(f"{template.root or './'}**/*.toml")]
-        self._names = {str(place) for place in found}
-        self._shared = {str(one.parent): parse_sidecar(one) for one in found if one.name == SHARED_SIDECAR_NAME}
+        places = [file.place for file in list_matching(f"{template.root or './'}**/*.toml")]
+        self._names = {str(place) for place in places}
+        self._shared = {str(file.parent): parse_sidecar(file) for file in places if file.name == SHARED_SIDECAR_NAME}
 
     def find_for(self, place: FileLocation) -> Mapping[str, Any] | None:
-        """What the nearest shared sidecar of the log's folder, or one above it, states; None where it has its own."""
-        own = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
-        if any(str(one) in self._names for one in own):
+        """Return the nearest shared sidecar in the folder of the log or above; None if the log has its own."""
+        own_sidecars = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
+        if any(str(path) in self._names for path in own_sidecars):
             return None
         folder: FileLocation = place.parent
         while str(folder) not in self._shared and folder != folder.parent:

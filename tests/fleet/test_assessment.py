@@ -1,4 +1,4 @@
-"""Which cause is named: pendulums whose zero, offset or friction is off, judged on what their logs say."""
+"""Causes of differences: pendulums with a shifted zero, an offset or more friction."""
 
 from __future__ import annotations
 
@@ -38,42 +38,42 @@ def log(rng, own, fault, age, reach):
     tau = INERTIA * qdd + WEIGHT_NM * np.sin(q) + braking @ (1 + growth) + offset + NOISE_NM * rng.normal(size=ROWS)
     logged = q - (fault[1] if fault[0] == "zero" else 0)
     left = tau - (INERTIA * qdd + WEIGHT_NM * np.sin(logged) + braking.sum(axis=1))
-    one = np.ones(ROWS)
-    X = np.column_stack([braking.sum(axis=1), one, WEIGHT_NM * np.cos(logged), *braking.T, one])
+    result = np.ones(ROWS)
+    X = np.column_stack([braking.sum(axis=1), result, WEIGHT_NM * np.cos(logged), *braking.T, result])
     return LogEvidence(X.T @ X / NOISE_NM**2, X.T @ left / NOISE_NM**2, 30.0 * age * LOGS)
 
 
 def fleet(seed, faults, reach=1.0):
-    made = {}
+    result = {}
     for robot in range(ROBOTS):
         rng = np.random.default_rng([seed, robot])
-        own = rng.normal(0, (0.05, 0.05, 0.1))
+        item = rng.normal(0, (0.05, 0.05, 0.1))
         fault = faults.get(f"arm{robot}", ("none", 0.0))
-        made[f"arm{robot}"] = [log(rng, own, fault, k / (LOGS - 1), reach) for k in range(LOGS)]
-    return made
+        result[f"arm{robot}"] = [log(rng, item, fault, k / (LOGS - 1), reach) for k in range(LOGS)]
+    return result
 
 
 @pytest.mark.parametrize("seed", range(7100, 7106))
 def test_the_cause_that_leaves_the_least_misfit_is_named(seed):
     """The torque of a shifted zero, w cos q, is constant but for some percent: by itself an offset explains it too."""
     faults = {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4), "arm11": ("friction", 0.5), "arm13": ("zero", -0.08)}
-    found = assess_fleet(CAUSES, fleet(seed, faults)).named
-    assert {(one.robot, one.cause.what, one.drift) for one in found} == {
+    result = assess_fleet(CAUSES, fleet(seed, faults)).named
+    assert {(entry.robot, entry.cause.what, entry.drift) for entry in result} == {
         (robot, kind, kind == "friction") for robot, (kind, _) in faults.items()
     }
-    assert not any(one.alternatives for one in found)
-    sizes = {one.robot: one.size for one in found}
+    assert not any(value.alternatives for value in result)
+    sizes = {item.robot: item.size for item in result}
     assert sizes["arm3"] == pytest.approx(0.08, abs=0.02)
     assert sizes["arm7"] == pytest.approx(2.4, abs=0.5)
 
 
-def test_causes_that_small_motions_cannot_tell_apart_are_named_together():
+def test_causes_that_small_motions_cannot_distinguish_are_named_together():
     """Within 0.05 rad w cos q is an offset to a part in a thousand."""
-    found = assess_fleet(CAUSES, fleet(7150, {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4)}, reach=0.1)).named
-    assert {one.robot for one in found} == {"arm3", "arm7"}
-    for one in found:
-        assert {one.cause.what, *(other.what for other in one.alternatives)} == {"zero", "offset"}
-        assert "cannot tell" in one.sentence
+    result = assess_fleet(CAUSES, fleet(7150, {"arm3": ("zero", 0.08), "arm7": ("offset", 2.4)}, reach=0.1)).named
+    assert {item.robot for item in result} == {"arm3", "arm7"}
+    for outcome in result:
+        assert {outcome.cause.what, *(other.what for other in outcome.alternatives)} == {"zero", "offset"}
+        assert "cannot distinguish" in outcome.sentence
 
 
 def test_healthy_fleets_raise_no_alarm():
@@ -81,18 +81,22 @@ def test_healthy_fleets_raise_no_alarm():
     assert sum(bool(assess_fleet(CAUSES, fleet(seed, {})).named) for seed in range(7200, 7215)) < 2
 
 
-def test_what_came_near_is_said_with_its_chance():
+def test_a_nearly_significant_difference_is_mentioned_with_its_probability():
     """Friction that grows by 0.1 of the type's over the logs: too little to be named among 144 tests."""
-    found = assess_fleet(CAUSES, fleet(7302, {"arm5": ("friction", 0.1)}))
-    assert found.nearest is not None
-    assert found.named == ()
-    assert (found.nearest.robot, found.nearest.cause.what, found.nearest.drift) == ("arm5", "friction", True)
-    assert 0.01 < found.chance < 0.2
-    assert found.watch_note.startswith("not named, but near it: arm5, friction of hinge grows by")
+    assessment = assess_fleet(CAUSES, fleet(7302, {"arm5": ("friction", 0.1)}))
+    assert assessment.nearest is not None
+    assert assessment.named == ()
+    assert (assessment.nearest.robot, assessment.nearest.cause.what, assessment.nearest.drift) == (
+        "arm5",
+        "friction",
+        True,
+    )
+    assert 0.01 < assessment.chance < 0.2
+    assert assessment.watch_note.startswith("not significant, but worth watching: arm5, friction of hinge increases by")
     assert assess_fleet(CAUSES, fleet(7200, {})).watch_note == ""
 
 
-def test_variances_take_no_notice_of_exceptions():
+def test_variances_ignore_outliers():
     values = 3 + 2 * np.random.default_rng(0).normal(size=(4000, 2))
     assert biweight_variance(values) == pytest.approx(values.var(axis=0), rel=0.05)
     spoiled = values.copy()
