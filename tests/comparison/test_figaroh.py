@@ -1,4 +1,4 @@
-"""FIGAROH as a method of one file (examples/figaroh_method.py), where it is installed."""
+"""FIGAROH as a method in one file (examples/figaroh_method.py), if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods compared on recorded logs with held-out rows, and on simulated ones by Monte Carlo."""
+"""Comparison of methods on recorded logs with held-out rows, and on simulated logs by Monte Carlo."""
 
 from mindyn.lazy_names import import_lazily
 

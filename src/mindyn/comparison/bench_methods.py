@@ -1,4 +1,4 @@
-"""The methods that a comparison knows: a line for each in `BENCH_METHODS`."""
+"""Methods of a comparison on simulated logs: one entry of `BENCH_METHODS` each."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
-"""Standard deviations of the torque by which noise may exchange two breakaways where there is no friction."""
+"""Deviations of the torque by which noise may exchange two breakaway torques without friction."""
 
 TrialFit = Callable[[Trial], Estimate]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchMethod:
-    """How a method fits a trial, and how many tests of a robot a person makes for it; a recording is one."""
+    """Fit of a method to a trial, and the number of tests that a person makes for it; a recording is one."""
 
     fit: TrialFit
     tests: Callable[[Robot], int] = lambda _robot: 1
 
 
 def _fit_samples(make: Callable[[Trial], Estimator]) -> TrialFit:
-    """The fit of an estimator, made for the trial, to the trial's samples."""
+    """Return a fit to the samples of a trial, by an estimator made for the trial."""
 
     def fit(trial: Trial) -> Estimate:
         estimator, robot = make(trial), trial.bench.robot
-        treatment = estimator.settings_for(robot, EquationSettings(drives="stated"))
-        return estimator.fit(build_rows(robot, trial.samples, treatment))
+        settings = estimator.settings_for(robot, EquationSettings(drives="stated"))
+        return estimator.fit(build_rows(robot, trial.samples, settings))
 
     return fit
 
 
 def _replay_controller(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator]:
-    """An estimator that replays the controller of the trial."""
+    """Return a factory of an estimator that replays the controller of the trial."""
 
     def make(trial: Trial) -> Estimator:
         bench = trial.bench
@@ -66,7 +66,7 @@ def _plan_tests(robot: Robot) -> StepPlan:
 
 
 def _fit_step_by_step(trial: Trial) -> Estimate:
-    """From motions of its own, as many as the plan asks for, with the encoders and the torque noise of the trial."""
+    """Fit the tests of a plan, simulated with the encoders and the torque noise of the trial."""
     bench, plan = trial.bench, _plan_tests(trial.bench.robot)
     setting = bench.setting
     sensors = make_encoders(bench.robot, setting, trial.seed)
@@ -88,4 +88,4 @@ BENCH_METHODS: Final[dict[str, BenchMethod]] = {
     "output error": BenchMethod(_fit_samples(_replay_controller(OutputError))),
     "step by step": BenchMethod(_fit_step_by_step, lambda robot: len(_plan_tests(robot).tests)),
 }
-"""Every method by its name."""
+"""All methods by name."""

@@ -1,4 +1,4 @@
-"""What a comparison of methods is run on: the arm and its loop, one recorded motion, and a clean one to judge by."""
+"""Robot, control loop, recorded motion and clean test motion of a comparison of methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_gears
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.kernels.model import compile_model
 from mindyn.logs.conditioning import Conditioning
@@ -35,34 +35,52 @@ Differentiation = Literal["central", "filtered"]
 SINE_COUNT: Final = 6
 SLOWEST_HZ: Final = 0.1
 DEFAULT_REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
-"""rad or m, from the middle of a joint's range, where no range is stated."""
+"""Largest distance from the middle of the range of a joint, rad or m."""
 BANDWIDTH_RAD_S: Final = 2 * np.pi * 6
-"""rad/s of the computed-torque loop."""
+"""Bandwidth of the computed-torque loop."""
 CONTROLLER_MODEL_SCALE: Final = 0.8
-"""The controller's model of the arm is the arm times this: it tracks well and knows nothing exactly."""
+"""Parameters of the model of the controller relative to the true ones: it tracks well, but is not exact."""
 GEAR_WITHOUT_DRIVES: Final = 100.0
-"""Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
+"""Gear ratio of a robot without drives; rad per m for prismatic joints."""
 STRIBECK_SPEED: Final = 0.1
 CLEAN_DURATION_S: Final = 5.0
 LOOP_CHECK_STEP_S: Final = 0.02
-"""Between two looks at whether a motion closes the loops."""
+"""Time step of the check that loops close along a motion."""
 TORQUE_SEED: Final = 1
-"""Last of the seeds of torque noise, so that its draws are not those of position noise."""
+"""Last seed of torque noise, so that its draws differ from those of position noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchSetting:
-    """How the recordings are made.
+    """Settings of the simulated recordings.
 
-    repetitions           of the recording, with other noise each
-    seconds, rate_hz      of a recording
-    control_rate_hz       of the computed-torque controller
-    counts_per_revolution of the encoders at the motors
-    torque_noise          standard deviation, as part of the rms torque of each joint
-    differentiation       "central" differences of positions as read, or "filtered" at filter_hz before
-    friction_error        Stribeck friction that the truth has and the model has not, as part of the Coulomb friction
-    top_hz                of the sines that every joint moves by: larger accelerations are easier
-    seed                  of motions and noise
+    Parameters
+    ----------
+    repetitions : int
+        Number of recordings with different noise.
+    seconds, rate_hz : float
+        Duration and sample rate of a recording.
+    control_rate_hz : float
+        Rate of the computed-torque controller.
+    counts_per_revolution : float
+        Resolution of the encoders at the motors.
+    torque_noise : float
+        Standard deviation of the torque noise relative to the rms torque of each joint.
+    differentiation : {"central", "filtered"}
+        Central differences of raw positions, or of positions filtered at `filter_hz`.
+    filter_hz : float
+        Cutoff frequency of the filter.
+    friction_error : float
+        Stribeck friction of the true robot that the model lacks, relative to the Coulomb friction.
+    top_hz : float
+        Highest frequency of the sines of the motion: larger accelerations are easier.
+    seed : int
+        Seed of motions and noise.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
     """
 
     repetitions: int = 100
@@ -83,35 +101,42 @@ class BenchSetting:
             require_positive(getattr(self, name), name)
         for name in ("torque_noise", "friction_error"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise InputError(f"{name} = {getattr(self, name)!r} must be a number, zero or more")
+                raise InputError(
+                    f"{name} must be zero or positive, got {getattr(self, name)!r}",
+                    code=Code.OUT_OF_RANGE,
+                    subject=name,
+                )
         if not (np.isfinite(self.top_hz) and self.top_hz > SLOWEST_HZ):
-            raise InputError(f"top_hz = {self.top_hz!r} must be above {SLOWEST_HZ:g} Hz, where the slowest sine is")
-        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise InputError(f"seed = {self.seed!r} must be a whole number, zero or more")
-        if self.differentiation not in get_args(Differentiation):
             raise InputError(
-                f"differentiation = {self.differentiation!r}; it may be: {', '.join(get_args(Differentiation))}"
+                f"top_hz must be above {SLOWEST_HZ:g} Hz, the frequency of the slowest sine; got {self.top_hz!r}",
+                code=Code.OUT_OF_RANGE,
+                subject="top_hz",
             )
+        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
+            raise InputError(
+                f"seed must be a nonnegative integer, got {self.seed!r}", code=Code.OUT_OF_RANGE, subject="seed"
+            )
+        require_choice(self.differentiation, get_args(Differentiation), "differentiation")
 
     def bench(self, robot: Robot) -> Bench:
-        """Recordings of a robot whose values are known, made so."""
+        """Return recordings of a robot with known parameters."""
         return make_bench(robot, self)
 
     @property
     def conditioning(self) -> Conditioning:
-        """From recordings to samples."""
+        """Return the conditioning of recordings."""
         cutoff = None if self.differentiation == "central" else self.filter_hz
         return Conditioning(position_cutoff_hz=cutoff, edge_s=0.0, stamps="uniform")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bench:
-    """One arm, its recorded motion, and a clean motion with the torque that it takes.
+    """Robot, its recorded motion, and a clean motion with exact torques.
 
-    robot       the model: its structure is known, its values are asked for
-    truth       the same with friction that the model does not have
-    reference   of the controller that the motion was made by
-    motion      of the recording, without noise
+    robot       model with known structure, whose values are estimated
+    truth       the same with friction that the model lacks
+    reference   reference of the controller
+    motion      motion of the recording, without noise
     clean       another motion with its exact torques
     """
 
@@ -124,11 +149,11 @@ class Bench:
 
     @property
     def controller(self) -> ComputedTorque:
-        """Computed torque with a model that is too light."""
+        """Return computed torque with a model that is too light."""
         return _build_controller(self.robot, self.reference)
 
     def trial(self, number: int) -> Trial:
-        """One recording with its own noise."""
+        """Return one recording with its own noise."""
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
         read = measure(robot, self.motion, make_encoders(robot, setting, seed))
@@ -141,16 +166,16 @@ class Bench:
 
     @property
     def torque_deviations(self) -> Array:
-        """(n,) standard deviations of the noise of joint torques."""
+        """Return the standard deviations (n,) of the noise of joint torques."""
         return self.setting.torque_noise * _rms(self.motion.tau)
 
     def add_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
-        """A log with noise of its torques, drawn for its seed and number apart from noise of positions."""
+        """Add torque noise to a log, drawn by seed and number independently of position noise."""
         rng = np.random.default_rng([seed, number, TORQUE_SEED])
         return replace(log, tau=log.tau + self.torque_deviations * rng.standard_normal(log.tau.shape))
 
     def noise(self) -> MeasurementNoise:
-        """Deviations of what regressors are made of, from the resolution of the encoders through the conditioning."""
+        """Return the deviations of positions, speeds and accelerations after conditioning, and of torques."""
         rng = np.random.default_rng(self.setting.seed)
         white = rng.standard_normal(self.motion.q.shape) * _position_deviations(self.robot, self.setting)
         noisy, clean = (self._condition_positions(self.motion.q + part) for part in (white, np.zeros_like(white)))
@@ -166,7 +191,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One recording: as a log, and as samples whose rows near the ends are not usable; `seed` for further noise."""
+    """One recording as a log, and as samples whose rows near the ends are not usable; `seed` for further noise."""
 
     bench: Bench
     log: Log
@@ -175,7 +200,7 @@ class Trial:
 
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
-    """The bench of a robot whose values are known."""
+    """Build the bench of a robot with known parameters."""
     truth = _add_friction_error(robot, setting.friction_error)
     reference = _draw_sines(robot, setting, 0)
     q0, qd0, _ = reference(0.0)
@@ -202,7 +227,7 @@ def _simulate_clean(truth: Robot, setting: BenchSetting) -> Samples:
 
 
 def _draw_sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
-    """Every primary joint about the middle of its range by sines of its own, as far as loops stay well closed."""
+    """Draw a motion of every primary joint by several sines, scaled so that loops close."""
     rng = np.random.default_rng([setting.seed, number, 7])
     centre, reach = _centre_and_reach(robot)
     shape = (SINE_COUNT, len(centre))
@@ -212,12 +237,12 @@ def _draw_sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
     if not robot.has_dependents:
         return motion
     times = np.arange(0.0, max(setting.seconds, CLEAN_DURATION_S), LOOP_CHECK_STEP_S)
-    share = largest_motion_fraction(robot, centre, motion.rows(times)[0] - centre)
-    return replace(motion, amplitude=share * amplitude)
+    scale = largest_motion_fraction(robot, centre, motion.rows(times)[0] - centre)
+    return replace(motion, amplitude=scale * amplitude)
 
 
 def _centre_and_reach(robot: Robot) -> tuple[Array, Array]:
-    """(k,) of the primary joints: the middle of their ranges, and how far from it they go."""
+    """Return the middle of the ranges of the primary joints (k,), and the distance from it."""
     joints = robot.primary_joints
     reach = np.array([DEFAULT_REACH[joint.kind] for joint in joints])
     ends = np.array([(j.limits.lower, j.limits.upper) for j in joints], dtype=np.float64)  # None becomes NaN
@@ -227,7 +252,7 @@ def _centre_and_reach(robot: Robot) -> tuple[Array, Array]:
 
 
 def closing_ranges(robot: Robot) -> dict[str, tuple[float, float]] | None:
-    """Ranges of the primary joints within which loops close; None for a robot without dependent joints."""
+    """Return ranges of the primary joints within which loops close; None for a robot without dependent joints."""
     if not robot.has_dependents:
         return None
     centre, reach = _centre_and_reach(robot)
@@ -237,36 +262,38 @@ def closing_ranges(robot: Robot) -> dict[str, tuple[float, float]] | None:
 
 @lru_cache(maxsize=4)
 def _build_controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
-    known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # refuses links without parameters, by name
-    links = tuple(replace(link, phi=CONTROLLER_MODEL_SCALE * own) for link, own in zip(robot.links, known, strict=True))
+    known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # raises if a link has no parameters
+    links = tuple(replace(link, phi=CONTROLLER_MODEL_SCALE * phi) for link, phi in zip(robot.links, known, strict=True))
     drives = (
-        replace(one, **{name: CONTROLLER_MODEL_SCALE * getattr(one, name) for name in DRIVE_PARAMETERS})
-        for one in robot.drives
+        replace(drive, **{name: CONTROLLER_MODEL_SCALE * getattr(drive, name) for name in DRIVE_PARAMETERS})
+        for drive in robot.drives
     )
     lighter = replace(robot, links=links, drives=tuple(drives))
     return ComputedTorque(lighter, reference, BANDWIDTH_RAD_S**2, 2 * BANDWIDTH_RAD_S, drives=bool(robot.drives))
 
 
-def _add_friction_error(robot: Robot, part: float) -> Robot:
-    if part == 0:
+def _add_friction_error(robot: Robot, fraction: float) -> Robot:
+    if fraction == 0:
         return robot
     levels = np.abs(friction_matrix(robot)).T @ np.array([drive.coulomb for drive in robot.drives])
     if not levels.any():
         raise InputError(
-            f"friction_error is a part of the Coulomb friction, but robot {robot.name!r} states none",
+            f"friction_error is relative to the Coulomb friction, but robot {robot.name!r} has none",
             hint="add [[drive]] tables with coulomb to the robot file, or leave friction_error at 0",
+            code=Code.MISSING_VALUE,
+            subject=robot.name,
         )
     law = FRICTION_LAWS["stribeck"].with_constants(speed=STRIBECK_SPEED, exponent=2.0)
     formula = law.text("qd", f"tanh(qd / {STRIBECK_SPEED / 10!r})")
     extras = [
-        ExtraTorque(f"stribeck_{name}", name, formula, float(part * level))
+        ExtraTorque(f"stribeck_{name}", name, formula, float(fraction * level))
         for name, level in zip(robot.joint_names, levels, strict=True)
     ]
     return replace(robot, extras=(*robot.extras, *extras))
 
 
 def make_encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
-    """Encoders at the motors, with noise before rounding that makes each recording another; torques as they are."""
+    """Return encoders at the motors, with noise before rounding that differs between recordings."""
     if robot.drives:
         count = 2 * np.pi / setting.counts_per_revolution
         return Sensors(
@@ -279,7 +306,7 @@ def make_encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
 
 
 def _position_deviations(robot: Robot, setting: BenchSetting) -> Array:
-    """(n,) deviations of joint positions: of rounding to counts, and of as much noise before it."""
+    """Return the deviations (n,) of joint positions from rounding to counts and equal noise before it."""
     count = 2 * np.pi / setting.counts_per_revolution * np.sqrt(2 / 12)
     if not robot.drives:
         return np.full(len(robot.primary_names), count / GEAR_WITHOUT_DRIVES)
