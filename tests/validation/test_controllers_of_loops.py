@@ -66,16 +66,16 @@ def test_the_linkage_gains_no_energy_from_the_torque(known, guide):
     rest, rigid = np.zeros_like(pd), compile_model(robot)
     holding = true.bias(p, rest)
     friction = true.bias(p, pd) - holding - (rigid.bias(p, pd) - rigid.bias(p, rest))
-    given = np.array([guide.torque(*one) for one in zip(p, pd, strict=True)])
+    given = np.array([guide.torque(*item) for item in zip(p, pd, strict=True)])
     assert ((pd * (given - holding)).sum(axis=1) < (pd * friction).sum(axis=1)).all()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_c_gives_the_same(known, guide, tmp_path):
     """The torque of hand guiding, and residual and alarms of the detector, row by row."""
-    robot, logs, found = known
-    model = compile_model(mindyn.full_model(found, friction="fitted", force=True), drives=True)
-    thresholds = contact_thresholds(found, logs)
+    robot, logs, result = known
+    model = compile_model(mindyn.full_model(result, friction="fitted", force=True), drives=True)
+    thresholds = contact_thresholds(result, logs)
     write_hand_guiding_c(model, guide.part, tmp_path / "guide.c")
     write_contact_c(model, thresholds, tmp_path / "watch.c")
     text = '#include "guide_hand_guiding.h"\n#include "watch_contact.h"\n'
@@ -92,7 +92,7 @@ def test_c_gives_the_same(known, guide, tmp_path):
     tau, residual, alarm = np.zeros(log.q.shape[1]), np.zeros(log.q.shape[1]), np.zeros(log.q.shape[1], dtype=np.int32)
 
     def call(function, *arrays):
-        return function(*(np.ascontiguousarray(one).ctypes.data_as(ctypes.c_void_p) for one in arrays))
+        return function(*(np.ascontiguousarray(array).ctypes.data_as(ctypes.c_void_p) for array in arrays))
 
     for q, p, pd, push in zip(whole, log.q[:20], log.qd[:20], log.tau[:20] + PUSH, strict=True):
         assert call(both.guide, q, pd, tau) == 0

@@ -1,4 +1,4 @@
-"""Hand guiding never drives: the arm gains no energy from the torque, with what the estimate has wrong."""
+"""Hand guiding never drives: the arm gains no energy from the torque despite errors of the estimate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def guide(estimate):
     return HandGuide(model, hand_guiding(estimate))
 
 
-def test_the_compensation_is_below_what_is_sure_and_most_of_it(guide):
+def test_the_compensation_is_below_the_certain_friction_and_most_of_it(guide):
     part = guide.part
     assert (part.coulomb > 0.5 * 1.5).all()
     assert (part.coulomb + part.holding_uncertainty <= part.friction + 1e-12).all()
@@ -98,7 +98,7 @@ def test_the_c_gives_the_same_torque(tmp_path, guide, estimate):
     assert_close(np.frombuffer(out).reshape(-1, N), expected, SAME_ALGEBRA)
 
 
-def test_an_estimate_that_cannot_tell_friction_compensates_none(tmp_path, estimate):
+def test_an_estimate_with_unidentifiable_friction_compensates_none(tmp_path, estimate):
     wide = replace(estimate, covariance=1e6 * estimate.covariance)
     part = hand_guiding(wide)
     assert not part.coulomb.any()

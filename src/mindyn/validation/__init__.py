@@ -1,4 +1,4 @@
-"""How good an estimate is on rows it has not seen."""
+"""Accuracy of an estimate on logs that were not used in the fit."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""Friction curves, spectra and prior models against the model itself, sums of squares and each other."""
+"""Friction curves, spectra and prior models, compared with the model, sums of squares and each other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from estimators.recovered import smooth_samples
+from raising import raises
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
@@ -38,7 +39,7 @@ def estimate(robot):
     return mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
 
 
-def test_the_prior_predicts_what_the_robot_states(robot, estimate):
+def test_the_prior_predicts_with_the_parameters_of_the_robot(robot, estimate):
     prior = prior_estimate(estimate)
     samples = smooth_samples(robot, 300, 5)
     assert_close(prior.predict(samples), samples.tau, 100 * SAME_ALGEBRA)
@@ -47,12 +48,12 @@ def test_the_prior_predicts_what_the_robot_states(robot, estimate):
     assert_close(prior_estimate(estimate, heavier).predict(samples), torque, 100 * SAME_ALGEBRA)
 
 
-def test_a_prior_without_drives_has_no_friction_and_another_mechanism_is_refused(robot, estimate):
+def test_a_prior_without_drives_has_no_friction_and_another_mechanism_raises(robot, estimate):
     bare = prior_estimate(estimate, replace(robot, drives=()))
     samples = smooth_samples(robot, 300, 5)
     torque = mindyn.compile_model(robot).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     assert_close(bare.predict(samples), torque, 100 * SAME_ALGEBRA)
-    with pytest.raises(InputError, match="hint: give the description"):
+    with raises(InputError, Code.DISAGREEMENT, "random14"):
         prior_estimate(estimate, replace(robot, gravity=np.array([0.0, 0.0, -1.0])))
 
 
@@ -67,7 +68,7 @@ def test_friction_curves_are_the_torque_of_motion_less_that_of_rest(robot, estim
         assert_close(friction_curve(prior, joint, speeds).torque, torque[:, joint], 100 * SAME_ALGEBRA)
 
 
-def test_friction_curves_know_how_sure_they_are(estimate):
+def test_friction_curves_have_intervals(estimate):
     curve = friction_curve(estimate, 0, [0.5, 1.0])
     truth = friction_curve(prior_estimate(estimate), 0, [0.5, 1.0])
     assert (np.abs(curve.torque - truth.torque) < 2.5 * curve.half_width).all()
@@ -79,10 +80,10 @@ def test_friction_curves_know_how_sure_they_are(estimate):
 
 def test_the_stop_operator_ends_as_a_sign(robot):
     stop = EquationSettings(AS_LOGGED, friction=mindyn.Friction("stop", 0.01))
-    found = mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), stop)
-    signed = replace(found, regressor=found.regressor.with_friction(mindyn.Friction()))
+    result = mindyn.identify(robot, log_of(robot, 1, 0.01), mindyn.LeastSquares(), stop)
+    signed = replace(result, regressor=result.regressor.with_friction(mindyn.Friction()))
     speeds = [-0.5, -1e-6, 1e-6, 0.5]
-    assert_close(friction_curve(found, 1, speeds).torque, friction_curve(signed, 1, speeds).torque, SAME_ALGEBRA)
+    assert_close(friction_curve(result, 1, speeds).torque, friction_curve(signed, 1, speeds).torque, SAME_ALGEBRA)
 
 
 def test_a_spectrum_holds_the_variance_and_finds_a_sine():
@@ -112,32 +113,34 @@ def test_the_error_of_the_fit_is_that_of_its_residuals(robot, estimate):
 
 def test_a_prediction_holds_the_log_and_scores_as_validate_does(robot, estimate):
     log = log_of(robot, 2, 0.01)
-    made = predict_log(estimate, log)
-    assert (made.measured == log.tau).all()
-    assert made.error.total == mindyn.validate(estimate, log).error.total
-    assert (made.residual == log.tau - made.predicted).all()
+    result = predict_log(estimate, log)
+    assert (result.measured == log.tau).all()
+    assert result.error.total == mindyn.validate(estimate, log).error.total
+    assert (result.residual == log.tau - result.predicted).all()
 
 
-def test_a_filtered_fit_is_not_held_against_unfiltered_rows(robot):
+def test_a_filtered_fit_is_not_compared_with_unfiltered_rows(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
     filtered = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED, filter_hz=2.0))
-    assert not any("error of the fit" in one for one in mindyn.validate(filtered, other).sentences)
+    assert not any("error of the fit" in item for item in mindyn.validate(filtered, other).sentences)
     plain = mindyn.identify(robot, training, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
-    flattered = replace(plain, residuals=tuple(replace(one, rms=one.rms / 5) for one in plain.residuals))
-    assert all("times the error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
+    flattered = replace(plain, residuals=tuple(replace(residual, rms=residual.rms / 5) for residual in plain.residuals))
+    assert all("times the error of the fit" in sentence for sentence in mindyn.validate(flattered, other).sentences)
 
 
-def test_a_fit_to_means_over_intervals_is_not_held_against_torques(robot):
+def test_a_fit_to_means_over_intervals_is_not_compared_with_torques(robot):
     training, other = log_of(robot, 1, 0.5), log_of(robot, 2, 0.5)
-    found = mindyn.identify(
+    result = mindyn.identify(
         robot, training, mindyn.EnergyDifference("momentum", reversals="within"), EquationSettings(AS_LOGGED)
     )
-    flattered = replace(found, residuals=tuple(replace(one, rms=one.rms / 50) for one in found.residuals))
-    assert not any("error of the fit" in one for one in mindyn.validate(flattered, other).sentences)
+    flattered = replace(
+        result, residuals=tuple(replace(residual, rms=residual.rms / 50) for residual in result.residuals)
+    )
+    assert not any("error of the fit" in sentence for sentence in mindyn.validate(flattered, other).sentences)
 
 
 @pytest.mark.parametrize("gaps", [(), (700,), (700, 712)])
-def test_rows_beside_a_gap_are_not_scored(robot, estimate, gaps):
+def test_rows_next_to_a_gap_are_not_scored(robot, estimate, gaps):
     log = log_of(robot, 2, 0.01)
     cut = replace(log, time=log.time + 2.0 * sum(np.arange(2000) >= row for row in gaps))
     edge = 20
