@@ -1,4 +1,4 @@
-"""Loads and drive gains from runs with and without a load."""
+"""Payloads and drive gains from runs with and without a load."""
 
 from mindyn.lazy_names import import_lazily
 
