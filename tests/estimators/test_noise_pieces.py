@@ -72,7 +72,7 @@ def test_a_fit_says_how_many_combinations_stay_open(regressor):
 
 
 def test_answers_are_words_with_their_reason():
-    assert Answer("positive_definite", True, "because.").sentence == "possible: because."
+    assert Answer("positive_definite", True, "because.").sentence == "positive definite: because."
     assert Answer("positive_definite", None, "because.").sentence == "undecided: because."
     no = Answer("consistent", False, "because.", {"within_uncertainty": True})
     assert no.sentence.endswith(": because.")

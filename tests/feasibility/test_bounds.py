@@ -1,4 +1,4 @@
-"""What is known of links as conditions on their parameters: masses, centres, symmetry, shapes."""
+"""Bounds as conditions on link parameters: masses, centres, symmetry and shapes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from raising import raises
 from small_arms import planar_arm
 
 from mindyn.algebra.poses import Pose
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
 from mindyn.feasibility.physical_space import space_of
@@ -65,8 +66,8 @@ def test_symmetry_and_ranges_hold_together(space):
         ((0.0, 0.0, 0.0),),
     ],
 )
-def test_what_is_no_box_is_refused(box):
-    with pytest.raises(InputError, match="is no box"):
+def test_a_centre_that_is_not_a_box_raises(box):
+    with raises(InputError, Code.INVALID_VALUE, "link1"):
         Bounds(centres={"link1": box})
 
 
@@ -82,15 +83,15 @@ def test_boxes_about_shapes_hold_them():
     robot = planar_arm([0.5])
     for shape, corners in shapes.values():
         shaped = replace(robot, links=(robot.links[0], replace(robot.links[1], shapes=(shape,))))
-        found = bounds_from_shapes(shaped).centres
-        assert list(found) == ["link2"]
-        assert_close(found["link2"], corners, SAME_ALGEBRA)
+        result = bounds_from_shapes(shaped).centres
+        assert list(result) == ["link2"]
+        assert_close(result["link2"], corners, SAME_ALGEBRA)
     mesh = Shape("mesh", (1.0, 1.0, 1.0), filename="a.stl")
     shaped = replace(robot, links=(robot.links[0], replace(robot.links[1], shapes=(shapes["box"][0], mesh))))
     assert bounds_from_shapes(shaped).is_empty
 
 
-def test_what_is_consistent_is_possible_and_one_no_is_enough():
+def test_answers_combine_to_feasible_infeasible_or_undecided():
     assert combine_answers({}) is True
     assert combine_answers({"plausible": False}) is True  # what is unlikely can still be
     assert combine_answers({"consistent": True, "positive_definite": None}) is True

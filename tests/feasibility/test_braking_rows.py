@@ -1,4 +1,4 @@
-"""Rows that hold friction to what brakes are the friction power of the regressor itself, whatever the gear."""
+"""Rows for dissipative friction equal the friction power of the regressor, for any gear ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a full model is put together: rooms of links, balls for unknown ones, rows of programs, what is said."""
+"""Parts of full models: margins of links, balls for unknown links, rows of programs, and notes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SOLVED, assert_close
+from raising import raises
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.conic import matrix_of_triangle
 from mindyn.feasibility.consistent import (
     _find_innermost,
@@ -56,7 +57,7 @@ def solid(space, widths=(0.02, 0.03)):
     return x
 
 
-def test_the_room_of_a_link_is_its_smallest_eigenvalue_unless_that_is_rounding(space):
+def test_the_margin_of_a_link_is_its_smallest_eigenvalue_unless_negligible(space):
     D = np.diag([2.0, 2.0, 2.0, 1.0])
     x = solid(space)
     expected = [np.linalg.eigvalsh(D @ pseudo_inertia(x[space.link(i)]) @ D)[0] for i in range(2)]
@@ -72,10 +73,10 @@ def test_the_room_of_a_link_is_its_smallest_eigenvalue_unless_that_is_rounding(s
 
 def test_rows_are_reduced_to_a_basis():
     rows = np.array([[1.0, 0, 0], [0, 2.0, 0], [1.0, 2.0, 0], [0, 0, 1e-11]])
-    found = _independent_rows(rows)
-    assert found.shape == (2, 3)
-    assert_close(found @ found.T, np.eye(2), ORACLE)
-    assert not found[:, 2].any()
+    result = _independent_rows(rows)
+    assert result.shape == (2, 3)
+    assert_close(result @ result.T, np.eye(2), ORACLE)
+    assert not result[:, 2].any()
     assert _independent_rows(np.diag([1.0, 1e-9])).shape == (2, 2)
 
 
@@ -83,8 +84,8 @@ def test_a_margin_is_taken_off_the_eigenvalues(space):
     rows = space.cone_rows(space.units)[0]
     v = solid(space) / space.units
     inner = _shift_cone(rows, 0.125)
-    found = matrix_of_triangle(inner.matrix @ v + inner.offset)
-    assert_close(found, matrix_of_triangle(rows.matrix @ v) - 0.125 * np.eye(4), ORACLE)
+    result = matrix_of_triangle(inner.matrix @ v + inner.offset)
+    assert_close(result, matrix_of_triangle(rows.matrix @ v) - 0.125 * np.eye(4), ORACLE)
     assert not rows.offset.any()
     assert (inner.kind, inner.order) == ("semidefinite", 4)
 
@@ -108,7 +109,9 @@ def test_a_link_is_no_wider_than_a_multiple_of_its_length(space):
 def test_unknown_links_are_balls_between_their_joints(space):
     x = solid(space)
     known = x[space.link(0)]
-    assert [one.tolist() for one in _child_joint_positions(space, 0)] == [[0.5, 0.0, 0.0]]
+    assert [child_joint_position.tolist() for child_joint_position in _child_joint_positions(space, 0)] == [
+        [0.5, 0.0, 0.0]
+    ]
     assert _child_joint_positions(space, 1) == []
     first, second = _fill_with_balls(space, x, (None, None), [0, 1])
     mass, com, J = mass_com_inertia(first)
@@ -122,16 +125,16 @@ def test_unknown_links_are_balls_between_their_joints(space):
     assert kept is known
 
 
-def test_links_of_least_mass_get_room_within_their_dynamics(space):
+def test_links_of_smallest_mass_get_a_margin_within_their_dynamics(space):
     thin = solid(space, (1e-9, 1e-9))
-    found = _add_margins(space, thin, drives_stay=True)
-    assert_close(space.matrix @ found, space.matrix @ thin, 1e-8)
-    assert_close(found[20:], thin[20:], SOLVED)
+    result = _add_margins(space, thin, drives_stay=True)
+    assert_close(space.matrix @ result, space.matrix @ thin, 1e-8)
+    assert_close(result[20:], thin[20:], SOLVED)
     enough = 1e-2 * 2.5
     assert max(_link_margins(space, thin)) < 1e-6
-    rooms = _link_margins(space, found)
+    rooms = _link_margins(space, result)
     assert_close(rooms[0], enough, 1e-2)
-    assert 0.7 * enough < rooms[1] < enough  # as much as its told inertia leaves
+    assert 0.7 * enough < rooms[1] < enough  # as much as its known inertia allows
 
 
 def test_the_nearest_to_a_prior_keeps_the_dynamics(space):
@@ -139,10 +142,10 @@ def test_the_nearest_to_a_prior_keeps_the_dynamics(space):
     wanted = solid(space, (0.025, 0.01))
     prior = Prior(tuple(wanted[space.link(i)] for i in range(2)), "euclidean", ())
     for stay in (True, False):
-        found = _move_to_prior(space, x, prior, [], drives_stay=stay)
-        assert_close(space.matrix @ found, space.matrix @ x, 1e-8)
-        assert prior.value(space, found) < prior.value(space, x)
-        assert min(_link_margins(space, found)) > 0
+        result = _move_to_prior(space, x, prior, [], drives_stay=stay)
+        assert_close(space.matrix @ result, space.matrix @ x, 1e-8)
+        assert prior.value(space, result) < prior.value(space, x)
+        assert min(_link_margins(space, result)) > 0
     # What dynamics leave free has no slope at the minimum, where no condition binds.
     free = np.linalg.svd(np.vstack([space.matrix, np.eye(space.size)[20:]]) * space.units)[2]
     rank = np.linalg.matrix_rank(np.vstack([space.matrix, np.eye(space.size)[20:]]) * space.units)
@@ -154,9 +157,9 @@ def test_the_nearest_to_a_prior_keeps_the_dynamics(space):
 
 
 def estimate(space, x, friction=None, robot=None):
-    made = with_estimated_drives(planar_arm([0.5])) if robot is None else robot
-    regressor = Regressor(made, friction or Friction())
-    return SimpleNamespace(robot=made, regressor=regressor, beta=space.matrix @ x, physical=None)
+    result = with_estimated_drives(planar_arm([0.5])) if robot is None else robot
+    regressor = Regressor(result, friction or Friction())
+    return SimpleNamespace(robot=result, regressor=regressor, beta=space.matrix @ x, physical=None)
 
 
 def test_parameters_become_links_and_drives(space):
@@ -164,56 +167,56 @@ def test_parameters_become_links_and_drives(space):
     notes: list[str] = []
     robot = _build_robot(estimate(space, x), space, x, notes, fitted=False)
     assert_close(robot.phi, x[:20], EXACT)
-    got = [[one.rotor_inertia, one.viscous, one.coulomb, one.offset] for one in robot.drives]
+    got = [[value.rotor_inertia, value.viscous, value.coulomb, value.offset] for value in robot.drives]
     assert got == [[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]]
     assert notes == []
     soft = estimate(space, x, Friction("tanh", 0.25))
     sharp = _build_robot(soft, space, x, notes, fitted=False)
     assert notes == [_describe_transition(soft.regressor.friction)]
     assert sharp.findings[-1].kind == "completed parameters"
-    assert [one.coulomb for one in sharp.drives] == [0.3, 0.7]
+    assert [item.coulomb for item in sharp.drives] == [0.3, 0.7]
     smooth = _build_robot(soft, space, x, [], fitted=True)
-    assert [one.coulomb for one in smooth.drives] == [0.0, 0.0]
-    assert sorted(one.joint for one in smooth.extras) == ["joint1", "joint2"]
+    assert [drive.coulomb for drive in smooth.drives] == [0.0, 0.0]
+    assert sorted(extra.joint for extra in smooth.extras) == ["joint1", "joint2"]
     flat = x.copy()
     flat[space.link(1)] = phi_about_origin(2.0, np.zeros(3), np.diag([0.1, 0.1, 0.2]))
-    told: list[str] = []
-    _build_robot(estimate(space, flat), space, flat, told, fitted=False)
-    assert told == ["at the edge of what a body can be: link2"]
+    result: list[str] = []
+    _build_robot(estimate(space, flat), space, flat, result, fitted=False)
+    assert result == ["links on the boundary of the physical set: link2"]
 
 
-def test_what_a_sharp_direction_leaves_out_is_told():
-    assert _describe_transition(Friction("tanh", 0.25)).endswith("in the fit it did so over 0.25 rad/s of speed")
+def test_the_transition_around_zero_velocity_is_described():
+    assert _describe_transition(Friction("tanh", 0.25)).endswith("in the fit the transition takes 0.25 rad/s of speed")
     travel = SimpleNamespace(direction="presliding", width=0.01)
-    assert _describe_transition(travel).endswith("in the fit it did so over 0.02 rad of travel")
+    assert _describe_transition(travel).endswith("in the fit the transition takes 0.02 rad of travel")
 
 
 def test_coefficients_of_extra_torques_follow_the_drives():
     bare = with_estimated_drives(planar_arm([0.5]))
     robot = replace(bare, extras=(ExtraTorque("spring", "joint2", "q", 3.0), ExtraTorque("twist", "joint1", "q", 1.0)))
-    made = space_of(Regressor(robot))
-    x = np.zeros(made.size)
+    item = space_of(Regressor(robot))
+    x = np.zeros(item.size)
     x[:20] = solid(space_of(Regressor(bare)))[:20]
     x[20:28] = 0.1
     x[28:] = [7.0, 8.0]
-    found = _build_robot(estimate(made, x, robot=robot), made, x, [], fitted=False)
-    assert [(one.name, one.coefficient) for one in found.extras] == [("spring", 7.0), ("twist", 8.0)]
+    result = _build_robot(estimate(item, x, robot=robot), item, x, [], fitted=False)
+    assert [(extra.name, extra.coefficient) for extra in result.extras] == [("spring", 7.0), ("twist", 8.0)]
 
 
 def test_forced_values_have_positive_masses_and_the_torques_of_links(space):
     x = solid(space)
     x[space.labels.index("fc1")] = -0.4
     bad = estimate(space, x)
-    found = _force_parameters(bad, space)
-    assert (found[space.masses] >= 0.9e-3).all()
-    assert 0 <= found[space.labels.index("fc1")] < 1e-9
-    off = space.matrix @ found - bad.beta
-    wrong = [name for name, one in zip(space.names, off, strict=True) if abs(one) > 1e-3]
+    result = _force_parameters(bad, space)
+    assert (result[space.masses] >= 0.9e-3).all()
+    assert 0 <= result[space.labels.index("fc1")] < 1e-9
+    off = space.matrix @ result - bad.beta
+    wrong = [name for name, item in zip(space.names, off, strict=True) if abs(item) > 1e-3]
     assert wrong == ["fc1"]
 
 
-def test_friction_of_a_full_model_is_one_of_two(space):
-    with pytest.raises(InputError, match="friction = 'smooth'; it may be"):
+def test_an_unknown_friction_of_a_full_model_raises(space):
+    with raises(InputError, Code.UNKNOWN_NAME, "smooth"):
         full_model(estimate(space, solid(space)), friction="smooth")
 
 
@@ -226,28 +229,28 @@ def test_the_weightiest_names_cover_most_of_a_certificate():
     assert _pair_moves(names, ["c", "a"], np.arange(8.0), 10 + np.arange(8.0)) == [("c", 2.0, 12.0), ("a", 0.0, 10.0)]
 
 
-def test_the_roomiest_arm_is_at_most_a_kilogram_inside(space):
+def test_the_innermost_arm_is_at_most_a_kilogram_inside(space):
     x = solid(space)
-    found, margin = _find_innermost(space, space.matrix @ x, SimpleNamespace(x=None))
-    assert_close(space.matrix @ found, space.matrix @ x, 1e-8)
-    assert_close(margin, min(0.2, space.smallest_eigenvalue(found)), SOLVED)  # fv1, or the thinnest link
-    assert (found[list(space.signed)] > 0.19).all()  # rotor inertias too, of which the links' take up the rest
-    assert space.smallest_eigenvalue(found) >= space.smallest_eigenvalue(x) - 1e-9
-    told = arm_witness(space, x)
-    assert told["masses"] == {"link1": 2.0, "link2": 3.0}
-    assert told["physical"]["fc2"] == 0.7
+    result, margin = _find_innermost(space, space.matrix @ x, SimpleNamespace(x=None))
+    assert_close(space.matrix @ result, space.matrix @ x, 1e-8)
+    assert_close(margin, min(0.2, space.smallest_eigenvalue(result)), SOLVED)  # fv1, or the thinnest link
+    assert (result[list(space.nonnegative)] > 0.19).all()  # rotor inertias too, of which the links' take up the rest
+    assert space.smallest_eigenvalue(result) >= space.smallest_eigenvalue(x) - 1e-9
+    item = arm_witness(space, x)
+    assert item["masses"] == {"link1": 2.0, "link2": 3.0}
+    assert item["physical"]["fc2"] == 0.7
 
 
-def test_an_arm_without_drives_has_a_roomiest_one_too(space):
+def test_an_arm_without_drives_has_an_innermost_one_too(space):
     """Nothing bounds how far inside the drives are that there are none of, but for the one kilogram of all margins."""
     alone = space_of_base(base_parameters(planar_arm([0.5])))
     x = solid(space)[: alone.size]
-    found, margin = _find_innermost(alone, alone.matrix @ x, SimpleNamespace(x=None))
-    assert_close(alone.matrix @ found, alone.matrix @ x, 1e-8)
-    assert margin == alone.smallest_margin(found) > alone.smallest_margin(x) > 0
+    result, margin = _find_innermost(alone, alone.matrix @ x, SimpleNamespace(x=None))
+    assert_close(alone.matrix @ result, alone.matrix @ x, 1e-8)
+    assert margin == alone.smallest_margin(result) > alone.smallest_margin(x) > 0
 
 
-def test_answers_say_how_near_the_edge_values_are(space):
+def test_answers_mention_values_on_the_boundary(space):
     inside = check_values(space, space.matrix @ solid(space))
     assert inside.holds
     assert "at the edge" not in inside.sentence
@@ -255,7 +258,7 @@ def test_answers_say_how_near_the_edge_values_are(space):
     edge[space.labels.index("fc1")] = 0.0
     answer = check_values(space, space.matrix @ edge)
     assert answer.holds
-    assert "at the edge of what is physical" in answer.sentence
+    assert "on the boundary of the physical set" in answer.sentence
     assert answer.witness["distance"] <= 1e-5
     for wrong in (np.zeros(3), np.full(len(space.names), np.nan)):
         with pytest.raises(InputError, match=rf"{len(space.names)} finite values are needed, got"):

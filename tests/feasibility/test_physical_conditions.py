@@ -1,4 +1,4 @@
-"""Conditions on the parameters of links, at values whose answer is known by hand; how a prior is chosen."""
+"""Conditions on link parameters at values with a known answer; selection of a prior."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def solid(space, **drives):
     return x
 
 
-def test_masses_and_links_lie_where_they_are_said_to(space):
+def test_slices_of_masses_and_links_select_their_parameters(space):
     x = solid(space)
     assert x[space.masses].tolist() == [2.0, 3.0]
     for i in range(2):
@@ -42,44 +42,44 @@ def test_masses_and_links_lie_where_they_are_said_to(space):
     assert space.length == 0.5
 
 
-def test_the_worst_of_all_conditions_is_told(space):
+def test_the_smallest_margin_is_that_of_all_conditions(space):
     x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
     scaled = np.diag([2.0, 2.0, 2.0, 1.0])  # lengths in units of 0.5 m
     least = min(np.linalg.eigvalsh(scaled @ pseudo_inertia(x[space.link(i)]) @ scaled)[0] for i in range(2))
     assert_close(space.smallest_eigenvalue(x), least, ORACLE)
-    assert space.worst(x) == 0.0  # the frictions that are zero
-    assert space.worst(solid(space, fc2=-0.7)) == -0.7
+    assert space.smallest_margin(x) == 0.0  # the frictions that are zero
+    assert space.smallest_margin(solid(space, fc2=-0.7)) == -0.7
     flat = solid(space)
     flat[space.link(1)][4:] = 0.0
-    assert space.worst(flat) == space.smallest_eigenvalue(flat) < 0
+    assert space.smallest_margin(flat) == space.smallest_eigenvalue(flat) < 0
 
 
-def test_values_are_brought_inside_and_no_further(space):
+def test_move_inside_changes_values_no_more_than_needed(space):
     x = solid(space, Im1=0.1, fc1=0.2, fv1=0.0)
-    assert_close(space.inside(x), x, ORACLE)
+    assert_close(space.move_inside(x), x, ORACLE)
     rod = solid(space, fc1=-0.2)
     rod[space.link(1)] = phi_about_origin(3.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
-    found = space.inside(rod)
-    assert space.smallest_eigenvalue(found) > 0
-    assert found[space.labels.index("fc1")] == 0.0
-    assert_close(found[space.link(0)], rod[space.link(0)], ORACLE)
-    assert_close(found[space.link(1)], rod[space.link(1)], 10 * MIN_INSIDE_EIGENVALUE)
+    result = space.move_inside(rod)
+    assert space.smallest_eigenvalue(result) > 0
+    assert result[space.labels.index("fc1")] == 0.0
+    assert_close(result[space.link(0)], rod[space.link(0)], ORACLE)
+    assert_close(result[space.link(1)], rod[space.link(1)], 10 * MIN_INSIDE_EIGENVALUE)
     heavy = solid(space)
     heavy[space.link(1)] = phi_about_origin(3000.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
     assert_close(
-        space.smallest_eigenvalue(space.inside(heavy)), 3000 * MIN_INSIDE_EIGENVALUE, 1e-3
+        space.smallest_eigenvalue(space.move_inside(heavy)), 3000 * MIN_INSIDE_EIGENVALUE, 1e-3
     )  # of the largest eigenvalue, its mass
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_cones_hold_what_is_physical_whatever_the_units(space, scaled):
+def test_cones_contain_physical_values_in_any_units(space, scaled):
     units = space.units if scaled else None
     rows = space.cone_rows(units)
-    assert [one.kind for one in rows] == ["semidefinite", "semidefinite", "nonnegative"]
+    assert [row.kind for row in rows] == ["semidefinite", "semidefinite", "nonnegative"]
     x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
     v = x / space.units if scaled else x
-    for i, one in enumerate(rows[:2]):
-        values = one.matrix @ v + one.offset
+    for i, result in enumerate(rows[:2]):
+        values = result.matrix @ v + result.offset
         D = np.diag([2.0, 2.0, 2.0, 1.0]) if scaled else np.eye(4)
         P = D @ pseudo_inertia(x[space.link(i)]) @ D
         assert_close(np.linalg.norm(values), np.linalg.norm(P), ORACLE)
@@ -89,7 +89,7 @@ def test_cones_hold_what_is_physical_whatever_the_units(space, scaled):
     assert (rows[2].matrix @ (bad / space.units if scaled else bad)).min() < 0
 
 
-def test_a_light_link_has_no_wide_mass(space):
+def test_a_light_link_is_compact(space):
     rows = space.compact_rows()
     assert (rows.matrix @ solid(space) > 0).all()
     far = solid(space)
@@ -120,7 +120,7 @@ class Model:
     def zero(self):
         return tuple({"rotor": 0, "friction": 1}[kind] for kind in sorted(self.out))
 
-    def without(self, kinds):
+    def drop_kinds(self, kinds):
         return Model(kinds)
 
     def solve(self, information, weights, weight):  # noqa: ARG002
@@ -139,16 +139,16 @@ class Fold:
         return np.array([10 * beta[0] + self.more])
 
 
-def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.physically_consistent.combined", lambda parts: parts[0])
+def test_the_simplest_model_within_the_standard_error_is_selected(monkeypatch):
+    monkeypatch.setattr("mindyn.feasibility.physically_consistent.add_information", lambda parts: parts[0])
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
     assert _distinct_models(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []
     taken = _compute_errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
     assert _select_simplest(taken) == 1
-    assert [one["without"] for one in tried] == [["rotor"], ["friction"], []]
-    found = choose_prior(Model(), folds, weights, None, kinds=True)
-    assert (found.weight, found.dropped_kinds) == (pytest.approx(1e-2), ("friction",))
+    assert [item["without"] for item in tried] == [["rotor"], ["friction"], []]
+    result = choose_prior(Model(), folds, weights, None, kinds=True)
+    assert (result.weight, result.dropped_kinds) == (pytest.approx(1e-2), ("friction",))
     assert choose_prior(Model(), folds, weights, None, kinds=False).dropped_kinds == ()
     given = choose_prior(Model(), folds, weights, 0.3, kinds=True)
     assert (given.weight, given.dropped_kinds) == (0.3, ("friction",))

@@ -1,4 +1,4 @@
-"""Minima of consistent fits to rounding: what SciPy's solver of constrained problems finds, and no row passed."""
+"""Polished minima equal those of the constrained solver of SciPy, and satisfy all rows."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_the_minimum_is_that_of_another_solver(seed):
     start = np.full(10, 0.5)
     near = minimize(smooth.cost, start, method="SLSQP", constraints=rows, options={"ftol": 1e-13, "maxiter": 500})
     rough = near.x + 1e-7 * np.random.default_rng(seed).normal(size=10)
-    found = smooth.polish(rough)
-    assert smooth.cost(found) <= smooth.cost(near.x) + 1e-12
-    assert_close(found, near.x, 1e3 * SCIPY)
-    assert (smooth.least[0] @ found > -1e-12).all()
-    assert abs(float((smooth.equal[0] @ found + smooth.equal[1])[0])) < 1e-13
-    again = smooth.polish(found)
-    assert_close(again, found, 1e-12)
+    result = smooth.polish(rough)
+    assert smooth.cost(result) <= smooth.cost(near.x) + 1e-12
+    assert_close(result, near.x, 1e3 * SCIPY)
+    assert (smooth.least[0] @ result > -1e-12).all()
+    assert abs(float((smooth.equal[0] @ result + smooth.equal[1])[0])) < 1e-13
+    again = smooth.polish(result)
+    assert_close(again, result, 1e-12)
 
 
-def test_what_begins_outside_stays_as_it_is():
+def test_a_start_outside_is_returned_unchanged():
     smooth = problem(0)
     outside = np.full(10, -1.0)
     assert np.array_equal(smooth.polish(outside), outside)
@@ -111,7 +111,7 @@ def test_a_step_ends_at_the_first_row_that_it_would_pass():
     assert fit._step_fraction(outside, np.array([0.0, 0.0, -1.0, 0.0, 0.0]), none) == 0.0
 
 
-def test_a_step_is_halved_while_the_prior_has_no_value():
+def test_a_step_is_halved_while_the_prior_is_infinite():
     def prior(v):
         return (np.inf if v[0] <= 0 else -np.log(v[0])), np.array([-1 / v[0]]), np.array([[v[0] ** -2]])
 
@@ -148,7 +148,7 @@ def test_rows_join_and_leave_those_that_bind():
         assert_close(fit.polish(np.array(start)), [1.0, 0.0, 3.0], SAME_ALGEBRA)
 
 
-def test_where_a_solver_ends_outside_the_cost_may_rise_by_the_multipliers_part():
+def test_if_the_solver_ends_outside_the_cost_may_rise_by_the_multipliers_times_the_violation():
     fit = bounded([1.0, -2.0])
     for far in ([1.0, -1.0], [1.0, -1e-7]):
         assert fit.cost(np.array(far)) < fit.cost(np.array([1.0, 0.0]))

@@ -1,4 +1,4 @@
-"""Even configurations, scaled triangles, metrics and loads, each by its definition."""
+"""Sampled configurations, scaled triangles, metrics and loads, each by its definition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_configurations_fill_their_ranges_evenly(joints):
 
 def test_scaled_triangles_keep_lengths_and_come_back():
     rng = np.random.default_rng(0)
-    matrices = [one + one.T for one in rng.normal(size=(3, 4, 4))]
+    matrices = [item + item.T for item in rng.normal(size=(3, 4, 4))]
     columns = triangle(matrices)
     assert columns.shape == (10, 3)
     for column, matrix in zip(columns.T, matrices, strict=True):
@@ -77,26 +77,26 @@ def test_the_weightiest_names_cover_most_of_the_squares():
     names = tuple("abcdefghij")
     assert _select_largest(names, np.array([0, 0, -5.0, 0, 0.1, 0, 0, 0, 0, 0])) == ["c"]
     weights = np.array([1.0, -2.0, 3.0, 0.5, 0, 0, 0, 0, 0, 0])
-    found = _select_largest(names, weights)
-    assert found == ["c", "b", "a", "d"][: len(found)]
+    result = _select_largest(names, weights)
+    assert result == ["c", "b", "a", "d"][: len(result)]
     squares = np.sort(weights**2)[::-1]
     covered = np.cumsum(squares) / squares.sum()
-    assert len(found) == min(MAX_NAMED_PARAMETERS, 1 + int((covered < NAMED_FRACTION).sum()))
+    assert len(result) == min(MAX_NAMED_PARAMETERS, 1 + int((covered < NAMED_FRACTION).sum()))
     assert len(_select_largest(names, np.ones(10))) <= MAX_NAMED_PARAMETERS
 
 
 def test_rows_that_follow_each_other_count_for_fewer():
-    residuals = [SimpleNamespace(correlation=one) for one in (None, 0.0, 0.5, -0.3, 0.999)]
+    residuals = [SimpleNamespace(correlation=item) for item in (None, 0.0, 0.5, -0.3, 0.999)]
     assert_close(_correlated_rows(SimpleNamespace(residuals=residuals)), [1.0, 1.0, 3.0, 1.0, 199.0], SAME_ALGEBRA)
 
 
-def test_what_a_run_does_not_see_of_a_load_is_as_wide_as_no_load_is():
+def test_unobserved_directions_of_a_load_get_a_large_deviation():
     seen = np.diag([1.0] * 12)
     load = np.arange(2, 12)
     assert_negligible(_unseen_covariance(seen, load), 1.0, SAME_ALGEBRA)
     seen[5, 5] = 0.0
-    found = _unseen_covariance(seen, load)
-    assert_close(np.diag(found), [0, 0, 0, UNSEEN_DEVIATION**2, 0, 0, 0, 0, 0, 0], SAME_ALGEBRA)
+    result = _unseen_covariance(seen, load)
+    assert_close(np.diag(result), [0, 0, 0, UNSEEN_DEVIATION**2, 0, 0, 0, 0, 0, 0], SAME_ALGEBRA)
     assert UNSEEN_DEVIATION == 1e3
     mixed = np.diag([1.0] * 12)
     mixed[0, 0] = mixed[0, 2] = mixed[2, 0] = 1.0  # the mass and a parameter of the arm only ever show together
@@ -108,19 +108,19 @@ def test_torques_of_another_scale_are_a_load_of_that_scale():
     R = [np.triu(rng.normal(size=(12, 12))) for _ in range(2)]
 
     def stacked(weights):
-        return np.vstack([np.sqrt(w) * one for w, one in zip(weights, R, strict=True)]), None
+        return np.vstack([np.sqrt(w) * value for w, value in zip(weights, R, strict=True)]), None
 
     whole, weights, ten = SimpleNamespace(stacked=stacked), np.array([2.0, 0.5]), np.arange(2, 12)
-    A = sum(w * one.T @ one for w, one in zip(weights, R, strict=True))
+    A = sum(w * item.T @ item for w, item in zip(weights, R, strict=True))
     theta = rng.normal(size=12)
-    found = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), theta, ten)
+    result = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), theta, ten)
     load = theta[ten]
-    assert_close(found[0], load, SAME_ALGEBRA)
-    assert_negligible(found[1:, 0], 1.0, ORACLE)  # no mere scaling: the mass is that of the first row
+    assert_close(result[0], load, SAME_ALGEBRA)
+    assert_negligible(result[1:, 0], 1.0, ORACLE)  # no mere scaling: the mass is that of the first row
     for joint in range(2):
-        own = weights[joint] * R[joint].T @ R[joint]
-        shift = np.linalg.solve(A, own[:, ten] @ load)[ten]
-        assert_close(found[1 + joint], shift - load * shift[0] / load[0], ORACLE)
+        outcome = weights[joint] * R[joint].T @ R[joint]
+        shift = np.linalg.solve(A, outcome[:, ten] @ load)[ten]
+        assert_close(result[1 + joint], shift - load * shift[0] / load[0], ORACLE)
     nothing = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), 0 * theta, ten)
     assert (nothing == 0).all()
 
@@ -145,5 +145,5 @@ def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):
     q = np.arange(float(len(least)))[:, None]
     begun = worst_configurations.descend_from(None, None, None, q, least).q[:, 0].astype(int)
     for part, start in enumerate(begun):
-        own = np.arange(part, len(least), worst_configurations.DESCENT_STARTS)
-        assert start == own[np.argmin(least[own])]
+        result = np.arange(part, len(least), worst_configurations.DESCENT_STARTS)
+        assert start == result[np.argmin(least[result])]

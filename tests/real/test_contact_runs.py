@@ -50,10 +50,10 @@ def test_every_push_is_found_and_nothing_else():
     thresholds = contact_thresholds(estimate, [first])
     assert not contact_trace(estimate, second, thresholds).alarms.any()
     for name, pushes in PUSHES.items():
-        found = find_contacts(contact_trace(estimate, log(name), thresholds), robot)
-        assert len(found) == len(pushes)
-        for one, (start, end, joints) in zip(found, pushes, strict=True):
-            assert one.start_s < end
-            assert one.end_s > start
-            assert {JOINTS[j - 1] for j in joints} <= set(one.joints)
-            assert one.link == robot.joints[robot.joint_names.index(max(one.joints, key=JOINTS.index))].child
+        contacts = find_contacts(contact_trace(estimate, log(name), thresholds), robot)
+        assert len(contacts) == len(pushes)
+        for contact, (start, end, joints) in zip(contacts, pushes, strict=True):
+            assert contact.start_s < end
+            assert contact.end_s > start
+            assert {JOINTS[j - 1] for j in joints} <= set(contact.joints)
+            assert contact.link == robot.joints[robot.joint_names.index(max(contact.joints, key=JOINTS.index))].child

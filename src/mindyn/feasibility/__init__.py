@@ -1,4 +1,4 @@
-"""Whether parameter values are physically possible, and their mending."""
+"""Physical feasibility of parameter values, projection onto feasible values, and physically consistent fits."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""The nearest physically consistent estimate in the estimate's own metric: what the data were sure of moves least."""
+"""Projection of an estimate onto physically consistent values in the metric of its noise covariance."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mindyn.feasibility.nearest import find_nearest_compact, relative_metric, ro
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
 
 UNIDENTIFIABLE_DEVIATION: Final = 10.0
-"""Deviation, in multiples of the value's size, of parameters that the data cannot tell."""
+"""Standard deviation of unidentifiable parameters, as a multiple of the size of the value."""
 
 
 def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
-    """W (p, p) with W^T W the inverse of the covariance of noise alone.
+    """Return W (p, p) with W^T W the inverse of the covariance of noise alone.
 
-    A parameter that was left out has no covariance: it may move by its kind's size. One that the data cannot tell may
+    A dropped parameter has no covariance: it may move by the typical size of its kind. An unidentifiable parameter may
     move freely.
     """
     estimate = estimate.by_noise_alone()
@@ -33,21 +33,21 @@ def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
 
 
 def project_to_consistent(estimate: Estimate) -> Estimate:
-    """The estimate moved to the nearest consistent values in the metric of its covariance."""
+    """Project an estimate onto the nearest consistent values in the metric of its covariance."""
     space = space_of(estimate.regressor)
     W = covariance_metric(estimate, space)
     x = space.move_inside(find_nearest_compact(space, estimate.beta, W).x)
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
-    held = estimate.physical
-    free = estimate.beta if held is None else held.unconstrained
-    told = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
+    physical = estimate.physical
+    free = estimate.beta if physical is None else physical.unconstrained
+    move = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
     moved = replace(
         estimate,
         beta=beta,
-        status=f"{estimate.status} Then {told}.",
+        status=f"{estimate.status} Then {move}.",
         dropped=tuple(name for name in estimate.dropped if beta[estimate.names.index(name)] == 0.0),
-        physical=Physical(space.labels, x, free, () if held is None else held.prior_links),
+        physical=Physical(space.labels, x, free, () if physical is None else physical.prior_links),
         projected=True,
         provenance={**estimate.provenance, "projected": {"level": "consistent", "distance": distance}},
     )

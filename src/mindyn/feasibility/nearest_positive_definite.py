@@ -1,9 +1,9 @@
-"""The nearest values whose inertia matrix is at least eps everywhere, by cutting planes.
+"""Nearest values whose inertia matrix is at least eps in every configuration, by cutting planes.
 
     minimise |y|^2  subject to  u^T M(q; beta) u >= eps |u|^2 for every q and u,    beta = centre + spread @ y
 
-M is linear in beta, so that every pair (q, u) is a half space. Rounds add those that the solution so far violates
-most; no minors are needed, and the set is convex.
+M is linear in beta, so every pair (q, u) is a half space, and the feasible set is convex. Each round adds the half
+spaces that the current solution violates most; minors are not needed.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.configurations import sample_configurations
 from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.inertia_family import FamilyMember
 from mindyn.feasibility.worst_configurations import descend_from, smallest_eigenvalues
 
 CONFIGURATIONS_PER_ROUND: Final = 6_000
-"""Configurations of one round; each round has its own."""
+"""Configurations sampled in each round."""
 FINAL_CONFIGURATIONS: Final = 60_000
-"""Configurations that a solution must pass at the end ..."""
+"""Configurations of a final check ..."""
 CHECKED_SAMPLES: Final = 2
-"""... and how many such samples: descents from one of them may all end beside the worst place."""
+"""... and the number of such checks: all descents of one sample may miss the worst configuration."""
 EPS_TOLERANCE: Final = 0.01
-"""Part of eps by which the smallest eigenvalue may fall short of it."""
+"""Relative amount by which the smallest eigenvalue may be below eps."""
 MAX_CUT_ROUNDS: Final = 300
 MIN_KEPT_CUTS: Final = 300
-"""Newest cuts, which are kept whatever their multiplier; older ones are dropped when they are not active."""
+"""Number of newest cuts that are always kept; older ones are dropped if they are not active."""
 ACTIVE_MULTIPLIER_RATIO: Final = 1e-7
-"""Multiplier of a cut, as part of the largest, from which on it counts as active."""
+"""Multiplier relative to the largest above which a cut is active."""
 SAMPLE_CUTS: Final = 40
-"""Configurations of a round's sample whose cuts are added beside those of the descents."""
+"""Sampled configurations in each round whose cuts are added to those of the descents."""
 
 
 class FixedParametersError(InputError):
-    """Parameters that may not move make the inertia matrix indefinite, whatever the others are."""
+    """Error raised if fixed parameters make the inertia matrix indefinite, whatever the others are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearestPositiveDefinite:
-    """What was found.
+    """Result of the projection.
 
-    beta      (p,) all parameters, mended
-    y         (k,) the move in the coordinates of its price; |y| is the distance
-    before    smallest eigenvalue of the values as given
-    after     and of the mended ones, at configurations that made no cut
-    rounds    of cuts
+    beta      (p,) all parameters, projected
+    y         (k,) the move in the coordinates of its cost; |y| is the distance
+    before    smallest eigenvalue of the given values
+    after     smallest eigenvalue of the projected values, at configurations that made no cut
+    rounds    number of rounds
     cuts      half spaces in the last round
     """
 
@@ -62,17 +62,17 @@ class NearestPositiveDefinite:
 
     @property
     def distance(self) -> float:
-        """The length of the move, in the units of its price."""
+        """Return the length of the move in units of its cost."""
         return float(np.linalg.norm(self.y))
 
 
 def find_nearest_positive_definite(
     member: FamilyMember, centre: Array, spread: Array, eps: float, ranges: Array, seed: int
 ) -> NearestPositiveDefinite:
-    """The nearest beta (p,) to `centre` in the metric of `spread` (p, k).
+    """Return the nearest beta (p,) to `centre` in the metric of `spread` (p, k).
 
-    member  family, and chart (count, p) from beta to its values
-    eps     least eigenvalue, kg m^2 (prismatic joints in units of the robot's length)
+    `member.chart` (count, p) maps beta to the values of the family. eps is the smallest eigenvalue, kg m^2 (prismatic
+    joints in units of the length of the robot).
     """
     family, cuts = member.family, _Cuts(member, centre, spread, eps)
     y, before = np.zeros(spread.shape[1]), np.nan
@@ -95,12 +95,14 @@ def find_nearest_positive_definite(
                 return NearestPositiveDefinite(beta, y, before, after, number, len(cuts.rows))
         y = cuts.nearest()
     raise InputError(
-        f"after {MAX_CUT_ROUNDS} rounds the inertia matrix of {family.base.robot.name!r} still falls to {after:.3g} kg m^2"
+        f"after {MAX_CUT_ROUNDS} rounds the smallest eigenvalue is still {after:.3g} kg m^2",
+        code=Code.NOT_CONVERGED,
+        subject=family.base.robot.name,
     )
 
 
 class _Cuts:
-    """Half spaces rows @ y >= sides, rows of unit length."""
+    """Half spaces rows @ y >= sides with rows of unit length."""
 
     def __init__(self, member: FamilyMember, centre: Array, spread: Array, eps: float) -> None:
         self.member, self.centre, self.spread, self.eps = member, centre, spread, eps
@@ -108,16 +110,16 @@ class _Cuts:
         self.sides = np.zeros(0)
 
     def add_violated(self, beta: Array, q: Array, ranges: Array) -> float:
-        """Cuts at the worst of the configurations and at the minima that descents reach; the smallest eigenvalue."""
+        """Add cuts at the worst configurations and at the minima of descents; return the smallest eigenvalue."""
         family, values = self.member.family, self.member.chart @ beta
         least = smallest_eigenvalues(family, values, q)
         minima = descend_from(family, values, ranges, q, least)
-        beside = np.argsort(least)[:: max(1, len(q) // (10 * SAMPLE_CUTS))][:SAMPLE_CUTS]
-        self._add(values, np.concatenate([minima.q, q[beside[least[beside] < self.eps]]]))
+        sampled = np.argsort(least)[:: max(1, len(q) // (10 * SAMPLE_CUTS))][:SAMPLE_CUTS]
+        self._add(values, np.concatenate([minima.q, q[sampled[least[sampled] < self.eps]]]))
         return float(min(minima.values[0], least.min()))
 
     def _add(self, values: Array, q: Array) -> None:
-        """Cuts of every eigenvector below eps."""
+        """Add a cut for every eigenvector whose eigenvalue is below eps."""
         eigenvalues, vectors = np.linalg.eigh(self.member.family.matrices(q, values))
         where, which = np.nonzero(eigenvalues < self.eps)
         if not len(where):
@@ -130,25 +132,25 @@ class _Cuts:
         self.sides = np.append(self.sides, (self.eps - rows @ self.centre) / lengths)
 
     def nearest(self) -> Array:
-        """The shortest y behind all cuts."""
+        """Return the shortest y that satisfies all cuts."""
         size = float(self.sides.max())
         k = self.spread.shape[1]
         program = ConicProgram(k)
         program.add_squares(np.eye(k), np.zeros(k))
         program.add_rows(ConeRows("nonnegative", self.rows, -self.sides / size))
         try:
-            found = program.solve()
+            minimum = program.solve()
         except ConicError as error:
             count = len(self.rows)
             raise _no_solution_error(
                 f"no values of the free parameters satisfy all of {count} cuts ({error})"
             ) from error
-        (multipliers,) = found.duals
+        (multipliers,) = minimum.duals
         self._drop_inactive(multipliers)
-        return size * found.x
+        return size * minimum.x
 
     def _drop_inactive(self, multipliers: Array) -> None:
-        """The distance grows from round to round as long as the active cuts stay."""
+        """Drop old inactive cuts; the distance grows from round to round as long as the active cuts stay."""
         kept = multipliers > ACTIVE_MULTIPLIER_RATIO * multipliers.max()
         kept[-MIN_KEPT_CUTS:] = True
         self.rows, self.sides = self.rows[kept], self.sides[kept]
@@ -160,6 +162,8 @@ class _Cuts:
 
 def _no_solution_error(message: str) -> FixedParametersError:
     return FixedParametersError(
-        f"{message}: held parameters make the inertia matrix indefinite",
-        hint="let more parameters move, or ask for a smaller eps",
+        f"{message}: fixed parameters make the inertia matrix indefinite",
+        hint="let more parameters move, or pass a smaller eps",
+        code=Code.NOT_FEASIBLE,
+        subject="fixed parameters",
     )

@@ -1,4 +1,4 @@
-"""`check_positive_definite`: is the inertia matrix positive definite at every configuration? [Yoshida 1996, chapter 4]."""
+"""Check whether the inertia matrix is positive definite in every configuration [Yoshida 1996, chapter 4]."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.configurations import Ranges, joint_ranges, name_positions, sample_configurations
 from mindyn.feasibility.inertia_family import FamilyMember, Subject, find_member
@@ -22,11 +22,11 @@ from mindyn.feasibility.worst_configurations import (
 
 CHECKED_CONFIGURATIONS: Final = 100_000
 MAX_LOOP_CONFIGURATIONS: Final = 300
-"""Configurations that are looked at before the descent."""
+"""Configurations checked before the descent, of robots whose loops must be solved."""
 SINGULAR_RATIO: Final = 1e-12
-"""Smallest eigenvalue, as part of the largest entry of M, that is told from zero."""
+"""Smallest eigenvalue relative to the largest entry of M that differs from zero."""
 NAMED_JOINT_FRACTION: Final = 0.1
-"""Share of the squared eigenvector from which on a joint is named."""
+"""Smallest fraction of the squared eigenvector at which a joint is named."""
 
 
 def check_positive_definite(
@@ -38,20 +38,41 @@ def check_positive_definite(
     count: int = CHECKED_CONFIGURATIONS,
     seed: int = 0,
 ) -> Answer:
-    """Is M(q) of these values positive definite everywhere? The smallest eigenvalue found is the witness.
+    """Check whether the inertia matrix is positive definite in every configuration.
 
-    subject        an estimate, a robot with known parameters, or a pair (robot or base set, base values)
-    drives         count the rotors; False: the kinematic chain alone; None: as the values have it
-    ranges         of joints by name, rad or m; needed for prismatic joints without limits
-    within_limits  revolute joints within their limits, where they state any, in place of whole turns
-    count          configurations, spread evenly; descents from the worst of them follow. Through loops that are solved
-                   for no more than CLOSED_LOOPS, those left out at which they do not close
-    seed           of the spread
+    A configuration proves a negative answer. A positive answer relies on the sample and the descents from its worst
+    configurations.
 
-    A no is proved by its configuration. A yes rests on the sample and the descents: no configuration was found.
+    Parameters
+    ----------
+    subject : Estimate, Robot, or (Robot or BaseParameters, array_like)
+        An estimate, a robot with known parameters, or base values with their robot or base set.
+    drives : bool, optional
+        Whether rotors count; False: the kinematic chain alone. Default: as the values have it.
+    ranges : Mapping of str to (float, float), optional
+        Joint ranges by name, rad or m; required for prismatic joints without limits.
+    within_limits : bool
+        Restrict revolute joints to their limits instead of a full turn.
+    count : int
+        Number of configurations; at most `MAX_LOOP_CONFIGURATIONS` if loops must be solved, without those where they do
+        not close.
+    seed : int
+        Seed of the sampled configurations.
+
+    Returns
+    -------
+    Answer
+        The witness contains the smallest eigenvalue found and its configuration.
+
+    Raises
+    ------
+    InputError
+        If `count` is below 1, or the values do not belong to the robot.
+    MissingPhysicsError
+        If a prismatic joint has no range.
     """
     if count < 1:
-        raise InputError(f"count = {count!r} configurations; it must be 1 or more")
+        raise InputError(f"count must be at least 1, got {count!r}", code=Code.OUT_OF_RANGE, subject="count")
     member = find_member(subject, drives=drives)
     bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
     solved = not is_affine(member.family.base.robot)
@@ -86,12 +107,14 @@ def _name_values(member: FamilyMember, values: Array) -> dict[str, float]:
 
 
 def _name_joints(member: FamilyMember, u: Array) -> list[str]:
-    """Names of the joints that make up the direction u, the largest share first."""
+    """Return the names of the joints that dominate the direction u, largest first."""
     return [member.family.joints[k].name for k in np.argsort(-(u**2)) if u[k] ** 2 >= NAMED_JOINT_FRACTION]
 
 
 def _format_reason(holds: bool | None, witness: dict[str, Any]) -> str:
-    at = ", ".join(f"{name} = {one['position']:.4g} {one['unit']}" for name, one in witness["configuration"].items())
+    at = ", ".join(
+        f"{name} = {joint['position']:.4g} {joint['unit']}" for name, joint in witness["configuration"].items()
+    )
     place = f" at {at}" if at else ""
     where = f"{witness['smallest_eigenvalue']:.4g} kg m^2{place}, in the direction of {', '.join(witness['joints'])}"
     matrix = f"the inertia matrix {witness['inertia_matrix']}"
@@ -111,5 +134,5 @@ def _format_reason(holds: bool | None, witness: dict[str, Any]) -> str:
 
 def _format_failing_orders(witness: dict[str, Any]) -> str:
     parts = witness["failing_minors"]["first"]
-    told = [f"{k + 1} at {100 * part:.2g} %" for k, part in enumerate(parts) if part > 0]
-    return f"; the first leading minor that fails is of order {', '.join(told)}" if told else ""
+    orders = [f"{k + 1} at {100 * part:.2g} %" for k, part in enumerate(parts) if part > 0]
+    return f"; the first leading minor that fails is of order {', '.join(orders)}" if orders else ""

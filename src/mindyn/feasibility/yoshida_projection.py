@@ -1,11 +1,11 @@
 """Yoshida's modification of impossible values, for robots small enough to expand [Yoshida 1996, section 4.4].
 
-    1  p_i of the values; those outside their cones are to be mended
-    2  the nearest point of each cone
-    3  a step inside
-    4  base values whose p_i are there
+    1  compute p_i of the values, and find those outside their cones
+    2  take the nearest point of each cone
+    3  take a step inside
+    4  find base values with these p_i
 
-Lifted distances do not weigh parameters by their uncertainty, and step 4 is not convex:
+Lifted distances do not weigh parameters by their uncertainty, and step 4 is not convex;
 `project_to_positive_definite` avoids both.
 """
 
@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.yoshida_cones import GRID_POINTS, Minor, minors_of
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
 
 STEP_INSIDE_RATIO: Final = 0.02
-"""Step inside a cone, as part of the height that its axis has there."""
+"""Length of the step inside a cone relative to the norm of the point."""
 MAX_PROJECTION_ROUNDS: Final = 12
 STAY_WEIGHT: Final = 1e-3
-"""Weight of staying near the values, beside that of reaching the point in the cone, where step 4 leaves freedom."""
+"""Weight of the distance from the values relative to that from the point in the cone, in step 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class TwoLinks:
 
     @property
     def is_possible(self) -> bool:
-        """J1, J2 > 0 and J1 J2 > L^2 (Rx^2 + Ry^2); the minor of order 1 is then positive too."""
+        """Return whether J1, J2 > 0 and J1 J2 > L^2 (Rx^2 + Ry^2); then the minor of order 1 is positive too."""
         return self.J1 > 0 and self.J2 > 0 and self.L**2 * (self.Rx**2 + self.Ry**2) < self.J1 * self.J2
 
     @property
     def second_minor(self) -> Array:
-        """p_2, for the functions (cos 2 theta_2, sin 2 theta_2, 1)."""
+        """Return p_2 for the functions (cos 2 theta_2, sin 2 theta_2, 1)."""
         Rx, Ry, L2 = self.Rx, self.Ry, self.L**2
         return np.array([-L2 * (Rx**2 - Ry**2) / 2, L2 * Rx * Ry, self.J1 * self.J2 - L2 * (Rx**2 + Ry**2) / 2])
 
 
 def project_on_circular_cone(p: Array) -> Array:
-    """The nearest point to p (3,) of the cone p_3 >= |(p_1, p_2)|."""
+    """Return the nearest point to p (3,) of the cone p_3 >= |(p_1, p_2)|."""
     n = float(np.hypot(p[0], p[1]))
     if n <= p[2]:
         return p
@@ -65,7 +65,7 @@ def project_on_circular_cone(p: Array) -> Array:
 
 
 def project_on_polyhedral_cone(p: Array, facets: Array) -> Array:
-    """The nearest point to p of the cone facets @ p >= 0: p + facets^T x, x >= 0 of the shortest sum (Moreau)."""
+    """Return the nearest point to p of the cone facets @ p >= 0: p + facets^T x, x >= 0 of smallest norm (Moreau)."""
     from scipy.optimize import nnls
 
     x, _ = nnls(facets.T, -p)
@@ -73,9 +73,9 @@ def project_on_polyhedral_cone(p: Array, facets: Array) -> Array:
 
 
 def project_two_links(arm: TwoLinks, *, inside: float = STEP_INSIDE_RATIO) -> TwoLinks:
-    """Steps 1 to 4 in closed form, by the exact cone of the minor of order 2.
+    """Apply steps 1 to 4 in closed form, with the exact cone of the minor of order 2.
 
-    J1 + J2 is kept, and J1 J2 is the part `inside` above the boundary.
+    J1 + J2 stays constant, and J1 J2 is the fraction `inside` above the boundary.
     """
     if arm.is_possible:
         return arm
@@ -86,8 +86,10 @@ def project_two_links(arm: TwoLinks, *, inside: float = STEP_INSIDE_RATIO) -> Tw
     square = total**2 / 4 - product
     if total <= 0 or square < 0 or product <= 0:
         raise InputError(
-            f"no J1 and J2 have the sum {total:.4g} of the values and the product {product:.4g} that the cone asks for",
-            hint="mend_possible moves all base values at once",
+            f"no J1 and J2 have the sum {total:.4g} of the values and the product {product:.4g} that the cone requires",
+            hint="project_to_positive_definite moves all base values at once",
+            code=Code.NOT_FEASIBLE,
+            subject="J1, J2",
         )
     larger, smaller = total / 2 + np.sqrt(square), total / 2 - np.sqrt(square)
     J1, J2 = (larger, smaller) if arm.J1 >= arm.J2 else (smaller, larger)
@@ -95,15 +97,19 @@ def project_two_links(arm: TwoLinks, *, inside: float = STEP_INSIDE_RATIO) -> Tw
 
 
 def project_by_cones(
-    of: Robot | BaseParameters, values: ArrayLike, *, points: int = GRID_POINTS, inside: float = STEP_INSIDE_RATIO
+    robot_or_base: Robot | BaseParameters,
+    values: ArrayLike,
+    *,
+    points: int = GRID_POINTS,
+    inside: float = STEP_INSIDE_RATIO,
 ) -> Array:
-    """Base values inside the polyhedral cones of a grid: steps 1 to 4, repeated until every minor is inside.
+    """Return base values inside the polyhedral cones of a grid: repeat steps 1 to 4 until every minor is inside.
 
     Step 4 takes the base values whose coefficients are nearest to the points in the cones, in units of their lengths:
-    coefficients of a higher order fill no box, as they are polynomials of fewer values. It is not convex and can end
-    nowhere from values far outside, which is said.
+    coefficients of a higher order do not fill a box, since they are polynomials of fewer values. It is not convex and
+    may fail from values far outside, which raises `InputError`.
     """
-    member = find_member((of, values))
+    member = find_member((robot_or_base, values))
     minors = minors_of(member)
     facets = [minor.facets(points) for minor in minors]
     beta = member.values.copy()
@@ -115,18 +121,20 @@ def project_by_cones(
         beta = _solve_base_values(minors, goals, beta)
     raise InputError(
         f"{MAX_PROJECTION_ROUNDS} rounds of Yoshida's modification found no base values inside the cones",
-        hint="mend_possible is convex and always ends",
+        hint="project_to_positive_definite is convex and always converges",
+        code=Code.NOT_CONVERGED,
+        subject="values",
     )
 
 
 def _angle(arm: TwoLinks, p: Array) -> float:
-    """Of R: p_2 has it modulo a half turn, and the arm's own R tells which."""
+    """Return the angle of R: p_2 determines it up to a half turn, and R of the arm decides."""
     angle = float(np.arctan2(p[1], -p[0])) / 2
     return angle if np.cos(angle) * arm.Rx + np.sin(angle) * arm.Ry >= 0 else angle + np.pi
 
 
 def _step_inside(p: Array, facets: Array, inside: float) -> Array:
-    """p moved along the axis of the constant function until every facet is `inside` times its length away."""
+    """Move p along the axis of the constant function until every facet is `inside` times its length away."""
     short = inside * float(np.linalg.norm(p)) - float((facets @ p).min())
     return np.asarray(p + max(0.0, short) * np.eye(len(p))[-1])
 

@@ -1,4 +1,4 @@
-"""What stays as it was: parameters left out, prior links, ends that data do not give, bounds of two kinds."""
+"""Dropped parameters, prior links, missing intervals and bounds are preserved."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def links_of(space):
     return tuple(np.asarray(link.phi) for link in space.robot.links)
 
 
-def test_what_a_fit_holds_at_zero_is_polished_to_zero(rows, estimate, space):
+def test_parameters_fixed_at_zero_stay_zero_after_polishing(rows, estimate, space):
     held = tuple(k for k, label in enumerate(space.labels) if label in ("fv1", "fo2"))
     assert len(held) == 2
     problem = FitProblem(space, Prior(links_of(space), "entropic", ()), zero=held, compact=False)
@@ -68,19 +68,19 @@ def test_what_a_fit_holds_at_zero_is_polished_to_zero(rows, estimate, space):
     assert np.abs(free[list(held)]).min() > 0
 
 
-def test_mending_remembers_the_prior_and_the_values_that_it_began_from(estimate, space):
+def test_a_projection_keeps_the_prior_and_the_unconstrained_values(estimate, space):
     before = estimate.beta - 3 * estimate.deviations
     x = np.linalg.pinv(space.matrix) @ estimate.beta
     held = replace(estimate, physical=Physical(space.labels, x, before, ("link1", "link2")))
     for given, links, free in ((held, ("link1", "link2"), before), (estimate, (), estimate.beta)):
-        mended = project_to_consistent(given)
-        assert mended.physical.prior_links == links
-        assert_close(mended.physical.unconstrained, free, EXACT)
-        assert_close(mended.beta, space.matrix @ mended.physical.values, ORACLE)
-        assert mended.projected
+        projected = project_to_consistent(given)
+        assert projected.physical.prior_links == links
+        assert_close(projected.physical.unconstrained, free, EXACT)
+        assert_close(projected.beta, space.matrix @ projected.physical.values, ORACLE)
+        assert projected.projected
 
 
-def test_only_what_data_tell_has_ends(estimate):
+def test_only_identifiable_parameters_have_intervals(estimate):
     wide = estimate.covariance.copy()
     wide[0, :] = wide[:, 0] = 0.0
     wide[0, 0] = np.inf
@@ -95,7 +95,7 @@ def test_only_what_data_tell_has_ends(estimate):
 
 
 def test_bands_of_torque_are_those_of_the_covariance(estimate, samples):
-    """Against rows Y C Y^T one by one; what data do not tell leaves joints that feel it without a band."""
+    """Against rows Y C Y^T one by one; an unidentifiable parameter leaves its joints without a band."""
     few = samples.take(slice(0, 12))
     n, p = few.q.shape[1], len(estimate.beta)
     Y = np.stack([replace(estimate, beta=unit).predict(few) for unit in np.eye(p)], axis=-1)
@@ -106,18 +106,18 @@ def test_bands_of_torque_are_those_of_the_covariance(estimate, samples):
     assert (high - low >= 2 * wide * (1 - 1e-6)).all()
     noisy = torque_bands(estimate, few, noise=True)
     added = ((noisy[1] - noisy[0]) / 2) ** 2 - ((high - low) / 2) ** 2
-    rms = np.array([one.rms for one in estimate.residuals])
+    rms = np.array([residual.rms for residual in estimate.residuals])
     assert_close(added, np.tile((estimate.quantile * rms) ** 2, (12, 1)), 1e-6)
-    untold = estimate.covariance.copy()
+    loose = estimate.covariance.copy()
     k = int(np.flatnonzero([(Y[:, :, j] == 0).all(axis=0).any() for j in range(p)])[0])
-    untold[k, :] = untold[:, k] = 0.0
-    untold[k, k] = np.inf
-    open_low, open_high = torque_bands(replace(estimate, covariance=untold), few)
+    loose[k, :] = loose[:, k] = 0.0
+    loose[k, k] = np.inf
+    open_low, open_high = torque_bands(replace(estimate, covariance=loose), few)
     assert n == 2
     assert np.array_equal(np.isinf(open_high - open_low), Y[:, :, k] != 0)
 
 
-def test_bounds_hold_where_all_of_them_do(space):
+def test_bounds_are_satisfied_only_if_all_of_them_are(space):
     links = space.robot.link_names
     x = np.zeros(space.size)
     x[space.masses] = 2.0
@@ -136,35 +136,35 @@ def test_through_loops_that_are_solved_fewer_configurations_are_looked_at(monkey
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])
-def test_a_mended_estimate_says_what_moved_and_frees_what_was_left_out(estimate, rounds):
+def test_a_projected_estimate_lists_moves_and_frees_dropped_parameters(estimate, rounds):
     first, second = estimate.names[:2]
     given = replace(estimate, dropped=(first, second), unidentifiable=())
     beta = estimate.beta.copy()
     if rounds:
         beta[0] += 2 * estimate.by_noise_alone().deviations[0]
     member = SimpleNamespace(family=SimpleNamespace(base=SimpleNamespace(drives=True)))
-    made = _build_estimate(given, member, NearestPositiveDefinite(beta, np.array([2.0]), -0.5, 0.25, rounds, 3), 0.1)
-    assert made.projected == (rounds > 0)
-    assert (made.dropped, made.unidentifiable) == (((second,), (first,)) if rounds else ((first, second), ()))
-    assert np.isinf(made.deviations).tolist() == [k == 0 and rounds > 0 for k in range(len(beta))]
-    assert ("then mended by 2 standard deviations" in made.status) == (rounds > 0)
-    assert (f"{first} " in made.status) == (rounds > 0)
+    result = _build_estimate(given, member, NearestPositiveDefinite(beta, np.array([2.0]), -0.5, 0.25, rounds, 3), 0.1)
+    assert result.projected == (rounds > 0)
+    assert (result.dropped, result.unidentifiable) == (((second,), (first,)) if rounds else ((first, second), ()))
+    assert np.isinf(result.deviations).tolist() == [k == 0 and rounds > 0 for k in range(len(beta))]
+    assert ("then projected by 2 standard deviations" in result.status) == (rounds > 0)
+    assert (f"{first} " in result.status) == (rounds > 0)
     if rounds:
-        assert made.status.endswith("(+2).")
-        assert "is 0.25 in place of -0.5 kg m^2" in made.status
+        assert result.status.endswith("(+2).")
+        assert "from -0.5 to 0.25 kg m^2" in result.status
 
 
-def test_a_run_is_doubted_where_it_fits_far_worse_than_the_estimates_own():
-    usual = [SimpleNamespace(rms=one) for one in (1.0, 1.0, 1.0, 0.0)]
-    found = SimpleNamespace(residuals=usual)
+def test_a_run_is_suspect_if_it_fits_far_worse_than_the_logs_of_the_estimate():
+    usual = [SimpleNamespace(rms=item) for item in (1.0, 1.0, 1.0, 0.0)]
+    result = SimpleNamespace(residuals=usual)
     run = SimpleNamespace(joint_names=("a", "b", "c", "d"), tau=np.tile([10.0, 10.0, 1e3, 10.0], (5, 1)))
     assert (
-        _misfit_findings(found, run, np.array([3.9, 3.9, 9.0, 9.0])) == []
+        _misfit_findings(result, run, np.array([3.9, 3.9, 9.0, 9.0])) == []
     )  # 9 of 1000 N m is little, of rms 0 unknown
-    (note,) = _misfit_findings(found, run, np.array([4.1, 3.9, 9.0, 9.0]))
+    (note,) = _misfit_findings(result, run, np.array([4.1, 3.9, 9.0, 9.0]))
     assert note.kind == "unexplained torque"
-    assert "larger at a (4.1 times)" in note.message
-    (both,) = _misfit_findings(found, run, np.array([5.0, 6.0, 51.0, 0.0]))
+    assert "large residual at a (4.1 times)" in note.message
+    (both,) = _misfit_findings(result, run, np.array([5.0, 6.0, 51.0, 0.0]))
     assert "a (5 times), b (6 times)" in both.message
     assert "c (51 times)" in both.message
 
@@ -172,10 +172,10 @@ def test_a_run_is_doubted_where_it_fits_far_worse_than_the_estimates_own():
 @pytest.mark.parametrize("edge", [0.0, 0.3, 0.95])
 def test_a_model_outside_is_moved_just_as_far_as_it_must_be(edge):
     """Along the line to one that is inside, to where the inside begins."""
-    line = SimpleNamespace(is_inside=lambda x: x[0] >= edge, inside=lambda x: x)
-    found = full_model._move_inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
-    assert line.is_inside(found)
-    assert_close(found, [edge, 2.0 + 2.0 * edge], 1e-3)
+    line = SimpleNamespace(is_inside=lambda x: x[0] >= edge, move_inside=lambda x: x)
+    result = full_model._move_inside(line, np.array([0.0, 2.0]), np.array([1.0, 4.0]))
+    assert line.is_inside(result)
+    assert_close(result, [edge, 2.0 + 2.0 * edge], 1e-3)
 
 
 def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, monkeypatch):
@@ -191,13 +191,13 @@ def test_a_fit_that_is_near_its_prior_is_its_own_full_model(estimate, space, mon
         assert asked == ([prior] if anew else [])
 
 
-def test_a_table_says_of_each_parameter_what_the_data_say(estimate):
+def test_a_table_lists_the_interval_of_each_parameter(estimate):
     names = estimate.names
     wide = estimate.covariance.copy()
     wide[1, :] = wide[:, 1] = 0.0
     wide[1, 1] = np.inf
-    told = replace(estimate, dropped=(names[0],), unidentifiable=(names[1],), covariance=wide).table().splitlines()
-    by_name = {line.split()[0]: line for line in told if line.strip()}
+    result = replace(estimate, dropped=(names[0],), unidentifiable=(names[1],), covariance=wide).table().splitlines()
+    by_name = {line.split()[0]: line for line in result if line.strip()}
     assert "left out" in by_name[names[0]]
     assert "the data cannot tell" in by_name[names[1]]
     assert " to " in by_name[names[2]]

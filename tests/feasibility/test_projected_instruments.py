@@ -1,4 +1,4 @@
-"""Instrumental variables with drives on Yoshida's PUMA, and on slow motion from a mended model."""
+"""Instrumental variables with drives on Yoshida's PUMA, and on slow motion from a projected model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inertias(estimate):
     return np.array([estimate.value(name) for name in INERTIAS])
 
 
-def test_the_consistent_arm_near_table_3_is_the_one_meant():
+def test_the_nearest_consistent_arm_of_table_3_is_the_expected_one():
     robot, distance = consistent_puma()
     assert distance == pytest.approx(0.142, abs=5e-4)
     assert check_positive_definite(robot, drives=False, count=5000).holds is not False
@@ -38,11 +38,11 @@ def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(
     runs = [(measured_samples(kind, ROWS, seed), clean_samples(kind, 2000, 50 + seed)) for seed in range(4)]
     solvers = {"plain": LeastSquares(weights=ORDINARY), "iv": InstrumentalVariables(weights=ORDINARY, passes=1)}
     fits = {name: [solver.fit(equations(robot, samples)) for samples, _ in runs] for name, solver in solvers.items()}
-    found = {name: np.mean([inertias(one) for one in ours], axis=0) for name, ours in fits.items()}
-    assert (found["plain"][:2] < shrunk * true[:2]).all()
-    assert np.abs(found["iv"] / true - 1).max() < 0.005
+    result = {name: np.mean([inertias(item) for item in ours], axis=0) for name, ours in fits.items()}
+    assert (result["plain"][:2] < shrunk * true[:2]).all()
+    assert np.abs(result["iv"] / true - 1).max() < 0.005
     errors = {
-        name: np.mean([torque_errors(one, clean) for one, (_, clean) in zip(ours, runs, strict=True)], axis=0)
+        name: np.mean([torque_errors(our, clean) for our, (_, clean) in zip(ours, runs, strict=True)], axis=0)
         for name, ours in fits.items()
     }
     assert errors["iv"].max() < error
@@ -50,30 +50,30 @@ def test_encoders_bias_least_squares_with_drives_but_not_instrumental_variables(
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_on_slow_motion_a_mended_model_is_an_instrument_where_least_squares_is_none(seed):
+def test_on_slow_motion_a_projected_model_is_a_valid_instrument_unlike_least_squares(seed):
     robot, _ = consistent_puma()
     samples, clean = measured_samples("slow", ROWS, seed), clean_samples("slow", 2000, 50 + seed)
     plain = LeastSquares(weights=ORDINARY).fit(equations(robot, samples))
     assert check_positive_definite(plain, count=5000).holds is False
     assert inertias(plain)[0] < 0.25 * 5.60
     unmended = unmended_errors(robot, samples, clean)
-    mended = project_to_positive_definite(plain)
-    assert check_positive_definite(mended, seed=9, count=20_000).holds
-    estimate = InstrumentalVariables(mended, weights=ORDINARY, passes=2).fit(equations(robot, samples))
+    projected = project_to_positive_definite(plain)
+    assert check_positive_definite(projected, seed=9, count=20_000).holds
+    estimate = InstrumentalVariables(projected, weights=ORDINARY, passes=2).fit(equations(robot, samples))
     assert np.abs(inertias(estimate)[:2] / [5.71, 8.36] - 1).max() < 0.08
     assert (torque_errors(estimate, clean) < 8).all()
     assert np.median(torque_errors(estimate, clean)) < 3
     assert torque_errors(estimate, clean).max() < 0.25 * torque_errors(plain, clean).max()
     assert unmended.max() > 10 * torque_errors(estimate, clean).max()
-    settled = InstrumentalVariables(mended, weights=ORDINARY, passes=6).fit(equations(robot, samples))
+    settled = InstrumentalVariables(projected, weights=ORDINARY, passes=6).fit(equations(robot, samples))
     assert settled.provenance["settled"]
     assert settled.provenance["indefinite_part_of_estimate"] == 0
 
 
 def unmended_errors(robot, samples, clean):
-    """Torque errors of the passes from least squares itself; infinite where it is refused as an instrument."""
+    """Torque errors of the passes from least squares itself; infinite if it is rejected as an instrument."""
     try:
         return torque_errors(InstrumentalVariables(weights=ORDINARY, passes=2).fit(equations(robot, samples)), clean)
-    except InputError as refused:
-        assert "indefinite" in str(refused)  # noqa: PT017 - both outcomes are failures of the unmended model
+    except InputError as error:
+        assert "indefinite" in str(error)  # noqa: PT017 - both outcomes are failures of the unmended model
         return np.full(6, np.inf)

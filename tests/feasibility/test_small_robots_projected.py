@@ -1,4 +1,4 @@
-"""A robot of grams and centimetres is mended as the same one of kilograms and metres: no unit decides what is near."""
+"""The projection of a robot does not depend on units: grams and centimetres, or kilograms and metres."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def smaller(robot, length, mass):
     def placed(pose):
         return Pose(pose.rotation, tuple(length * pose.translation))
 
-    joints = tuple(replace(one, origin=placed(one.origin), tip=placed(one.tip)) for one in robot.joints)
+    joints = tuple(replace(joint, origin=placed(joint.origin), tip=placed(joint.tip)) for joint in robot.joints)
     factors = mass * np.array([1.0, *[length] * 3, *[length**2] * 6])
-    links = tuple(replace(one, phi=one.phi * factors) for one in robot.links)
+    links = tuple(replace(link, phi=link.phi * factors) for link in robot.links)
     return replace(robot, joints=joints, links=links, gravity=length * robot.gravity)
 
 
 def distance(robot, length, mass):
     """Standard deviations by which an estimate of noisy torques is moved."""
-    own, rng = smaller(robot, length, mass), np.random.default_rng(1)
+    result, rng = smaller(robot, length, mass), np.random.default_rng(1)
     units = np.array([length if joint.kind == "prismatic" else 1.0 for joint in robot.joints])
     q, qd, qdd = rng.normal(size=(3, 40, robot.joint_count)) * units
-    tau = mindyn.compile_model(own).inverse_dynamics(q, qd, qdd)
+    tau = mindyn.compile_model(result).inverse_dynamics(q, qd, qdd)
     tau = tau * (1 + 0.1 * rng.normal(size=tau.shape))
-    samples = Samples(own.joint_names, q, qd, qdd, tau, 100.0, np.zeros(40, dtype=np.int64))
-    found = mindyn.LeastSquares().fit(build_rows(own, samples, EquationSettings()))
-    return mindyn.make_feasible(found).provenance["projected"]["distance"]
+    samples = Samples(result.joint_names, q, qd, qdd, tau, 100.0, np.zeros(40, dtype=np.int64))
+    estimate = mindyn.LeastSquares().fit(build_rows(result, samples, EquationSettings()))
+    return mindyn.make_feasible(estimate).provenance["projected"]["distance"]
 
 
 def test_the_move_is_the_same_in_standard_deviations():

@@ -1,4 +1,4 @@
-"""Mending: the least move, against other solvers; possible at fresh configurations; Yoshida's tables; refusals."""
+"""Projections: the smallest move, compared with other solvers; new configurations; tables of Yoshida; errors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from equations import equations
+from raising import raises
 from robots import random_robot, with_random_drives
 from small_arms import grid, planar_arm, regressor_matrices
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.least_squares import LeastSquares
@@ -86,23 +87,23 @@ def test_the_move_is_that_of_another_solver(seed, joints, points):
     base, beta = impossible(seed, joints)
     weights = 1 / np.maximum(np.abs(beta), 0.02)
     eps = 0.01 * float(np.abs(base.values).max())
-    found = project_values(base, beta, weights, eps=eps)
+    result = project_values(base, beta, weights, eps=eps)
     other = on_a_grid(base, beta, np.diag(weights), eps, points)
     distance = float(np.linalg.norm(weights * (other - beta)))
-    assert found.distance == pytest.approx(distance, rel=ANOTHER_SOLVER)
-    assert_close(weights * (found.beta - beta), weights * (other - beta), 0.02)
-    assert found.after >= 0.99 * eps
+    assert result.distance == pytest.approx(distance, rel=ANOTHER_SOLVER)
+    assert_close(weights * (result.beta - beta), weights * (other - beta), 0.02)
+    assert result.after >= 0.99 * eps
 
 
 def test_an_estimate_moves_least_in_the_metric_of_its_covariance():
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
-    mended = project_to_positive_definite(estimate, eps=0.02)
+    projected = project_to_positive_definite(estimate, eps=0.02)
     whitened = np.linalg.inv(np.linalg.cholesky(estimate.covariance))
     other = on_a_grid(base, beta, whitened, 0.02, 181)
     distance = float(np.linalg.norm(whitened @ (other - beta)))
-    assert mended.provenance["projected"]["distance"] == pytest.approx(distance, rel=ANOTHER_SOLVER)
-    assert np.linalg.norm(whitened @ (mended.beta - beta)) == pytest.approx(distance, rel=ANOTHER_SOLVER)
+    assert projected.provenance["projected"]["distance"] == pytest.approx(distance, rel=ANOTHER_SOLVER)
+    assert np.linalg.norm(whitened @ (projected.beta - beta)) == pytest.approx(distance, rel=ANOTHER_SOLVER)
 
 
 def test_two_links_move_to_the_analytic_boundary():
@@ -111,7 +112,7 @@ def test_two_links_move_to_the_analytic_boundary():
 
     J1, J2, Rx, Ry = (TWO_LINKS.names.index(name) for name in ("Izz1R", "Izz2", "mcx2", "mcy2"))
     for weights in (np.ones(4), 1 / EXAMPLE):
-        found = project_values(TWO_LINKS, EXAMPLE, weights, eps=1e-6)
+        result = project_values(TWO_LINKS, EXAMPLE, weights, eps=1e-6)
         other = minimize(
             lambda x, w=weights: ((w * (x - EXAMPLE)) ** 2).sum(),
             EXAMPLE,
@@ -119,7 +120,7 @@ def test_two_links_move_to_the_analytic_boundary():
             method="SLSQP",
             options={"ftol": 1e-14},
         )
-        assert np.abs(found.beta - other.x).max() < 2e-5
+        assert np.abs(result.beta - other.x).max() < 2e-5
     order = [J1, J2, Rx, Ry]
     examples = [(np.ones(4), [0.3043, 0.0689, 0.2715, 0.0970]), (1 / EXAMPLE, [0.3199, 0.0533, 0.2406, 0.0980])]
     for weights, values in examples:  # the margin that they have is not known
@@ -137,12 +138,12 @@ def test_yoshidas_tables_move_as_computed_independently(table, drives, move):
     base = base_parameters(yoshida_puma(table), drives=drives)
     chain = np.arange(base.count) < 36
     weights = np.where(chain, 1 / np.maximum(np.abs(base.values), 0.02), np.inf)
-    found = project_values(base, base.values, weights, eps=1e-3)
-    assert found.distance / 6 == pytest.approx(move, rel=0.04)
+    result = project_values(base, base.values, weights, eps=1e-3)
+    assert result.distance / 6 == pytest.approx(move, rel=0.04)
     least = project_values(base, base.values, weights, eps=5e-4).distance / 6
-    assert least - 5e-4 < move < found.distance / 6 + 5e-4
-    assert (found.beta[~chain] == base.values[~chain]).all()
-    fresh = check_positive_definite((base, found.beta), seed=77, count=60_000)
+    assert least - 5e-4 < move < result.distance / 6 + 5e-4
+    assert (result.beta[~chain] == base.values[~chain]).all()
+    fresh = check_positive_definite((base, result.beta), seed=77, count=60_000)
     assert fresh.holds
     assert fresh.witness["smallest_eigenvalue"] > 0.98e-3
 
@@ -150,8 +151,8 @@ def test_yoshidas_tables_move_as_computed_independently(table, drives, move):
 def test_the_moves_of_yoshidas_tables_are_of_the_parameters_named():
     first, third = (base_parameters(yoshida_puma(table)) for table in ("table1", "table3"))
     moved = dict(zip(first.names, _mended(first), strict=True))
-    told = {"Ixz6": 0.0301, "Ixy6": -0.0218, "Izz5R": 0.0500, "Ixy5": 0.0405, "Izz4R": 0.0518, "mcy5R": -0.205}
-    assert all(moved[name] == pytest.approx(value, abs=1.5e-3) for name, value in told.items())
+    result = {"Ixz6": 0.0301, "Ixy6": -0.0218, "Izz5R": 0.0500, "Ixy5": 0.0405, "Izz4R": 0.0518, "mcy5R": -0.205}
+    assert all(moved[name] == pytest.approx(value, abs=1.5e-3) for name, value in result.items())
     moved = dict(zip(third.names, _mended(third), strict=True))
     assert moved["Izz4R"] == pytest.approx(0.0020, abs=1e-3)
 
@@ -160,50 +161,50 @@ def _mended(base):
     return project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3).beta
 
 
-def test_tables_that_are_possible_with_rotors_stay():
+def test_tables_that_are_positive_definite_with_rotors_stay():
     for table in ("table1", "table3"):
         base = base_parameters(yoshida_puma(table), drives=True)
-        found = project_values(base, base.values, np.ones(base.count), eps=1e-3)
-        assert found.rounds == 0
-        assert (found.beta == base.values).all()
+        result = project_values(base, base.values, np.ones(base.count), eps=1e-3)
+        assert result.rounds == 0
+        assert (result.beta == base.values).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_mended_estimates_are_possible_at_fresh_configurations_and_nearer_than_the_truth(seed):
+def test_projected_estimates_are_positive_definite_at_new_configurations_and_nearer_than_the_truth(seed):
     """Robots of two to six joints, some with drives; their own values are possible, so no nearest is farther."""
     base, beta = impossible(seed, 2 + seed, drives=bool(seed % 2))
     estimate = estimate_of(base, beta, seed)
     true = check_positive_definite((base, base.values), count=2000).witness["smallest_eigenvalue"]
-    mended = project_to_positive_definite(estimate, eps=true / 2)
-    after = check_positive_definite(mended, seed=1000 + seed, count=20_000)
+    projected = project_to_positive_definite(estimate, eps=true / 2)
+    after = check_positive_definite(projected, seed=1000 + seed, count=20_000)
     assert after.holds
     assert after.witness["smallest_eigenvalue"] > 0.98 * true / 2
     whitened = np.linalg.inv(np.linalg.cholesky(estimate.covariance))
     to_truth = float(np.linalg.norm(whitened @ (base.values - beta)))
-    assert mended.provenance["projected"]["distance"] <= to_truth
-    assert mended.provenance["projected"]["smallest_eigenvalue_before"] < 0
+    assert projected.provenance["projected"]["distance"] <= to_truth
+    assert projected.provenance["projected"]["smallest_eigenvalue_before"] < 0
 
 
-def test_what_moved_and_how_far_is_told(tmp_path):
+def test_the_status_lists_the_largest_moves(tmp_path):
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
-    mended = project_to_positive_definite(estimate, eps=0.02)
-    record = mended.provenance["projected"]
+    projected = project_to_positive_definite(estimate, eps=0.02)
+    record = projected.provenance["projected"]
     for name, move in record["moves"].items():
         k = estimate.names.index(name)
-        assert move["to"] == mended.beta[k]
-        assert move["deviations"] == pytest.approx((mended.beta[k] - beta[k]) / estimate.deviations[k])
+        assert move["to"] == projected.beta[k]
+        assert move["deviations"] == pytest.approx((projected.beta[k] - beta[k]) / estimate.deviations[k])
     most = max(record["moves"], key=lambda name: abs(record["moves"][name]["deviations"]))
-    assert f"moved most, in deviations of noise alone: {most} " in mended.status
+    assert f"largest moves in deviations of noise: {most} " in projected.status
     shifts = 5 * np.diag(estimate.deviations)
     widened = replace(estimate, covariance=estimate.covariance + shifts.T @ shifts, shifts=shifts)
     for name, move in project_to_positive_definite(widened, eps=0.02).provenance["projected"]["moves"].items():
         assert move["deviations"] == pytest.approx(record["moves"][name]["deviations"], rel=1e-3, abs=1e-6)
-    mended.save(tmp_path / "mended.json")
-    assert load_estimate(tmp_path / "mended.json").provenance["projected"] == record
+    projected.save(tmp_path / "projected.json")
+    assert load_estimate(tmp_path / "projected.json").provenance["projected"] == record
 
 
-def test_untold_parameters_move_at_the_price_of_being_noticed_and_left_out_ones_stay_zero():
+def test_unidentifiable_parameters_move_at_the_noticeable_cost_and_dropped_ones_stay_zero():
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
     plain = project_to_positive_definite(estimate, eps=0.02)
@@ -213,8 +214,8 @@ def test_untold_parameters_move_at_the_price_of_being_noticed_and_left_out_ones_
     distances = []
     for rms in (1.0, 100.0):
         residuals = tuple(JointResidual(name, 10, rms, 2 * rms) for name in base.robot.joint_names)
-        untold = replace(estimate, covariance=covariance, unidentifiable=(estimate.names[k],), residuals=residuals)
-        record = project_to_positive_definite(untold, eps=0.02).provenance["projected"]
+        loose = replace(estimate, covariance=covariance, unidentifiable=(estimate.names[k],), residuals=residuals)
+        record = project_to_positive_definite(loose, eps=0.02).provenance["projected"]
         assert record["moves"][estimate.names[k]]["deviations"] is None
         distances.append(record["distance"])
     assert distances[1] < min(distances[0], plain.provenance["projected"]["distance"])
@@ -224,26 +225,28 @@ def test_untold_parameters_move_at_the_price_of_being_noticed_and_left_out_ones_
     assert project_to_positive_definite(fixed, eps=1e-3).beta[k] == 0.0
 
 
-def test_left_out_parameters_move_where_nothing_is_possible_without_them():
+def test_dropped_parameters_move_if_there_is_no_solution_without_them():
     """Essential parameters may leave a joint without any inertia."""
     estimate = estimate_of(TWO_LINKS, EXAMPLE)
     out = [estimate.names.index(name) for name in ("Izz2", "mcx2", "mcy2")]
     beta, covariance = EXAMPLE.copy(), estimate.covariance.copy()
     beta[out] = covariance[out, :] = covariance[:, out] = 0.0
     names = tuple(estimate.names[k] for k in out)
-    mended = project_to_positive_definite(replace(estimate, beta=beta, covariance=covariance, dropped=names))
-    assert check_positive_definite(mended, seed=3).holds
-    assert mended.value("Izz2") > 0
-    assert "Izz2 0 -> " in mended.status
-    assert mended.dropped + mended.unidentifiable == tuple(sorted(names, key=lambda name: mended.value(name) != 0))
-    assert np.isinf(mended.deviations[mended.names.index("Izz2")])
+    projected = project_to_positive_definite(replace(estimate, beta=beta, covariance=covariance, dropped=names))
+    assert check_positive_definite(projected, seed=3).holds
+    assert projected.value("Izz2") > 0
+    assert "Izz2 0 -> " in projected.status
+    assert projected.dropped + projected.unidentifiable == tuple(
+        sorted(names, key=lambda name: projected.value(name) != 0)
+    )
+    assert np.isinf(projected.deviations[projected.names.index("Izz2")])
 
 
 def test_few_configurations_in_a_round_are_made_up_for_by_the_fresh_ones_at_the_end(monkeypatch):
     monkeypatch.setattr("mindyn.feasibility.nearest_positive_definite.CONFIGURATIONS_PER_ROUND", 1)
     base = base_parameters(yoshida_puma("table1"))
-    found = project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
-    assert check_positive_definite((base, found.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3
+    result = project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
+    assert check_positive_definite((base, result.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3
 
 
 def noisy_fit(dropped=()):
@@ -257,31 +260,31 @@ def noisy_fit(dropped=()):
     return LeastSquares(dropped=dropped).fit(equations(robot, samples)), samples
 
 
-def test_the_metric_of_the_data_is_that_of_the_covariance_where_all_parameters_were_fitted():
+def test_the_metric_of_the_data_equals_that_of_the_covariance_if_all_parameters_were_fitted():
     estimate, samples = noisy_fit()
     assert check_positive_definite(estimate, count=2000).holds is False
     plain, by_data = project_to_positive_definite(estimate), project_to_positive_definite(estimate, data=samples)
     assert_close(by_data.beta - estimate.beta, plain.beta - estimate.beta, 0.02)
-    distances = [one.provenance["projected"]["distance"] for one in (plain, by_data)]
+    distances = [item.provenance["projected"]["distance"] for item in (plain, by_data)]
     assert distances[1] == pytest.approx(distances[0], rel=0.01)  # residuals per row, or per degree of freedom
 
 
-def test_with_data_left_out_parameters_move_at_the_price_of_their_residuals():
+def test_with_data_dropped_parameters_move_at_the_cost_of_their_residuals():
     whole, _ = noisy_fit()
     left_out = tuple(name for name in whole.names if name.startswith("I"))[-2:]
     estimate, samples = noisy_fit(left_out)
     information = Rows(estimate.regressor, EquationSettings(), samples).information
-    mended = project_to_positive_definite(estimate, data=information)
-    assert check_positive_definite(mended, seed=4, count=5000).holds
-    assert set(mended.unidentifiable) == set(left_out)
-    assert not mended.dropped
+    projected = project_to_positive_definite(estimate, data=information)
+    assert check_positive_definite(projected, seed=4, count=5000).holds
+    assert set(projected.unidentifiable) == set(left_out)
+    assert not projected.dropped
     other, _ = noisy_fit()
     strange = replace(information, names=tuple(f"{name}x" for name in other.names))
-    with pytest.raises(InputError, match="the data are of other parameters"):
+    with raises(InputError, Code.DISAGREEMENT, "data"):
         project_to_positive_definite(estimate, data=strange)
 
 
-def test_the_chain_alone_can_be_mended_within_an_estimate_with_drives():
+def test_the_chain_alone_can_be_projected_within_an_estimate_with_drives():
     robot = yoshida_puma("table3")
     base = base_parameters(robot, drives=True)
     deviations = 0.1 * np.maximum(np.abs(base.values), 1e-6)
@@ -290,22 +293,22 @@ def test_the_chain_alone_can_be_mended_within_an_estimate_with_drives():
     )
     assert check_positive_definite(estimate).holds
     assert check_positive_definite(estimate, drives=False).holds is False
-    mended = project_to_positive_definite(estimate, drives=False, eps=1e-4)
-    assert check_positive_definite(mended, drives=False, seed=5).holds
+    projected = project_to_positive_definite(estimate, drives=False, eps=1e-4)
+    assert check_positive_definite(projected, drives=False, seed=5).holds
 
 
-def test_values_that_no_free_parameter_mends_are_refused():
-    with pytest.raises(InputError, match="that no free parameter changes: held parameters"):
+def test_fixed_parameters_without_a_solution_raise():
+    with raises(InputError, Code.NOT_FEASIBLE, "fixed parameters"):
         project_values(TWO_LINKS, -EXAMPLE, np.array([1.0, np.inf, np.inf, np.inf]), eps=1e-3)
-    with pytest.raises(InputError, match="no values of the free parameters satisfy all of"):
+    with raises(InputError, Code.NOT_FEASIBLE, "fixed parameters"):
         project_values(TWO_LINKS, -EXAMPLE, np.array([np.inf, 1.0, 1.0, np.inf]), eps=1e-3)
 
 
-def test_what_cannot_be_mended_is_refused_by_name():
+def test_invalid_arguments_of_projections_raise():
     base, beta = impossible(1, 2)
     estimate = estimate_of(base, beta)
     for eps in (0.0, -1.0, np.nan):
-        with pytest.raises(InputError, match="must be a positive number"):
+        with raises(InputError, Code.OUT_OF_RANGE, "eps"):
             project_to_positive_definite(estimate, eps=eps)
-    with pytest.raises(InputError, match=r"4 positive numbers.*got shape \(2,\)"):
+    with raises(InputError, Code.INVALID_VALUE, "weights"):
         project_values(TWO_LINKS, EXAMPLE, np.ones(2), eps=1e-3)

@@ -1,4 +1,4 @@
-"""Consistent fits: what may be left out, how a weight is judged, what is said; friction that grows with loads."""
+"""Consistent fits: dropped parameters, the selection of the prior weight, the status; load-dependent friction."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
+from raising import raises
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _fold_errors, _format_status
 from mindyn.logs.loop_follower import _is_motion, follow_loops
@@ -25,20 +26,22 @@ from mindyn.robots.parts import Drive, ExtraTorque
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "code", "subject"),
     [
-        ({"prior_weight": -1e-9}, "prior_weight = -1e-09"),
-        ({"prior_weight": np.inf}, "prior_weight = inf"),
-        ({"prior_weight": "most"}, "prior_weight = 'most'"),
-        ({"kinds": "some"}, "kinds = 'some'"),
-        ({"divergence": "plain"}, "divergence = 'plain'"),
-        ({"weights": "none"}, "weights = 'none'"),
-        ({"covariance": "none"}, "covariance = 'none'"),
+        ({"prior_weight": -1e-9}, Code.OUT_OF_RANGE, "prior_weight"),
+        ({"prior_weight": np.inf}, Code.OUT_OF_RANGE, "prior_weight"),
+        ({"prior_weight": "most"}, Code.OUT_OF_RANGE, "prior_weight"),
+        ({"kinds": "some"}, Code.UNKNOWN_NAME, "some"),
+        ({"divergence": "plain"}, Code.UNKNOWN_NAME, "plain"),
+        ({"prior": "ur10.urdf"}, Code.UNKNOWN_NAME, "ur10.urdf"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(given, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_raise(given, code, subject):
+    with raises(InputError, code, subject):
         PhysicallyConsistent(**given)
+    for name in ("weights", "covariance"):
+        with pytest.raises(InputError, match=f"{name}.*none"):
+            PhysicallyConsistent(**{name: "none"})
     assert PhysicallyConsistent(prior_weight=0).needs == "information"
     assert PhysicallyConsistent(covariance="correlated").needs == "samples"
 
@@ -47,10 +50,10 @@ def test_settings_that_make_no_sense_are_refused(given, said):
 def arm():
     robot = with_estimated_drives(planar_arm([0.5]))
     ball = phi_about_origin(2.0, np.array([0.2, 0.0, 0.0]), 0.02 * np.eye(3))
-    return Regressor(replace(robot, links=tuple(replace(one, phi=k * ball) for k, one in enumerate(robot.links, 1))))
+    return Regressor(replace(robot, links=tuple(replace(link, phi=k * ball) for k, link in enumerate(robot.links, 1))))
 
 
-def test_parameters_are_left_out_by_name_or_by_kind(arm):
+def test_parameters_are_dropped_by_name_or_by_kind(arm):
     def zero(*names):
         problem = PhysicallyConsistent(dropped=names)._build_problem(arm)
         return [problem.space.labels[k] for k in problem.zero]
@@ -59,7 +62,7 @@ def test_parameters_are_left_out_by_name_or_by_kind(arm):
     assert zero("fc2") == ["fc2"]
     assert zero("viscous", "fv1") == ["fv1", "fv2"]
     assert set(zero("rotor")) == {"Im1", "Im2"}
-    with pytest.raises(InputError, match=r"m1, none cannot be left out of a consistent fit; these can: Im1, fv1"):
+    with raises(InputError, Code.UNKNOWN_NAME, "m1, none"):
         zero("m1", "fc1", "none")
 
 
@@ -72,7 +75,7 @@ def test_choices_need_folds_or_a_weight(arm):
     nothing = PhysicallyConsistent(prior=None, kinds="all")
     assert nothing._choose_prior(nothing._build_problem(arm), [1, 2], np.ones(2)).weight == 0.0
     lone = SimpleNamespace(blocks=(1,))
-    with pytest.raises(InputError, match="no blocks to hold out"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "prior_weight"):
         PhysicallyConsistent().fit(lone)
 
 
@@ -92,21 +95,21 @@ def test_errors_are_those_of_each_fold_by_the_rest():
             return np.linalg.solve(R.T @ R + weight * np.eye(2), R.T @ z) / 2
 
     weights = np.array([3.0])
-    found = _fold_errors(Problem(), [one for one, _ in folds], weights, 0.5)
+    result = _fold_errors(Problem(), [value for value, _ in folds], weights, 0.5)
     expected = []
     for held in range(3):
         rest = np.vstack([table for k, (_, table) in enumerate(folds) if k != held])
         A, b = rest[:, :2], rest[:, 2]
         beta = np.linalg.solve(3 * A.T @ A + 0.5 * np.eye(2), 3 * A.T @ b)
-        own = folds[held][1]
-        expected.append(3.0 * np.mean((own[:, :2] @ beta - own[:, 2]) ** 2))
-    assert_close(found, expected, ORACLE)
+        outcome = folds[held][1]
+        expected.append(3.0 * np.mean((outcome[:, :2] @ beta - outcome[:, 2]) ** 2))
+    assert_close(result, expected, ORACLE)
 
     class Unsolved(Problem):
         def solve(self, *_):
             raise ConicError("no")
 
-    assert _fold_errors(Unsolved(), [one for one, _ in folds], weights, 0.5) == [np.inf] * 3
+    assert _fold_errors(Unsolved(), [item for item, _ in folds], weights, 0.5) == [np.inf] * 3
 
 
 def test_the_status_of_a_consistent_fit():
@@ -115,16 +118,16 @@ def test_the_status_of_a_consistent_fit():
     size = np.linalg.norm(table[:, 2])
     errors = [100 * np.linalg.norm(table[:, :2] @ b - table[:, 2]) / size for b in (beta, least)]
     plain = SimpleNamespace(beta=least, dropped=("x",), settings=EquationSettings())
-    prior = SimpleNamespace(believed=True, sentence="the prior", notes=("a note",))
+    prior = SimpleNamespace(is_known=True, sentence="the prior", notes=("a note",))
     problem = SimpleNamespace(prior=prior, compact=False, space=SimpleNamespace(reach=1.25))
-    said = _format_status(plain, problem, information, beta, PriorChoice(0.125, ("rotor",), ()))
-    assert said.startswith(
+    result = _format_status(plain, problem, information, beta, PriorChoice(0.125, ("rotor",), ()))
+    assert result.startswith(
         f"1 physically consistent parameters from 10 equations (10 samples of 1 joint) leave {errors[0]:.3g} % of the "
         f"torque unexplained ({errors[1]:.3g} % without the constraint); the prior, weight 0.12. Note: "
     )
-    assert "were left out, since held-out blocks do not miss them." in said
-    assert "Note: links are wider than the robot's known reach of 1.2 m. Note: a note." in said
-    prior.believed, prior.notes, problem.compact = False, (), True
+    assert "were dropped because they do not improve the prediction of held-out blocks." in result
+    assert "Note: links are wider than the known reach of the robot, 1.2 m. Note: a note." in result
+    prior.is_known, prior.notes, problem.compact = False, (), True
     bare = _format_status(plain, problem, information, beta, PriorChoice(0.125, (), ()))
     assert bare.endswith("without the constraint); the prior.")
 
@@ -142,16 +145,16 @@ def test_why_friction_may_not_grow_with_the_load(arm):
     assert sprung.load_obstacle() == ""
     loop = load_robot("slider_crank")  # loops may have it; here the slide's constant weight stands in the way
     assert "holds a link's weight and a drive's offset together" in Regressor(loop).load_obstacle()
-    assert arm.rigid.tolist() == [one.kind in ("link", "rotor") for one in arm.parameters]
+    assert arm.rigid.tolist() == [parameter.kind in ("link", "rotor") for parameter in arm.parameters]
 
 
 def motion(q, qd, segments=None, rate_hz=100.0, name="ram"):
-    q, qd = (np.asarray(one, dtype=float)[:, None] for one in (q, qd))
+    q, qd = (np.asarray(item, dtype=float)[:, None] for item in (q, qd))
     numbers = np.zeros(len(q), dtype=np.int64) if segments is None else np.asarray(segments)
     return Samples((name,), q, qd, 0 * q, 0 * q, rate_hz, numbers)
 
 
-def test_rows_are_a_motion_where_they_change_as_their_speeds_say():
+def test_rows_are_a_motion_if_positions_follow_their_speeds():
     t = np.arange(50) / 100
     assert _is_motion(motion(np.sin(3 * t), 3 * np.cos(3 * t)))
     assert not _is_motion(motion(np.sin(3 * t), -3 * np.cos(3 * t)))
@@ -166,7 +169,7 @@ def test_rows_are_a_motion_where_they_change_as_their_speeds_say():
     assert _is_motion(motion(pieces, np.tile(3 * np.cos(3 * t), 2), np.repeat([0, 1], 50)))
 
 
-def test_samples_get_their_closure_once_and_only_where_loops_are_solved():
+def test_samples_get_their_closure_once_and_only_if_loops_must_be_solved():
     plain = load_robot("planar2")
     arrays = np.zeros((4, 3, 2))
     flat = Samples(plain.joint_names, *arrays, 100.0, np.zeros(3, dtype=np.int64))
@@ -176,11 +179,11 @@ def test_samples_get_their_closure_once_and_only_where_loops_are_solved():
     rng = np.random.default_rng(1)
     p = rng.uniform(0.3, 1.2, 8)
     apart = motion(p, rng.normal(size=8), name=name)
-    found = follow_loops(crank, apart)
-    assert found.dependent_q.shape == (8, len(crank.dependent_names))
-    assert found.closure.shape == (8, 2)
-    assert found.closure[:, 0].max() < 1e-10
-    assert follow_loops(crank, found) is found
+    result = follow_loops(crank, apart)
+    assert result.dependent_q.shape == (8, len(crank.dependent_names))
+    assert result.closure.shape == (8, 2)
+    assert result.closure[:, 0].max() < 1e-10
+    assert follow_loops(crank, result) is result
     other = motion(p, p, name="other")
     assert follow_loops(crank, other) is other
     t = np.arange(60) / 100

@@ -1,4 +1,4 @@
-"""Physically consistent or not: true for what bodies have, false with a proof that can be checked by hand."""
+"""The consistency check: positive for bodies, negative with a certificate that can be verified by hand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 from feasibility.physical_draws import energy_functional, least_over_point_masses
+from raising import raises
 from robots import random_robot, random_robots, with_random_drives
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.consistent import check_base_values
 from mindyn.feasibility.nearest import find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of_base
@@ -79,7 +80,7 @@ def test_offsets_may_have_any_sign():
 
 
 @pytest.mark.parametrize("name", ["planar2", "stanford", "puma560", "panda", "ur10", "scara"])
-def test_published_robots_with_point_masses_and_massless_links_are_judged(name):
+def test_published_robots_with_point_masses_and_massless_links_are_consistent(name):
     base = structural_base(mindyn.load_robot(name))
     assert check_base_values(base, base.values).holds is True
 
@@ -92,8 +93,8 @@ def test_yoshidas_tables_are_not_consistent(table, distance):
     with_drives = structural_base(yoshida_puma(table), drives=True)
     assert check_base_values(with_drives, with_drives.values).holds is False
     W = np.diag(1 / np.maximum(np.abs(base.values), 0.02))
-    found = find_nearest_consistent(space_of_base(base), base.values, W)
-    assert found.distance / np.sqrt(base.count) == pytest.approx(distance, abs=2e-3)
+    nearest = find_nearest_consistent(space_of_base(base), base.values, W)
+    assert nearest.distance / np.sqrt(base.count) == pytest.approx(distance, abs=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -120,7 +121,7 @@ def _parameters(P):
     return [P[3, 3], P[0, 3], P[1, 3], P[2, 3], yy + zz, -P[0, 1], xx + zz, -P[0, 2], -P[1, 2], xx + yy]
 
 
-def test_values_of_the_wrong_number_are_refused():
+def test_a_wrong_number_of_values_raises():
     base = structural_base(mindyn.load_robot("planar2"))
-    with pytest.raises(InputError, match="finite values"):
+    with raises(InputError, Code.WRONG_SHAPE, "values"):
         check_base_values(base, np.ones(base.count + 1))
