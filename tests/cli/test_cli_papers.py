@@ -31,7 +31,7 @@ def test_tests_are_planned_simulated_and_identified(tmp_path):
     found = load_estimate(tmp_path / "estimate.json")
     told = [name not in found.dropped for name in found.names]
     assert np.abs(found.beta - found.base.values)[told].max() < 1e-2 * np.abs(found.base.values).max()
-    assert "7 tests simulated with the values found agree" in done.stdout
+    assert "7 tests simulated with the estimated values agree" in done.stdout
     simulated = found.provenance["simulated"]
     assert [one["suspect"] for one in simulated] == 7 * [False]
     early = run(step_tests, "identify", "planar2", tmp_path, "--through", "accelerated-01")

@@ -89,7 +89,7 @@ def test_held_out_rows_are_explained(name):
     for fit in (near, light):
         require_sane(fit, name)
     assert total(near, name) <= NEAR_THE_FILE[name]
-    assert "least total mass" in light.status
+    assert "smallest total mass" in light.status
     if name == "kuka_lwr4":
         assert "prior (entropic)" in near.status
         assert total(light, name) <= 2.3
@@ -98,5 +98,5 @@ def test_held_out_rows_are_explained(name):
     else:
         assert total(light, name) <= 1.1 * total(chosen, name)
     if name == "kuka_kr300":
-        assert "least total mass" in near.status
+        assert "smallest total mass" in near.status
         assert "placeholder" in near.status
