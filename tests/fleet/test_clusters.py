@@ -125,8 +125,8 @@ def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, mo
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as result:
         study_fleet(ARM, pattern, out, settings=TREATMENT, executor=pool)
     kept = len(list(out.glob("factors/*/??/*.npz")))
-    assert f"{kept} of 2 logs are gathered and stay in" in result.value.message
-    assert "same call again" in result.value.hint
+    assert f"{kept} of 2 logs are gathered and kept in" in result.value.message
+    assert "repeat the call" in result.value.hint
     monkeypatch.undo()
     with ThreadPoolExecutor(2) as threads:
         study = study_fleet(ARM, pattern, out, settings=TREATMENT, executor=threads)

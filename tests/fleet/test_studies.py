@@ -121,7 +121,7 @@ def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
     assert "1 logs are used by their factors" in messages(kept)[0]
     left = study(few, tmp_path / "out", exclude_logs=["*/a.parquet"])
     assert left.type.logs == 1
-    assert [item.reason for item in left.excluded] == ["left out as asked"]
+    assert [item.reason for item in left.excluded] == ["excluded by the user"]
 
 
 def test_unusable_logs_are_excluded_by_name_and_the_others_count(tmp_path):
@@ -146,7 +146,7 @@ def test_unusable_logs_are_excluded_by_name_and_the_others_count(tmp_path):
     assert "has the same bytes as" in reasons["good.parquet"]
     assert "has no position column q1" in reasons["other.parquet"]
     assert "worse than zero" in reasons["turned.parquet"]
-    assert reasons["slow.parquet"].startswith("its rate is 50 Hz")
+    assert reasons["slow.parquet"].startswith("the log has a rate of 50 Hz")
     assert result.type.logs == 3
 
 
