@@ -298,7 +298,7 @@ def test_planar_loops_of_rounded_files_close_in_their_plane(topology):
     assert_close(inexact, exact, 1e-5)
     assert np.abs(inexact - exact).max() > 0
     (note,) = home_closure(near).notes
-    assert "across the plane that it moves in" in note
+    assert "across its plane of motion" in note
     assert base_parameters(near).notes[0] == note
     whole = home_closure(near).positions(p)
     assert_close(values(near, "inverse_dynamics", whole, pd, pdd)[:, :, 0], inexact, ORACLE)
