@@ -119,7 +119,7 @@ def test_wrong_settings(log, folder, text, message):
 def test_a_folder_that_cannot_be(log):
     assert_refused(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be created")
     out = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "table.csv/run.csv")
-    assert_refused(out, "the folder 'table.csv' for run.csv does not exist")
+    assert_refused(out, "there is no folder 'table.csv'")
     assert_refused(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
     log.with_name("taken.csv").mkdir()
     ended = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "taken.csv")
