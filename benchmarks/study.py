@@ -122,7 +122,7 @@ def run_study(study: Study, seconds: float | None, options: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named study with the remaining arguments; list the names if there is no such study."""
+    """Run the named study with the remaining arguments; list the names if no study has that name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?")
     parser.add_argument("--seconds", type=float)

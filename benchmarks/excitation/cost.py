@@ -4,7 +4,7 @@
 
 20 s, 5 harmonics, whole limits and no floor, as in earlier versions; kernels compiled before the clock starts. Each
 design runs in a process of its own with the sources of this checkout, then with those of the other. A criterion of the
-log is better where it is smaller; one search ends higher or lower by chance, so that several seeds tell more.
+log is better where it is smaller; one search ends higher or lower by chance, so several seeds are more informative.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from mindyn.fleet.work import Task, gather_log
 from mindyn.regression.regressor import with_estimated_drives
 
 SETTINGS = mindyn.Conditioning(rate_hz=1000.0, stamps="uniform", position_cutoff_hz=20.0, delay_s=0.0)
-TREATMENT = mindyn.EquationSettings(SETTINGS, 10.0, 10)
+EQUATION_SETTINGS = mindyn.EquationSettings(SETTINGS, 10.0, 10)
 LEAST_RATIO, MOST_MB = 0.8, 600
 
 
@@ -32,7 +32,7 @@ def generation(path: Path) -> bytes:
     """What the driver sends with every log."""
     robot = with_estimated_drives(mindyn.load_robot(ROBOT))
     values = mindyn.base_parameters(robot, drives=True).values
-    resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT).settings
+    resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), EQUATION_SETTINGS).settings
     return pickle.dumps(Generation(robot, resolved, values))
 
 
@@ -52,7 +52,9 @@ def measure(path: Path) -> None:
         factor = work_on(path, sent)
         times["worker"].append(process_time() - start)
         start = process_time()
-        mindyn.LeastSquares().fit(mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), TREATMENT))
+        mindyn.LeastSquares().fit(
+            mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), EQUATION_SETTINGS)
+        )
         times["fit"].append(process_time() - start)
     best = {name: min(spent[1:]) for name, spent in times.items()}
     json.dump({"rows": factor.rows, **best}, sys.stdout)

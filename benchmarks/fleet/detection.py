@@ -30,7 +30,7 @@ side = "joint"
 columns = { time = "t", position = "q{i}", torque = "tau{i}" }
 units = { time = "s", position = "rad", torque = "N m" }
 """
-TREATMENT = mindyn.EquationSettings(
+EQUATION_SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=8.0, delay_s=0.0),
     4.0,
     4,
@@ -118,7 +118,7 @@ def write_fleet(folder: Path, seed: int, arms: int, logs: int) -> dict[str, Faul
 
 def study(folder: Path, workers: int) -> FleetStudy:
     pattern = f"{folder}/logs/{{robot_id}}/{{date}}/*.parquet"
-    return study_fleet(mindyn.load_robot(ROBOT), pattern, folder / "out", settings=TREATMENT, workers=workers)
+    return study_fleet(mindyn.load_robot(ROBOT), pattern, folder / "out", settings=EQUATION_SETTINGS, workers=workers)
 
 
 def named_rightly(found: FleetStudy, wrong: dict[str, Fault]) -> tuple[set[str], list[str]]:

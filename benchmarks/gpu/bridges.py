@@ -26,7 +26,7 @@ REPETITIONS = 5
 
 
 def close(found, expected) -> float:
-    """The largest difference, relative to the largest number; refused where it is not small."""
+    """The largest difference, relative to the largest number; raises if it is not small."""
     error = float(np.abs(found - expected).max() / np.abs(expected).max())
     assert error < CLOSE, error
     return error
@@ -145,12 +145,12 @@ def rows(robot) -> float:
     q, qd, qdd = rng.uniform(-2, 2, (3, 20_000, robot.joint_count))
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    treatment = mindyn.EquationSettings()
-    found = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, treatment, gpu=True))
-    host = mindyn.LeastSquares().fit(build_rows(robot, samples, treatment))
+    settings = mindyn.EquationSettings()
+    found = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, settings, gpu=True))
+    host = mindyn.LeastSquares().fit(build_rows(robot, samples, settings))
     deviations = np.sqrt(np.diag(host.covariance))
-    told = deviations > 0
-    off = float((np.abs(found.beta - host.beta)[told] / deviations[told]).max())
+    identifiable = deviations > 0
+    off = float((np.abs(found.beta - host.beta)[identifiable] / deviations[identifiable]).max())
     assert off < 1e-6, off
     return off
 

@@ -1,4 +1,4 @@
-"""Every function of several robots on a GPU: the CPU's numbers in both precisions, and the same refusals.
+"""Every function of several robots on a GPU: the CPU's numbers in both precisions, and the same errors.
 
 `python -m benchmarks.gpu.functions FOLDER`, with the files that `prepare.py` wrote; needs NumPy and CuPy alone:
 what tests/kernels/test_on_gpu.py shows where mindyn is installed too.
@@ -45,12 +45,12 @@ def checked(path: Path) -> tuple[float, float]:
         assert (own[0] == out).all()
         empty = function(*(one[:0] for one in given))
         assert (empty[0] if closure else empty).shape == (0, *out.shape[1:])
-    refused(function, given)
+    require_rejection(function, given)
     return errors[0], errors[1]
 
 
-def refused(function, given) -> None:
-    """Arrays that do not fit are refused by name."""
+def require_rejection(function, given) -> None:
+    """Require an error that names the array whose shape does not fit."""
     from device_function import InputError
 
     first = function.inputs[0][0]

@@ -26,8 +26,8 @@ def solved(factors, columns, count):
     whole = np.vstack(blocks)
     scales = np.linalg.norm(whole[:, :-1], axis=0)
     U, s, Vt = np.linalg.svd(whole[:, :-1] / scales, full_matrices=False)
-    told = s > 1e-9 * s[0]
-    return (Vt[told].T / s[told] @ (U[:, told].T @ whole[:, -1])) / scales
+    kept = s > 1e-9 * s[0]
+    return (Vt[kept].T / s[kept] @ (U[:, kept].T @ whole[:, -1])) / scales
 
 
 def pinned(shape):

@@ -112,7 +112,7 @@ def closed_positions(robot: mindyn.Robot, count: int) -> np.ndarray:
 
 
 def write_filtered_rows(folder: Path) -> None:
-    """A motion in two stretches, slow rows masked, friction with a memory and a load, and the CPU's fit of it."""
+    """Write a motion of two segments, slow rows masked, friction with a memory and a load, and the CPU's fit of it."""
     robot, rng = with_estimated_drives(mindyn.load_robot("puma560")), np.random.default_rng(7)
     friction = Friction("stop", 0.01, ("load", "stribeck"), (), tuple(rng.uniform(0.5, 2.0, Regressor(robot).count)))
     regressor = Regressor(robot, friction)
@@ -125,10 +125,10 @@ def write_filtered_rows(folder: Path) -> None:
     tau = Y @ rng.uniform(0.5, 2.0, regressor.count) + rng.normal(0, NOISE, q.shape)
     usable = np.abs(qd) > 0.05
     samples = mindyn.Samples(regressor.joint_names, q, qd, qdd, tau, RATE_HZ, segments, usable)
-    treatment = mindyn.EquationSettings(filter_hz=FILTER_HZ, decimation=DECIMATION, friction=friction)
+    settings = mindyn.EquationSettings(filter_hz=FILTER_HZ, decimation=DECIMATION, friction=friction)
     expected = gather(regressor, samples, cutoff_hz=FILTER_HZ, decimation=DECIMATION)
     solution = solve(*expected.stacked())
-    taken = windows(SampleSegment(samples, range(len(samples))), treatment.cutoff_hz, treatment.step)
+    taken = windows(SampleSegment(samples, range(len(samples))), settings.cutoff_hz, settings.step)
     kept = [(one.first, one.last, one.kept_rows.start, one.kept_rows.stop, one.kept_rows.step) for one in taken]
     (folder / "filtered.cu").write_text(rows_source(regressor))
     np.savez(

@@ -7,7 +7,7 @@ For every set: held-out total of the fit that was chosen, of plain least squares
 one near the file's inertials, all with the settings chosen on the training rows; the regret (chosen over the best of
 the three, less one); processor time of the choice. Rows and the measure are those of the folder's splits.json and
 score.py: every row as logged. `--before DIR` identifies the same logs with the checkout of another version in DIR.
-`--training` chooses and prints no held-out total: a rule that is open is judged by that alone.
+`--training` chooses and prints no held-out total: use only that while a rule is open.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ candidates  the same with the candidates of 90d9a94 alone: no friction that grow
 
 Each part runs in a process of its own with the sources of this checkout, then with those of the other, on the same
 rows, one thread of BLAS, machine code compiled before; the least of three runs (automatic, candidates: of one). Of the
-last two the time on the wall is told too, on one core and on two: of use on a machine that does nothing else.
+last two wall time is printed too, on one core and on two; use it on an idle machine only.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ least(lambda: solve(*gather(regressor, samples).stacked()), 3)
 settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
 def run():
     scan = mindyn.scan_log(path, robot, stated=stated)
-    if hasattr(mindyn, "rows_of"):
-        rows = mindyn.rows_of(robot, scan, mindyn.Treatment(settings, 10.0, 10))
+    if hasattr(mindyn, "build_rows"):
+        rows = mindyn.build_rows(robot, scan, mindyn.EquationSettings(settings, 10.0, 10))
         return mindyn.LeastSquares().fit(rows)
     stream = mindyn.condition_stream(scan, robot, settings)
     return mindyn.LeastSquares(filter_hz=10.0, decimation=10).fit(robot, stream)
@@ -70,14 +70,14 @@ least(run, 3)
 """,
     "candidates": """
 try:
-    from mindyn.identification.selection import choosing, tuning
+    from mindyn.identification.selection import choose, tune
 except ImportError:  # 90d9a94 itself
     pass
 else:
-    tuning.loaded = lambda trials, best: best
-    tuning.LEFT_OUT_TOGETHER = (("rotor",),)
-    choosing.best_estimator = lambda robot, trials, setting, treatment, left_out: (
-        mindyn.LeastSquares(covariance="correlated", left_out=left_out), ()
+    tune.add_load_friction = lambda trials, best: best
+    tune.DROPPED_TOGETHER = (("rotor",),)
+    choose.best_estimator = lambda robot, trials, setting, settings, dropped: (
+        mindyn.LeastSquares(covariance="correlated", dropped=dropped), ()
     )
 log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
 mindyn.identify(robot, log.take(slice(5_000)))

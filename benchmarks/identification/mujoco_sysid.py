@@ -33,7 +33,7 @@ from mindyn.robots.parts import Drive
 STEP, WINDOW = 0.002, 250
 POSITION_NOISE, TORQUE_NOISE = 1e-5, 0.02
 START = 0.1
-"""Of armature, damping and frictionloss, where mujoco.sysid begins; its bounds are 0 and 5."""
+"""Armature, damping and frictionloss at which mujoco.sysid starts; its bounds are 0 and 5."""
 
 
 def truth(robot, rng):
@@ -114,13 +114,15 @@ def by_mindyn(robot, log, folder: Path):
     """The log to an MJCF: a physically consistent fit near the file's inertials, of what MJCF can say.
 
     Dry friction of MuJoCo is soft near standstill, so that slow rows are left out. `identify` gives the same values and
-    judges them besides (intervals, doubts about the log), which mujoco.sysid does not and which takes most of its time.
+    also computes intervals and findings, which mujoco.sysid does not, and which take most of its time.
     """
     t, _, _, q, tau = log
     settings = mindyn.Conditioning(rate_hz=1 / STEP, position_cutoff_hz=60.0, edge_s=0.1, slow_speed=0.1)
     near_file = mindyn.PhysicallyConsistent(prior=robot, prior_weight=0.001, kinds="all", dropped=("offset",))
-    treatment = mindyn.EquationSettings(settings, filter_hz=30.0, friction=mindyn.Friction())
-    found = near_file.fit(mindyn.build_rows(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau), treatment))
+    equation_settings = mindyn.EquationSettings(settings, filter_hz=30.0, friction=mindyn.Friction())
+    found = near_file.fit(
+        mindyn.build_rows(robot, mindyn.log_from_arrays(robot.joint_names, t, q, tau), equation_settings)
+    )
     mindyn.write_mjcf(found, folder / "found.xml")
     return equipped(folder / "found.xml", robot).compile()
 
@@ -168,7 +170,7 @@ def timed(run):
 
 
 def compared(robot, folder: Path, seed: int) -> dict[str, tuple[float, float, float]]:
-    """Of the arm of a seed, for each side: error of held-out rollouts, rad; seconds; processor seconds."""
+    """Return for the arm of a seed, for each side: error of held-out rollouts, rad; seconds; processor seconds."""
     arm = spec_of(truth(robot, np.random.default_rng([seed, 0])), folder, "truth").compile()
     training, other = recorded(arm, 8.0, [seed, 1]), recorded(arm, 4.0, [seed, 2])
     ours, *our_time = timed(lambda: by_mindyn(robot, training, folder))

@@ -24,7 +24,7 @@ ENCODER, TORQUE, GAIN, LOAD_FRICTION = 2e-5, 0.2, 0.01, 0.05
 """rad, N m, and parts of the torque: standard deviations, and the friction of each N m that a gear carries."""
 WITHIN = (0.93, 0.98)
 MIDDLE = np.array([0.0, 0.0, 0.0, -1.5, 0.0, 1.8, 0.0])
-TREATMENT = EquationSettings(
+EQUATION_SETTINGS = EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=8.0, torque_cutoff_hz=8.0, decimation=5),
     friction=Friction("tanh", 0.02, shapes=("load",)),
 )
@@ -61,14 +61,16 @@ def inside(seed: int) -> tuple[bool, np.ndarray, float]:
     gains = 1 + GAIN * rng.normal(size=robot.joint_count)
     mass, centre = rng.uniform(0.5, 3.0), rng.uniform((-0.08, -0.08, 0.02), (0.08, 0.08, 0.18))
     loaded = robot.with_payload(mass, centre, mass * 0.03**2 * np.eye(3))
-    found = mindyn.identify(robot, [run(robot, rng, gains)], mindyn.LeastSquares(covariance="correlated"), TREATMENT)
+    found = mindyn.identify(
+        robot, [run(robot, rng, gains)], mindyn.LeastSquares(covariance="correlated"), EQUATION_SETTINGS
+    )
     load = mindyn.payload(found, run(loaded, rng, gains), gain_deviation=GAIN)
     low, high = load.mass_interval
     return low <= mass <= high, np.abs(load.centre - centre) <= load.centre_half_widths, high - low
 
 
 def main() -> int:
-    """Run and judge."""
+    """Run the cases and print the coverage."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

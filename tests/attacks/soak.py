@@ -3,7 +3,7 @@
 `make study NAME=soak` runs it.
 
 Between rounds a writer is killed in the middle of its work, and one runs out of space; the folder must be whole. The
-first quarter of the time fills caches and pools; from there on, growth is told and limited.
+first quarter of the time fills caches and pools; from there on, growth is reported and limited.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def test_readme_errors_on_real_logs_are_those_of_the_page():
     for name, row in names.items():
         said = re.search(rf"\| {re.escape(name)} \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) %", README)
         assert said is not None, name
-        for told, measured in zip(said.groups(), cells(row)[:3], strict=True):
-            assert abs(float(told) - number(measured)) <= 0.051
+        for printed, measured in zip(said.groups(), cells(row)[:3], strict=True):
+            assert abs(float(printed) - number(measured)) <= 0.051
 
 
 def test_readme_memory_of_long_logs_is_that_of_the_page():

@@ -111,7 +111,7 @@ class Cases:
         except MindynError as error:
             if len(str(error)) > 8000:
                 raise AssertionError(f"a message of {len(str(error))} characters: {str(error)[:200]}") from error
-            return f"{kind} refused"
+            return f"{kind} rejected"
         return f"{kind} taken"
 
     def _log_case(self, name: str) -> Callable[[int, np.random.Generator], None]:
@@ -233,7 +233,7 @@ def counted(cases: Cases, path: Path, start: int, seconds: float) -> int:
         record["cases"] += 1
         try:
             ends[cases.run(seed)] += 1
-        except BaseException as error:  # a panic of polars is no Exception
+        except BaseException as error:  # a panic of polars does not derive from Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             where = traceback.extract_tb(error.__traceback__)[-1]

@@ -194,7 +194,7 @@ class Cases:
             if len(str(error)) > 8000:
                 return name, operators, f"FAILED: a message of {len(str(error))} characters"
             return name, operators, "rejected"
-        except BaseException as error:  # a panic of polars is no Exception
+        except BaseException as error:  # a panic of polars does not derive from Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             return name, operators, "FAILED: " + "".join(traceback.format_exception(error)[-6:])[-1500:]

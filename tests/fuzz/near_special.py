@@ -43,15 +43,15 @@ class Case:
     snapped: bool
     deviation: float
     scale: float
-    refused: str = ""
+    rejected: str = ""
 
 
 @dataclass
 class Findings:
-    """Errors of one case by what was computed; what was refused, and what fell back on standard parameters."""
+    """Errors of one case by quantity, rejected forms, and quantities that fell back on standard parameters."""
 
     errors: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
 
     @property
@@ -172,7 +172,7 @@ def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Fin
         try:
             found.errors[other] = _form(truth, other) if other in FORMS else _formulation(truth, other, expected)
         except MindynError as error:
-            found.refused[other] = str(error)
+            found.rejected[other] = str(error)
     if compiled:
         found.errors["machine code"] = truth.error(model.inverse_dynamics(s.q, s.qd, s.qdd), expected)
     found.fallbacks = model._notes

@@ -260,7 +260,7 @@ def run_cases(cases: Cases, path: Path, count: int, seconds: float) -> int:
         seed, start, fault = record["next_seed"], time.process_time(), ""
         try:
             ends[cases.run(seed)] += 1
-        except BaseException as error:  # a panic of polars is no Exception
+        except BaseException as error:  # a panic of polars does not derive from Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             where = traceback.extract_tb(error.__traceback__)[-1]

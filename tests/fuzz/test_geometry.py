@@ -53,7 +53,7 @@ def test_a_joint_that_carries_little_of_large_forces():
 
 
 @pytest.mark.parametrize("formulation", ["kane", "mlc"])
-def test_a_formulation_that_loses_digits_at_some_states_is_refused(formulation):
+def test_a_formulation_that_loses_digits_at_some_states_is_rejected(formulation):
     with pytest.raises(RobotError, match="nothing is returned"):
         mindyn.equation(random_case(16299).robot, "inverse_dynamics", formulation=formulation)
 
@@ -163,7 +163,7 @@ class TestABrokenReductionIsCaught:
         assert truth.error(model.regressor(s.q, s.qd, s.qdd) @ model.base.values, expected) < ORACLE
         assert any("computed from standard parameters" in note for note in model.notes)
 
-    def test_equations_are_refused_by_joint(self):
+    def test_equations_are_rejected_by_joint(self):
         with raises(RobotError, Code.INACCURATE):
             mindyn.equation(load_robot("puma560"), "inverse_dynamics")
 
@@ -174,7 +174,7 @@ class TestABrokenReductionIsCaught:
         assert any("computed from standard parameters" in note for note in model.notes[-1:])
 
 
-def test_a_form_that_does_not_hold_is_refused():
+def test_a_form_that_does_not_hold_is_rejected():
     robot = chain_of_twists((0.0, 1e-8, np.pi / 2), (0.0, 0.4, 0.3))
     for form in ("lin", "gautier", "general"):
         with contextlib.suppress(RobotError):

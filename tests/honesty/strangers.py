@@ -270,10 +270,10 @@ def trial(seed: int, **changes) -> dict:
     how = replace(drawn(seed), **changes)
     arm, robot = arm_of(how, seed)
     log = recorded(arm, how, seed, 0)
-    told = replace(how, jitter=0.0, gaps=0)
+    clean = replace(how, jitter=0.0, gaps=0)
     others = {
-        "another motion": recorded(arm, told, seed, 1, faster=1.15, warm=how.seconds),
-        "the same again": recorded(arm, told, seed, 10, warm=how.seconds),
+        "another motion": recorded(arm, clean, seed, 1, faster=1.15, warm=how.seconds),
+        "the same again": recorded(arm, clean, seed, 10, warm=how.seconds),
     }
     made = {"seed": seed, "how": asdict(how), "errors": {}, "peer": {}}
     began = process_time()
@@ -294,7 +294,7 @@ def trial(seed: int, **changes) -> dict:
         made["seconds"] = process_time() - began
         made["errors"] = {name: validate(found, other).error.total for name, other in others.items()}
     except MindynError as error:
-        made["refused"] = str(error)
+        made["rejected"] = str(error)
     except Exception:  # a crash is what is looked for
         made["crash"] = traceback.format_exc()
     predict = peer_fit(robot, log)
@@ -309,22 +309,22 @@ def ratios(one: dict) -> dict[str, float]:
 def line(one: dict) -> str:
     default = asdict(Stranger())
     how = ", ".join(f"{name} {value}" for name, value in one["how"].items() if value != default[name])
-    if "crash" in one or "refused" in one:
-        said = one.get("refused") or one["crash"].splitlines()[-1]
-        return f"{one['seed']:4} {'crash' if 'crash' in one else 'refused'}: {said[:150]} [{how}]"
-    told = "; ".join(
+    if "crash" in one or "rejected" in one:
+        said = one.get("rejected") or one["crash"].splitlines()[-1]
+        return f"{one['seed']:4} {'crash' if 'crash' in one else 'rejected'}: {said[:150]} [{how}]"
+    errors = "; ".join(
         f"{100 * error:.3g} % (peer {100 * one['peer'][name]:.3g} %, {ratios(one)[name]:.2f})"
         for name, error in one["errors"].items()
     )
-    return f"{one['seed']:4} {told}; {one['method']} {one['seconds']:.0f} s [{how}]"
+    return f"{one['seed']:4} {errors}; {one['method']} {one['seconds']:.0f} s [{how}]"
 
 
 def summary(trials: list[dict]) -> str:
-    crashed, refused = (sum(word in one for one in trials) for word in ("crash", "refused"))
-    lines = [f"{len(trials)} logs, {crashed} crashes, {refused} refused"]
-    judged = [one for one in trials if one["errors"] and one["how"]["still"] < 0]
+    crashed, rejected = (sum(word in one for one in trials) for word in ("crash", "rejected"))
+    lines = [f"{len(trials)} logs, {crashed} crashes, {rejected} rejected"]
+    assessed = [one for one in trials if one["errors"] and one["how"]["still"] < 0]
     for name in ("another motion", "the same again"):
-        found = np.array([ratios(one)[name] for one in judged])
+        found = np.array([ratios(one)[name] for one in assessed])
         if len(found):
             lines.append(
                 f"{name:15} error over the peer's: median {np.median(found):.3f}, above 1.03 in {(found > 1.03).sum()} "
