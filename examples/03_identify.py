@@ -1,4 +1,4 @@
-"""Identify a PUMA 560 from a noisy log of its motion: true value, found value, deviation; then held-out rows."""
+"""Identify a PUMA 560 from a noisy log: print true value, estimate and deviation, then the error on held-out rows."""
 
 from dataclasses import replace
 

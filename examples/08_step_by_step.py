@@ -1,4 +1,4 @@
-"""Yoshida's step-by-step identification of his PUMA 560: tests planned, simulated with encoders, and evaluated."""
+"""Plan, simulate and evaluate Yoshida's step-by-step tests of his PUMA 560."""
 
 import numpy as np
 

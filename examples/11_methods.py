@@ -1,7 +1,7 @@
-"""A geared PUMA 560 by four methods from one noisy recording: torque error, then its motion simulated with each model.
+"""Identify a geared PUMA 560 with four methods from one noisy recording; compare torque errors and simulated motions.
 
-Positions come from encoders of 1000 counts a turn at 200 Hz and are differentiated twice, as in Yoshida's chapter 3,
-whose figures 3.6.2-3.6.4 the drawing follows: measured motion, and what each model makes of the measured torque.
+Positions come from encoders of 1000 counts per turn at 200 Hz and are differentiated twice, as in Yoshida's chapter 3.
+The drawing follows figures 3.6.2-3.6.4: the measured motion, and the motion of each model under the measured torque.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ray as a `concurrent.futures.Executor`: what mindyn's `executor=` takes. Without Ray the example runs in threads.
+"""Use Ray as a `concurrent.futures.Executor` for `executor=`. Without Ray the example runs in threads.
 
 pip install ray
 python examples/ray_executor.py
@@ -21,7 +21,7 @@ class RayExecutor(Executor):
         import ray
 
         ray.init(ignore_reinit_error=True, **settings)
-        # A task goes to another worker where one died; what mindyn itself raises is an answer, and comes back.
+        # Retry on another worker if one dies; do not retry errors that mindyn raises.
         self._run = ray.remote(max_retries=3)(lambda function, args, given: function(*args, **given))
 
     def submit(self, function, /, *args, **given) -> Future:

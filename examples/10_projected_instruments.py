@@ -1,7 +1,8 @@
-"""Slow motion of a PUMA 560: least squares finds an impossible arm; mended, it serves instrumental variables.
+"""Project an infeasible least-squares estimate of a PUMA 560 and use it for instrumental variables.
 
-Encoder noise hides slow accelerations. Least squares shrinks the inertias until the inertia matrix is indefinite, and
-such a model expects no accelerations. The nearest possible model does [Yoshida 1996, chapters 3 and 4].
+The motion is slow, and encoder noise hides its accelerations. Least squares underestimates the inertias until the
+inertia matrix is indefinite, and such a model cannot predict accelerations. The nearest model with a positive definite
+inertia matrix can [Yoshida 1996, chapters 3 and 4].
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ rate, rows = 200.0, 4000
 G = robot.gear_matrix
 
 
-def recording(seed: int) -> mindyn.Samples:
-    """Twelve slow sines for each joint; encoders of 1000 counts a motor turn; central differences."""
+def record(seed: int) -> mindyn.Samples:
+    """Return samples of twelve slow sines per joint: encoders of 1000 counts per motor turn, central differences."""
     rng = np.random.default_rng(seed)
     size = np.array([1.1, 1.0, 2.0, 7.0, 7.5, 8.0])  # rad/s^2
     w = np.sqrt(size / 0.8) * rng.uniform(0.3, 1.3, (12, 6))
@@ -32,18 +33,20 @@ def recording(seed: int) -> mindyn.Samples:
     return mindyn.Samples(robot.joint_names, p[1:-1], speed, acceleration, tau[1:-1], rate, segments)
 
 
-samples = recording(0)
+samples = record(0)
 rows = mindyn.build_rows(robot, samples)
 plain = mindyn.LeastSquares(weights="ordinary").fit(rows)
 print(check_positive_definite(plain).sentence, end="\n\n")
 
-mended = project_to_positive_definite(plain)
-print(mended.status, end="\n\n")
+projected = project_to_positive_definite(plain)
+print(projected.status, end="\n\n")
 
-found = mindyn.InstrumentalVariables(mended, weights="ordinary").fit(rows)
-print(found.status, end="\n\n")
+estimate = mindyn.InstrumentalVariables(projected, weights="ordinary").fit(rows)
+print(estimate.status, end="\n\n")
 
-true = dict(zip(found.base.names, found.base.values, strict=True))
-print("kg m^2      true  least squares    mended  instrumental variables")
+true = dict(zip(estimate.base.names, estimate.base.values, strict=True))
+print("kg m^2      true  least squares  projected  instrumental variables")
 for name in ("Izz1R", "Izz2R", "Izz3R"):
-    print(f"{name:6} {true[name]:9.3f} {plain.value(name):14.3f} {mended.value(name):9.3f} {found.value(name):23.3f}")
+    print(
+        f"{name:6} {true[name]:9.3f} {plain.value(name):14.3f} {projected.value(name):10.3f} {estimate.value(name):23.3f}"
+    )
