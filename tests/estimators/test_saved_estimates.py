@@ -67,7 +67,7 @@ CHANGES = {
     "weights of too few joints": (("joint_weights",), [1.0], "joint_weights must have the shape"),
     "shifts of another length": (("shifts",), [[1.0]], "shifts must have the shape"),
     "a robot that is a list": (("robot",), [], r"robot = \[\] must be a table"),
-    "no treatment": (("settings",), None, "treatment = None must be a table"),
+    "no settings": (("settings",), None, "settings = None must be a table"),
     "a later format": (("format",), "mindyn estimate 99", "a later version of mindyn wrote it"),
     "a format that is a list": (("format",), [1], "not an estimate of mindyn"),
 }

@@ -32,7 +32,7 @@ from mindyn.regression.settings import SETTINGS_SCHEMA, EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
-FACTOR_FORMAT: Final = 3
+FACTOR_FORMAT: Final = 4
 """Version of factor files; a change of their content starts a new generation."""
 CHECKSUM_BYTES: Final = 32
 """Length of the SHA-256 at the end of a factor file."""
