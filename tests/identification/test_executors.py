@@ -83,9 +83,9 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
 def test_an_automatic_choice_works_with_an_executor(arm, files):
     logs = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
     with ThreadPoolExecutor(2) as threads:
-        found = mindyn.identify(arm, logs, settings=replace(TREATMENT, filter_hz="auto"), executor=threads)
-    assert np.isfinite(found.beta).all()
-    assert found.provenance["covariance"] == "white"
+        estimate = mindyn.identify(arm, logs, settings=replace(TREATMENT, filter_hz="auto"), executor=threads)
+    assert np.isfinite(estimate.beta).all()
+    assert estimate.provenance["covariance"] == "white"
 
 
 def test_blocks_do_not_depend_on_the_other_logs(arm, files):
@@ -101,9 +101,9 @@ def test_blocks_do_not_depend_on_the_other_logs(arm, files):
         assert all(a.tobytes() == b.tobytes() for x, y in pairs for a, b in zip(x.factors, y.factors, strict=True))
 
 
-def test_estimators_that_need_samples_are_refused_by_name(arm, files):
+def test_estimators_that_need_samples_raise_with_an_executor(arm, files):
     log = mindyn.read_log(files[0], arm, stated=STATED)
-    with pytest.raises(InputError, match="LeastSquares as it is set needs the samples"):
+    with raises(InputError, Code.UNSUPPORTED, "executor"):
         mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), TREATMENT, executor=Here())
     with raises(InputError, Code.WRONG_TYPE, "executor"):
         mindyn.identify(arm, log, mindyn.LeastSquares(), TREATMENT, executor=4)
@@ -122,7 +122,7 @@ def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     assert there.value.hint == "is the copy complete?"
 
 
-def test_an_executor_that_was_shut_down_is_told(arm, files):
+def test_an_executor_that_was_shut_down_is_reported(arm, files):
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
     scan = mindyn.scan_log(files[0], arm, stated=STATED)
