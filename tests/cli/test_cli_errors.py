@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be(log):
             ("simulate", "puma560", "--out", "s.csv", "--motion", "none"),
             "hint: `mindyn excite ROBOT_ARGUMENT --out DIR` writes",
         ),
-        (("excite", "panda", "--speed", 2), "part of the limits"),
+        (("excite", "panda", "--speed", 2), "fraction of the limits"),
         (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),
     ],
 )
