@@ -103,7 +103,7 @@ def test_a_missing_column(log):
 def test_joints_of_a_log_that_are_not_used_are_named(more):
     assert mindyn_program("simulate", "puma560", "--seconds", 1, "--out", "puma.csv").code == 0
     ended = mindyn_program("identify", "planar2", "puma.csv", *more)
-    assert re.search(r"joint3, joint4, joint5, joint6\s+Check that it is the log of this robot", ended.err)
+    assert re.search(r"joint3, joint4, joint5, joint6\s+Check that the log belongs to this robot", ended.err)
 
 
 @pytest.mark.parametrize(
