@@ -74,7 +74,7 @@ def test_looking_for_bombs_takes_time_in_proportion(text):
 def test_limits_on_sizes_can_be_lifted(tmp_path, monkeypatch):
     path = stated(tmp_path / "log.csv", f"{SIDECAR}topic = {'a' * 2**20!r}\n")
     path.write_text(csv_text())
-    with raises(LogError, code=Code.TOO_LARGE):
+    with raises(MindynError, code=Code.TOO_LARGE):
         mindyn.read_log(path, ARM)
     monkeypatch.setenv("MINDYN_LIMITS", "off")
     assert len(mindyn.read_log(path, ARM)) == 400

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from laws.test_loops import four_bar
-from raising import raises
 from robots import random_robot
 from simulation.plants import INTEGRATED, arm, constant
 
