@@ -53,7 +53,7 @@ def test_arrays_are_cleaned_as_files_are():
     log = logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[199], t))
     assert len(log) == 399
     assert 200 not in log.rows
-    assert messages(log) == ("1 of 400 rows of the log repeat the stamp before them; left out",)
+    assert messages(log) == ("1 of 400 rows of the log repeat the stamp of the row before; dropped",)
     with pytest.raises(LogError, match="time goes back by 0.02 s at row 200"):
         logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
 
@@ -65,7 +65,7 @@ def test_rows_that_are_not_numbers_are_excluded():
     made = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
     assert 7 not in made.rows
     assert messages(made) == (
-        "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); left out",
+        "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); dropped",
     )
 
 
@@ -199,7 +199,7 @@ def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
     }
     read, streamed = (
         mindyn.identify(ARM, log, mindyn.LeastSquares(), settings)
-        for log in (mindyn.read_log(path, ARM, stated=stated), mindyn.scan_log(path, ARM, stated=stated))
+        for log in (mindyn.read_log(path, ARM, metadata=stated), mindyn.scan_log(path, ARM, metadata=stated))
     )
     assert read.joint_weights[1] == streamed.joint_weights[1] == 0.0
     assert_close(streamed.beta, read.beta, SAME_ALGEBRA)

@@ -111,18 +111,18 @@ def test_gears_of_the_log_couple_the_drives_of_a_robot_without():
     log = log_from_arrays(geared.joint_names, np.arange(1500) / samples.rate_hz, samples.q, samples.tau)
     driven = [drive.joint for drive in geared.drives]
     G = gear_matrix(geared)[[driven.index(name) for name in geared.joint_names]]
-    log = replace(log, statement=LogMetadata(side="motor", gears=G.tolist()))
+    log = replace(log, metadata=LogMetadata(side="motor", gears=G.tolist()))
     bare = replace(geared, drives=())
     found, known = (mindyn.identify(robot, log, FIT, EquationSettings(PLAIN)) for robot in (bare, geared))
     assert found.names == known.names
     np.testing.assert_allclose(found.beta, known.beta, rtol=1e-6, atol=1e-9)
-    assert str(messages(found)[0]).startswith("friction and rotors are coupled as the log's gears say: joint5 with")
+    assert str(messages(found)[0]).startswith("friction and rotors are coupled by the log's gears: joint5 with")
     assert not [note for note in messages(known) if "gears" in str(note)]
 
 
 def test_gears_unlike_the_drives_are_noted():
     robot, log = sound("planar2", 600)
-    (found,) = visible(robot, replace(log, statement=LogMetadata(side="motor", gears=[[100.0, 0.0], [7.0, 100.0]])))
+    (found,) = visible(robot, replace(log, metadata=LogMetadata(side="motor", gears=[[100.0, 0.0], [7.0, 100.0]])))
     assert found.kind == Kind.GEARS
 
 

@@ -86,8 +86,8 @@ def apply_lines(draft: SidecarDraft, given: Sequence[str]) -> SidecarDraft:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text.strip()
-        draft = draft.without(key.strip())
-        draft = draft if value == "" else draft.stating(DraftLine(key.strip(), value, "as you stated"))
+        draft = draft.without_key(key.strip())
+        draft = draft if value == "" else draft.with_line(DraftLine(key.strip(), value, "as you stated"))
     return draft
 
 
@@ -100,7 +100,7 @@ def merge_edits(draft: SidecarDraft, sidecar: Mapping[str, Any]) -> SidecarDraft
         if key != "draft":
             entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
             lines |= {f"{key}.{entry}" if entry else key: one for entry, one in entries}
-    before = {one.key: one for one in draft.beliefs}
+    before = {one.key: one for one in draft.lines}
     same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}
     made = tuple(same.get(key, DraftLine(key, value, "as you stated")) for key, value in lines.items())
     return SidecarDraft(draft.name, made, draft.notes)
@@ -114,7 +114,7 @@ def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bo
             hint=" ".join(f"--state {key}=..." for key in draft.questions),
         )
     if confirm and arm is not None:
-        scan = LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={})
+        scan = LogScan(file, arm, draft.to_metadata(), CHUNK_ROWS, sidecar={})
         for _ in scan:
             pass  # the whole log is read: what cannot be is refused before anything is written
         print_findings(scan.findings, verbose=True)
@@ -154,5 +154,5 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
 
 
 def _draft_data(draft: SidecarDraft) -> Mapping[str, Any]:
-    lines = [{"key": one.key, "value": one.value, "evidence": one.evidence} for one in draft.beliefs]
+    lines = [{"key": one.key, "value": one.value, "evidence": one.evidence} for one in draft.lines]
     return {"log": draft.name, "lines": lines, "questions": list(draft.questions), "notes": list(draft.notes)}

@@ -140,7 +140,7 @@ class _Search:
             self.settled = moved < STUCK
             return False
         self.indefinite += int(trial.pivots[best] <= 0)
-        self.beta, self._motion = candidates[best], trial.only(best)
+        self.beta, self._motion = candidates[best], trial.select(best)
         self.settled = moved < ITERATIONS_END and best == 0
         return not self.settled
 

@@ -110,7 +110,7 @@ class LoopReplay:
         )
         whole = add_dependent_positions(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
         measured = np.ascontiguousarray(whole[0]), np.ascontiguousarray(samples.qd[0])
-        self.start = measured if settings.initial == "measured" else self.loop.wanted_start()
+        self.start = measured if settings.initial == "measured" else self.loop.reference_start()
 
     def run(self, betas: Array) -> CandidateMotions:
         """The motions of candidates (B, p)."""
@@ -128,7 +128,7 @@ class LoopReplay:
         motions = self.run(betas)
         astray = ((motions.q - self._samples.q) ** 2).sum(axis=(1, 2))
         best = int(np.argmin(np.where(motions.stable, astray, np.inf)))
-        return InitialModel(betas[best], motions.only(best), "regular values")
+        return InitialModel(betas[best], motions.select(best), "regular values")
 
     def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
         """One of the motions at the rows of the log, with the torque that its controller asked for."""

@@ -65,13 +65,13 @@ UNKNOWN_ZERO: Final = (
 def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> SidecarDraft:
     """Add the result of comparing the torque with the file's inertial parameters to the draft."""
     if draft.value("units.torque") in ("A", "mA"):
-        return draft.noting(UNKNOWN_ZERO)
+        return draft.with_notes(UNKNOWN_ZERO)
     try:
         samples = _samples(path, robot, draft)
     except MindynError as error:
         message = f"the torque was not compared with the file's inertial parameters: {error.message}"
-        return draft.noting(message, UNKNOWN_ZERO)
-    return draft.noting(UNKNOWN_ZERO) if samples is None else _compare_with_inertials(draft, robot, samples)
+        return draft.with_notes(message, UNKNOWN_ZERO)
+    return draft.with_notes(UNKNOWN_ZERO) if samples is None else _compare_with_inertials(draft, robot, samples)
 
 
 def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
@@ -80,7 +80,7 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
     left = [key for key in draft.questions if key not in (*assumed, "gears")]
     if left or draft.value("side.torque") == "motor" or draft.value("side.position") != "joint":
         return None
-    stated = draft.stated()
+    stated = draft.to_metadata()
     units = {"torque": "N m", **stated["units"]}
     side = {"torque": "joint", **stated["side"]}
     metadata = {**stated, "units": units, "side": side, "accept": ACCEPTABLE_FINDINGS}
@@ -92,7 +92,7 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
 def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples) -> SidecarDraft:
     compared = compare_with_file(robot, samples)
     if compared is None:
-        return draft.noting("the robot file has no inertial parameters to compare the torque with", UNKNOWN_ZERO)
+        return draft.with_notes("the robot file has no inertial parameters to compare the torque with", UNKNOWN_ZERO)
     T = compared.file_torque()
     misfit, slopes, correction = float(compared.misfit(T)[0]), compared.slopes(T), find_correction(compared)
     wrong = () if correction is None else (str(correction),)
@@ -103,13 +103,13 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
     if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
         for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
             if draft.value(key) in (UNANSWERED, value):
-                draft = draft.stating(DraftLine(key, value, explained))
-        sides = [belief.value for belief in draft.beliefs if belief.key.startswith("side.")]
+                draft = draft.with_line(DraftLine(key, value, explained))
+        sides = [line.value for line in draft.lines if line.key.startswith("side.")]
         if set(sides) == {"joint"}:
-            draft = draft.without("gears")
-        return draft.noting(*wrong)
+            draft = draft.without_key("gears")
+        return draft.with_notes(*wrong)
     if shape and is_about_1000(factor) and draft.value("units.torque") == UNANSWERED:
-        draft = draft.without("gears").stating(DraftLine("units.torque", "mN m", explained))
-        return draft.stating(DraftLine("side.torque", "joint", "as the unit"))
+        draft = draft.without_key("gears").with_line(DraftLine("units.torque", "mN m", explained))
+        return draft.with_line(DraftLine("side.torque", "joint", "as the unit"))
     unclear = f"the torque is {explained}: no wrong zero, sign, unit or gravity would explain that"
-    return draft.noting(*(wrong or (unclear,)))
+    return draft.with_notes(*(wrong or (unclear,)))

@@ -191,7 +191,7 @@ class DiagnosticData:
             for name in ("q", "qd", "qdd", "tau")
         }
         segments = np.concatenate([np.full(b - a, k, dtype=np.int64) for k, (a, b) in enumerate(ends)])
-        whole = samples.of_rows(**arrays, segments=segments)
+        whole = samples.replace_rows(**arrays, segments=segments)
         rows = np.arange(0, len(segments), max(1, int(rate / (2 * cutoff)), len(segments) // MAX_ROWS))
         directions = estimate.regressor.directions(whole.q, whole.qd, segments, rate)
         motion = (whole.q[rows], whole.qd[rows], whole.qdd[rows], None if directions is None else directions[rows])
