@@ -21,7 +21,7 @@ import mindyn
 from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
-from mindyn.cli.main import COMMANDS
+from mindyn.cli.main import COMMANDS, load_function
 from mindyn.numerics import cache
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots import Limits
@@ -31,19 +31,15 @@ HEAVY = ("casadi", "llvmlite", "polars", "scipy", "cvxpy", "numpy", "pinocchio",
 WITH_JSON = {"robots": (), "base": ("planar2",), "count": ("planar2",), "doctor": (), "bench": ("planar2",)}
 
 
-def function_of(command):
-    return getattr(import_module(f"mindyn.cli.{command}"), command)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_line_of_a_command_is_its_docstrings_first(command):
-    assert COMMANDS[command] == inspect.getdoc(function_of(command)).splitlines()[0]
+    assert COMMANDS[command] == inspect.getdoc(load_function(command)).splitlines()[0]
 
 
 def test_every_file_with_a_command_is_in_the_table():
     names = {path.stem for path in (ROOT / "src/mindyn/cli").glob("[!_]*.py")}
     commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}"), name, None))}
-    assert commands == set(COMMANDS)
+    assert commands == {name.replace("-", "_") for name in COMMANDS}
 
 
 @pytest.mark.parametrize("code", ["import mindyn", "from mindyn.cli.main import run; run()"])

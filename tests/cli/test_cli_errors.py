@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 from inspect import signature
 
 import pytest
 from cli.program import mindyn_program
 
-from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN
+from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN, load_function
 from mindyn.errors import InputError
 from mindyn.robots.loading import RobotOptions
 
@@ -25,11 +24,11 @@ OF_ROBOTS = {
     "log": (),
     "identify": ("log.csv",),
     "compare": ("--repetitions", "1", "--workers", "1"),
-    "tests": (".",),
+    "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
 }
 """Commands that take a robot, and what they need behind it."""
-BEFORE_THE_ROBOT = {"tests": ("plan",), "log": ("table.csv",)}
+BEFORE_THE_ROBOT = {"step-by-step": ("plan",), "log": ("table.csv",)}
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +220,7 @@ def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
 def test_every_command_that_takes_a_robot_is_tried():
     assert set(OF_ROBOTS) <= set(COMMANDS)
     for command in set(COMMANDS) - set(OF_ROBOTS):
-        function = getattr(import_module(f"mindyn.cli.{command}"), command)
+        function = load_function(command)
         assert "robot" not in signature(function).parameters, f"{command} takes a robot: add it to OF_ROBOTS"
 
 

@@ -11,11 +11,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
-from raising import raises
 from reported_arms import ANSWERS, arm, estimate_of, everything, log_of
 
 import mindyn
-from mindyn.errors import Code, ExportError, InputError
+from mindyn.errors import ExportError, InputError
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
@@ -194,7 +193,7 @@ def test_names_from_files_cannot_become_markup(tmp_path):
     names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"]
     robot = arm("planar2", names)
     estimate = estimate_of(robot)
-    mindyn.write_report(tmp_path / "r.html", estimate, validation_logs=log_of(robot, 2))
+    mindyn.write_report(estimate, tmp_path / "r.html", validation_logs=log_of(robot, 2))
     text = (tmp_path / "r.html").read_text()
     found = Inventory()
     found.feed(text)
@@ -248,14 +247,14 @@ def test_a_million_rows_of_six_joints_stay_small():
 def test_bad_input_leaves_no_file(tmp_path, estimate, robot):
     log = log_of(robot, 2)
     with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "none")):
-        mindyn.write_report(tmp_path / "none" / "r.html", estimate)
+        mindyn.write_report(estimate, tmp_path / "none" / "r.html")
     with pytest.raises(InputError, match="must both be"):
         MotionComparison(log.time, log.q, log.q[:-1])
     motion = MotionComparison(log.time, log.q[:, :2], log.q[:, :2])
     with pytest.raises(InputError, match="the motion has 2 joints, the robot 4"):
-        mindyn.write_report(tmp_path / "r.html", estimate, motion=motion)
+        mindyn.write_report(estimate, tmp_path / "r.html", motion=motion)
     with pytest.raises(InputError, match="has other joints, gears or gravity"):
-        mindyn.write_report(tmp_path / "r.html", estimate, prior=mindyn.load_robot("puma560"))
+        mindyn.write_report(estimate, tmp_path / "r.html", prior=mindyn.load_robot("puma560"))
     assert list(tmp_path.iterdir()) == []
 
 
