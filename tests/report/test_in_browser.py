@@ -256,7 +256,7 @@ def test_a_joint_without_friction_is_drawn_as_a_flat_line(open_page, tmp_path):
     page.locator("#friction").scroll_into_view_if_needed()
     drawn_curves(page, "#friction")
     flat = page.locator("#friction figure").first
-    assert "no friction was found" in flat.inner_text()
+    assert "no friction was identified" in flat.inner_text()
     assert flat.locator("path.role-predicted").get_attribute("d").count("L") > 10
 
 

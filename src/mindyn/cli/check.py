@@ -72,7 +72,8 @@ def _print_answers(feasibility: Feasibility, *, verbose: bool) -> None:
     )
     for answer in feasibility.answers:
         reason = answer.reason if verbose else first_clause(answer.reason)
-        print_output(f"  {answer.question:<10}  {ANSWERS[answer.holds]:<9}  {reason}", indent=" " * 25)
+        question = answer.question.replace("_", " ")
+        print_output(f"  {question:<17}  {ANSWERS[answer.holds]:<9}  {reason}", indent=" " * 32)
 
 
 def first_clause(reason: str) -> str:

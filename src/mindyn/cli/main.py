@@ -58,7 +58,7 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
         "report": "report run1 run2 --validate other.csv",
         "payload": "payload run1 loaded.csv",
         "contact": "contact run1 pushed.csv --free run2.csv",
-        "fleet": "fleet arm.urdf 'logs/{robot_id}/*.parquet' --out fleet",
+        "fleet": "fleet arm.urdf '{robot_id}/*.parquet' --out fleet",
     },
     "Export": {"export": "export run1 --to urdf --out model.urdf"},
     "Methods": {

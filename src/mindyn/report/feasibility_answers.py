@@ -34,8 +34,8 @@ def feasibility_section(data: ReportData) -> Section | None:
 
 def _answer_item(answer: Mapping[str, Any]) -> Html:
     word, grade = ANSWER_GRADES[answer["holds"]]
-    question, reason = answer["question"], typeset(answer["reason"]).rstrip(".")
-    asked = tag("strong", {}, f"{question[:1].upper()}{question[1:]}? ")
+    reason = typeset(answer["reason"]).rstrip(".")
+    asked = tag("strong", {}, f"{_spell_key(answer['question'])}? ")
     drawn = f" {SAMPLED_NOTE}" if answer["holds"] and "configurations" in answer["witness"] else ""
     words = class_tag("span", "words", asked, f"{reason[:1].upper()}{reason[1:]}.{drawn}")
     return tag(
