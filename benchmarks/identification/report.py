@@ -77,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         start = process_time()
-        mindyn.write_report(path, estimate, validation_logs=log)
+        mindyn.write_report(estimate, path, validation_logs=log)
         written = process_time() - start
         size = path.stat().st_size / 1e6
         seconds = in_browser(path)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 from inspect import signature
 
 import pytest
 from cli.program import mindyn_program
 
-from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN
+from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN, load_function
 from mindyn.errors import InputError
 from mindyn.robots.loading import RobotOptions
 
@@ -25,11 +24,11 @@ OF_ROBOTS = {
     "log": (),
     "identify": ("log.csv",),
     "compare": ("--repetitions", "1", "--workers", "1"),
-    "tests": (".",),
+    "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
 }
 """Commands that take a robot, and what they need behind it."""
-BEFORE_THE_ROBOT = {"tests": ("plan",), "log": ("table.csv",)}
+BEFORE_THE_ROBOT = {"step-by-step": ("plan",), "log": ("table.csv",)}
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +118,7 @@ def test_wrong_settings(log, folder, text, message):
 def test_a_folder_that_cannot_be(log):
     assert_refused(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be created")
     out = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "table.csv/run.csv")
-    assert_refused(out, "there is no folder 'table.csv'")
+    assert_refused(out, "the folder 'table.csv' of --out does not exist")
     assert_refused(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
     log.with_name("taken.csv").mkdir()
     ended = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "taken.csv")
@@ -146,21 +145,24 @@ def test_a_folder_that_cannot_be(log):
         (("excite", "panda", "--starts", 0), "hint: such as 1"),
         (("identify", "planar2", "table.csv", "--method", "robots"), "hint: did you mean 'robust'?"),
         (("identify", "planar2", "table.csv", "--lock", "jiont1=0"), "hint: did you mean 'joint1'?"),
-        (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: like --lock gripper=0.02"),
+        (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: such as --lock gripper=0.02"),
         (
             ("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"),
             "hint: keep at least one joint",
         ),
         (("identify", "planar2", "table.csv", "--drives", "drives.toml"), "hint: did you mean 'ratio'?"),
-        (("simulate", "panda", "--out", "s.csv", "--drives"), "as in `mindyn identify`; it is no switch"),
-        (("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1), "as in `mindyn identify`; it is no switch"),
+        (("simulate", "panda", "--out", "s.csv", "--drives"), "--drives needs a file with [[drive]] tables"),
+        (
+            ("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1),
+            "--drives needs a file with [[drive]] tables",
+        ),
         (
             ("simulate", "puma560", "--out", "s.csv", "--torque-noise", 0.3),
-            "hint: --noise-at motor, or --noise-at joint",
+            "hint: pass --noise-at motor or --noise-at joint",
         ),
         (
             ("simulate", "puma560", "--out", "s.csv", "--motion", "none"),
-            "hint: `mindyn excite ROBOT_ARGUMENT --out DIR` writes",
+            "hint: write one with `mindyn excite ROBOT --out DIR`",
         ),
         (("excite", "panda", "--speed", 2), "fraction of the limits"),
         (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),
@@ -221,7 +223,7 @@ def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
 def test_every_command_that_takes_a_robot_is_tried():
     assert set(OF_ROBOTS) <= set(COMMANDS)
     for command in set(COMMANDS) - set(OF_ROBOTS):
-        function = getattr(import_module(f"mindyn.cli.{command}"), command)
+        function = load_function(command)
         assert "robot" not in signature(function).parameters, f"{command} takes a robot: add it to OF_ROBOTS"
 
 

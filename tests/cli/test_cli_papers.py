@@ -1,4 +1,4 @@
-"""`mindyn tests` and `mindyn check --method yoshida`."""
+"""`mindyn step-by-step` and `mindyn check --method yoshida`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests
 from mindyn.cli.check import check
-from mindyn.cli.tests import tests as step_tests
+from mindyn.cli.step_by_step import step_by_step
 from mindyn.excitation.step_simulation import simulate_tests
 
 
@@ -22,11 +22,11 @@ def run(function, *arguments):
 
 
 def test_tests_are_planned_simulated_and_identified(tmp_path):
-    planned = run(step_tests, "plan", "planar2", tmp_path, "--seconds", "1")
+    planned = run(step_by_step, "plan", "planar2", tmp_path, "--seconds", "1")
     assert planned.exit_code == 0, planned.output
     assert (tmp_path / "plan.json").exists()
-    assert run(step_tests, "simulate", "planar2", tmp_path, "--rate", "500").exit_code == 0
-    done = run(step_tests, "identify", "planar2", tmp_path)
+    assert run(step_by_step, "simulate", "planar2", tmp_path, "--rate", "500").exit_code == 0
+    done = run(step_by_step, "identify", "planar2", tmp_path)
     assert done.exit_code == 0, done.output
     found = load_estimate(tmp_path / "estimate.json")
     told = [name not in found.dropped for name in found.names]
@@ -34,16 +34,16 @@ def test_tests_are_planned_simulated_and_identified(tmp_path):
     assert "7 tests simulated with the estimated values agree" in done.stdout
     simulated = found.provenance["simulated"]
     assert [one["suspect"] for one in simulated] == 7 * [False]
-    early = run(step_tests, "identify", "planar2", tmp_path, "--through", "accelerated-01")
+    early = run(step_by_step, "identify", "planar2", tmp_path, "--through", "accelerated-01")
     assert early.exit_code == 0, early.output
     assert [one["test"] for one in load_estimate(tmp_path / "estimate.json").provenance["simulated"]] == [
         one["test"] for one in simulated[:5]
     ]
-    assert run(step_tests, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
-    assert run(step_tests, "dance", "planar2", tmp_path).exit_code != 0
-    assert run(step_tests, "simulate", "planar2", tmp_path / "none").exit_code != 0
+    assert run(step_by_step, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
+    assert run(step_by_step, "dance", "planar2", tmp_path).exit_code != 0
+    assert run(step_by_step, "simulate", "planar2", tmp_path / "none").exit_code != 0
     assert not (tmp_path / "none").exists()
-    assert run(step_tests, "plan", "planar2", tmp_path / "made" / "here", "--seconds", "1").exit_code == 0
+    assert run(step_by_step, "plan", "planar2", tmp_path / "made" / "here", "--seconds", "1").exit_code == 0
     assert (tmp_path / "made" / "here" / "plan.json").exists()
 
 

@@ -15,9 +15,9 @@ from mindyn.interrupts import RERAISE_DELAY_S, acknowledge_interrupt, reraise_in
 
 SWALLOWED = """
 import signal, time
-from mindyn.interrupts import insistent_interrupts
+from mindyn.interrupts import reraise_interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with insistent_interrupts():
+with reraise_interrupts():
     try:
         signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt:

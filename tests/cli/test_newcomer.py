@@ -59,7 +59,7 @@ def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
 def test_other_commands_keep_to_the_columns_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for words in (
-        ("tests", "plan", "planar2", "plan"),
+        ("step-by-step", "plan", "planar2", "plan"),
         ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--workers", 1, "--method", "least squares"),
         ("base", "scara"),
         ("papers",),

@@ -50,10 +50,10 @@ def folder(tmp_path_factory):
 def test_contact_says_when_and_where_first(folder):
     said, talk = done("contact", folder / "run1", folder / "pushed.csv", "--free", folder / "free.csv",
                       "--save", folder / "bounds.json")  # fmt: skip
-    assert said.startswith("1 contact (false alarms to expect: 1 an hour)")
+    assert said.startswith("1 contact (expected false alarms: 1 per hour)")
     assert "joint2" in said
     assert "thresholds from" in said
-    assert "bounds.json, to be taken with --thresholds" in " ".join(talk.split())
+    assert "bounds.json: reuse it with --thresholds" in " ".join(talk.split())
     with_saved = ("--thresholds", folder / "bounds.json")
     said, _ = done("contact", folder / "run1", folder / "free.csv", *with_saved)
     assert said.startswith("No contact")
@@ -61,7 +61,7 @@ def test_contact_says_when_and_where_first(folder):
 
 def test_payload_says_mass_and_centre_first(folder):
     said, _ = done("payload", folder / "run1", folder / "loaded.csv")
-    assert said.startswith("The load has a mass of ")
+    assert said.startswith("Payload mass ")
     assert "UR set_target_payload(" in said
     assert "not identifiable" in said, "out of its plane a planar arm tells nothing"
     found = mindyn_program("payload", folder / "run1", folder / "loaded.csv", "--json")
@@ -69,4 +69,4 @@ def test_payload_says_mass_and_centre_first(folder):
     assert low < MASS < high
     ended = mindyn_program("payload", folder / "run1", folder / "run1.csv", columns=COLUMNS)
     assert ended.code == 1
-    assert "a training log: what the arm carried in it is part of the estimate" in " ".join(ended.err.split())
+    assert "a training log: its payload is part of the estimate" in " ".join(ended.err.split())

@@ -187,11 +187,11 @@ def test_the_command_writes_one_page(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "no robot was given"),
+        ((), "no robot is given"),
         (("planar2", "--logs", "."), "not both"),
-        (("planar2", "--set", "a"), "belong to --logs"),
+        (("planar2", "--set", "a"), "needs --logs"),
         (("--logs", "."), "splits.json"),
-        (("--logs", ".", "--model", "x"), "names no set"),
+        (("--logs", ".", "--model", "x"), "must be SET=FILE"),
     ],
 )
 def test_the_command_rejects_invalid_arguments(tmp_path, monkeypatch, arguments, message):

@@ -59,7 +59,7 @@ def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
     mindyn.write_toml(driven("five_bar"), tmp_path / "robot.toml")
     (tmp_path / "tests").mkdir()
     for action in ("plan", "simulate", "identify"):
-        ended = mindyn_program("tests", action, tmp_path / "robot.toml", tmp_path / "tests")
+        ended = mindyn_program("step-by-step", action, tmp_path / "robot.toml", tmp_path / "tests")
         assert ended.code == 0, ended.err
     found = mindyn.load_estimate(tmp_path / "tests" / "estimate.json")
     assert found.robot.loops[0].name == "five_bar"
@@ -85,7 +85,7 @@ def test_logs_determine_all_that_a_plan_does_not_list(name, seed, reach):
 
 def test_the_program_lists_what_no_test_determines(tmp_path):
     mindyn.write_toml(six_bar("watt-1", reach=0.05), tmp_path / "robot.toml")
-    ended = mindyn_program("tests", "plan", tmp_path / "robot.toml", tmp_path / "tests")
+    ended = mindyn_program("step-by-step", "plan", tmp_path / "robot.toml", tmp_path / "tests")
     assert ended.code == 3, ended.err
     assert "no test determines: mcx1R" in ended.out + ended.err
-    assert "mindyn tests simulate" not in ended.out + ended.err
+    assert "mindyn step-by-step simulate" not in ended.out + ended.err

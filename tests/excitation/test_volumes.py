@@ -163,7 +163,7 @@ def test_a_moving_link_without_a_volume_ends_with_exit_code_3_and_no_file(tmp_pa
     assert ended.code == 3
     assert "--radius forearm=0.08" in ended.err
     assert not (tmp_path / "motion").exists()
-    plan = mindyn_program("tests", "plan", file, tmp_path / "plan")
+    plan = mindyn_program("step-by-step", "plan", file, tmp_path / "plan")
     assert plan.code in (1, 3)
     assert not (tmp_path / "plan" / "plan.json").exists()
 
@@ -181,7 +181,7 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     limits = tmp_path / "cell.toml"
     limits.write_text(f"velocity = 0.8\nlower = -2.0\nupper = 2.0\nhome = {home.tolist()}\n{crate}")
     options = ("--limits", limits, "--tracking-error", 0.02)
-    ended = mindyn_program("tests", "plan", "ur10", tmp_path / "plan", *options)
+    ended = mindyn_program("step-by-step", "plan", "ur10", tmp_path / "plan", *options)
     assert ended.code == 0, ended.err
     said = " ".join(ended.out.split())
     assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in said
@@ -204,7 +204,7 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
         places = np.stack([model.forward_kinematics(q, name)[:, :3, 3] for name in robot.link_names])
         assert not ((places > low) & (places < high)).all(axis=-1).any()
     limits.write_text(f"home = {[0.0, 1.2, 0.5, 0.0, 0.5, 0.0]}\n")
-    below = mindyn_program("tests", "plan", "ur10", tmp_path / "other", "--limits", limits)
+    below = mindyn_program("step-by-step", "plan", "ur10", tmp_path / "other", "--limits", limits)
     assert below.code == 3
     assert not (tmp_path / "other").exists()
 
@@ -217,7 +217,7 @@ def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp
     model = mindyn.compile_model(robot)
     fastest = []
     for speed in (0.3, 0.9):
-        ended = mindyn_program("tests", "plan", file, tmp_path / str(speed), "--tip-speed", speed)
+        ended = mindyn_program("step-by-step", "plan", file, tmp_path / str(speed), "--tip-speed", speed)
         assert ended.code == 0, ended.err
         assert "warning: guessed limit" in " ".join(ended.out.split())
         assert "velocity guessed: waist = 3.0, shoulder = 3.0, elbow = 3.0" in " ".join(ended.err.split())

@@ -62,7 +62,7 @@ def built(package, build, *options: str) -> None:
 
 
 @needs_cmake
-def test_functions_of_the_library_are_the_kernels(tmp_path):
+def test_functions_of_the_library_equal_the_kernels(tmp_path):
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, drives=True)
     mindyn.write_ros2_package(model, tmp_path / "puma_dynamics")
@@ -75,7 +75,7 @@ def test_functions_of_the_library_are_the_kernels(tmp_path):
         given = [rng.uniform(-2, 2, n) for _ in kernel.input_shapes]
         expected = kernel(*given)
         out = np.full(expected.shape, np.nan)
-        arrays = [ctypes.c_void_p(one.ctypes.data) for one in (*given, out)]
+        arrays = [ctypes.c_void_p(array.ctypes.data) for array in (*given, out)]
         getattr(library, f"puma_dynamics_{name}")(*arrays)
         assert_close(out, expected, SAME_ALGEBRA)
 
@@ -95,16 +95,16 @@ def test_another_project_finds_the_installed_library(tmp_path):
 
 
 @needs_cmake
-def test_ament_makes_the_package_where_it_is(tmp_path):
+def test_the_package_is_an_ament_package_if_ament_is_found(tmp_path):
     mindyn.write_ros2_package(mindyn.load_robot("planar2"), tmp_path / "arm_dynamics")
     (tmp_path / "ament").mkdir()
     (tmp_path / "ament" / "ament_cmakeConfig.cmake").write_text(AMENT)
     cmake("-S", tmp_path / "arm_dynamics", "-B", tmp_path / "build", f"-Dament_cmake_DIR={tmp_path / 'ament'}")
-    said = (tmp_path / "build" / "ament.txt").read_text()
-    assert said == "targets export_arm_dynamics;HAS_LIBRARY_TARGET\npackage arm_dynamics\n"
+    calls = (tmp_path / "build" / "ament.txt").read_text()
+    assert calls == "targets export_arm_dynamics;HAS_LIBRARY_TARGET\npackage arm_dynamics\n"
 
 
-def test_the_manifest_says_what_ros_asks(tmp_path):
+def test_package_xml_has_the_required_entries(tmp_path):
     robot = mindyn.load_robot("planar2")
     who = {"maintainer": "A & B", "email": "a@example.com", "license": "MIT"}
     mindyn.write_ros2_package(robot, tmp_path / "arm_dynamics", **who)
@@ -125,13 +125,13 @@ def test_the_manifest_says_what_ros_asks(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Arm", "2arm", "arm-dynamics", "arm__x", "arm_", "", "arm dynamics"])
-def test_names_that_ros_refuses_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="cannot name a ROS package"):
+def test_invalid_package_names_are_rejected(tmp_path, name):
+    with raises(InputError, Code.INVALID_VALUE, name):
         mindyn.write_ros2_package(mindyn.load_robot("planar2"), tmp_path / "arm", name=name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_written_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_a_failed_package_leaves_no_files(tmp_path, monkeypatch):
     robot = mindyn.load_robot("planar2")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine.txt").touch()

@@ -30,7 +30,7 @@ def browser():
 def report(tmp_path_factory):
     robot = arm()
     path = tmp_path_factory.mktemp("report") / "report.html"
-    mindyn.write_report(path, estimate_of(robot), **everything(robot))
+    mindyn.write_report(estimate_of(robot), path, **everything(robot))
     return path
 
 

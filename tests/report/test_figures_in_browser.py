@@ -96,7 +96,7 @@ def test_meshes_are_drawn_moved_and_taken_away(open_page, tmp_path):
     robot = mindyn.load_robot(source)
     found = read_meshes(source, robot)
     path = tmp_path / "report.html"
-    mindyn.write_report(path, estimate_of(robot), training_logs=log_of(robot, 1), meshes=found)
+    mindyn.write_report(estimate_of(robot), path, training_logs=log_of(robot, 1), meshes=found)
     page = open_page(path=path)
     if not page.evaluate("Boolean(document.createElement('canvas').getContext('webgl2'))"):
         pytest.skip("this Chromium has no WebGL")

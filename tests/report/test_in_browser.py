@@ -239,7 +239,7 @@ def test_names_with_markup_stay_text(open_page, tmp_path):
     names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"]
     robot = arm("planar2", names)
     path = tmp_path / "named.html"
-    mindyn.write_report(path, estimate_of(robot), validation_logs=log_of(robot, 2))
+    mindyn.write_report(estimate_of(robot), path, validation_logs=log_of(robot, 2))
     page = open_page(path=path)
     assert page.locator("#torque [role=tab]").all_text_contents() == [*names, "All joints"]
     assert page.locator("img").count() == 0
@@ -251,12 +251,12 @@ def test_a_joint_without_friction_is_drawn_as_a_flat_line(open_page, tmp_path):
     none = replace(estimate, dropped=("fv1", "fc1"))
     gone = [estimate.names.index(name) for name in none.dropped]
     none = replace(none, beta=_zeroed(none.beta, gone), covariance=_zeroed(_zeroed(none.covariance, gone).T, gone))
-    mindyn.write_report(tmp_path / "report.html", none, validation_logs=log_of(robot, 2))
+    mindyn.write_report(none, tmp_path / "report.html", validation_logs=log_of(robot, 2))
     page = open_page(path=tmp_path / "report.html")
     page.locator("#friction").scroll_into_view_if_needed()
     drawn_curves(page, "#friction")
     flat = page.locator("#friction figure").first
-    assert "no friction was found" in flat.inner_text()
+    assert "no friction was identified" in flat.inner_text()
     assert flat.locator("path.role-predicted").get_attribute("d").count("L") > 10
 
 

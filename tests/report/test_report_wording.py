@@ -125,15 +125,15 @@ def test_the_errors_over_all_joints_in_the_mean_and_at_the_weakest_are_told_and_
     text, parts = said(verdict_section(good)), [joint.relative for joint in good.verdict.joints]
     shown = (good.verdict.total, float(np.mean(parts)), max(parts))
     assert all(format_percent(value).replace("\u00a0", " ") in text for value in shown)
-    assert f"at {good.joints[int(np.argmax(parts))].name}, the weakest" in text
-    assert "root mean square of measured less predicted torque" in text
+    assert f"at {good.joints[int(np.argmax(parts))].name}, the weakest joint" in text
+    assert "root mean square of measured minus predicted torque" in text
 
 
 def test_a_hair_better_is_not_worth_a_warning(good):
     total = good.verdict.total
     for part, told in ((0.997, False), (0.8, True)):
         columns = (ErrorColumn("this estimate", (total,), total, ""), ErrorColumn("other", (total,), part * total, ""))
-        assert ("misses less" in said(verdict_section(replace(good, comparison=columns)))) == told
+        assert ("has a smaller error" in said(verdict_section(replace(good, comparison=columns)))) == told
 
 
 def test_near_errors_can_be_told_apart_and_mending_is_explained(robot, estimate, good):
@@ -143,13 +143,13 @@ def test_near_errors_can_be_told_apart_and_mending_is_explained(robot, estimate,
     assert "mean over joints" in text
     mended = replace(estimate, projected=True)
     data = collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], comparison={"projected": mended}))
-    assert "moved to the nearest values that an arm can have" in said(comparison_section(data))
+    assert "projected onto the nearest physically consistent values" in said(comparison_section(data))
 
 
 def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
     dust = replace(estimate, beta=np.where(np.arange(len(estimate.beta)) == 0, 1e-15, estimate.beta))
     data = collect_report_data(ReportInputs(dust))
-    near = [row for row in data.parameters if row.state == "near zero"]
+    near = [row for row in data.parameters if row.state == "not significant"]
     assert near
     assert all(row.relative is None for row in near)
     assert max(row.relative for row in data.parameters if row.relative is not None) < 0.52
@@ -198,7 +198,7 @@ def test_links_are_told_once(consistent):
 
 
 def test_parameters_left_out_are_counted_beside_the_condition_number(good):
-    assert f"1 of {len(good.parameters)} were left out" in said(excitation_section(good))
+    assert f"1 of {len(good.parameters)} parameters were dropped" in said(excitation_section(good))
 
 
 def test_ends_that_are_not_scored_are_shaded_and_told(good):
@@ -208,7 +208,7 @@ def test_ends_that_are_not_scored_are_shaded_and_told(good):
     assert second == pytest.approx((end - EDGE_S, end), abs=0.006)
     section = torque_section(good)
     assert section.plots["torque-0-0"]["shaded"] == list(trace.unscored)
-    assert "Shaded: not scored, 0.1 s" in said(section)
+    assert "Shaded: 0.1 s" in said(section)
 
 
 def test_samples_are_samples_and_equations_are_equations(robot, good):
@@ -241,14 +241,14 @@ def test_a_strongest_frequency_is_told_where_there_is_a_peak_alone(good):
         power = tuple(np.where(np.arange(50) == 20, peak, 1.0))
         one = ResidualData(0.0, 1.0, 0.0, (0.0, 1.0), (1.0,), (1.0, 1.0), frequency, power, power)
         shown = said(residual_section(replace(good, residuals=(one,) * len(good.joints))))
-        assert ("strongest near" in shown) == told
+        assert ("has a peak near" in shown) == told
 
 
 def test_how_the_motion_was_simulated_is_told(robot, estimate):
     log = log_of(robot, 2, count=400)
     for how, told in (
         ("the controller replayed in closed loop.", "The controller replayed in closed loop."),
-        ("", "not stated"),
+        ("", "is not known"),
     ):
         motion = MotionComparison(log.time, log.q, log.q, how)
         assert told in said(motion_section(collect_report_data(ReportInputs(estimate, motion=motion))))
@@ -274,23 +274,23 @@ def test_what_next_follows_the_verdict(good):
     assert "It stood. Record it moving." in verdict_section(unfit).body
     assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
     wrong = replace(run, verdict=replace(run.verdict, findings=(LOADED,)))
-    assert report_headline(wrong) == ("Something that was stated of the robot or of its logs seems wrong.", "roughly")
+    assert report_headline(wrong) == ("The information about the robot or its logs seems to be wrong.", "roughly")
     assert "Log 2 carries another payload." in verdict_section(wrong).body
     assert advised(wrong) == [("Do", "")]
     no = tuple(replace(one, holds=False) for one in FEASIBLE)
     impossible = replace(run, feasibility=tuple(one.to_dict() for one in no))
-    assert advised(impossible)[0] == ("Mend", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
+    assert advised(impossible)[0] == ("Make", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
     alone = replace(run, verdict=replace(run.verdict, held_out=False))
-    assert advised(alone)[0] == ("Judge", "mindyn report 'run 1' --validate other.csv")
+    assert advised(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
     first, *others = run.verdict.joints
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="hardly"), *others)))
     assert [sentence for sentence, _ in advised(weak)] == ["Use", "For"]
     assert run.joints[0].name in summarize_report(weak).advice[0].sentence
     python = replace(run, robot_given="", folder="")
-    assert advised(python) == [("Use", 'mindyn.write_urdf(found, "model.urdf")')]
+    assert advised(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
     looped = replace(run, file_format="mjcf")
     assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
-    assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(found, "model.toml")')]
+    assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(estimate, "model.toml")')]
 
 
 def test_a_joint_without_torque_is_not_the_weakest():

@@ -170,7 +170,7 @@ def test_the_command_prints_contacts_and_writes_a_page(tmp_path, estimate):
     assert json.loads(again.stdout)["contacts"] == [result]
     lost = CliRunner().invoke(app, words)
     assert isinstance(lost.exception, InputError)
-    assert "not where they were" in str(lost.exception)
+    assert "are not found" in str(lost.exception)
 
 
 def test_thresholds_of_another_arm_or_of_too_little_motion_raise(estimate):

@@ -121,7 +121,7 @@ def test_infeasible_values_are_reported(logs):
     app.command()(identify)
     result = CliRunner().invoke(app, [str(logs / "whole.toml"), str(logs / "run1.parquet")], catch_exceptions=False)
     assert result.exit_code == 0
-    assert "No arm can have these values." in result.stdout
+    assert "The values are not physically consistent." in result.stdout
     (line,) = [line for line in result.stderr.splitlines() if line.startswith(("error ", "warning "))]
     assert line.startswith("warning  every torque is the opposite")
 
@@ -231,7 +231,7 @@ def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
     assert result["parameters"]["value"] == alone.beta.tolist()
     assert result["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()
     for more, words in (
-        ((1.0,), "is no share of a log"),
+        ((1.0,), "must be between 0 and 1"),
         ((0.2, "--stream"), "exclude"),
         ((0.2, "--validate", "x"), "exclude"),
     ):

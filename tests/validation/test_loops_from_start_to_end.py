@@ -160,7 +160,7 @@ def require_written(course, log, by_method, tmp_path):
     for item in (projected, by_method["consistent"]):
         feasibility = mindyn.check_feasible(item)
         assert feasibility.positive_definite.holds is feasibility.consistent.holds is True
-    mindyn.write_report(tmp_path / "report.html", by_method["consistent"], validation_logs=[log])
+    mindyn.write_report(by_method["consistent"], tmp_path / "report.html", validation_logs=[log])
     page = (tmp_path / "report.html").read_text()
     assert all(name in page for name in course.robot.primary_names)
     mindyn.write_mjcf(by_method["consistent"], tmp_path / "robot.xml")

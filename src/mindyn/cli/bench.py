@@ -1,4 +1,4 @@
-"""`mindyn bench`: time of the main kernels on this machine."""
+"""`mindyn bench`: time the main kernels on this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TimedCall = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """Nanoseconds a sample of one kernel; `pinocchio` is None where that is not installed or has no such model."""
+    """Nanoseconds per sample of one kernel; `pinocchio` is None if not installed or without such a model."""
 
     kernel: str
     one_thread: float
@@ -45,7 +45,7 @@ class KernelTime:
 def bench(
     robot: Annotated[str, ROBOT_ARGUMENT] = "puma560",
     as_json: Annotated[bool, JSON_OPTION] = False,
-    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each; the fastest counts.")] = 9,
+    repetitions: Annotated[int, typer.Option(min=1, help="Repetitions of each measurement; the fastest counts.")] = 9,
     *,
     options: RobotOptions,
 ) -> None:
@@ -56,24 +56,26 @@ def bench(
         typer.echo(json.dumps(_times_data(arm, speeds), indent=2))
     else:
         _print_times(arm, speeds)
-    if any(one.pinocchio is not None for one in speeds):
-        print_status("note: Pinocchio on one thread: rnea and aba in batches, crba and regressor call by call")
+    if any(speed.pinocchio is not None for speed in speeds):
+        print_status("note: Pinocchio runs on one thread: rnea and aba in batches, crba and regressor sample by sample")
 
 
 def measure_kernels(robot: Robot, repetitions: int = 9) -> list[KernelTime]:
-    """Times of the kernels, and of Pinocchio's functions on the same numbers."""
+    """Time the kernels and Pinocchio's functions on the same samples."""
     model = compile_model(robot, base=base_parameters(robot) if robot.has_dependents else None)
     motion = np.random.default_rng(0).uniform(-2, 2, (3, BATCH_ROWS, len(robot.primary_names)))
     theirs = _pinocchio_calls(robot, motion) if find_spec("pinocchio") and not robot.has_dependents else {}
     speeds = []
     for name in KERNELS:
         kernel = model.kernel(name, compact=name == "regressor")
-        rows = {"one": BATCH_ROWS, "all": BATCH_ROWS}
-        timed = {"one": _kernel_call(kernel, motion, 1), "all": _kernel_call(kernel, motion, usable_cores())}
+        rows = {"single": BATCH_ROWS, "all": BATCH_ROWS}
+        timed = {"single": _kernel_call(kernel, motion, 1), "all": _kernel_call(kernel, motion, usable_cores())}
         if name in theirs:
             rows["pinocchio"], timed["pinocchio"] = theirs[name]
-        found = {side: 1e9 * seconds / rows[side] for side, seconds in measure_best_times(timed, repetitions).items()}
-        speeds.append(KernelTime(name, found["one"], found["all"], found.get("pinocchio")))
+        nanoseconds = {
+            side: 1e9 * seconds / rows[side] for side, seconds in measure_best_times(timed, repetitions).items()
+        }
+        speeds.append(KernelTime(name, nanoseconds["single"], nanoseconds["all"], nanoseconds.get("pinocchio")))
     return speeds
 
 
@@ -84,7 +86,7 @@ def _kernel_call(kernel: Kernel, motion: Array, threads: int) -> TimedCall:
 
 
 def _pinocchio_calls(robot: Robot, motion: Array) -> Mapping[str, tuple[int, TimedCall]]:
-    """For each kernel the samples of a run, and the run."""
+    """Return the number of samples and the timed call for each kernel."""
     import pinocchio as pin
 
     model = to_pinocchio(robot)
@@ -96,17 +98,17 @@ def _pinocchio_calls(robot: Robot, motion: Array) -> Mapping[str, tuple[int, Tim
         "inverse_dynamics": (BATCH_ROWS, lambda: pin.rneaInParallel(1, pool, *columns, out)),
         "forward_dynamics": (BATCH_ROWS, lambda: pin.abaInParallel(1, pool, *columns, out)),
         "inertia_matrix": (SINGLE_ROWS, lambda: [pin.crba(model, data, q) for q, _, _ in few]),
-        "regressor": (SINGLE_ROWS, lambda: [pin.computeJointTorqueRegressor(model, data, *one) for one in few]),
+        "regressor": (SINGLE_ROWS, lambda: [pin.computeJointTorqueRegressor(model, data, *sample) for sample in few]),
     }
 
 
 def _print_times(robot: Robot, speeds: list[KernelTime]) -> None:
     rows = [("kernel", "one thread [ns]", f"{usable_cores()} threads [ns]", "Pinocchio [ns]", "ratio")]
-    for one in speeds:
-        beside = ("-", "-") if one.pinocchio is None else _format_ratio(one.pinocchio, one.one_thread)
-        rows.append((one.kernel, f"{one.one_thread:.1f}", f"{one.all_threads:.1f}", *beside))
+    for speed in speeds:
+        comparison = ("-", "-") if speed.pinocchio is None else _format_ratio(speed.pinocchio, speed.one_thread)
+        rows.append((speed.kernel, f"{speed.one_thread:.1f}", f"{speed.all_threads:.1f}", *comparison))
     title = (
-        f"{robot.name} on {host().cpu}, {host().lanes(64)} float64 lanes: time of one sample in a batch of {BATCH_ROWS}"
+        f"{robot.name} on {host().cpu}, {host().lanes(64)} float64 lanes: time per sample in a batch of {BATCH_ROWS}"
     )
     print_output(title)
     print_output()
@@ -125,7 +127,11 @@ def _times_data(robot: Robot, speeds: list[KernelTime]) -> dict[str, Any]:
         "threads": usable_cores(),
         "batch": BATCH_ROWS,
         "ns_per_sample": {
-            one.kernel: {"one_thread": one.one_thread, "all_threads": one.all_threads, "pinocchio": one.pinocchio}
-            for one in speeds
+            speed.kernel: {
+                "one_thread": speed.one_thread,
+                "all_threads": speed.all_threads,
+                "pinocchio": speed.pinocchio,
+            }
+            for speed in speeds
         },
     }

@@ -1,4 +1,4 @@
-"""`mindyn count`: operations of every formulation for a robot, or the literature's tables beside counted equations."""
+"""`mindyn count`: count operations of every formulation for a robot, or compare counts with the literature."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_ma
 from mindyn.equations.kane import kane_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.model import compile_model
@@ -31,7 +31,7 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 
 PAPER_SIZE = 6
-"""n at which formulas in n are shown as numbers."""
+"""Number of joints n at which formulas are evaluated."""
 
 DYNAMICS: Final = {
     "inverse dynamics": "inverse_dynamics",
@@ -44,14 +44,19 @@ REGRESSORS: Final = {"base parameters": "regressor", "standard parameters": "sta
 @with_robot_options
 def count(
     robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
-    papers: Annotated[bool, typer.Option("--papers", help="The literature's tables beside ours.")] = False,
+    papers: Annotated[bool, typer.Option("--papers", help="Compare published operation counts with ours.")] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """Multiplications and additions that one evaluation takes."""
+    """Count the multiplications and additions of one evaluation of the dynamics."""
     if papers == (robot is not None):
-        raise InputError("count takes a robot or --papers", hint="mindyn count puma560, or mindyn count --papers")
+        raise InputError(
+            "count needs either a robot or --papers",
+            hint="mindyn count puma560, or mindyn count --papers",
+            code=Code.MISSING_VALUE,
+            subject="robot",
+        )
     if robot is None:
         rows, lines = paper_rows(), table_ii()
         if as_json:
@@ -67,11 +72,11 @@ def count(
         _print_counts(loaded, counted)
     if loaded.has_dependents:
         print_status(
-            "note: counted are the kernels of compile_model, in the primary joints: the open tree's equations "
-            "projected through the loops; the other formulations are for open chains and are left out"
+            "note: the counts are those of the kernels of compile_model in the primary joints, which project the "
+            "equations of the open tree through the loops; the other formulations are only for open chains"
         )
     elif not loaded.is_serial:
-        print_status("note: MLC, Kane's equations and formulations 1-5 are for serial robots and are left out")
+        print_status("note: MLC, Kane's equations and formulations 1-5 are omitted: they are only for serial robots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class FormulationCount:
 
 
 def count_formulations(robot: Robot) -> Iterator[FormulationCount]:
-    """Every formulation for a robot, with its parameters as constants, equal expressions computed once."""
+    """Count every formulation for a robot, with constant parameters and common subexpressions shared."""
     if robot.has_dependents:
         yield from _count_loop_kernels(robot)
         return
@@ -101,7 +106,7 @@ def count_formulations(robot: Robot) -> Iterator[FormulationCount]:
 
 
 def _count_loop_kernels(robot: Robot) -> Iterator[FormulationCount]:
-    """The kernels of a robot with parallelograms."""
+    """Count the kernels of a robot with dependent joints."""
     model = compile_model(robot, base=base_parameters(robot))
     for title, name in DYNAMICS.items():
         yield FormulationCount(title, "projected, base values", operation_counts(trace(model.casadi(name))))
@@ -143,15 +148,15 @@ SERIAL_FORMULATIONS: dict[str, Callable[[Robot], Iterator[FormulationCount]]] = 
     "inverse dynamics": _count_serial_torques,
     "inertia matrix": _count_serial_matrices,
 }
-"""Formulations that exist for serial robots alone."""
+"""Formulations for serial robots only."""
 
 
 def _print_counts(robot: Robot, counted: list[FormulationCount]) -> None:
     rows: list[tuple[str, ...]] = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
-    for one in counted:
-        c = one.counts
+    for entry in counted:
+        c = entry.counts
         numbers = (c.multiplications, c.additions, c.divisions, c.sincos)
-        rows.append((one.equation, one.formulation, *(str(v) for v in numbers)))
+        rows.append((entry.equation, entry.formulation, *(str(v) for v in numbers)))
     print_output(f"{robot.name}: operations of one evaluation")
     print_output()
     print_table(rows, numbers=range(2, 6))
@@ -162,31 +167,31 @@ def _robot_data(robot: Robot, counted: list[FormulationCount]) -> dict[str, obje
         "robot": robot.name,
         "counts": [
             {
-                "equation": one.equation,
-                "formulation": one.formulation,
-                "multiplications": one.counts.multiplications,
-                "additions": one.counts.additions,
-                "divisions": one.counts.divisions,
-                "sincos": one.counts.sincos,
+                "equation": entry.equation,
+                "formulation": entry.formulation,
+                "multiplications": entry.counts.multiplications,
+                "additions": entry.counts.additions,
+                "divisions": entry.counts.divisions,
+                "sincos": entry.counts.sincos,
             }
-            for one in counted
+            for entry in counted
         ],
     }
 
 
 def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
     parts = [
-        "printed = counted from the traced equations under the paper's convention + the differences; n = 6 in numbers"
+        "printed = counted from traced equations by the convention of the paper + the differences; numbers are for n = 6"
     ]
     for title in dict.fromkeys(row.table for row in rows):
         parts += ["", title, *(line for row in rows if row.table == title for line in _row_text(row))]
     parts += ["", "Lin 1995, Table II, operations of one joint"]
-    shown = [("joint", "line", "printed", "counted", "why")]
-    shown += [(one.column, one.line, str(one.printed), str(one.counted), one.why) for one in lines]
+    table = [("joint", "line", "printed", "counted", "why")]
+    table += [(line.column, line.line, str(line.printed), str(line.counted), line.why) for line in lines]
     parts += [
-        format_table(shown),
+        format_table(table),
         "",
-        "Lin's formulas on robots with general links, which no paper prints for the PUMA",
+        "Lin's formulas for robots with general links (not published for the PUMA)",
     ]
     plain = [("robot", "without dead code", "common subexpressions shared")]
     plain += [(name, str(live), str(shared)) for name, live, shared in plain_counts()]
@@ -197,8 +202,8 @@ def _row_text(row: PaperRow) -> Iterator[str]:
     n = row.size or PAPER_SIZE
     formula = "" if row.size else f"{row.printed} = "
     yield f"  {row.name}: printed {formula}{row.printed(n)}; counted {row.counted(n)}; without dead code {row.live(n)}"
-    for one in row.differences:
-        yield f"    {_format_signed(one.worth(n))}  {one.why}"
+    for difference in row.differences:
+        yield f"    {_format_signed(difference.worth(n))}  {difference.why}"
     if row.note:
         yield f"    {_format_signed(row.unexplained(n))}  {row.note}"
 

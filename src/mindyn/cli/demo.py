@@ -1,4 +1,4 @@
-"""`mindyn demo`: the whole road on a simulated PUMA 560, from an exciting motion to a report, a URDF and C code."""
+"""`mindyn demo`: the whole workflow on a simulated PUMA 560, from an exciting trajectory to report, URDF and C."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from mindyn.simulation.simulate import simulate
 from mindyn.validation.validate import Validation, comparison_table, validate
 
 DEMO_FILES: Final = ("report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h")
-"""What the demonstration writes."""
+"""Files that the demo writes."""
 DEMO_PROGRESS_STEPS: Final = 15
-"""Lines that its parts say on the way, about; a bar counts them."""
+"""Approximate number of progress messages."""
 DEMO_SECONDS: Final = 10.0
 DEMO_RATE_HZ: Final = 200.0
 WRIST_COUPLING: Final = {"joint5": {"joint4": 0.981}, "joint6": {"joint4": 1.005, "joint5": 13.89}}
-"""Turns of the wrist's motors with the joints before theirs [Yoshida 1996, chapter 3]."""
+"""Coupling of the wrist motors with the joints before theirs [Yoshida 1996, chapter 3]."""
 ENCODER_COUNTS_PER_TURN: Final = 4000
 TORQUE_NOISE_NM: Final = 0.002
-"""N m at the motors."""
+"""Standard deviation at the motors."""
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for what the demonstration writes.")] = Path("mindyn-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the files of the demo.")] = Path("mindyn-demo"),
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
 ) -> None:
-    """Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report."""
+    """Simulate a PUMA 560, identify it with three estimators, check and validate it, and write a report."""
     start = perf_counter()
     truth = couple_wrist(load_robot("puma560"))
     with make_output_folder(out), count_messages("demonstration", DEMO_PROGRESS_STEPS, verbose=verbose) as talk:
@@ -65,8 +65,8 @@ def demo(
 
 
 def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, as_json: bool, verbose: bool) -> None:
-    print_status(f"1 of 4: designing a motion of {DEMO_SECONDS:g} s that reveals the parameters")
-    # All parameters equally clear: in 10 s the fastest motion has many reversals, whose rows mislead the timing.
+    print_status(f"1 of 4: designing an exciting trajectory of {DEMO_SECONDS:g} s")
+    # The condition number: in 10 s the D-optimal motion has many reversals, whose rows bias the estimated delay.
     design = design_motion(
         truth,
         seconds=DEMO_SECONDS,
@@ -77,60 +77,66 @@ def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, a
         starts=1,
         progress=talk,
     )
-    print_status("2 of 4: simulating it and another motion, with friction and sensor noise")
-    training = record_motion(truth, design.motion, "the designed motion", seed=1)
-    other = record_motion(truth, sum_of_sines(truth), "another motion", seed=2)
-    print_status("3 of 4: identifying the arm from the first log, by three methods")
+    print_status("2 of 4: simulating it and a second motion with friction and sensor noise")
+    training = record_motion(truth, design.motion, "designed trajectory", seed=1)
+    other = record_motion(truth, sum_of_sines(truth), "second motion", seed=2)
+    print_status("3 of 4: identifying the arm from the first log with three methods")
     estimates = identify_by_methods(remove_parameters(truth), training, talk)
-    found = estimates["physically consistent"]
-    print_status("4 of 4: judging it on the second log, and writing report, URDF and C code")
-    judged = {name: validate(one, other) for name, one in estimates.items()}
+    estimate = estimates["physically consistent"]
+    print_status("4 of 4: validating it on the second log and writing report, URDF and C code")
+    verdicts = {name: validate(candidate, other) for name, candidate in estimates.items()}
     with replace_folder_files(out, DEMO_FILES) as folder:
-        write_demo_files(folder, out, found, estimates, training, other, judged["physically consistent"])
+        write_demo_files(folder, out, estimate, estimates, training, other, verdicts["physically consistent"])
     if as_json:
-        errors = {name: verdict.to_dict() for name, verdict in judged.items()}
-        said = {"files": [str(out / name) for name in DEMO_FILES], "status": found.status, "second_motion": errors}
-        typer.echo(json.dumps(said, indent=1))
+        errors = {name: verdict.to_dict() for name, verdict in verdicts.items()}
+        summary = {
+            "files": [str(out / name) for name in DEMO_FILES],
+            "status": estimate.status,
+            "second_motion": errors,
+        }
+        typer.echo(json.dumps(summary, indent=1))
         return
     if verbose:
         typer.echo(parameter_table(truth, estimates))
-        for name, one in estimates.items():
-            print_output(f"\n{name}: is such an arm possible?\n{check_feasible(one)}")
-        errors_beside = comparison_table({name: verdict.error for name, verdict in judged.items()})
-        typer.echo(f"\n{found.status}\n\nOn the second motion, which none was trained on:\n{errors_beside}\n")
-    _print_summary(out, found, judged["physically consistent"], perf_counter() - start)
+        for name, candidate in estimates.items():
+            print_output(f"\n{name}: physically consistent?\n{check_feasible(candidate)}")
+        errors_beside = comparison_table({name: verdict.error for name, verdict in verdicts.items()})
+        typer.echo(f"\n{estimate.status}\n\nOn the second motion, which no method was fitted to:\n{errors_beside}\n")
+    _print_summary(out, estimate, verdicts["physically consistent"], perf_counter() - start)
 
 
-def _print_summary(out: Path, found: Estimate, verdict: Validation, seconds: float) -> None:
-    """What a newcomer takes home."""
+def _print_summary(out: Path, estimate: Estimate, verdict: Validation, seconds: float) -> None:
+    """Print the result and the written files."""
     e = verdict.error
     weakest = int(np.argmax(e.relative))
-    physical = FEASIBILITY_ANSWERS[combine_answers({one.question: one.holds for one in check_feasible(found).answers})]
-    print_output(f"\nDone in {seconds:.0f} s: a simulated PUMA 560, identified from {DEMO_SECONDS:g} s of its motion.")
+    physical = FEASIBILITY_ANSWERS[
+        combine_answers({answer.question: answer.holds for answer in check_feasible(estimate).answers})
+    ]
+    print_output(f"\nDone in {seconds:.0f} s: identified a simulated PUMA 560 from {DEMO_SECONDS:g} s of motion.")
     print_output(
-        f"The model predicts a motion that it has never seen to {100 * e.total:.2g} % of the torque "
-        f"({e.joint_names[weakest]}, the weakest: {100 * e.relative[weakest]:.2g} %). {physical}"
+        f"On a second motion, the error of the predicted torque is {100 * e.total:.2g} % "
+        f"({e.joint_names[weakest]}, the weakest joint: {100 * e.relative[weakest]:.2g} %). {physical}"
     )
-    print_output(f"  {out / 'report.html'}: how good it is, and why. Open it in a browser.", "    ")
-    print_output(f"  {out / 'puma560.urdf'}, puma560.c: the model, for simulator and controller.", "    ")
-    print_output("Your own arm: mindyn identify arm.urdf run1.csv --hold-out 0.3 --out run1")
+    print_output(f"  {out / 'report.html'}: the report; open it in a browser.", "    ")
+    print_output(f"  {out / 'puma560.urdf'}, puma560.c: the model for simulators and controllers.", "    ")
+    print_output("Identify your own arm: mindyn identify arm.urdf run1.csv --hold-out 0.3 --out run1")
 
 
 def couple_wrist(robot: Robot) -> Robot:
-    """The robot with the gears of its wrist coupled."""
+    """Return the robot with coupled wrist gears."""
     drives = [replace(drive, coupling=WRIST_COUPLING.get(drive.joint, {})) for drive in robot.drives]
     return replace(robot, drives=tuple(drives))
 
 
 def remove_parameters(robot: Robot) -> Robot:
-    """What is known before: geometry and gears."""
+    """Return the robot with geometry and gears only, as known before identification."""
     links = tuple(replace(link, phi=None) for link in robot.links)
-    drives = tuple(Drive(one.joint, one.ratio, one.coupling, side=one.side) for one in robot.drives)
+    drives = tuple(Drive(drive.joint, drive.ratio, drive.coupling, side=drive.side) for drive in robot.drives)
     return replace(robot, links=links, drives=drives)
 
 
 def sum_of_sines(robot: Robot, harmonics: int = 4) -> SineMotion:
-    """Every joint on a sum of sines of its own, in the middle half of its range."""
+    """Return a sum of sines for every joint in the middle half of its range."""
     rng, n = np.random.default_rng(2), robot.joint_count
     lower = np.array([joint.limits.lower for joint in robot.joints], dtype=np.float64)
     upper = np.array([joint.limits.upper for joint in robot.joints], dtype=np.float64)
@@ -140,7 +146,7 @@ def sum_of_sines(robot: Robot, harmonics: int = 4) -> SineMotion:
 
 
 def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> Log:
-    """What encoders and torque sensors log while the robot follows a reference."""
+    """Simulate the log of encoders and torque sensors while the robot follows a reference."""
     reference = TabulatedReference(motion, DEMO_SECONDS)
     q0, qd0, _ = reference(0.0)
     sensors = Sensors(
@@ -155,45 +161,47 @@ def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> 
 
 
 def identify_by_methods(robot: Robot, log: Log, talk: MessageProgress) -> dict[str, Estimate]:
-    """Least squares with everything chosen from the log; two other fits with the same choices; the first one mended."""
+    """Fit least squares with selected settings, its feasible projection, and two other methods with the same settings."""
     plain = identify(robot, log, progress=talk)
     talk("identifying: physically consistent, without any prior")
     consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.settings)
-    found = {"least squares": plain, "projected": make_feasible(plain), "physically consistent": consistent}
+    estimates = {"least squares": plain, "projected": make_feasible(plain), "physically consistent": consistent}
     talk("identifying: instrumental variables")
     every_row = replace(plain.settings, decimation=1)
     try:
         instruments = InstrumentalVariables(instrument_model=consistent)
-        return found | {"instrumental variables": identify(robot, log, instruments, every_row)}
-    except MindynError as refused:
-        print_status(f"note: instrumental variables: {refused}")
-        return found
+        return estimates | {"instrumental variables": identify(robot, log, instruments, every_row)}
+    except MindynError as error:
+        print_status(f"note: instrumental variables: {error}")
+        return estimates
 
 
 def parameter_table(truth: Robot, estimates: dict[str, Estimate]) -> str:
-    """True and found values of every base parameter, and the deviation that the last estimate states."""
+    """Return true and estimated base parameters, and the standard deviations of the last estimate."""
     *_, last = estimates.values()
     true = replace(last.base, robot=truth).values
-    rows = [("parameter", "true", *estimates, "its deviation")]
+    rows = [("parameter", "true", *estimates, "deviation")]
     for k, name in enumerate(last.base.names):
-        found = [f"{one.beta[k]:.4g}" for one in estimates.values()]
-        rows.append((name, f"{true[k]:.4g}", *found, f"{last.deviations[k]:.2g}"))
+        values = [f"{estimate.beta[k]:.4g}" for estimate in estimates.values()]
+        rows.append((name, f"{true[k]:.4g}", *values, f"{last.deviations[k]:.2g}"))
     return format_table(rows)
 
 
 def write_demo_files(
     out: Path,
     home: Path,
-    found: Estimate,
+    estimate: Estimate,
     estimates: dict[str, Estimate],
     training: Log,
     other: Log,
     verdict: Validation,
 ) -> None:
     """Report, estimate, URDF and C code: `STUDY_FILES`, into `out`, which then becomes the folder `home`."""
-    others = {name: one for name, one in estimates.items() if one is not found}
+    compared = {name: other_estimate for name, other_estimate in estimates.items() if other_estimate is not estimate}
     run = {"command": ["mindyn", "demo"], "robot": {"given": "puma560"}, "folder": str(home)}
-    write_run_report(out / "report.html", found, check_feasible(found), [other], [training], run, verdict, others)
-    found.save(out / "estimate.json")
-    write_urdf(found, out / "puma560.urdf")
-    compile_model(full_model(found, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL_FUNCTIONS)
+    write_run_report(
+        estimate, out / "report.html", check_feasible(estimate), [other], [training], run, verdict, compared
+    )
+    estimate.save(out / "estimate.json")
+    write_urdf(estimate, out / "puma560.urdf")
+    compile_model(full_model(estimate, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL_FUNCTIONS)

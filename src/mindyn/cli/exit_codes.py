@@ -1,4 +1,4 @@
-"""How the program ends, as a shell or a script sees it."""
+"""Exit codes of the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class ExitCode(IntEnum):
-    """The exit codes of all commands; `STATE_MEANINGS` says each in words."""
+    """Exit codes of all commands; `EXIT_CODE_MEANINGS` describes them."""
 
     DONE = 0
     ERROR = 1
@@ -18,15 +18,15 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODE_MEANINGS: Final[Mapping[ExitCode, str]] = {
-    ExitCode.DONE: "done; of check, doctor and papers: the answer is yes",
-    ExitCode.ERROR: "an error in what was given or done, said with a hint",
-    ExitCode.USAGE: "wrong usage: no such command or option, or one is missing",
-    ExitCode.NO: "the answer of check, doctor or papers is no; identify: the log cannot identify the robot; "
-    "excite, tests plan: the motion is not safe; tests plan: no test determines some parameters",
+    ExitCode.DONE: "success; check, doctor, papers: the answer is yes",
+    ExitCode.ERROR: "error, with a message and a hint",
+    ExitCode.USAGE: "wrong usage: unknown or missing command, argument or option",
+    ExitCode.NO: "check, doctor, papers: the answer is no; identify: the log cannot identify the robot; "
+    "excite, step-by-step plan: the motion is not safe; step-by-step plan: some parameters are not identifiable",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
 EXIT_CODES_HELP: Final = (
-    "Exit codes: " + "; ".join(f"{code.value} {says}" for code, says in EXIT_CODE_MEANINGS.items()) + "."
+    "Exit codes: " + "; ".join(f"{code.value} {meaning}" for code, meaning in EXIT_CODE_MEANINGS.items()) + "."
 )
-"""For the end of every command's help."""
+"""Last paragraph of the help of every command."""

@@ -1,4 +1,4 @@
-"""`mindyn identify`: logs to an estimate, with what was chosen, how it validates, and where it all came from."""
+"""`mindyn identify`: estimate parameters from logs, with validation, report and a record of the run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, complete_from, with_robot_options
+from mindyn.cli.arguments import (
+    JSON_OPTION,
+    ROBOT_ARGUMENT,
+    VERBOSE_OPTION,
+    complete_from,
+    require_companion,
+    require_exclusive,
+    with_robot_options,
+)
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_findings, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
 from mindyn.cli.runs import find_missing_velocity, print_verdict, read_logs, require_held_out, write_run_report
-from mindyn.errors import InputError, require_choice
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_columns import columns_of
 from mindyn.estimators.estimator import Estimator
@@ -54,10 +62,10 @@ from mindyn.robots.toml_reader import read_drives
 from mindyn.validation.validate import Validation, validate, validate_fit
 
 RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
-"""What a run may write into its folder; all of an earlier run are replaced at once: the folder describes one run."""
+"""Files of a run folder; those of an earlier run are replaced together, so that the folder describes one run."""
 IDENTIFY_PROGRESS_STEPS: Final = 11
-"""Lines that `identify` says on the way, about; a bar counts them."""
-_HELD_OUT_HINT: Final = "give --validate a log of another motion, or leave it out"
+"""Approximate number of progress messages of `identify`."""
+_HELD_OUT_HINT: Final = "pass a log of another motion to --validate, or omit it"
 
 
 @with_robot_options
@@ -65,67 +73,81 @@ def identify(
     robot: Annotated[str, ROBOT_ARGUMENT],
     logs: Annotated[
         list[str],
-        typer.Argument(help="Training logs: files, URLs (s3://...) or patterns; a sidecar .toml says what is in each."),
+        typer.Argument(
+            help="Training logs: files, URLs (s3://...) or patterns; a sidecar .toml describes the columns of each."
+        ),
     ],
-    held_out: Annotated[list[str] | None, typer.Option("--validate", help="A log that is not trained on.")] = None,
+    held_out: Annotated[
+        list[str] | None, typer.Option("--validate", help="Held-out log for validation. Repeatable.")
+    ] = None,
     hold_out: Annotated[
         float,
-        typer.Option(help="Part of every log, at its end, that is judged by, not trained on: such as 0.3."),
+        typer.Option(help="Fraction at the end of every log that is held out for validation, such as 0.3."),
     ] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help=f"Folder for {', '.join(RUN_FILES)}; those of an earlier run are replaced."),
+        typer.Option("--out", help=f"Folder for {', '.join(RUN_FILES)}; files of an earlier run are replaced."),
     ] = None,
-    conditioning: Annotated[Path | None, typer.Option(help="A .toml with settings of the conditioning.")] = None,
+    conditioning: Annotated[Path | None, typer.Option(help=".toml file with conditioning settings.")] = None,
     stream: Annotated[
-        bool, typer.Option("--stream", help="Read the training logs block by block: for logs larger than memory.")
+        bool, typer.Option("--stream", help="Read the training logs in blocks, for logs larger than memory.")
     ] = False,
     gpu: Annotated[
-        bool, typer.Option("--gpu", help="Turn rows into equations on a GPU, through CuPy: the same estimate.")
+        bool, typer.Option("--gpu", help="Build the equations on a GPU with CuPy; the estimate is the same.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
-    consistent: Annotated[bool, typer.Option("--consistent", help="Only values that a physical arm can have.")] = False,
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.")
+    ] = False,
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"In place of weighted least squares: {', '.join(METHODS)}.",
+            help=f"Method instead of weighted least squares: {', '.join(METHODS)}.",
             autocompletion=complete_from(METHODS),
         ),
     ] = None,
     prior: Annotated[
-        str | None, typer.Option(help="A robot with trusted inertials, for --consistent: a bundled name or a file.")
+        str | None, typer.Option(help="With --consistent: robot with trusted inertials (bundled name or file).")
     ] = None,
     no_offsets: Annotated[
-        bool, typer.Option("--no-offsets", help="With --consistent: no torque offsets, which simulators do not have.")
+        bool,
+        typer.Option(
+            "--no-offsets", help="With --consistent: fit without torque offsets, which simulators do not have."
+        ),
     ] = False,
-    drives: Annotated[Path | None, typer.Option(help="A .toml with drive tables, for a robot file without.")] = None,
+    drives: Annotated[
+        Path | None, typer.Option(help=".toml file with drive tables, for robot files without drives.")
+    ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
-    if prior is not None and not consistent:
-        raise InputError("--prior is used only with --consistent", hint="add --consistent, or leave --prior out")
-    if no_offsets and not consistent:
-        raise InputError("--no-offsets is used only with --consistent", hint="add --consistent")
+    require_companion("--prior", prior is not None, "--consistent", consistent)
+    require_companion("--no-offsets", no_offsets, "--consistent", consistent)
+    require_exclusive({"--method": method is not None, "--consistent": consistent})
+    require_exclusive({"--hold-out": hold_out, "--validate": held_out})
+    for option, given in {"--method": method is not None, "--hold-out": hold_out, "--gpu": gpu}.items():
+        require_exclusive({option: given, "--stream": stream})
     if method is not None:
         require_choice(method, METHODS, "--method")
-        _require_exclusive(f"--method {method}", {"--consistent": consistent, "--stream": stream})
-    if hold_out:
-        _require_exclusive("--hold-out", {"--validate": bool(held_out), "--stream": stream})
     if gpu:
-        _require_exclusive("--gpu", {"--stream": stream})
         require_cuda_device()  # before any log is read
     places, apart = expand_locations(logs), expand_locations(held_out or ())
-    resolved = [one.resolve() if isinstance(one, Path) else one for one in places]
+    resolved = [place.resolve() if isinstance(place, Path) else place for place in places]
     if twice := [str(path) for k, path in enumerate(places) if resolved[k] in resolved[:k]]:
-        raise InputError(f"given more than once: {', '.join(twice)}", hint="a log counts once")
+        raise InputError(
+            f"logs are given more than once: {', '.join(twice)}",
+            hint="pass each log once",
+            code=Code.DUPLICATE,
+            subject=twice[0],
+        )
     start = perf_counter()
     arm, settings = options.load(robot, _read_drive_file(drives)), _read_conditioning(conditioning)
     if options.gravity is None and options.mount is None:
         arm = apply_logged_mount(arm, [*places, *apart])
-    believed: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
+    prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = _scan_logs(places, arm) if stream else whole
     require_held_out([source for log in training for source in sources_of(log)], others, _HELD_OUT_HINT)
@@ -134,36 +156,36 @@ def identify(
         whole = training
     estimator: Estimator | None = None if method is None else METHODS[method]
     if consistent:
-        left_out = ("offset",) if no_offsets else ()
-        estimator = PhysicallyConsistent(prior=believed, covariance="correlated", dropped=left_out)
+        dropped = ("offset",) if no_offsets else ()
+        estimator = PhysicallyConsistent(prior=prior_model, covariance="correlated", dropped=dropped)
     with nullcontext() if out is None else make_output_folder(out):
         with count_messages("identifying", IDENTIFY_PROGRESS_STEPS, verbose=verbose) as talk:
-            found = identify_logs(
+            estimate = identify_logs(
                 arm, training, estimator, EquationSettings.automatic(settings), gpu=gpu, progress=talk
             )
-        verdict, feasibility = validate(found, others) if others else None, check_feasible(found)
+        verdict, feasibility = validate(estimate, others) if others else None, check_feasible(estimate)
         findings = explain(
-            (*found.findings, *feasibility.findings(found), *find_missing_velocity(found.conditioning, others))
+            (*estimate.findings, *feasibility.findings(estimate), *find_missing_velocity(estimate.conditioning, others))
         )
         inputs = [
             *places,
             *apart,
-            *(one for one in (conditioning, drives) if one),
+            *(place for place in (conditioning, drives) if place),
             *_existing_files(robot, prior),
         ]
-        record = _run_record(found, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
+        record = _run_record(estimate, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
         if out is not None:
             with replace_folder_files(out, RUN_FILES) as folder:
-                _write_run(folder, found, verdict, record)
+                _write_run(folder, estimate, verdict, record)
                 if report:
-                    write_run_report(folder / "report.html", found, feasibility, others, whole, record, verdict)
+                    write_run_report(estimate, folder / "report.html", feasibility, others, whole, record, verdict)
     print_findings(findings, verbose=verbose)
     if as_json:
-        typer.echo(json.dumps(_result_data(found, verdict, feasibility, findings), indent=1))
+        typer.echo(json.dumps(_result_data(estimate, verdict, feasibility, findings), indent=1))
     else:
-        _print_result(found, verdict, feasibility, findings, record, verbose=verbose)
+        _print_result(estimate, verdict, feasibility, findings, record, verbose=verbose)
     if out is not None:
-        print_status(f"written to {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
+        print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
         print_next_command("check", out)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(ExitCode.NO)
@@ -173,26 +195,24 @@ def _read_drive_file(path: Path | None) -> tuple[Drive, ...]:
     return () if path is None else read_drives(read_text(path))
 
 
-def _require_exclusive(one: str, others: Mapping[str, bool]) -> None:
-    for other, given in others.items():
-        if given:
-            raise InputError(f"{one} and {other} exclude each other", hint="leave one of them out")
-
-
 def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]:
-    """Every log without its last part, and those parts."""
+    """Split every log into its first part and its held-out end."""
     if not 0 < part < 1:
         raise InputError(
-            f"--hold-out {part:g} is no share of a log, which is between 0 and 1",
-            hint="--hold-out 0.3 keeps the last 30 % apart",
+            f"--hold-out must be between 0 and 1, got {part:g}",
+            hint="such as --hold-out 0.3, which holds out the last 30 %",
+            code=Code.OUT_OF_RANGE,
+            subject="--hold-out",
         )
     ends = [round((1 - part) * len(log)) for log in logs]
     cut = list(zip(logs, ends, strict=True))
     first, last = [log.take(slice(0, end)) for log, end in cut], [log.take(slice(end, len(log))) for log, end in cut]
     if all(never_moves(log) for log in first) and not all(never_moves(log) for log in last):
         raise InputError(
-            f"all motion is in the last {100 * part:g} % of the logs, which --hold-out keeps apart",
-            hint="state rows = [first, end] of the motion in the log's sidecar, or leave --hold-out out",
+            f"all motion is in the last {100 * part:g} % of the logs, which --hold-out excludes from training",
+            hint="set rows = [first, end] of the motion in the sidecar of the log, or omit --hold-out",
+            code=Code.TOO_LITTLE_DATA,
+            subject="--hold-out",
         )
     return first, last
 
@@ -204,16 +224,16 @@ def _scan_logs(paths: Sequence[FileLocation], robot: Robot) -> list[LogScan]:
 def _read_conditioning(path: Path | None) -> Conditioning | None:
     if path is None:
         return None
-    hint = "a line of it is like: position_cutoff_hz = 20.0"
+    hint = "such as position_cutoff_hz = 20.0"
     return Conditioning.from_dict(read_toml(path, "file of settings", InputError, hint))
 
 
 def _existing_files(*robots: str | None) -> list[Path]:
-    return [Path(one) for one in robots if one is not None and Path(one).is_file()]
+    return [Path(robot) for robot in robots if robot is not None and Path(robot).is_file()]
 
 
 def _print_result(
-    found: Estimate,
+    estimate: Estimate,
     verdict: Validation | None,
     feasibility: Feasibility,
     findings: Sequence[Finding],
@@ -221,16 +241,16 @@ def _print_result(
     *,
     verbose: bool,
 ) -> None:
-    """Is the model good, can it be used, what next; with `verbose` every parameter and every reason too."""
-    rows = parameter_rows(found, None)
-    answers = {one.question: one.holds for one in feasibility.answers}
+    """Print quality, use and next steps; with `verbose` also all parameters and reasons."""
+    rows = parameter_rows(estimate, None)
+    answers = {item.question: item.holds for item in feasibility.answers}
     data = verdict_data(
-        validate_fit(found) if verdict is None else verdict,
+        validate_fit(estimate) if verdict is None else verdict,
         held_out=verdict is not None,
-        within=feasibility.consistent.within_uncertainty,
+        consistent_nearby=feasibility.consistent.within_uncertainty,
         findings=findings,
     )
-    joints = found.regressor.joint_names
+    joints = estimate.regressor.joint_names
     summary = summarize_verdict(
         data,
         joints,
@@ -241,42 +261,42 @@ def _print_result(
         str(record["folder"] or ""),
     )
     if verbose:
-        print_output(found.table())
+        print_output(estimate.table())
         print_output()
     for sentence in (f"{summary.headline} {summary.reason}", summary.physical, summary.data):
         print_output(sentence)
     print_output()
-    print_verdict(found, data)
+    print_verdict(estimate, data)
     print_output()
-    for one in summary.advice:
-        print_output(f"-> {one.sentence}")
+    for item in summary.advice:
+        print_output(f"-> {item.sentence}")
     if verbose:
-        print_output(f"\nCan an arm have these values?\n{feasibility}")
+        print_output(f"\nPhysically consistent?\n{feasibility}")
 
 
 def _result_data(
-    found: Estimate, verdict: Validation | None, feasibility: Feasibility, findings: Sequence[Finding]
+    estimate: Estimate, verdict: Validation | None, feasibility: Feasibility, findings: Sequence[Finding]
 ) -> dict[str, Any]:
     return {
-        "parameters": columns_of(found),
-        "status": found.status,
-        "settings": _settings_data(found),
-        "cross_validated": None if found.cross_validated is None else asdict(found.cross_validated),
-        "identifiable": found.identifiable and asdict(found.identifiable),
+        "parameters": columns_of(estimate),
+        "status": estimate.status,
+        "settings": _settings_data(estimate),
+        "cross_validated": None if estimate.cross_validated is None else asdict(estimate.cross_validated),
+        "identifiable": estimate.identifiable and asdict(estimate.identifiable),
         "findings": [finding.to_dict() for finding in findings],
         "validation": None if verdict is None else verdict.to_dict(),
         "feasibility": feasibility.to_dict(),
     }
 
 
-def _settings_data(found: Estimate) -> dict[str, Any]:
-    return {"method": found.method, **found.settings.to_dict(), "dropped": list(found.dropped)}
+def _settings_data(estimate: Estimate) -> dict[str, Any]:
+    return {"method": estimate.method, **estimate.settings.to_dict(), "dropped": list(estimate.dropped)}
 
 
-def _write_run(out: Path, found: Estimate, verdict: Validation | None, record: dict[str, Any]) -> None:
-    found.save(out / "estimate.json")
+def _write_run(out: Path, estimate: Estimate, verdict: Validation | None, record: dict[str, Any]) -> None:
+    estimate.save(out / "estimate.json")
     table = BytesIO()
-    found.to_frame().write_parquet(table)
+    estimate.to_frame().write_parquet(table)
     write_file_atomically(out / "parameters.parquet", table.getvalue())
     if verdict is not None:
         write_file_atomically(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
@@ -284,9 +304,9 @@ def _write_run(out: Path, found: Estimate, verdict: Validation | None, record: d
 
 
 def _run_record(
-    found: Estimate, inputs: Sequence[FileLocation], robot: Mapping[str, Any], out: Path | None, seconds: float
+    estimate: Estimate, inputs: Sequence[FileLocation], robot: Mapping[str, Any], out: Path | None, seconds: float
 ) -> dict[str, Any]:
-    """What is needed to repeat the run."""
+    """Return the record with which the run can be repeated."""
     return {
         "command": [strip_credentials(word) for word in sys.argv],
         "folder": None if out is None else str(out),
@@ -295,6 +315,6 @@ def _run_record(
         "seconds": round(seconds, 3),
         "inputs": [{"path": s.path, "sha256": s.sha256} for path in inputs for s in hash_sources(path)],
         "versions": package_versions(),
-        "settings": _settings_data(found),
-        "status": found.status,
+        "settings": _settings_data(estimate),
+        "status": estimate.status,
     }

@@ -1,4 +1,4 @@
-"""`mindyn log`: what a log seems to be, the draft of its sidecar, and what is wrong with the sidecar that it has."""
+"""`mindyn log`: inspect a log, draft its sidecar file, or check an existing one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, complete_robot, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_findings, print_output, print_status, print_table
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.draft import DRAFT_TABLES, DraftLine, SidecarDraft
@@ -27,35 +27,38 @@ from mindyn.robots.robot import Robot
 
 @with_robot_options
 def log(
-    file: Annotated[Path, typer.Argument(help="A log; with a sidecar file beside it, that is checked.")],
+    file: Annotated[Path, typer.Argument(help="Log; if it has a sidecar file, the sidecar is checked.")],
     robot: Annotated[
         str | None,
-        typer.Argument(help="Its robot: a bundled name or a file.", autocompletion=complete_robot),
+        typer.Argument(help="Robot of the log: bundled name or file.", autocompletion=complete_robot),
     ] = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(help="KEY=VALUE: a line of the sidecar, as units.torque='N m'. Repeatable.", metavar="KEY=VALUE"),
+        typer.Option(help="Set an entry of the sidecar, such as units.torque='N m'. Repeatable.", metavar="KEY=VALUE"),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write the draft beside the log; it is used when confirmed.")
+        bool, typer.Option("--write", help="Write the draft next to the log; it is used once you confirm it.")
     ] = False,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Write the draft as what you state; no ? may be left.")
+        bool, typer.Option("--confirm", help="Confirm the draft and write it; no ? may be left.")
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file."""
+    """Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file."""
     arm = None if robot is None else options.load(robot)
     file = file if file.name else file.absolute()
-    beside = find_sidecar(file)
-    if isinstance(beside, Path) and not read_sidecar(file).get("draft", False):
+    sidecar = find_sidecar(file)
+    if isinstance(sidecar, Path) and not read_sidecar(file).get("draft", False):
         if write or confirm or state:
             raise InputError(
-                f"{beside.name} is there already", hint="edit it, or move it away to have another one drafted"
+                f"{sidecar.name} already exists",
+                hint="edit it, or move it away to create a new draft",
+                code=Code.DUPLICATE,
+                subject=sidecar.name,
             )
-        _check_sidecar(file, beside, arm, as_json)
+        _check_sidecar(file, sidecar, arm, as_json)
     else:
         topics = [line.partition("=")[2] for line in state or () if line.startswith("topic=")]
         topic = topics[-1] if topics else read_sidecar(file).get("topic")
@@ -64,87 +67,95 @@ def log(
         for note in draft.notes:
             print_status(f"note: {note}")
         if not (write or confirm):
-            _print_questions(draft, f"nothing was written: --write puts the draft beside {file.name}")
+            _print_questions(draft, f"nothing was written: --write writes the draft next to {file.name}")
             return
         _write_draft(file, draft, arm, confirm)
     if robot is not None and write and not confirm:
         print_next_command("log", file, robot, *format_robot_options(options), "--confirm")
     elif robot is not None:
-        out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder itself
+        out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder
         print_next_command("identify", robot, file, *format_robot_options(options), "--out", out)
 
 
 def apply_lines(draft: SidecarDraft, given: Sequence[str]) -> SidecarDraft:
-    """The draft with the lines that the user states, KEY=VALUE, the value as in TOML or a bare word; KEY= drops one."""
+    """Apply KEY=VALUE entries of the user to a draft; values are TOML or bare words, and KEY= removes an entry."""
     for line in given:
         key, mark, text = line.partition("=")
         if not mark or not key.strip():
             raise InputError(
-                f"--state {line!r} is not KEY=VALUE", hint="--state units.torque='N m' --state side.torque=joint"
+                f"--state must be KEY=VALUE, got {line!r}",
+                hint="such as --state units.torque='N m' --state side.torque=joint",
+                code=Code.WRONG_FORMAT,
+                subject="--state",
             )
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text.strip()
         draft = draft.without_key(key.strip())
-        draft = draft if value == "" else draft.with_line(DraftLine(key.strip(), value, "as you stated"))
+        draft = draft if value == "" else draft.with_line(DraftLine(key.strip(), value, "given by you"))
     return draft
 
 
 def merge_edits(draft: SidecarDraft, sidecar: Mapping[str, Any]) -> SidecarDraft:
-    """The draft as its user left it in the sidecar file; what says the same as before keeps its evidence."""
+    """Return the draft as the user edited it in the sidecar file; unchanged entries keep their evidence."""
     if not sidecar:
         return draft
     lines: dict[str, Any] = {}
     for key, value in sidecar.items():
         if key != "draft":
             entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
-            lines |= {f"{key}.{entry}" if entry else key: one for entry, one in entries}
-    before = {one.key: one for one in draft.lines}
+            lines |= {f"{key}.{entry}" if entry else key: item for entry, item in entries}
+    before = {line.key: line for line in draft.lines}
     same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}
-    made = tuple(same.get(key, DraftLine(key, value, "as you stated")) for key, value in lines.items())
-    return SidecarDraft(draft.name, made, draft.notes)
+    merged = tuple(same.get(key, DraftLine(key, value, "given by you")) for key, value in lines.items())
+    return SidecarDraft(draft.name, merged, draft.notes)
 
 
 def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bool) -> None:
     target = file.with_name(file.name + ".toml")
     if confirm and draft.questions:
         raise InputError(
-            f"still unknown of {file.name}: {', '.join(draft.questions)}",
+            f"unknown entries of {file.name}: {', '.join(draft.questions)}",
             hint=" ".join(f"--state {key}=..." for key in draft.questions),
+            code=Code.MISSING_VALUE,
+            subject=draft.questions[0],
         )
     if confirm and arm is not None:
         scan = LogScan(file, arm, draft.to_metadata(), CHUNK_ROWS, sidecar={})
         for _ in scan:
-            pass  # the whole log is read: what cannot be is refused before anything is written
+            pass  # read the whole log, so that errors are raised before anything is written
         print_findings(scan.findings, verbose=True)
     write_file_atomically(target, draft.toml(confirmed=confirm))
-    _print_questions(
-        draft, f"written: {target}" + ("" if confirm else ", a draft: it is used when you have confirmed it")
-    )
+    _print_questions(draft, f"wrote {target}" + ("" if confirm else ", a draft that is used once you confirm it"))
 
 
 def _print_questions(draft: SidecarDraft, ending: str) -> None:
     if draft.questions:
-        print_status(f"only you can know: {', '.join(draft.questions)}")
+        print_status(f"please provide: {', '.join(draft.questions)}")
     print_status(ending)
 
 
 def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
-    """Reads the log as its sidecar says, which names all that is wrong, and shows what came of it."""
+    """Read the log with its sidecar, which raises for wrong entries, and print ranges of the signals."""
     if arm is None:
-        raise InputError(f"{sidecar.name} is checked against a robot", hint=f"mindyn log {file} ROBOT")
-    found = read_log(file, apply_logged_mount(arm, [file]))
-    rate = 1 / float(np.median(np.diff(found.time)))
+        raise InputError(
+            f"checking {sidecar.name} needs a robot",
+            hint=f"mindyn log {file} ROBOT",
+            code=Code.MISSING_VALUE,
+            subject="robot",
+        )
+    log = read_log(file, apply_logged_mount(arm, [file]))
+    rate = 1 / float(np.median(np.diff(log.time)))
     rows: list[tuple[str, ...]] = [("joint", "position from", "to", "peak speed", "peak torque")]
-    speed = np.gradient(found.q, found.time, axis=0) if found.qd is None else found.qd
-    for j, name in enumerate(found.joint_names):
-        ends = (found.q[:, j].min(), found.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(found.tau[:, j]).max())
+    speed = np.gradient(log.q, log.time, axis=0) if log.qd is None else log.qd
+    for j, name in enumerate(log.joint_names):
+        ends = (log.q[:, j].min(), log.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(log.tau[:, j]).max())
         rows.append((name, *(f"{value:.4g}" for value in ends)))
-    print_findings(found.findings, verbose=True)
-    data = {"sidecar": str(sidecar), "rows": len(found), "rate_hz": rate}
-    data["findings"] = [finding.to_dict() for finding in found.findings]
-    summary = f"{file.name} as {sidecar.name} says: {len(found)} rows, {rate:.5g} Hz, {found.time[-1]:.4g} s"
+    print_findings(log.findings, verbose=True)
+    data = {"sidecar": str(sidecar), "rows": len(log), "rate_hz": rate}
+    data["findings"] = [finding.to_dict() for finding in log.findings]
+    summary = f"{file.name} with {sidecar.name}: {len(log)} rows, {rate:.5g} Hz, {log.time[-1]:.4g} s"
     if as_json:
         typer.echo(json.dumps(data, indent=1))
         return
@@ -154,5 +165,5 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
 
 
 def _draft_data(draft: SidecarDraft) -> Mapping[str, Any]:
-    lines = [{"key": one.key, "value": one.value, "evidence": one.evidence} for one in draft.lines]
+    lines = [{"key": line.key, "value": line.value, "evidence": line.evidence} for line in draft.lines]
     return {"log": draft.name, "lines": lines, "questions": list(draft.questions), "notes": list(draft.notes)}

@@ -1,4 +1,4 @@
-"""The last line of a command on stderr: the command that comes next, with what this one was given."""
+"""Print the command for the next step on stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mindyn.robots.loading import RobotOptions
 
 
 def print_next_command(*words: object) -> None:
-    """`next: mindyn ...`, to be copied: a command that is too long goes on after a backslash."""
+    """Print `next: mindyn ...`, wrapped with backslashes so that it can be copied."""
     line = f"next: {shlex.join(['mindyn', *map(str, words)])}"
     width = terminal_columns(sys.stderr)
     if width is not None and len(line) > width:
@@ -24,7 +24,7 @@ def print_next_command(*words: object) -> None:
 
 
 def format_robot_options(options: RobotOptions, drives: Path | None = None) -> list[str]:
-    """The options of the robot as they were given."""
+    """Return the robot options as command line words."""
     given = options.to_dict()
     words: list[str] = []
     for key, option in (("lock", "lock"), ("home", "assembly")):

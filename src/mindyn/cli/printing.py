@@ -1,6 +1,6 @@
-"""What commands print: talk on stderr, answers on stdout, both within the columns of the terminal they stand in.
+"""Print status lines on stderr and results on stdout, wrapped to the width of the terminal.
 
-Where nobody looks, in a pipe or a file, every sentence is one line without colour, and tables are as wide as they are.
+In pipes and files, lines are not wrapped or coloured, and tables have their full width.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ LEAD_STYLES: Final = {
     "warning ": "bold yellow",
     "info ": "cyan",
 }
-"""Words that begin a line of talk, and how they look."""
+"""First words of status lines and their styles."""
 REMEDY_INDENT: Final = " " * 9
-"""Before the lines of a finding after its first."""
+"""Indent of the lines of a finding after its first."""
 HARD_SPACE: Final = "\xa0"
 UNBROKEN_SPACES: Final = re.compile(
     r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)"
 )
-"""Blanks between a number and its unit, at which no line is broken."""
+"""Spaces between a number and its unit, at which lines are not wrapped."""
 MIN_COLUMNS: Final = 40
 MIN_CUT_COLUMNS: Final = 10
-"""Columns that are left to cells that are cut."""
+"""Smallest width of truncated cells."""
 
 
 def terminal_columns(stream: TextIO) -> int | None:
-    """Columns of the terminal behind a stream, or what COLUMNS states; None where lines may be of any length."""
+    """Return the width of the terminal, or of the COLUMNS variable; None if lines need no wrapping."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isdigit() and int(stated) > 0:
         return max(int(stated), MIN_COLUMNS)
@@ -52,25 +52,25 @@ def terminal_columns(stream: TextIO) -> int | None:
 
 
 def wrap_lines(text: str, width: int | None, indent: str = "") -> str:
-    """The lines of a text, those that are too long broken between words and continued after `indent`."""
+    """Wrap long lines between words; continued lines start with `indent`."""
     if width is None:
         return text
-    made = (
+    blocks = (
         textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
         for line in UNBROKEN_SPACES.sub(HARD_SPACE, text).splitlines()
     )
-    return "\n".join(line.replace(HARD_SPACE, " ") for lines in made for line in lines)
+    return "\n".join(line.replace(HARD_SPACE, " ") for lines in blocks for line in lines)
 
 
 def print_status(text: str) -> None:
-    """Talk, on stderr; the first word of `error:`, `hint:`, `note:` and `next:` lines is coloured."""
+    """Print a status line on stderr; a first word such as `error:` or `note:` is coloured."""
     for line in make_printable(text, keep="\n").splitlines():
         lead = next((word for word in LEAD_STYLES if line.startswith(f"{word} ")), "")
         print_status_lines(wrap_lines(line, terminal_columns(sys.stderr), "  "), lead)
 
 
 def print_status_lines(text: str, lead: str = "") -> None:
-    """Lines on stderr that are not broken; the word `lead` that they begin with is coloured."""
+    """Print lines on stderr without wrapping; the first word `lead` is coloured."""
     if not (lead and sys.stderr.isatty()):
         typer.echo(text, err=True)
         return
@@ -82,7 +82,7 @@ def print_status_lines(text: str, lead: str = "") -> None:
 
 
 def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
-    """Print errors and warnings with their remedy, on stderr; infos if `verbose`, else how many there are."""
+    """Print errors and warnings with their remedy on stderr; infos only if `verbose`, otherwise their number."""
     given = [finding for finding in dict.fromkeys(findings) if finding.explained_by is None]
     shown = [finding for finding in given if verbose or finding.severity is not Severity.INFO]
     for finding in shown:
@@ -95,21 +95,21 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
             print_status_lines(wide, f"{finding.severity} " if line is lines[0] else "")
     if len(shown) < len(given):
         more = "more " if shown else ""
-        print_status(f"{len(given) - len(shown)} {more}findings on what was selected and assumed: --verbose")
+        print_status(f"{len(given) - len(shown)} {more}findings about selected settings and assumptions: --verbose")
 
 
 def print_output(text: str = "", indent: str = "") -> None:
-    """An answer, on stdout; its sentences are broken to the columns there are, and go on after `indent`."""
+    """Print a result on stdout, wrapped; continued lines start with `indent`."""
     typer.echo(wrap_lines(make_printable(text, keep="\n"), terminal_columns(sys.stdout), indent))
 
 
 def print_table(
     rows: Sequence[Sequence[str]], numbers: Collection[int] = (), styles: Sequence[str] = (), cut: Collection[int] = ()
 ) -> None:
-    """A table on stdout, the first row its head; cells of the columns `numbers` stand to the right.
+    """Print a table on stdout; the first row is the header, and the columns `numbers` are right-aligned.
 
-    styles  of the rows below the head, for terminals: "green", "yellow", "red", "dim" or nothing
-    cut     columns whose cells are cut where they are too long, and not broken into lines
+    styles  styles of the rows on terminals: "green", "yellow", "red", "dim" or empty
+    cut     columns whose cells are truncated instead of wrapped
     """
     width = terminal_columns(sys.stdout)
     if width is None:
@@ -123,12 +123,12 @@ def print_table(
     from rich.text import Text
 
     widths = [max(len(make_printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    left = width - sum(one + 2 for k, one in enumerate(widths) if k not in cut)
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    left = width - sum(cell_width + 2 for k, cell_width in enumerate(widths) if k not in cut)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for k, title in enumerate(rows[0]):
         side: JustifyMethod = "right" if k in numbers else "left"
         shortened = k in cut
-        made.add_column(
+        table.add_column(
             Text(make_printable(title)),
             justify=side,
             no_wrap=shortened,
@@ -136,8 +136,8 @@ def print_table(
             max_width=max(MIN_CUT_COLUMNS, left // len(cut)) if shortened else None,
         )
     for k, row in enumerate(rows[1:]):
-        made.add_row(*(Text(make_printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)
+        table.add_row(*(Text(make_printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)
     painted = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
     with painted.capture() as caught:
-        painted.print(made)
+        painted.print(table)
     typer.echo("\n".join(line.rstrip() for line in caught.get().splitlines()))

@@ -1,4 +1,4 @@
-"""`mindyn robots`: the bundled robots, or one robot as a table."""
+"""`mindyn robots`: list the bundled robots, or show one robot."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mindyn.robots.table import joint_rows, robot_table
 
 _MASS_COLUMN: Final = 9
 SUMMARY_COLUMNS: Final = (0, 1, 2, 8, _MASS_COLUMN, 10)
-"""Columns of the joints' table that tell the most: number, joint, type, range, mass, physical."""
+"""Columns of the short table: number, joint, type, range, mass, physical."""
 MAX_LISTED_JOINTS: Final = 12
-"""Joints that are listed without being asked for."""
+"""Most joints of the short table."""
 
 
 @with_robot_options
 def robots(
     robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
-    details: Annotated[bool, typer.Option("--details", help="Every single case that a note sums up.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print every case that a finding summarizes.")] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
     options: RobotOptions,
@@ -48,8 +48,8 @@ def robots(
 
 
 def _print_robot(robot: Robot) -> None:
-    """The robot in a few lines: its joints with their ranges and masses, and what is worth knowing."""
-    gears = f", drives of {len(robot.drives)} joints" if robot.drives else ""
+    """Print the joints with ranges and masses, and the findings about the robot."""
+    gears = f", {len(robot.drives)} drives" if robot.drives else ""
     print_output(f"{robot.name}: {robot.joint_count} joints from {robot.root.name} to {robot.link_names[-1]}{gears}")
     rows = joint_rows(robot)
     print_table(

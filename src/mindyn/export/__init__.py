@@ -1,4 +1,4 @@
-"""Writing robots and what is known of them: TOML, URDF, MJCF, MAT, ROS 2 packages, Pinocchio models."""
+"""Writers of robots and estimates: TOML, URDF, MJCF, MAT, C, ROS 2 packages, Pinocchio models."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""Bodies that move in a file by joints that the robot holds: they keep the file's inertials, their carrier the rest."""
+"""Bodies on held joints: they keep the inertials of the file, and the link that carries them gets the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from mindyn.algebra.inertia import check_consistency
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, list_names
+from mindyn.errors import Code, ExportError, list_names
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
@@ -19,7 +19,7 @@ from mindyn.robots.robot import Robot
 
 
 def find_held_poses(described: Description, lock: Mapping[str, float]) -> dict[str, Pose]:
-    """For each joint that is held, itself or since it mimics such a one, the pose of its child in its parent."""
+    """Return the pose of the child in its parent for each joint that is held or mimics a held joint."""
     if not lock:
         return {}
     free = {joint.name for joint in described.joints if not isinstance(joint, FixedJoint)}
@@ -28,7 +28,7 @@ def find_held_poses(described: Description, lock: Mapping[str, float]) -> dict[s
 
 
 def find_held_links(described: Description, lock: Mapping[str, float]) -> dict[str, str]:
-    """Links that move in the file by a joint that is held, alone or with their carrier; for each that joint."""
+    """Return the held joint for each link that moves with one in the file, directly or through fixed joints."""
     above, places = {joint.child: joint for joint in described.joints}, find_held_poses(described, lock)
 
     def moved_by(name: str) -> str | None:
@@ -37,12 +37,15 @@ def find_held_links(described: Description, lock: Mapping[str, float]) -> dict[s
             return moved_by(joint.parent)
         return joint.name if joint is not None and joint.name in places else None
 
-    found = {link.name: moved_by(link.name) for link in described.links} if lock else {}
-    return {link: joint for link, joint in found.items() if joint is not None}
+    moving = {link.name: moved_by(link.name) for link in described.links} if lock else {}
+    return {link: joint for link, joint in moving.items() if joint is not None}
 
 
 def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str, str], file: str) -> dict[str, Array]:
-    """phi for each moving link, less what bodies on held joints keep; an error where no body is left."""
+    """Subtract bodies on held joints from phi of each moving link.
+
+    Raises `ExportError` if the file gives no inertials for such a body, or if the rest is not a physical body.
+    """
     known = {link.name: link.phi for link in robot.links if link.phi is not None}
     if not held:
         return known
@@ -50,8 +53,10 @@ def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str
     unknown = [link for link, joint in held.items() if joint not in stated]
     if unknown:
         raise ExportError(
-            f"{file} states no inertials for {list_names(unknown)}, on joints that the robot holds",
-            hint="state them in the file: they keep them, and the rest goes to the body that carries them",
+            f"{file} has no inertials for {list_names(unknown)}, which move with joints that the robot holds",
+            hint="add them to the file: these bodies keep them, and the body that carries them gets the rest",
+            code=Code.MISSING_VALUE,
+            subject=unknown[0],
         )
     nothing = np.zeros(PARAMETERS_PER_LINK)
     alone = [
@@ -67,8 +72,10 @@ def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str
         verdict = check_consistency(rest[link.name])
         if link.phi.any() and not verdict.is_feasible:
             raise ExportError(
-                f"bodies on held joints weigh {link.phi[0]:.4g} kg in {file}; without them {link.name!r}, identified "
-                f"with {known[link.name][0]:.4g} kg, is no body: {verdict.reason}",
-                hint="give those bodies lighter inertials in the file, or take their joints out",
+                f"bodies on held joints have a mass of {link.phi[0]:.4g} kg in {file}; without them, {link.name!r}, "
+                f"identified with {known[link.name][0]:.4g} kg, is not a physical body: {verdict.reason}",
+                hint="reduce the inertials of these bodies in the file, or remove their joints",
+                code=Code.NOT_FEASIBLE,
+                subject=link.name,
             )
     return rest

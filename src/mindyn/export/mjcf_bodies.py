@@ -1,4 +1,4 @@
-"""Bodies and joints of a new MJCF: frames of the links, anchors and axes, armature, damping, friction and springs."""
+"""Bodies and joints of a new MJCF file: link frames, joint axes, armature, damping, friction and springs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.rotations import quaternion_from_rotation
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, list_names
+from mindyn.errors import Code, ExportError, list_names
 from mindyn.export.writing import format_numbers, joint_side_values
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 from mindyn.robots.springs import find_springs
 
 JOINT_ATTRIBUTES: Final = ("armature", "damping", "frictionloss")
-"""Attributes of a joint, in the order of `joint_side_values`."""
+"""Attributes of an MJCF joint, in the order of `joint_side_values`."""
 
 
 def add_bodies(world: Element, robot: Robot) -> dict[str, Element]:
-    """A body for each link; one without mass between two joints is none, and its joint stands on the next body.
+    """Add a body for each link and return the bodies by link name.
 
-    MuJoCo takes several joints on one body, and no body that moves without mass.
+    A massless link between two joints gets no body: its joint moves to the next body. MuJoCo accepts several joints on
+    one body, but no moving body without mass.
     """
     bodies = {robot.root.name: world}
     between: dict[str, tuple[Element, Pose, list[tuple[Joint, Pose]]]] = {}
@@ -38,26 +39,28 @@ def add_bodies(world: Element, robot: Robot) -> dict[str, Element]:
         bodies[link.name] = body
         if link.phi is not None and link.phi.any():
             SubElement(body, "inertial", inertial_attributes(link.phi))
-        for one, X_one in waiting:
-            _add_joint(body, robot, one, X_link.inverse() @ X_one)
+        for waiting_joint, X_waiting in waiting:
+            _add_joint(body, robot, waiting_joint, X_link.inverse() @ X_waiting)
     return bodies
 
 
 def _is_massless_connector(robot: Robot, link: Link) -> bool:
-    """Whether a link without mass joins two joints alone."""
+    """Return whether a link without mass only connects two joints."""
     if link.phi is None or link.phi.any() or any(link.name in (loop.first, loop.second) for loop in robot.loops):
         return False
     return sum(joint.parent == link.name for joint in robot.joints) == 1
 
 
 def require_mass(robot: Robot, *, force: bool) -> None:
-    """Refuse, unless forced, links that MuJoCo refuses: they move without mass, and not between two joints alone."""
+    """Raise `ExportError` for moving links without mass that MuJoCo does not accept, unless `force` is set."""
     empty = [link for link in robot.links if link.phi is not None and not link.phi.any()]
-    refused = [link.name for link in empty if not _is_massless_connector(robot, link)]
-    if refused and not force:
+    massless = [link.name for link in empty if not _is_massless_connector(robot, link)]
+    if massless and not force:
         raise ExportError(
-            f"MuJoCo takes no body that moves without mass: {list_names(refused)}",
-            hint="hold their joints (lock=, --lock), give them a mass, or force=True (--force) writes them as they are",
+            f"MuJoCo does not accept moving bodies without mass: {list_names(massless)}",
+            hint="lock their joints (lock=, --lock), give them a mass, or write them as they are with force=True (--force)",
+            code=Code.UNSUPPORTED,
+            subject=massless[0],
         )
 
 
@@ -81,15 +84,15 @@ def _add_joint(body: Element, robot: Robot, joint: Joint, X_link_joint: Pose) ->
 
 
 def pose_attributes(pose: Pose) -> dict[str, str]:
-    """What bodies and sites say of where they are."""
+    """Return the position and orientation attributes of a body or site."""
     return {"pos": format_numbers(pose.translation), "quat": format_numbers(quaternion_from_rotation(pose.rotation))}
 
 
 def inertial_attributes(phi: Array) -> dict[str, str]:
-    """What MJCF's <inertial> says of link parameters phi (10,)."""
+    """Return the attributes of MJCF's <inertial> for link parameters phi (10,)."""
     mass, com, J = mass_com_inertia(phi)
     stated = {"pos": format_numbers(com), "mass": repr(float(mass))}
     if not phi.any():
-        return {**stated, "diaginertia": "0 0 0"}  # MuJoCo decomposes a full tensor, and refuses zero
+        return {**stated, "diaginertia": "0 0 0"}  # MuJoCo diagonalises a full tensor and rejects zero
     # MuJoCo's order: xx yy zz xy xz yz.
     return {**stated, "fullinertia": format_numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))}

@@ -1,4 +1,4 @@
-"""Writing mindyn's own format: exact, every number with the digits that give it back."""
+"""Write robots in mindyn's own TOML format, with all digits of every number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mindyn.robots.toml_table import toml_table
 
 
 def robot_to_toml(robot: Robot) -> str:
-    """The TOML text of a robot; reading it with snap=False gives the same robot, bit by bit."""
+    """Return the TOML text of a robot; reading it with snap=False gives the same robot bit by bit."""
     table = toml_table(robot)
     lists = {name: value for name, value in table.items() if isinstance(value, list) and isinstance(value[0], dict)}
     head = _format_toml_lines({name: value for name, value in table.items() if name not in lists})
@@ -23,9 +23,39 @@ def robot_to_toml(robot: Robot) -> str:
     return "\n\n".join([head, *entries]) + "\n"
 
 
-def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False) -> None:
-    """Write a robot, or the full model behind an estimate (`prior` and `force` are its own), in mindyn's format."""
+def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False) -> Path:
+    """Write a robot, or the full model of an estimate, in mindyn's TOML format.
+
+    The format keeps everything with all digits: loading the file with `snap=False` gives the same robot bit by bit.
+
+    Parameters
+    ----------
+    model : Robot or Estimate
+        Robot or estimate to write.
+    path : str or Path
+        File to write.
+    prior : Robot, "robot" or None
+        Determines what an estimate leaves open, as in `full_model`.
+    force : bool
+        Write an estimate even if it is not physically consistent.
+
+    Returns
+    -------
+    Path
+        The written file.
+
+    Raises
+    ------
+    MindynError
+        If an estimate is not physically consistent and `force` is not set.
+
+    Examples
+    --------
+    >>> mindyn.write_toml(mindyn.load_robot("planar2"), "planar2.toml").name
+    'planar2.toml'
+    """
     write_file_atomically(path, robot_to_toml(resolve_model(model, prior, force=force)))
+    return Path(path)
 
 
 def _format_toml_value(value: Any) -> str:

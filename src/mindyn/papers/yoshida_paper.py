@@ -218,7 +218,7 @@ def _step_checks(checked: StepChecks) -> PaperTable:
         for check in checked.checks
     ]
     limit = f"{MAX_UNCERTAINTY_RATIO:g} times what the values' uncertainty explains, or {100 * MIN_RELATIVE_MISS:g} % of the measured"
-    note = "The thesis prints no numbers. Accelerated tests: rad; others: N m. `check_steps`, `mindyn tests identify`."
+    note = "The thesis prints no numbers. Accelerated tests: rad; others: N m. `check_steps`, `mindyn step-by-step identify`."
     return PaperTable("Section 3.6: the values of each test examined by a small simulation", limit, tuple(rows), note)
 
 

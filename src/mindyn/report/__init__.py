@@ -1,4 +1,4 @@
-"""One self-contained HTML file that says whether a model is good, and why; computes nothing of physics."""
+"""Reports about estimates as self-contained HTML files."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""From an estimate and its logs to `ReportData`: lower layers compute, this collects."""
+"""Collect `ReportData` from an estimate and its logs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from mindyn.validation.prediction import predict_log
 from mindyn.validation.validate import Validation, prior_estimate, validate, validate_fit
 
 MAX_DRAWN_POSES: Final = 200
-"""Along a log, in which the robot is drawn."""
+"""Poses of the drawn robot along a log, at most."""
 
 
 def collect_report_data(inputs: ReportInputs) -> ReportData:
-    """All that the report shows."""
+    """Collect everything that a report shows."""
     estimate = inputs.estimate
     verdict = _compute_verdict(inputs) if inputs.validation is None else inputs.validation
     held_out = view_logs(inputs.validation_logs, "held out", verdict.predictions)
@@ -45,7 +45,7 @@ def collect_report_data(inputs: ReportInputs) -> ReportData:
     evidence = [*held_out, *view_logs(inputs.training_logs, "training", fitted)]
     prior = prior_estimate(estimate, inputs.prior)
     moved = summarize_excitation(estimate, evidence)
-    name, beside = str(inputs.run.get("name") or DEFAULT_ESTIMATE_NAME), _select_same_joints(inputs)
+    name, same_joints = str(inputs.run.get("name") or DEFAULT_ESTIMATE_NAME), _select_same_joints(inputs)
     return ReportData(
         robot=estimate.robot.name,
         estimator=estimate.method,
@@ -56,9 +56,9 @@ def collect_report_data(inputs: ReportInputs) -> ReportData:
         verdict=verdict_data(
             verdict,
             held_out=bool(held_out),
-            before=inputs.run.get("validation"),
-            patterns=find_patterns([one.prediction for one in held_out or evidence]) if evidence else None,
-            within=any(answer.within_uncertainty for answer in inputs.feasibility),
+            earlier=inputs.run.get("validation"),
+            patterns=find_patterns([view.prediction for view in held_out or evidence]) if evidence else None,
+            consistent_nearby=any(answer.within_uncertainty for answer in inputs.feasibility),
             findings=explain((*estimate.robot.findings, *estimate.findings, *inputs.findings)),
         ),
         traces=pack_traces(evidence),
@@ -69,7 +69,7 @@ def collect_report_data(inputs: ReportInputs) -> ReportData:
         residuals=summarize_residuals(held_out or evidence),
         feasibility=tuple(answer.to_dict() for answer in inputs.feasibility),
         motion=pack_motion(inputs.motion),
-        comparison=comparison_data(name, estimate, verdict.error, beside, prior, inputs.validation_logs),
+        comparison=comparison_data(name, estimate, verdict.error, same_joints, prior, inputs.validation_logs),
         skeleton=draw_skeleton(estimate.robot, evidence, inputs.meshes),
         provenance=collect_provenance(inputs),
         others=tuple((name, parameter_rows(other, None)) for name, other in inputs.comparison.items()),
@@ -81,19 +81,19 @@ def collect_report_data(inputs: ReportInputs) -> ReportData:
 
 
 def _compute_verdict(inputs: ReportInputs) -> Validation:
-    """On other logs, or on the fit itself where there are none."""
+    """Validate on held-out logs or, without any, on the fit itself."""
     logs = inputs.validation_logs
     return validate(inputs.estimate, logs) if logs else validate_fit(inputs.estimate)
 
 
 def _select_same_joints(inputs: ReportInputs) -> dict[str, Estimate]:
-    """Estimates whose torques can be set beside this one's; of other robots the parameters alone are compared."""
+    """Select estimates with the same joints, whose torques can be compared; others compare only parameters."""
     joints = inputs.estimate.regressor.joint_names
-    return {name: one for name, one in inputs.comparison.items() if one.regressor.joint_names == joints}
+    return {name: estimate for name, estimate in inputs.comparison.items() if estimate.regressor.joint_names == joints}
 
 
 def _robot_as_typed(robot: object) -> str:
-    """The robot as it was typed, from the record of a run."""
+    """Return the robot as typed by the user, from the record of a run."""
     return str(robot.get("given", "")) if isinstance(robot, Mapping) else ""
 
 
@@ -103,21 +103,21 @@ def _joint_data(estimate: Estimate) -> tuple[JointData, ...]:
 
 
 def draw_skeleton(robot: Robot, evidence: Sequence[LogView], meshes: Meshes | None = None) -> SkeletonData | None:
-    """The robot as lines in space, for some poses along the first log; loops closed."""
+    """Return the robot as lines in space for some poses along the first log, with closed loops."""
     return compute_skeleton(robot, *_poses(robot, evidence), _torque_fractions(evidence), meshes=meshes)
 
 
 def _poses(robot: Robot, evidence: Sequence[LogView]) -> tuple[Array, Array]:
-    """Evenly spaced rows of the first log, or the pose at rest."""
+    """Return evenly spaced positions and times of the first log, or the rest pose without logs."""
     if not evidence:
         return _rest_pose(robot)[None], np.zeros(1)
-    made = evidence[0].prediction
-    rows = _drawn_rows(len(made.time))
-    return made.samples.q[rows], made.time[rows] - made.time[0]
+    prediction = evidence[0].prediction
+    rows = _drawn_rows(len(prediction.time))
+    return prediction.samples.q[rows], prediction.time[rows] - prediction.time[0]
 
 
 def _rest_pose(robot: Robot) -> Array:
-    """(n,) primary joints at zero, or where loops are known to be closed."""
+    """Return zero positions (n,) of the primary joints, or a pose in which the loops are closed."""
     if not robot.loops:
         return np.zeros(len(robot.primary_names))
     closure = home_closure(robot)
@@ -125,7 +125,7 @@ def _rest_pose(robot: Robot) -> Array:
 
 
 def _torque_fractions(evidence: Sequence[LogView]) -> Array | None:
-    """Parts of the greatest torque of every joint, at the same rows."""
+    """Return torques relative to the peak of each joint, at the drawn rows."""
     if not evidence:
         return None
     size = np.abs(evidence[0].prediction.measured)

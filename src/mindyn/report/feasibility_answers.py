@@ -1,4 +1,4 @@
-"""The section on whether such a robot can exist: three answers, and the numbers that each rests on."""
+"""Report section on physical consistency: three answers with the numbers behind them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from mindyn.pages.markup import (
 from mindyn.report.data import ReportData
 
 ROUNDING_LIMIT: Final = 1e-9
-"""Parts and entries of unit vectors below this are what rounding leaves of zero."""
-SAMPLED_NOTE: Final = "It rests on configurations that were drawn and searched, and is no proof."
+"""Smaller fractions and entries of unit vectors are rounding errors of zero."""
+SAMPLED_NOTE: Final = "This was checked at sampled and searched configurations; it is not a proof."
 ANSWER_GRADES: Final = {True: ("yes", "well"), False: ("no", "hardly"), None: ("undecided", "roughly")}
 
 
 def feasibility_section(data: ReportData) -> Section | None:
-    """Answers to whether such a robot can exist, each with what it rests on."""
+    """Return the section with the answers about physical consistency and their witnesses."""
     if not data.feasibility:
         return None
     items = [_answer_item(answer) for answer in data.feasibility]
-    return Section("feasibility", "Can such a robot exist?", tag("ul", {"class": "verdicts answers"}, items))
+    return Section("feasibility", "Is it physically consistent?", tag("ul", {"class": "verdicts answers"}, items))
 
 
 def _answer_item(answer: Mapping[str, Any]) -> Html:
     word, grade = ANSWER_GRADES[answer["holds"]]
-    question, said = answer["question"], typeset(answer["reason"]).rstrip(".")
-    asked = tag("strong", {}, f"{question[:1].upper()}{question[1:]}? ")
+    reason = typeset(answer["reason"]).rstrip(".")
+    asked = tag("strong", {}, f"{_spell_key(answer['question'])}? ")
     drawn = f" {SAMPLED_NOTE}" if answer["holds"] and "configurations" in answer["witness"] else ""
-    words = class_tag("span", "words", asked, f"{said[:1].upper()}{said[1:]}.{drawn}")
+    words = class_tag("span", "words", asked, f"{reason[:1].upper()}{reason[1:]}.{drawn}")
     return tag(
         "li", {"class": f"grade-{grade}"}, class_tag("span", "badge", word), words, _witness_details(answer["witness"])
     )
@@ -71,28 +71,28 @@ def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return format_number(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_format_value(one)}" for key, one in value.items())
+        return ", ".join(f"{key} {_format_value(item)}" for key, item in value.items())
     return ", ".join(map(_format_value, value))
 
 
 def _format_configuration(places: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(f"{name} {format_quantity(one['position'], one['unit'], 4)}" for name, one in places.items())
+    return ", ".join(f"{name} {format_quantity(place['position'], place['unit'], 4)}" for name, place in places.items())
 
 
 def _format_direction(parts: Mapping[str, float]) -> str:
-    """Entries of a unit vector, those that matter."""
+    """Format the entries of a unit vector that are not small."""
     return ", ".join(
         f"{name} {format_number(value, 2)}" for name, value in parts.items() if abs(value) >= MIN_SHOWN_ENTRY
     )
 
 
 def _format_failing_minors(minors: Mapping[str, Sequence[float]]) -> str:
-    """For each kind of minor the orders that fail, and where; nothing where none does."""
-    told = []
+    """Format the orders of failing minors by kind; empty if none fails."""
+    failures = []
     for kind, parts in minors.items():
         orders = [f"order {k} at {format_percent(part)}" for k, part in enumerate(parts, 1) if part > 0]
-        told += [f"{kind}: {', '.join(orders)}"] if orders else []
-    return "; ".join(told)
+        failures += [f"{kind}: {', '.join(orders)}"] if orders else []
+    return "; ".join(failures)
 
 
 def _format_distance(part: float) -> str:
@@ -106,27 +106,26 @@ def _format_masses(masses: Mapping[str, float]) -> str:
 
 
 MIN_SHOWN_MASS_KG: Final = 1e-6
-"""kg; what a solver leaves of a link without mass is less."""
+"""Smaller masses are solver noise of a massless link."""
 MIN_SHOWN_ENTRY: Final = 0.05
-"""Entries of a unit vector that are told."""
+"""Smaller entries of a unit vector are not shown."""
 HIDDEN_WITNESS_KEYS: Final = ("certificate", "braking", "value", "slack", "nearest", "physical")
-"""Numbers for programs, which check certificates; what matters of nearest values is in the sentence, and of the ten
-physical parameters of every link the masses are shown."""
+"""Numbers for programs only; the reason has what matters of the nearest values, and masses stand for the links."""
 WITNESS_LABELS: Final[Mapping[str, str]] = {
     "inertia_matrix": "Inertia matrix",
     "smallest_eigenvalue": "Its smallest eigenvalue",
-    "configuration": "There",
-    "joints": "Joints that move",
-    "direction": "Their speeds, as a unit vector",
-    "failing_fraction": "Configurations that fail",
-    "configurations": "Configurations drawn",
-    "failing_minors": "Principal minors that fail",
+    "configuration": "At the configuration",
+    "joints": "Moving joints",
+    "direction": "Joint velocities (unit vector)",
+    "failing_fraction": "Failing configurations",
+    "configurations": "Sampled configurations",
+    "failing_minors": "Failing principal minors",
     "smallest_diagonal": "Smallest inertia of each joint, kg m² or kg",
     "distance": "Distance to consistent values (rms)",
-    "margin": "Room to the edge of what is physical",
-    "masses": "Masses of one such arm, of many that move alike",
-    "contradicting": "Values that contradict",
-    "most": "Values that move most",
+    "margin": "Margin to the boundary of the consistent set",
+    "masses": "Masses of one consistent arm with the same dynamics",
+    "contradicting": "Contradicting values",
+    "most": "Values that change most",
 }
 WITNESS_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {
     "smallest_eigenvalue": lambda value: format_quantity(value, "kg m²"),

@@ -1,4 +1,4 @@
-"""What logs show: torques over time, what is left of them, and how far the joints moved."""
+"""Data of logs for a report: torques over time, residuals, and the motion of the joints."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from mindyn.validation.residual_spectra import spectrum
 
 Role = Literal["held out", "training"]
 TOTAL_BUCKETS: Final = 400_000
-"""Of all columns of a report together: about 2 MB of text."""
+"""Buckets of all columns of a report together: about 2 MB of text."""
 MAX_BUCKETS, MIN_BUCKETS = 16_000, 400
-"""Buckets of one column, at most and at least."""
+"""Most and fewest buckets of one column."""
 HISTOGRAM_BINS: Final = 61
 HISTOGRAM_DEVIATIONS: Final = 4.0
-"""A histogram reaches this many standard deviations to both sides."""
+"""A histogram covers this many standard deviations on both sides."""
 SPECTRUM_POINTS: Final = 240
 CLOUD_POINTS: Final = 500
-"""Points of a cloud."""
+"""Points of a scatter plot."""
 COVERAGE_CELLS: Final = (28, 20)
-"""Cells of position and speed."""
+"""Numbers of cells for position and speed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogView:
-    """A log, what it is for, and what the estimate predicts for it."""
+    """A log, its role, and the prediction of the estimate."""
 
     name: str
     role: Role
@@ -51,13 +51,13 @@ class LogView:
 
 
 def view_logs(logs: Sequence[Log], role: Role, predictions: Sequence[TorquePrediction]) -> list[LogView]:
-    """Every log with its prediction."""
+    """Pair every log with its prediction."""
     pairs = enumerate(zip(logs, predictions, strict=True), 1)
-    return [LogView(_log_title(log, k, role), role, made) for k, (log, made) in pairs]
+    return [LogView(_log_title(log, k, role), role, prediction) for k, (log, prediction) in pairs]
 
 
 def _log_title(log: Log, number: int, role: Role) -> str:
-    """Its own name; of arrays without one what they are for, their number and length."""
+    """Return the name of a log; arrays without a name get their role, number and length."""
     seconds = float(log.time[-1] - log.time[0]) if len(log) else 0.0
     return log.name or f"{role} array {number}, {seconds:.3g} s"
 
@@ -68,39 +68,43 @@ def pack_traces(evidence: Sequence[LogView]) -> tuple[TorqueTrace, ...]:
         return ()
     columns = 3 * len(evidence) * evidence[0].prediction.measured.shape[1]
     buckets = int(np.clip(TOTAL_BUCKETS // columns, MIN_BUCKETS, MAX_BUCKETS))
-    return tuple(_pack_trace(one, buckets) for one in evidence)
+    return tuple(_pack_trace(view, buckets) for view in evidence)
 
 
-def _pack_trace(one: LogView, buckets: int) -> TorqueTrace:
-    time, count = one.prediction.time, len(one.prediction.time)
+def _pack_trace(view: LogView, buckets: int) -> TorqueTrace:
+    time, count = view.prediction.time, len(view.prediction.time)
     joints = tuple(
-        _pack_joint_trace(one.prediction, joint, buckets) for joint in range(one.prediction.measured.shape[1])
+        _pack_joint_trace(view.prediction, joint, buckets) for joint in range(view.prediction.measured.shape[1])
     )
     times = pack_exactly(bucket_times(time, buckets))
     seconds, bucket = float(time[-1] - time[0]), bucket_rows(count, buckets)
-    return TorqueTrace(one.name, one.role, count, seconds, bucket, times, joints, _unscored_times(one.prediction))
+    return TorqueTrace(view.name, view.role, count, seconds, bucket, times, joints, _unscored_times(view.prediction))
 
 
-def _unscored_times(made: TorquePrediction) -> tuple[tuple[float, float], ...]:
-    """Times from the last scored sample before to the first one after."""
-    left_out = np.ones(len(made.time), dtype=bool)
-    left_out[made.scored] = False
-    marks = np.flatnonzero(np.diff(np.concatenate([[False], left_out, [False]]).astype(int)))
-    last = len(made.time) - 1
+def _unscored_times(prediction: TorquePrediction) -> tuple[tuple[float, float], ...]:
+    """Return the intervals between the last scored sample before and the first one after a gap."""
+    unscored = np.ones(len(prediction.time), dtype=bool)
+    unscored[prediction.scored] = False
+    marks = np.flatnonzero(np.diff(np.concatenate([[False], unscored, [False]]).astype(int)))
+    last = len(prediction.time) - 1
     return tuple(
-        (float(made.time[max(start - 1, 0)]), float(made.time[min(stop, last)]))
+        (float(prediction.time[max(start - 1, 0)]), float(prediction.time[min(stop, last)]))
         for start, stop in zip(marks[::2], marks[1::2], strict=True)
     )
 
 
-def _pack_joint_trace(made: TorquePrediction, joint: int, buckets: int) -> JointTrace:
-    measured, predicted, residual = made.measured[:, joint], made.predicted[:, joint], made.residual[:, joint]
-    scored = residual[made.scored]
-    worst = int(made.scored[np.abs(scored).argmax()])
+def _pack_joint_trace(prediction: TorquePrediction, joint: int, buckets: int) -> JointTrace:
+    measured, predicted, residual = (
+        prediction.measured[:, joint],
+        prediction.predicted[:, joint],
+        prediction.residual[:, joint],
+    )
+    scored = residual[prediction.scored]
+    worst = int(prediction.scored[np.abs(scored).argmax()])
     shown = {
         "measured": pack_levels(bucket_extremes(measured, buckets)),
         "predicted": pack_levels(bucket_extremes(predicted, buckets)),
-        # Ends that are not scored, and shaded, must not set the axis: a filter has one side alone there.
+        # Clip the unscored ends, where filters are one-sided, so that they do not scale the axis.
         "residual": pack_levels(bucket_extremes(np.clip(residual, scored.min(), scored.max()), buckets)),
     }
     return JointTrace(
@@ -109,22 +113,22 @@ def _pack_joint_trace(made: TorquePrediction, joint: int, buckets: int) -> Joint
         high=float(measured.max()),
         rms_error=float(np.sqrt(np.mean(scored**2))),
         largest_error=float(abs(residual[worst])),
-        largest_error_s=float(made.time[worst]),
+        largest_error_s=float(prediction.time[worst]),
     )
 
 
 def summarize_residuals(evidence: Sequence[LogView]) -> tuple[ResidualData, ...]:
-    """Histograms over the scored rows of all logs, spectra of the longest."""
+    """Compute histograms over the scored rows of all logs and spectra of the longest log."""
     if not evidence:
         return ()
-    longest = max((one.prediction for one in evidence), key=lambda made: len(made.time))
+    longest = max((view.prediction for view in evidence), key=lambda prediction: len(prediction.time))
     segments, rate = longest.samples.segments, longest.samples.rate_hz
     frequency, residual_power = spectrum(longest.residual, segments, rate)
     _, torque_power = spectrum(longest.measured, segments, rate)
     kept = _log_ranges(len(frequency))
     powers = [_average_ranges(power, kept) for power in (residual_power, torque_power)]
     shown = round_to_six_digits(_average_ranges(frequency[:, None], kept)[:, 0])
-    left = np.concatenate([one.prediction.residual[one.prediction.scored] for one in evidence])
+    left = np.concatenate([view.prediction.residual[view.prediction.scored] for view in evidence])
     return tuple(
         replace(
             _summarize_residual(
@@ -141,15 +145,15 @@ def summarize_residuals(evidence: Sequence[LogView]) -> tuple[ResidualData, ...]
 
 
 def thin_values(values: Array, rows: NDArray[np.intp]) -> Numbers:
-    """`CLOUD_POINTS` of the rows at most, evenly taken, with four digits."""
+    """Return at most `CLOUD_POINTS` evenly spaced values of the rows, with four digits."""
     taken = rows[np.unique(np.linspace(0, len(rows) - 1, CLOUD_POINTS).astype(int))]
     return tuple(float(f"{value:.4g}") for value in values[taken])
 
 
-def _residual_regressors(made: TorquePrediction, joint: int) -> tuple[tuple[str, Numbers], ...]:
-    """What a residual may follow; sizes of the torque as predicted, which has no noise of its own."""
-    kinds = (("position", made.samples.q), ("speed", made.samples.qd), ("torque", made.predicted))
-    return tuple((name, thin_values(values[:, joint], made.scored)) for name, values in kinds)
+def _residual_regressors(prediction: TorquePrediction, joint: int) -> tuple[tuple[str, Numbers], ...]:
+    """Return signals that a residual may depend on; the torque is the predicted one, which has no noise."""
+    kinds = (("position", prediction.samples.q), ("speed", prediction.samples.qd), ("torque", prediction.predicted))
+    return tuple((name, thin_values(values[:, joint], prediction.scored)) for name, values in kinds)
 
 
 def _summarize_residual(
@@ -168,7 +172,7 @@ def _summarize_residual(
 
 
 def _log_ranges(count: int) -> list[tuple[int, int]]:
-    """Ranges of spectral lines, zero frequency left out, that are even on a logarithmic axis."""
+    """Return ranges of spectral lines without zero frequency, evenly spaced on a logarithmic axis."""
     if count < 2:
         return []
     marks = np.unique(np.rint(np.geomspace(1, count, SPECTRUM_POINTS + 1)).astype(int))
@@ -181,20 +185,20 @@ def _average_ranges(values: Array, ranges: Sequence[tuple[int, int]]) -> Array:
 
 
 def summarize_excitation(estimate: Estimate, evidence: Sequence[LogView]) -> ExcitationData | None:
-    """How far and how fast the joints moved in the training logs, or else in the held-out ones."""
-    taken = [one for one in evidence if one.role == "training"] or list(evidence)
+    """Summarize the motion of the joints in the training logs or, without any, in the held-out logs."""
+    taken = [view for view in evidence if view.role == "training"] or list(evidence)
     if not taken:
         return None
     q, qd, qdd = (
-        np.concatenate([getattr(one.prediction.samples, name) for one in taken]) for name in ("q", "qd", "qdd")
+        np.concatenate([getattr(view.prediction.samples, name) for view in taken]) for name in ("q", "qd", "qdd")
     )
     joints = tuple(
         _summarize_joint_motion(q[:, k], qd[:, k], qdd[:, k], joint.limits)
         for k, joint in enumerate(estimate.robot.primary_joints)
     )
-    told = len(estimate.names) - len(estimate.dropped) - len(estimate.unidentifiable)
+    identifiable = len(estimate.names) - len(estimate.dropped) - len(estimate.unidentifiable)
     condition = estimate.condition_number
-    return ExcitationData(taken[0].role, condition, told, sum(one.rows for one in estimate.residuals), joints)
+    return ExcitationData(taken[0].role, condition, identifiable, sum(view.rows for view in estimate.residuals), joints)
 
 
 def _summarize_joint_motion(q: Array, qd: Array, qdd: Array, limits: Limits) -> JointMotion:
@@ -213,7 +217,7 @@ def _value_range(values: Array) -> tuple[float, float]:
 
 
 def pack_motion(given: MotionComparison | None) -> MotionData | None:
-    """Simulated beside measured positions."""
+    """Pack simulated and measured positions."""
     if given is None:
         return None
     measured, simulated = (

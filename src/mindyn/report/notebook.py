@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, list_names
+from mindyn.errors import Code, InputError, list_names
 from mindyn.estimators.estimate import Estimate
 from mindyn.excitation.motion_design import MotionDesign
 from mindyn.excitation.motion_plot import html_plot
@@ -51,31 +51,35 @@ from mindyn.validation.validate import Validation
 
 Facts = Sequence[tuple[str, str]]
 MAX_TABLE_ROWS: Final = 40
-"""Rows of a table in a notebook at most."""
+"""Most rows of a table in a notebook."""
 PLOT_BUCKETS: Final = 8000
 MAX_LISTED_NAMES: Final = 8
 
 
 def notebook_table(value: object) -> str:
-    """The table of a value whose class, or a class that it is made from, is known here."""
+    """Return the HTML table of a value; `TABLES` lists the supported classes."""
     return str(_find_renderer(value, TABLES)(value))
 
 
 def notebook_page(value: object, *more: Any) -> Page:
-    """The page of a value."""
-    made: Page = _find_renderer(value, PAGES)(value, *more)
-    return made
+    """Return the page of a value; `PAGES` lists the supported classes."""
+    page: Page = _find_renderer(value, PAGES)(value, *more)
+    return page
 
 
 def _find_renderer(value: object, table_of: Mapping[type, Callable[..., Any]]) -> Callable[..., Any]:
     for kind in type(value).__mro__:
         if kind in table_of:
             return table_of[kind]
-    raise InputError(f"{type(value).__name__} has no figures of its own")
+    raise InputError(
+        f"{type(value).__name__} has no figures; supported: {', '.join(kind.__name__ for kind in table_of)}",
+        code=Code.UNSUPPORTED,
+        subject=type(value).__name__,
+    )
 
 
 def _summary_block(title: str, facts: Facts, head: Sequence[str] = (), rows: Sequence[Sequence[Content]] = ()) -> Html:
-    """A title, facts, and a table of which the first rows are shown."""
+    """Return a title, facts, and the first rows of a table."""
     listing = tag("ul", {}, [tag("li", {}, f"{name}: {value}") for name, value in facts if value])
     parts: list[Content] = [tag("strong", {}, title), listing]
     if rows:
@@ -89,7 +93,7 @@ def _summary_block(title: str, facts: Facts, head: Sequence[str] = (), rows: Seq
 def _robot_table(robot: Robot) -> Html:
     head, *rows = joint_rows(robot)
     facts = [
-        ("drives", format_plural(len(robot.drives), "joint") if robot.drives else "none stated"),
+        ("drives", format_plural(len(robot.drives), "joint") if robot.drives else "none"),
         ("loops", list_names([loop.name for loop in robot.loops], MAX_LISTED_NAMES)),
         ("notes", "; ".join(map(str, robot.findings))),
     ]
@@ -107,7 +111,7 @@ def _base_table(base: BaseParameters) -> Html:
 def _model_table(model: Model) -> Html:
     facts = [
         ("joints", list_names(model.robot.primary_names, MAX_LISTED_NAMES)),
-        ("drives", "with rotor inertia, friction and offsets" if model.drives else "left out"),
+        ("drives", "with rotor inertia, friction and offsets" if model.drives else "excluded"),
         ("parameters", model.parameters),
         ("numbers", str(model.dtype)),
     ]
@@ -132,15 +136,15 @@ def _samples_table(samples: Samples) -> Html:
         (name, *(_format_range(values[:, k]) for values in (samples.q, samples.qd, samples.qdd, samples.tau)))
         for k, name in enumerate(samples.joint_names)
     ]
-    stretches = format_plural(len(np.unique(samples.segments)), "segment")
-    title = f"{format_plural(len(samples), 'sample')} at {samples.rate_hz:g} Hz in {stretches}"
+    segments = format_plural(len(np.unique(samples.segments)), "segment")
+    title = f"{format_plural(len(samples), 'sample')} at {samples.rate_hz:g} Hz in {segments}"
     return _summary_block(title, [], ("joint", "position", "velocity", "acceleration", "torque"), rows)
 
 
-def _estimate_table(found: Estimate) -> Html:
-    rows = parameter_rows(found, None)
+def _estimate_table(estimate: Estimate) -> Html:
+    rows = parameter_rows(estimate, None)
     counts = Counter(row.state for row in rows)
-    facts = [("method", found.method), ("result", typeset(found.status))]
+    facts = [("method", estimate.method), ("result", typeset(estimate.status))]
     facts += [("parameters", ", ".join(f"{count} {state}" for state, count in counts.items()))]
     cells = [
         (
@@ -153,34 +157,33 @@ def _estimate_table(found: Estimate) -> Html:
         for row in rows
     ]
     head = ("parameter", "value", "95 % interval", "unit", "state")
-    return _summary_block(f"Estimate of {found.robot.name}", facts, head, cells)
+    return _summary_block(f"Estimate of {estimate.robot.name}", facts, head, cells)
 
 
 def _verdict_table(verdict: Validation) -> Html:
     data, names = verdict_data(verdict, held_out=True), verdict.error.joint_names
     rows = [
-        (name, format_percent(one.relative), f"{one.rmse:.3g}", GRADE_LABELS[one.grade])
-        for name, one in zip(names, data.joints, strict=True)
+        (name, format_percent(joint.relative), f"{joint.rmse:.3g}", GRADE_LABELS[joint.grade])
+        for name, joint in zip(names, data.joints, strict=True)
     ]
-    title = (
-        f"Misses {format_percent(verdict.error.total)} of the torque of {format_plural(verdict.error.rows, 'sample')}"
-    )
-    return _summary_block(title, [], ("joint", "missed", "rms, N m or N", "verdict"), rows)
+    title = f"Torque error {format_percent(verdict.error.total)} on {format_plural(verdict.error.rows, 'sample')}"
+    return _summary_block(title, [], ("joint", "error", "rms, N m or N", "grade"), rows)
 
 
 def _design_table(design: MotionDesign) -> Html:
     used = ", ".join(f"{kind} {format_percent(part)}" for kind, part in design.shares.items())
-    facts = [("result", design.status), ("of the limits", used), ("checked", design.headline)]
+    facts = [("result", design.status), ("used limits", used), ("safety", design.headline)]
     return _summary_block(f"Motion of {design.robot.name}: {design.seconds:g} s", facts)
 
 
-def _estimate_page(found: Estimate, *logs: Log) -> Page:
-    """Parameters; with logs also torque, motion, friction and residuals."""
-    data = collect_report_data(ReportInputs(found, training_logs=logs))
+def _estimate_page(estimate: Estimate, *logs: Log) -> Page:
+    """Return parameters and, with logs, torque, motion, friction and residuals."""
+    data = collect_report_data(ReportInputs(estimate, training_logs=logs))
     makers = (torque_section, parameter_section, friction_section, residual_section, excitation_section)
-    sections = [made for make in makers if (made := make(data)) is not None]
+    sections = [section for make in makers if (section := make(data)) is not None]
     return Page(
-        render_document(f"{found.robot.name}: estimate", found.method, sections, heading=found.robot.name), "Estimate"
+        render_document(f"{estimate.robot.name}: estimate", estimate.method, sections, heading=estimate.robot.name),
+        "Estimate",
     )
 
 
@@ -189,7 +192,7 @@ def _packed(values: Array) -> PackedNumbers:
 
 
 def _log_page(log: Log) -> Page:
-    """Position, speed where it was logged, and torque of every joint over time."""
+    """Return position, speed (if logged) and torque of every joint over time."""
     time = pack_exactly(bucket_times(log.time, PLOT_BUCKETS))
     plots: dict[str, object] = {"shared": {"time": time}}
     panels: list[tuple[str, Content]] = []

@@ -1,4 +1,4 @@
-"""The section of parameters: a table to be searched, filtered and sorted, and their intervals as a forest plot."""
+"""Report section on parameters: a searchable table and a forest plot of their intervals."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ from mindyn.pages.plots import axis, interval_series, pane, plot
 from mindyn.report.data import ParameterRow, ParameterState, ReportData
 
 STATE_MEANINGS: Final[dict[ParameterState, str]] = {
-    "clear": f"a deviation up to {format_percent(MAX_WELL_DETERMINED_DEVIATION)}",
-    "rough": "a greater one",
-    "near zero": "the interval holds zero",
-    "from the prior": "the prior says more of it than the data",
-    "left out": "set to zero: without it the model predicts no worse; the interval is what the data would say of it",
-    "unidentifiable": "the data cannot tell it",
+    "well determined": f"a deviation up to {format_percent(MAX_WELL_DETERMINED_DEVIATION)}",
+    "poorly determined": "a larger deviation",
+    "not significant": "the interval includes zero",
+    "from the prior": "the prior determines it more than the data",
+    "dropped": "set to zero, because the model predicts as well without it; the interval is from a fit with it",
+    "unidentifiable": "the data do not determine it",
 }
-DEVIATION_NOTE: Final = "Deviation: standard deviation relative to the value; none where the interval holds zero."
+DEVIATION_NOTE: Final = "Deviation: standard deviation relative to the value; none if the interval includes zero."
 UNBOUNDED_INTERVALS_NOTE: Final = (
-    "The values are held to what is physical; the intervals about them are those of the fit without bounds, and may "
-    "hold values that no arm has."
+    "The values are physically consistent. Their intervals are those of the unconstrained fit and may include "
+    "inconsistent values."
 )
 PHYSICAL_INTERVALS_NOTE: Final = (
-    "The values are held to what is physical; their intervals reach from the least to the greatest that data and "
-    "physics allow."
+    "The values are physically consistent. Their intervals include all values that both the data and physical "
+    "consistency allow."
 )
 CLIPPED_MARK: Final = "*"
 MIN_VALUE_IN_DEVIATIONS: Final = 0.01
-"""A value that is a smaller part of its standard deviation is printed as zero."""
+"""Values that are smaller, relative to their standard deviation, are printed as zero."""
 ESTIMATE_ROLES: Final = ("predicted", "second", "third", "fourth")
-"""Colours of the estimates; the fifth takes the first once more."""
+"""Colours of the estimates; the fifth estimate repeats the first colour."""
 ROW_PIXELS: Final = 20
-"""Pixels of a row, with one estimate; each further one takes half as many."""
+"""Height of a row with one estimate; each further estimate adds half of it."""
 MAX_TICKS: Final = 4
-"""On one side of zero."""
+"""Most ticks on one side of zero."""
 
 Rows = Sequence[ParameterRow]
 
 
 def parameter_section(data: ReportData) -> Section:
-    """Every parameter in a table that can be searched, filtered and sorted."""
+    """Return the section with all parameters in a table that can be searched, filtered and sorted."""
     counts = Counter(row.state for row in data.parameters)
     lead = f"{format_plural(len(data.parameters), 'parameter')}: " + ", ".join(
         f"{counts[state]} {state}" for state in STATE_MEANINGS if counts[state]
     )
-    untold = [row.name for row in data.parameters if row.state == "unidentifiable"]
+    unidentifiable = [row.name for row in data.parameters if row.state == "unidentifiable"]
     prior = any(row.prior is not None for row in data.parameters)
     columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True)]
     columns += [Column("95 % interval", number=True), Column("Unit"), Column("State", sortable=True)]
@@ -73,15 +73,21 @@ def parameter_section(data: ReportData) -> Section:
     columns += [Column("Prior", number=True, sortable=True)] if prior else []
     rows = [(_parameter_cells(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
-    told = class_tag("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
-    figures, plots = draw_forest(data.parameters, data.others, data.name if data.others else "found")
+    warning = (
+        class_tag(
+            "p", "note", f"The data do not determine {', '.join(unidentifiable)}: a more exciting trajectory can."
+        )
+        if unidentifiable
+        else ""
+    )
+    figures, plots = draw_forest(data.parameters, data.others, data.name if data.others else "identified")
     drawn = tag(
         "details",
         {"open": True},
-        tag("summary", {}, "Values and intervals, drawn"),
+        tag("summary", {}, "Plot of values and intervals"),
         class_tag("div", "forest", figures),
     )
-    parts: list[Content] = [p(f"{lead}."), told, drawn, _table_filters(counts), shown, _table_legend(data, counts)]
+    parts: list[Content] = [p(f"{lead}."), warning, drawn, _table_filters(counts), shown, _table_legend(data, counts)]
     return Section("parameters", "Parameters", to_html(parts), plots)
 
 
@@ -96,14 +102,14 @@ def _parameter_cells(row: ParameterRow, prior: bool) -> list[Content]:
 
 
 def _count_digits(row: ParameterRow) -> int:
-    """So many that the second digit of the deviation shows."""
+    """Return the number of digits that shows two digits of the deviation."""
     if not row.deviation or row.value == 0:
         return 4
     return min(8, max(2, 2 + len(str(int(abs(row.value) / row.deviation))) - 1))
 
 
 def _format_parameter(value: float | None, deviation: float | None, digits: int) -> Html:
-    """What is far below its deviation is what a solver leaves of zero."""
+    """Format a value; values far below their deviation are solver noise and shown as zero."""
     dust = value is not None and abs(value) < MIN_VALUE_IN_DEVIATIONS * (deviation or 0.0)
     return tag(
         "span", {"data-sort": repr(value)} if value is not None else {}, "0" if dust else format_number(value, digits)
@@ -126,22 +132,22 @@ def _table_filters(counts: Mapping[ParameterState, int]) -> Html:
 
 
 def _table_legend(data: ReportData, counts: Mapping[ParameterState, int]) -> Html:
-    said = "; ".join(f"{state}: {meaning}" for state, meaning in STATE_MEANINGS.items() if counts[state])
+    meanings = "; ".join(f"{state}: {meaning}" for state, meaning in STATE_MEANINGS.items() if counts[state])
     bounded = (
         [PHYSICAL_INTERVALS_NOTE if data.physical_intervals else UNBOUNDED_INTERVALS_NOTE] if data.constrained else []
     )
     bounded += (
-        [f"{CLIPPED_MARK} Cut at zero: the fit allows nothing negative."]
+        [f"{CLIPPED_MARK} Clipped at zero: the fit does not allow negative values."]
         if any(row.clipped for row in data.parameters)
         else []
     )
-    return class_tag("p", "fine", " ".join([f"{said[0].upper()}{said[1:]}. {DEVIATION_NOTE}", *bounded]))
+    return class_tag("p", "fine", " ".join([f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}", *bounded]))
 
 
 def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str) -> tuple[list[Html], dict[str, Any]]:
-    """One figure for each unit, and their plots; parameters that were left out by all are not drawn.
+    """Return one figure and plot for each unit; parameters that all estimates dropped are not drawn.
 
-    others  further estimates by name; their parameters go by name, and those that the first has not are left out
+    `others` are further estimates by name; parameters that the first estimate does not have are omitted.
     """
     estimates = [(name, parameters), *others]
     figures, plots = [], {}
@@ -151,13 +157,15 @@ def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str)
             continue
         plots[f"forest-{k}"] = _forest_plot(names, unit, estimates)
         shown = typeset(unit) or "without a unit"
-        caption = f"Parameters in {shown}: value and 95 % interval. Near zero the axis is even, beyond it logarithmic."
+        caption = (
+            f"Parameters in {shown}: value and 95 % interval. The axis is linear near zero and logarithmic beyond."
+        )
         figures.append(figure(f"forest-{k}", f"Values and intervals of parameters in {shown}", caption))
     return figures, plots
 
 
 def _is_drawn(name: str, estimates: Sequence[tuple[str, Rows]]) -> bool:
-    return any(row.name == name and row.state != "left out" for _, rows in estimates for row in rows)
+    return any(row.name == name and row.state != "dropped" for _, rows in estimates for row in rows)
 
 
 def _forest_plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str, Rows]]) -> object:
@@ -180,14 +188,14 @@ def _forest_plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str,
 
 
 class _Symlog:
-    """x -> sign(x) log10(1 + |x| / even): about even below `even`, logarithmic above, so that signs and sizes show."""
+    """Axis x -> sign(x) log10(1 + |x| / even): nearly linear below `even`, logarithmic above."""
 
     def __init__(self, even: float, largest: float) -> None:
         self.even, self.largest = even, largest
 
     @classmethod
     def of(cls, rows: Rows) -> _Symlog:
-        """The axis that holds the values and intervals of these rows."""
+        """Return the axis that covers the values and intervals of these rows."""
         ends = [abs(v) for row in rows for v in (row.value, row.low, row.high) if v is not None and v == v]
         largest = max(ends, default=0.0) or 1.0
         halves = sorted((row.high - row.low) / 2 for row in rows if row.low is not None and row.high is not None)
@@ -202,16 +210,16 @@ class _Symlog:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Both sides alike, with a little room."""
+        """Symmetric range of the axis with a small margin."""
         end = 1.06 * self(self.largest)
         return -end, end
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Zero and powers of ten to both sides."""
+        """Return ticks at zero and at powers of ten on both sides."""
         first, last = round(log10(self.even)), floor(log10(self.largest) + 1e-9)
         stride = max(1, ceil((last - first + 1) / MAX_TICKS))
         powers = [10.0**k for k in range(last, first - 1, -stride)]
         return [
             (0.0, "0"),
-            *((self(sign * one), format_number(sign * one, 1)) for one in powers for sign in (-1.0, 1.0)),
+            *((self(sign * power), format_number(sign * power, 1)) for power in powers for sign in (-1.0, 1.0)),
         ]

@@ -1,4 +1,4 @@
-"""How a result was made: command, settings, files with their hashes, versions."""
+"""Provenance of a result: command, settings, files with their hashes, versions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mindyn.report.inputs import ReportInputs
 
 REPORTED_PACKAGES: Final = ("mindyn", "numpy", "scipy", "casadi", "llvmlite", "polars")
 HIDDEN_PROVENANCE: Final = ("tried", "projected")
-"""Of the provenance: no settings but what came of them; they are in the estimate's file."""
+"""Entries of the provenance that are results and not settings; the file of the estimate has them."""
 
 
 def collect_provenance(inputs: ReportInputs) -> ProvenanceData:
-    """From the estimate's settings and, where it is given, the record of the run."""
+    """Collect provenance from the settings of the estimate and the record of the run, if given."""
     estimate, run = inputs.estimate, inputs.run
     score = estimate.cross_validated
     kept = {
@@ -31,23 +31,29 @@ def collect_provenance(inputs: ReportInputs) -> ProvenanceData:
         "dropped": estimate.dropped,
         "cross_validated": None if score is None else asdict(score),
     }
-    infos = [str(one) for one in (*estimate.robot.findings, *estimate.findings) if one.severity is Severity.INFO]
+    infos = [
+        str(finding) for finding in (*estimate.robot.findings, *estimate.findings) if finding.severity is Severity.INFO
+    ]
     return ProvenanceData(
         _format_command(run.get("command", ())),
         tuple(_flatten_settings(kept)),
         tuple(_list_sources(inputs)),
-        tuple((name, str(found)) for name, found in (run.get("versions") or package_versions()).items() if found),
+        tuple(
+            (name, str(version_text))
+            for name, version_text in (run.get("versions") or package_versions()).items()
+            if version_text
+        ),
         tuple(dict.fromkeys([*estimate.base.notes, *infos])),
     )
 
 
 def _format_command(words: Sequence[str]) -> str:
-    """As typed, whatever folder the program lies in."""
+    """Return the command as typed, without the folder of the program."""
     return shlex.join([PurePath(words[0]).name, *words[1:]]) if words else ""
 
 
 def package_versions() -> dict[str, str | None]:
-    """Python and the packages that take part in a result; None where one is not installed as a package."""
+    """Return the versions of Python and the packages that affect a result; None if not installed."""
     return {"python": platform.python_version(), **{name: _find_version(name) for name in REPORTED_PACKAGES}}
 
 
@@ -59,15 +65,15 @@ def _find_version(package: str) -> str | None:
 
 
 def _list_sources(inputs: ReportInputs) -> list[tuple[str, str]]:
-    """Path and SHA-256 of every file once."""
-    found = {str(one["path"]): str(one["sha256"]) for one in inputs.run.get("inputs", ())}
+    """Return path and SHA-256 of every file once."""
+    hashes = {str(entry["path"]): str(entry["sha256"]) for entry in inputs.run.get("inputs", ())}
     of_logs = (source for log in (*inputs.training_logs, *inputs.validation_logs) for source in log.sources)
-    found |= {source.path: source.sha256 for source in (*inputs.estimate.sources, *of_logs)}
-    return list(found.items())
+    hashes |= {source.path: source.sha256 for source in (*inputs.estimate.sources, *of_logs)}
+    return list(hashes.items())
 
 
 def _flatten_settings(values: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
-    """Nested settings as pairs of a dotted name and a text."""
+    """Return nested settings as pairs of a dotted name and a text."""
     pairs: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{before}{key}"

@@ -1,4 +1,4 @@
-"""The first sections: is the model good, and the torques that show it."""
+"""Report sections on the validation result and the torques over time."""
 
 from __future__ import annotations
 
@@ -33,52 +33,57 @@ from mindyn.report.summary import WEAK_GRADES, Advice, Summary, find_weakest_joi
 from mindyn.validation.errors import EDGE_S
 from mindyn.validation.validate import GRADE_LIMITS, Grade
 
-NO_HELD_OUT_NOTE: Final = "No held-out log was given. The errors below are those of the fit itself, and flatter."
-EARLIER_VALIDATION_NOTE: Final = (
-    "When the model was made it missed {} of the torque of held-out logs, which this report was not given: "
-    "mindyn report RUN --validate LOG shows them. The errors below are those of the fit itself, and flatter."
+NO_HELD_OUT_NOTE: Final = (
+    "No held-out log was given. The errors below are those of the fit itself, which are optimistic."
 )
-FEASIBILITY_UNCHECKED: Final = "Whether an arm can have these values was not checked."
+EARLIER_VALIDATION_NOTE: Final = (
+    "When the model was identified, its error on held-out logs was {} of the torque. Pass these logs to show them: "
+    "mindyn report RUN --validate LOG. The errors below are those of the fit itself, which are optimistic."
+)
+FEASIBILITY_UNCHECKED: Final = "Physical consistency was not checked."
 ERROR_DEFINITION: Final = (
-    "Torque missed: root mean square of measured less predicted torque, as part of that of the measured torque; over "
-    "all joints together, strong joints weigh most."
+    "Torque error: root mean square of measured minus predicted torque, relative to that of the measured torque. In the "
+    "error over all joints, joints with large torques have the largest weight."
 )
 BETTER_MODEL_RATIO: Final = 0.95
-"""Another model is said to predict better when its error is less than this part."""
+"""Another model is mentioned if its error, relative to this one, is smaller."""
 SHADED_NOTE: Final = (
-    f" Shaded: not scored, {EDGE_S:g} s at the ends of every stretch, where a filter has one side alone; the residual "
-    "is cut there to its range elsewhere."
+    f" Shaded: {EDGE_S:g} s at the ends of each segment, which the errors exclude because filters are one-sided there; "
+    "the residual is clipped there."
 )
 
 
 def report_headline(data: ReportData) -> tuple[str, Grade]:
-    """The headline of a report and the grade that colours it."""
+    """Return the headline of a report and the grade that colours it."""
     return choose_headline(data.verdict, _is_feasible(data))
 
 
 def _is_feasible(data: ReportData) -> bool | None:
-    return combine_answers({one["question"]: one["holds"] for one in data.feasibility})
+    return combine_answers({answer["question"]: answer["holds"] for answer in data.feasibility})
 
 
 def verdict_section(data: ReportData) -> Section:
-    """The first screen: is the model good and why, what next, can it exist, what the log told; then each joint."""
-    found, said = data.verdict, summarize_report(data)
+    """Return the first section: headline, findings, next steps, physical consistency, identifiability, joints."""
+    verdict, summary = data.verdict, summarize_report(data)
     lead = class_tag(
-        "div", f"lead grade-{said.grade}", p(tag("strong", {}, said.headline), f" {_describe_report_errors(data)}")
+        "div",
+        f"lead grade-{summary.grade}",
+        p(tag("strong", {}, summary.headline), f" {_describe_report_errors(data)}"),
     )
-    serious = [one for one in found.findings if one.explained_by is None and one.severity is not Severity.INFO]
+    serious = [item for item in verdict.findings if item.explained_by is None and item.severity is not Severity.INFO]
     findings = [
-        class_tag("p", "note", tag("strong", {}, one.severity), f" {typeset(_format_finding(one))}") for one in serious
+        class_tag("p", "note", tag("strong", {}, item.severity), f" {typeset(_format_finding(item))}")
+        for item in serious
     ]
-    warnings = [] if found.held_out else [class_tag("p", "note", _no_validation_note(found))]
+    warnings = [] if verdict.held_out else [class_tag("p", "note", _no_validation_note(verdict))]
     warnings += _feasibility_notes(data) + _better_model_note(data)
     cards = [
-        card("What next", [_advice_item(one) for one in said.advice]),
-        card("Can such a robot exist?", [p(said.physical)]),
-        card("What the log told", [p(said.data)]),
+        card("Next steps", [_advice_item(item) for item in summary.advice]),
+        card("Is it physically consistent?", [p(summary.physical)]),
+        card("What the log determines", [p(summary.data)]),
     ]
-    rows = [_joint_item(joint) for joint in found.joints]
-    listed = tag("ul", {"class": "verdicts", "aria-label": "Verdict for each joint"}, rows)
+    rows = [_joint_item(joint) for joint in verdict.joints]
+    listed = tag("ul", {"class": "verdicts", "aria-label": "Result of each joint"}, rows)
     body = [
         lead,
         *findings,
@@ -91,8 +96,8 @@ def verdict_section(data: ReportData) -> Section:
 
 
 def summarize_report(data: ReportData) -> Summary:
-    """What a reader wants to know first."""
-    answers = {one["question"]: one["holds"] for one in data.feasibility}
+    """Return the summary at the top of the report."""
+    answers = {answer["question"]: answer["holds"] for answer in data.feasibility}
     names = [joint.name for joint in data.joints]
     place = (data.robot_given, data.folder, data.file_format)
     return summarize_verdict(data.verdict, names, data.parameters, answers, combine_answers(answers), *place)
@@ -103,67 +108,74 @@ def _format_finding(finding: Finding) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _advice_item(one: Advice) -> Html:
-    if not one.command:
-        return p(one.sentence)
-    command = tag("code", {"class": "command"}, one.command)
-    return class_tag("div", "advice", p(one.sentence), command)
+def _advice_item(advice: Advice) -> Html:
+    if not advice.command:
+        return p(advice.sentence)
+    command = tag("code", {"class": "command"}, advice.command)
+    return class_tag("div", "advice", p(advice.sentence), command)
 
 
-def _joint_item(one: JointVerdict) -> Html:
-    cause = class_tag("span", "cause", typeset(one.cause)) if one.cause and one.grade in WEAK_GRADES else ""
-    words = class_tag("span", "words", typeset(one.sentence), " ", cause)
+def _joint_item(joint: JointVerdict) -> Html:
+    pattern = class_tag("span", "cause", typeset(joint.pattern)) if joint.pattern and joint.grade in WEAK_GRADES else ""
+    words = class_tag("span", "words", typeset(joint.sentence), " ", pattern)
     meter = tag(
-        "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if one.grade == "floor" else 1 - one.relative)
+        "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if joint.grade == "floor" else 1 - joint.relative)
     )
-    return tag("li", {"class": f"grade-{one.grade}"}, class_tag("span", "badge", GRADE_LABELS[one.grade]), words, meter)
+    return tag(
+        "li", {"class": f"grade-{joint.grade}"}, class_tag("span", "badge", GRADE_LABELS[joint.grade]), words, meter
+    )
 
 
-def _no_validation_note(found: VerdictData) -> str:
-    return NO_HELD_OUT_NOTE if found.before is None else EARLIER_VALIDATION_NOTE.format(format_percent(found.before))
+def _no_validation_note(verdict: VerdictData) -> str:
+    return (
+        NO_HELD_OUT_NOTE
+        if verdict.earlier_total is None
+        else EARLIER_VALIDATION_NOTE.format(format_percent(verdict.earlier_total))
+    )
 
 
 def _describe_report_errors(data: ReportData) -> str:
-    """The errors over all joints, in the mean and at the weakest."""
-    found, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
-    seen = "motion that it was not fitted to" if found.held_out else "the motion that it was fitted to"
+    """Describe the error over all joints, its mean over joints, and the weakest joint."""
+    verdict, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
+    seen = "motion that was not used in the fit" if verdict.held_out else "the motion used in the fit"
     worst = find_weakest_joint(parts)
-    noise = " (flat sensor noise)" if found.joints[worst].grade == "floor" else ""
-    judged = [part for part in parts if isfinite(part)] or parts
-    several = f" over all joints together, {format_percent(sum(judged) / len(judged))} in the mean over joints, and "
+    noise = " (sensor noise)" if verdict.joints[worst].grade == "floor" else ""
+    finite = [part for part in parts if isfinite(part)] or parts
+    several = f" over all joints, {format_percent(sum(finite) / len(finite))} on average over joints, and "
     weakest = (
-        f"{several}{format_percent(parts[worst])} at {data.joints[worst].name}, the weakest{noise}"
+        f"{several}{format_percent(parts[worst])} at {data.joints[worst].name}, the weakest joint{noise}"
         if len(parts) > 1
         else ""
     )
-    return f"On {seen} it misses {format_percent(found.total)} of the torque{weakest}."
+    return f"On {seen}, the torque error is {format_percent(verdict.total)}{weakest}."
 
 
 def _describe_grades(data: ReportData) -> str:
     bounds = ", ".join(f"{GRADE_LABELS[grade]} up to {format_percent(bound)}" for bound, grade in GRADE_LIMITS)
-    scored = f"Scored: {format_plural(data.verdict.rows, 'sample')}."
-    return f"{ERROR_DEFINITION} It is {bounds}, {GRADE_LABELS['not']} beyond, where predicting zero would do better. {scored}"
+    samples = format_plural(data.verdict.rows, "sample")
+    worst = f"{GRADE_LABELS['not']} above, where predicting zero would be better"
+    return f"{ERROR_DEFINITION} Grades: {bounds}, {worst}. Based on {samples}."
 
 
 def _feasibility_notes(data: ReportData) -> list[Html]:
-    """What the questions of feasibility add, or that they were not asked."""
+    """Return notes about physical consistency, or that it was not checked."""
     if not data.feasibility:
         return [class_tag("p", "fine", FEASIBILITY_UNCHECKED)]
     exists = _is_feasible(data)
     if exists:
         return []
-    link = tag("a", {"href": "#feasibility"}, "Can such a robot exist?")
+    link = tag("a", {"href": "#feasibility"}, "Is it physically consistent?")
     if exists is None:
-        return [class_tag("p", "note", "Whether an arm can have these values could not be decided: see ", link)]
-    quiet = class_tag(
-        "p", "fine", "Mend it before it is simulated: values that an arm can have are as likely. See ", link
+        return [class_tag("p", "note", "Physical consistency could not be decided: see ", link)]
+    nearby = class_tag(
+        "p", "fine", "Make it feasible before you simulate: consistent values lie within its uncertainty. See ", link
     )
-    loud = class_tag("p", "note", "Do not simulate with it, or control by it, before it is mended: see ", link)
-    return [quiet if data.verdict.within else loud]
+    far = class_tag("p", "note", "Make it feasible before you use it for simulation or control: see ", link)
+    return [nearby if data.verdict.consistent_nearby else far]
 
 
 def _better_model_note(data: ReportData) -> list[Html]:
-    """Says so when another model in the comparison predicts better."""
+    """Return a note if another model in the comparison predicts better."""
     if not data.comparison:
         return []
     best = min(data.comparison, key=lambda column: column.total)
@@ -172,39 +184,43 @@ def _better_model_note(data: ReportData) -> list[Html]:
     link = tag("a", {"href": "#comparison"}, "another model")
     return [
         class_tag(
-            "p", "note", "On the same samples ", link, f", {best.name}, misses less: {format_percent(best.total)}."
+            "p",
+            "note",
+            "On the same samples, ",
+            link,
+            f" has a smaller error: {best.name}, {format_percent(best.total)}.",
         )
     ]
 
 
 def _meter(explained: float) -> Html:
-    """A bar as long as the part of the torque that is explained."""
+    """Return a bar whose length is the explained fraction of the torque."""
     bar = tag("rect", {"width": f"{100 * max(0.0, min(1.0, explained)):.1f}", "height": "1"})
     return tag("svg", {"viewBox": "0 0 100 1", "preserveAspectRatio": "none", "aria-hidden": "true"}, bar)
 
 
 def torque_section(data: ReportData) -> Section | None:
-    """Measured and predicted torque of every joint over time, and what is left."""
+    """Return the section with measured torque, predicted torque and residual of every joint over time."""
     if not data.traces:
         return None
     plots = {
-        f"torque-{k}-{joint}": _torque_plot(k, trace, one, data.joints[joint].torque_unit)
+        f"torque-{k}-{joint}": _torque_plot(k, trace, joint_trace, data.joints[joint].torque_unit)
         for k, trace in enumerate(data.traces)
-        for joint, one in enumerate(trace.joints)
+        for joint, joint_trace in enumerate(trace.joints)
     }
     panels: list[tuple[str, Content]] = [
         (joint.name, [_torque_figure(data, k, i) for k in range(len(data.traces))])
         for i, joint in enumerate(data.joints)
     ]
     panels += [("All joints", _all_joints(data))] if len(data.joints) > 1 else []
-    keys = class_tag("p", "fine", "Drag across a plot to zoom, double-click to see all. Keys: + − ← → 0.")
+    keys = class_tag("p", "fine", "Drag across a plot to zoom; double-click to reset. Keys: + − ← → 0.")
     body = to_html([_log_choice(data), tabs("torque", "Joint", panels), keys])
     shared = {f"time-{k}": trace.time for k, trace in enumerate(data.traces)}
     return Section("torque", "Measured and predicted torque", body, {**plots, "shared": shared})
 
 
 def _all_joints(data: ReportData) -> Html:
-    """Every joint at a glance; they are zoomed together."""
+    """Return small plots of all joints, which zoom together."""
     keys = legend(
         ("measured", "measured", "line"), ("predicted", "predicted", "line"), ("residual", "residual", "line")
     )
@@ -231,24 +247,30 @@ def _log_choice(data: ReportData) -> Html:
     return p(f"{only.name} ({only.role}): {format_count(only.rows)} samples over {only.seconds:.4g} s.")
 
 
-def _torque_plot(k: int, trace: TorqueTrace, one: JointTrace, unit: str) -> object:
+def _torque_plot(k: int, trace: TorqueTrace, joint_trace: JointTrace, unit: str) -> object:
     time = f"time-{k}"
-    both = [series("measured", "measured", time, one.measured), series("predicted", "predicted", time, one.predicted)]
-    left = [series("measured − predicted", "residual", time, one.residual)]
+    both = [
+        series("measured", "measured", time, joint_trace.measured),
+        series("predicted", "predicted", time, joint_trace.predicted),
+    ]
+    left = [series("measured − predicted", "residual", time, joint_trace.residual)]
     panes = [pane(axis("torque", unit), both, height=250), pane(axis("residual", unit), left, height=110, zero=True)]
     return plot(axis("time", "s"), panes, group=time, shaded=trace.unscored)
 
 
 def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
     trace, unit, name = data.traces[k], data.joints[joint].torque_unit, data.joints[joint].name
-    one = trace.joints[joint]
+    joint_trace = trace.joints[joint]
     thinned = (
-        f" Shown: least and greatest of every {format_plural(trace.bucket, 'sample')}." if trace.bucket > 1 else ""
+        f" The plot shows minimum and maximum of every {format_plural(trace.bucket, 'sample')}."
+        if trace.bucket > 1
+        else ""
     )
     shaded = SHADED_NOTE if trace.unscored else ""
     caption = (
-        f"{name} in {trace.name} ({trace.role}): the torque runs from {format_number(one.low, 3)} to "
-        f"{format_quantity(one.high, unit)}; the prediction misses {format_quantity(one.rms_error, unit)} rms, at most "
-        f"{format_quantity(one.largest_error, unit)} (at {format_quantity(one.largest_error_s, 's', 4)}).{shaded}{thinned}"
+        f"{name} in {trace.name} ({trace.role}): the torque ranges from {format_number(joint_trace.low, 3)} to "
+        f"{format_quantity(joint_trace.high, unit)}; the prediction error is "
+        f"{format_quantity(joint_trace.rms_error, unit)} rms and at most {format_quantity(joint_trace.largest_error, unit)} "
+        f"(at {format_quantity(joint_trace.largest_error_s, 's', 4)}).{shaded}{thinned}"
     )
     return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, {trace.name}", caption, log=k)

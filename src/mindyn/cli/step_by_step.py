@@ -1,4 +1,4 @@
-"""`mindyn tests`: Yoshida's step-by-step tests on the command line: planned, simulated and identified."""
+"""`mindyn step-by-step`: Yoshida's step-by-step tests on the command line: planned, simulated and identified."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ACTIONS = ("plan", "simulate", "identify")
 
 
 @with_robot_options
-def tests(
+def step_by_step(
     action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=complete_from(ACTIONS))],
     robot: Annotated[str, ROBOT_ARGUMENT],
     folder: Annotated[Path, typer.Argument(help="Folder of the plan, the motions and the logs; plan creates it.")],
@@ -74,7 +74,7 @@ def tests(
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
-    require_choice(action, ACTIONS, "the action of mindyn tests")
+    require_choice(action, ACTIONS, "the action of mindyn step-by-step")
     loaded, options, held = load_and_hold(options, robot, move)
     words = format_robot_options(options)
     if action == "plan":
@@ -114,12 +114,12 @@ def tests(
                 f"no test determines: {', '.join(plan.unidentifiable)}; wider limits or a longer --seconds may"
             )
             raise typer.Exit(ExitCode.NO)
-        print_next_command("tests", "simulate", robot, folder, *words)
+        print_next_command("step-by-step", "simulate", robot, folder, *words)
         return
     if not (folder / PLAN).is_file():
         raise InputError(
             f"no {PLAN} in {str(folder)!r}",
-            hint=f"mindyn tests plan {robot} {folder}",
+            hint=f"mindyn step-by-step plan {robot} {folder}",
             code=Code.MISSING_FILE,
             subject=PLAN,
         )
@@ -132,7 +132,7 @@ def tests(
         if as_json:
             typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
         print_status(f"wrote {len(logs)} logs to {folder}")
-        print_next_command("tests", "identify", robot, folder, *words)
+        print_next_command("step-by-step", "identify", robot, folder, *words)
         return
     plan, logs = read_test_logs(folder, loaded)
     if through is not None:
