@@ -120,7 +120,7 @@ def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
     heavy = replace(true, beta=20.0 * true.base.values)
     estimate = OutputError(controller, jacobian="exact", start=heavy, **LOOP).fit(equations(robot, samples))
     assert estimate.provenance["unstable_candidates"] > 0
-    assert "were unstable and were not taken" in estimate.status
+    assert "were unstable and were rejected" in estimate.status
     assert not estimate.provenance["settled"]
     assert "NOT settled" in estimate.status
 
