@@ -1,4 +1,4 @@
-"""Constraints of loops on a motion: ranges and rates of dependent joints, and parallelograms that stay open."""
+"""What loops ask of a motion: ranges and rates of the dependent joints, and parallelograms that stay open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_closure
-from mindyn.errors import Code, InputError
+from mindyn.errors import InputError
 from mindyn.excitation.constraints import LinkedRates, SolvedRates
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.kernels.closed_kernel import make_kernel
@@ -23,42 +23,40 @@ from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
 LOOKED_AT: Final = 300
-"""Random positions within the limits at which numerically solved loops must close."""
+"""Positions within the limits at which loops that are solved for must close."""
 
 RATES: Final = ("position", "velocity", "acceleration", "jerk")
-"""Names in labels, by order of the derivative."""
+"""By order, as labels name them."""
 
 OPENING: Final = pi / 18
-"""rad: smallest angle between a parallelogram and its flat position, where it could fold over."""
+"""A parallelogram keeps this far from flat, where it could fold over, rad."""
 
 
 def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[LinkedRates | SolvedRates]:
-    """Return the constraints as functions of the primary joints; none for a robot without dependent joints."""
+    """The constraints in terms of the primary joints; none for a robot without dependent ones."""
     if not robot.has_dependents:
         return []
     if not is_affine(robot):
-        return _solved_rates(robot, limits)  # `require_closing` has checked that its loops close
+        return _solved_rates(robot, limits)  # that its loops close, `require_closing` has seen to
     affine = affine_closure(robot)
     return [*_dependent_rates(robot, affine, limits), *([_open_loops(robot, affine, limits)] if robot.loops else [])]
 
 
 def require_closing(robot: Robot, limits: MotionLimits) -> None:
-    """Raise if numerically solved loops do not close everywhere within the limits of the primary joints.
+    """Refuse limits of primary joints within which loops that are solved for open.
 
-    The check covers corners, edges and random positions inside.
+    Within limits that pass, every motion closes: they are looked at in corners, on edges and inside.
     """
     if not (np.isfinite(limits.lower).all() and np.isfinite(limits.upper).all()):
         raise InputError(
-            f"the loops of robot {robot.name!r} close only at some positions: primary joints need limits",
-            code=Code.MISSING_VALUE,
-            subject=robot.name,
+            f"the loops of robot {robot.name!r} close in a part of all positions only: primary joints need limits",
             hint="MotionLimits.of(robot, lower=..., upper=...), in which the loops close",
         )
     require_closing_within(robot, limits.lower, limits.upper)
 
 
 def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
-    """Raise if numerically solved loops do not close everywhere within ranges (k,) of the primary joints."""
+    """Refuse ranges (k,) of primary joints within which loops that are solved for open."""
     corners = np.array(list(product((0.0, 0.5, 1.0), repeat=len(lower))))
     shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(lower)))])
     p = lower + shares * (upper - lower)
@@ -69,18 +67,16 @@ def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
         raise InputError(
             f"the loops of robot {robot.name!r} do not close everywhere within the limits of its primary joints: not "
             f"at {where}",
-            hint="narrow the limits to positions where they close",
-            code=Code.OUT_OF_RANGE,
-            subject=robot.name,
+            hint="narrow the limits to where they close",
         )
 
 
 def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
-    """Return the constraints on dependent joints of numerically solved loops, from positions to jerks."""
+    """Positions, speeds, accelerations and jerks of dependent joints through loops that are solved for."""
     dependent = limits.dependent
     assert dependent is not None
     bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
-    constraints = []
+    made = []
     for order, half in enumerate(bounds):
         limited = np.flatnonzero(np.isfinite(half))
         if not len(limited):
@@ -92,8 +88,8 @@ def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
         middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
         labels = tuple(f"{RATES[order]} of {name}" for name in names)
         kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
-        constraints.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
-    return constraints
+        made.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
+    return made
 
 
 def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
@@ -124,7 +120,7 @@ def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) 
     names = [name for name in robot.joint_names if name not in robot.primary_names]
     numbers = [robot.joint_index(name) for name in names]
     bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
-    constraints = []
+    made = []
     for order, half in enumerate(bounds):
         limited = np.flatnonzero(np.isfinite(half))
         if not len(limited):
@@ -132,12 +128,12 @@ def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) 
         of = [numbers[k] for k in limited]
         middle = dependent.middle[limited] - affine.offset[of] if order == 0 else np.zeros(len(of))
         labels = tuple(f"{RATES[order]} of {names[k]}" for k in limited)
-        constraints.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
-    return constraints
+        made.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
+    return made
 
 
 def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> LinkedRates:
-    """Keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn of its home."""
+    """The corner of every parallelogram between OPENING and pi - OPENING, in the half turn in which it is at home."""
     rows, middles = [], []
     for loop in robot.loops:
         turns, at_zero = _corner(robot, loop, affine)
@@ -151,10 +147,10 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Li
 
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:
-    """Return the derivative (n,) of the angle between two sides by q, and the angle at zero primary joints."""
+    """(n,) by which the angle between two sides changes with q, and that angle where the primary joints are zero."""
     polygon = find_polygon(robot, loop, affine.offset)
     assert polygon is not None
     turns = link_turns(robot, polygon)
     a, b = polygon.corners[:2]
-    first, second = polygon.sides[a], polygon.sides[b]
-    return turns[b] - turns[a], atan2(polygon.normal @ np.cross(first, second), first @ second)
+    one, other = polygon.sides[a], polygon.sides[b]
+    return turns[b] - turns[a], atan2(polygon.normal @ np.cross(one, other), one @ other)

@@ -1,4 +1,4 @@
-"""Identify a robot from its logs: select settings, build equations, fit, quantify, diagnose."""
+"""The one verb: settings chosen inside the training rows, equations, fit, judgement."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,13 +1,15 @@
-"""Detect repeated motions within a log and across logs: `build_timeline`.
+"""Motions that come again, within a log and across logs: `build_timeline`.
 
-A log that repeats a motion holds less information than its length suggests. A held-out block was seen in all other
-periods, so its error does not predict the error on other motions. Model errors repeat with every period, while noise
-averages out. Therefore every row gets a time on a timeline without repetitions: rows at the same time are not
-independent, and blocks of the timeline are held out together. Without repetitions the timeline is the sequence of logs.
+A log that repeats one motion holds less than its length: a block held out of it was seen in all other periods, so that
+the error on it says nothing of other motions, and what is wrong with the model comes again with every period, where
+noise would average out. Hence every row gets a time on a line along which no motion comes twice: rows of one place on
+it are one piece of evidence, blocks of it are held out together. Where nothing repeats the line is the logs one after
+another.
 
     change(lag) = max over joints of rms(q_j(t + lag) - q_j(t)) / (largest q_j - smallest q_j)
 
-is computed by one Fourier transform per joint. On measured logs it is 1.4 to 2.4 % at a period and above 8 % elsewhere.
+comes from one Fourier transform for each joint. On measured logs it falls to 1.4 to 2.4 % at a period and stays above
+8 % elsewhere.
 """
 
 from __future__ import annotations
@@ -25,32 +27,32 @@ from mindyn.algebra.values import Array
 TimelineSteps = NDArray[np.int64]
 
 MAX_REPEAT_CHANGE: Final = 0.04
-"""Largest rms change of a repeated motion, relative to a joint's range."""
+"""Largest rms change, as a part of a joint's range, of a motion that comes again."""
 MIN_CHANGE_BETWEEN_REPEATS: Final = 0.08
-"""The change must exceed this before it falls again at a period; a smaller change is only a slow motion."""
+"""The change must have risen above this before a fall counts: below it a slow motion has hardly moved on."""
 MIN_MOTION_DEVIATION: Final = 0.1
-"""Smallest standard deviation of some joint, relative to its range, in segments that agree: poses at rest agree
-without any motion."""
+"""Standard deviation that some joint must have, as a part of its range, where two stretches are found to agree:
+poses at rest agree without any motion."""
 MIN_RELATIVE_RANGE: Final = 0.02
-"""Joints with a smaller range, relative to the largest range, are ignored."""
+"""A joint whose range is a smaller part of the largest one says nothing."""
 MIN_PERIOD_S: Final = 0.5
-"""Shorter periods are vibrations."""
+"""s; vibrations are no repeated motions."""
 MIN_OVERLAP_FRACTION: Final = 0.25
-"""Fraction of a period, or of the shorter of two logs, that must agree."""
+"""Part of a period, or of the shorter of two logs, that must agree."""
 MAX_THINNED_ROWS: Final = 8000
-"""Rows of all logs after thinning; motions are smooth compared with their periods."""
+"""Rows of all logs after thinning: motions are smooth against their periods."""
 APPROACH_FRACTIONS: Final = ((0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.3, 0.1))
-"""Fractions of a log that are tried as the approach to the repeated motion and the return from it."""
+"""Parts of a log that are tried as the way to the motion and back from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """Times of all rows, such that equal times mean equal motion.
+    """A time for every row such that equal times mean equal motion.
 
-    times     for each log (N,), times on the timeline in s
-    length_s  length of the timeline
-    period_s  shortest period of a repeated motion; None if no log repeats a motion
-    repeats   logged time divided by the length of the timeline: 1 without repetitions
+    times     for each log (N,) s on the line
+    length_s  of the line
+    period_s  of the shortest motion that a log repeats; None where no log repeats itself
+    repeats   logged seconds for each second of the line: 1 where nothing comes twice
     """
 
     times: tuple[Array, ...]
@@ -60,22 +62,22 @@ class Timeline:
 
     @property
     def repeated(self) -> bool:
-        """Whether a motion is repeated."""
+        """Whether some motion comes again."""
         return self.repeats > 1 + MIN_OVERLAP_FRACTION
 
     @property
     def sentence(self) -> str:
-        """Warning for the user; empty without repetitions."""
+        """For the person who recorded the logs; empty where nothing comes again."""
         if not self.repeated:
             return ""
         what = (
             "the logs repeat their motion" if self.period_s is None else f"one motion of {self.period_s:.3g} s repeats"
         )
-        return f"{what} ({self.repeats:.2g} times): errors on other motions may be much larger"
+        return f"{what} ({self.repeats:.2g} times): errors on it say little of other motions, which may be far worse"
 
 
 def build_timeline(times: Sequence[Array], positions: Sequence[Array]) -> Timeline:
-    """Build the timeline of logs with times (N,) in s and positions (N, n)."""
+    """The line of motions of some logs; times (N,) s, positions (N, n)."""
     logged = sum(float(t[-1] - t[0]) for t in times)
     step = logged / MAX_THINNED_ROWS
     joined = np.concatenate(positions)
@@ -108,13 +110,13 @@ def _concatenate_times(times: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def _resample_evenly(time: Array, q: Array, step: float) -> Array:
-    """Return positions (M, n) every `step` seconds."""
+    """(M, n) positions every `step` seconds."""
     at = np.arange(time[0], time[-1], step) if time[-1] > time[0] else time[:1]
     return np.column_stack([np.interp(at, time, column) for column in q.T])
 
 
 def _fold_repeats(q: Array, step: float) -> tuple[TimelineSteps, int | None]:
-    """Return the step (M,) of each row on the timeline of its log, and the period in steps if the motion repeats."""
+    """(M,) place of each row on the log's own line, in steps, and the period that its motion repeats with."""
     for before, after in APPROACH_FRACTIONS:
         first, last = int(before * len(q)), len(q) - int(after * len(q))
         period = _find_period(q[first:last], step)
@@ -128,7 +130,7 @@ def _fold_repeats(q: Array, step: float) -> tuple[TimelineSteps, int | None]:
 
 
 def _extend_repeats(q: Array, first: int, last: int, period: int) -> tuple[int, int]:
-    """Extend the repeated segment by rows before and after it that also repeat."""
+    """The stretch that repeats, with rows before and after it that do as well."""
     change = np.abs(q[period:] - q[:-period]).max(axis=1)
     while first > 0 and change[first - 1] < 2 * MAX_REPEAT_CHANGE:
         first -= 1
@@ -138,7 +140,7 @@ def _extend_repeats(q: Array, first: int, last: int, period: int) -> tuple[int, 
 
 
 def _find_period(q: Array, step: float) -> int | None:
-    """Return the smallest lag, in rows, at which all joints repeat their motion."""
+    """The smallest lag, in rows, at which all joints repeat."""
     longest = int(len(q) / (1 + MIN_OVERLAP_FRACTION))
     shortest = int(MIN_PERIOD_S / step) + 1
     if longest <= shortest:
@@ -157,7 +159,7 @@ def _find_period(q: Array, step: float) -> int | None:
 def _place_on_timeline(
     q: Array, line: TimelineSteps, period: int | None, known: Sequence[tuple[Array, TimelineSteps]], end: int
 ) -> tuple[TimelineSteps, int]:
-    """Place a log on the timeline of the previous logs where the motion is the same; return also the new end."""
+    """The log's line, on that of the logs before it where it makes the same motion; and where the whole ends now."""
     placed = np.full(len(q), -1, dtype=np.int64)
     for other, others in known:
         lag = _find_shared_motion(q, other)
@@ -170,18 +172,18 @@ def _place_on_timeline(
         fresh = agree & (placed < 0)
         placed[fresh] = others[at[fresh]]
     if period is not None and (placed >= 0).any():
-        # All rows of the same phase have the same place.
+        # Rows of one phase go where any of them went.
         place = np.full(line.max() + 1, -1)
         place[line[placed >= 0]] = placed[placed >= 0]
         placed = np.where(placed < 0, place[line], placed)
     alone = placed < 0
-    new_steps = np.unique(line[alone])
-    placed[alone] = end + np.searchsorted(new_steps, line[alone])
-    return placed, end + len(new_steps)
+    own = np.unique(line[alone])
+    placed[alone] = end + np.searchsorted(own, line[alone])
+    return placed, end + len(own)
 
 
 def _find_shared_motion(q: Array, other: Array) -> int | None:
-    """Return the offset in rows from `q` to the same motion in `other`; None if they share no motion."""
+    """Rows to add to those of `q` to come to the same motion in `other`; None where they do not share one."""
     change, deviation = _changes_by_lag(q, other)
     lags = np.arange(-(len(q) - 1), len(other))
     overlap = np.minimum(len(q), len(other) - lags) - np.maximum(0, -lags)
@@ -196,9 +198,9 @@ def _find_shared_motion(q: Array, other: Array) -> int | None:
 
 
 def _changes_by_lag(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the largest rms over joints of y(i + lag) - x(i), and the largest deviation of x, over common rows.
+    """Largest rms over joints of y(i + lag) - x(i), and largest deviation of x, where both have rows.
 
-    The lags are 1 - len(x) .. len(y) - 1.
+    For lag = 1 - len(x) .. len(y) - 1.
     """
     count = len(x) + len(y) - 1
     size = next_fast_len(count, real=True)

@@ -1,4 +1,4 @@
-"""`write_log`: write joint signals as a CSV or Parquet file, with the sidecar that `read_log` needs."""
+"""`write_log`: signals of joints as a CSV or Parquet file, with the sidecar that `read_log` needs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import InputError
 from mindyn.escaping import toml_key, toml_string
 from mindyn.executors import require_polars_threads
 from mindyn.files import write_files_atomically
 from mindyn.robots.robot import Robot
 
 _SI_UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
-"""Units of revolute and of prismatic joints."""
+"""Of revolute and of prismatic joints."""
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
-"""Names that a text header can hold unchanged: no separators, quotes, braces, comment marks or outer blanks."""
+"""Names that stand in the header of a text file as they are: no separators, quotes, braces, marks or outer blanks."""
 
 
 def write_log(
@@ -29,20 +29,19 @@ def write_log(
     side: Mapping[str, str],
     accept: Sequence[str] = (),
 ) -> None:
-    """Write a log and its sidecar file, with columns named by joint.
+    """The file, its columns named by joint, and beside it what they mean.
 
-    If a joint name cannot be used in the header of every format, all columns are numbered instead.
+    Where some joint has a name that a table's header cannot hold in every format, all columns count the joints instead.
 
     time     (N,) s
-    signals  position, velocity, torque: (N, n) of the primary joints in SI units
-    side     "joint" or "motor" for every signal
-    accept   findings of `read_log` to accept in this log
+    signals  position, velocity, torque: (N, n) in SI units, of the primary joints
+    side     of every signal: "joint" or "motor"
+    accept   findings of `read_log` that are right in this log
     """
     import polars
 
     if path.suffix not in (".csv", ".parquet"):
-        message = f"a log is written as .csv or .parquet, not as {path.name!r}"
-        raise InputError(message, code=Code.UNSUPPORTED, subject=path.name)
+        raise InputError(f"a log is written as .csv or .parquet, not as {path.name!r}")
     by_name = all(_PLAIN_NAME.fullmatch(name) for name in robot.primary_names)
     columns = {"time": time}
     for signal, values in signals.items():
@@ -79,5 +78,5 @@ def _units_per_joint(robot: Robot, pair: tuple[str, str]) -> str:
 
 
 def _inline_table(values: Mapping[str, str]) -> str:
-    """Format an inline TOML table of keys and formatted values."""
+    """An inline TOML table of keys and values as they are written."""
     return "{ " + ", ".join(f"{toml_key(key)} = {value}" for key, value in values.items()) + " }"

@@ -1,4 +1,4 @@
-"""Check the arguments of simulations before anything is computed."""
+"""What simulations are given, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,44 +9,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
-from mindyn.errors import Code, InputError
+from mindyn.errors import InputError
 
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 
 def require_positive(value: float, what: str, hint: str = "any number above 0, in SI units") -> float:
-    """Return `value` as a float; raise `InputError` with the hint if it is not a finite number above zero."""
+    """`value` as a float; refuses what is not a finite number above zero, with that hint."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not isfinite(value) or value <= 0:
-        message = f"{what} must be a finite number above 0, got {value!r}"
-        raise InputError(message, hint=hint, code=Code.OUT_OF_RANGE, subject=what)
+        raise InputError(f"{what} must be a finite number above 0, got {value!r}", hint=hint)
     return float(value)
 
 
 def require_count(value: int, what: str) -> int:
-    """Return `value` as an int; raise `InputError` if it is not a whole number of at least 1."""
+    """`value` as an int of at least one."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        message = f"{what} must be a whole number of at least 1, got {value!r}"
-        raise InputError(message, hint="such as 10", code=Code.OUT_OF_RANGE, subject=what)
+        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}", hint="such as 10")
     return int(value)
 
 
 def make_read_only(array: AnyArray) -> AnyArray:
-    """Make an array read-only and return it."""
+    """The array itself, no longer writable."""
     array.setflags(write=False)
     return array
 
 
 def require_real_numbers(value: Any, what: str) -> Array:
-    """Return `value` as a float64 array; raise `InputError` if an element is not a finite number."""
+    """`value` as a float64 array of finite numbers; names the first that is not."""
     require_unmasked(value, what)
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        message = f"{what} must be an array of numbers, got {type(value).__name__}"
-        raise InputError(message, code=Code.WRONG_TYPE, subject=what) from error
+        raise InputError(f"{what} must be numbers, got {type(value).__name__}") from error
     finite = np.isfinite(array)
     if not finite.all():
         where = np.argwhere(~finite)[0].tolist()
-        message = f"{what}: element {where} is {array[tuple(where)]}, but finite numbers are needed"
-        raise InputError(message, code=Code.NOT_FINITE, subject=what)
+        raise InputError(f"{what}: element {where} is {array[tuple(where)]}, but finite numbers are needed")
     return array
