@@ -32,7 +32,7 @@ def generation(path: Path) -> bytes:
     """What the driver sends with every log."""
     robot = with_estimated_drives(mindyn.load_robot(ROBOT))
     values = mindyn.base_parameters(robot, drives=True).values
-    resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), EQUATION_SETTINGS).settings
+    resolved = mindyn.build_rows(robot, mindyn.scan_log(path, robot, metadata=STATED), EQUATION_SETTINGS).settings
     return pickle.dumps(Generation(robot, resolved, values))
 
 
@@ -53,7 +53,7 @@ def measure(path: Path) -> None:
         times["worker"].append(process_time() - start)
         start = process_time()
         mindyn.LeastSquares().fit(
-            mindyn.build_rows(robot, mindyn.scan_log(path, robot, stated=STATED), EQUATION_SETTINGS)
+            mindyn.build_rows(robot, mindyn.scan_log(path, robot, metadata=STATED), EQUATION_SETTINGS)
         )
         times["fit"].append(process_time() - start)
     best = {name: min(spent[1:]) for name, spent in times.items()}

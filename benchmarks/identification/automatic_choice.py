@@ -64,7 +64,7 @@ def panda():
 
 
 def panda_log():
-    return mindyn.read_log(FOLDER / "panda_gaz2019" / "exciting.parquet", panda(), stated=PANDA)
+    return mindyn.read_log(FOLDER / "panda_gaz2019" / "exciting.parquet", panda(), metadata=PANDA)
 
 
 def held_out(name):
@@ -109,7 +109,7 @@ def seconds_before(checkout, name):
     """Processor time of `identify` in another checkout, on the same logs."""
     if name == "panda_gaz2019":
         make = f"""r = mindyn.load_robot({str(FOLDER / name / "model" / "panda.toml")!r})
-logs = [mindyn.read_log({str(FOLDER / name / "exciting.parquet")!r}, r, stated={PANDA!r}).between(0, 14380)]"""
+logs = [mindyn.read_log({str(FOLDER / name / "exciting.parquet")!r}, r, metadata={PANDA!r}).between(0, 14380)]"""
     else:
         make = f"""from real.test_identification import SPLITS, described
 from logs.real_sets import real_log

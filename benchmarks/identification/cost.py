@@ -60,7 +60,7 @@ least(lambda: solve(*gather(regressor, samples).stacked()), 3)
     "stream": """
 settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
 def run():
-    scan = mindyn.scan_log(path, robot, stated=stated)
+    scan = mindyn.scan_log(path, robot, metadata=stated)
     if hasattr(mindyn, "build_rows"):
         rows = mindyn.build_rows(robot, scan, mindyn.EquationSettings(settings, 10.0, 10))
         return mindyn.LeastSquares().fit(rows)
@@ -79,12 +79,12 @@ else:
     choose.best_estimator = lambda robot, trials, setting, settings, dropped: (
         mindyn.LeastSquares(covariance="correlated", dropped=dropped), ()
     )
-log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
+log = mindyn.read_log(path, robot, metadata=stated).take(slice(100_000))
 mindyn.identify(robot, log.take(slice(5_000)))
 least(lambda: mindyn.identify(robot, log), 1)
 """,
     "automatic": """
-log = mindyn.read_log(path, robot, stated=stated).take(slice(100_000))
+log = mindyn.read_log(path, robot, metadata=stated).take(slice(100_000))
 mindyn.identify(robot, log.take(slice(5_000)))
 least(lambda: mindyn.identify(robot, log), 1)
 """,

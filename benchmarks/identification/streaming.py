@@ -62,7 +62,7 @@ def fit(path: Path) -> None:
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
     start = perf_counter()
     rows = mindyn.build_rows(
-        robot, mindyn.scan_log(path, robot, stated=STATED), mindyn.EquationSettings(settings, 10.0, 10)
+        robot, mindyn.scan_log(path, robot, metadata=STATED), mindyn.EquationSettings(settings, 10.0, 10)
     )
     found = mindyn.LeastSquares().fit(rows)
     truth = mindyn.base_parameters(robot, drives=True).values

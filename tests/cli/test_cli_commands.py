@@ -240,7 +240,7 @@ def test_simulate_takes_a_urdf_with_friction_on_some_joints_only(tmp_path):
     mindyn.write_urdf(some, tmp_path / "arm.urdf", force=True)
     given = ("simulate", tmp_path / "arm.urdf", "--seconds", 0.2, "--out", tmp_path / "run.csv")
     assert mindyn_program(*given).code == 0
-    assert "leave the counts out" in mindyn_program(*given, "--counts", 500).err
+    assert "omit counts_per_revolution" in mindyn_program(*given, "--counts", 500).err
 
 
 @pytest.mark.parametrize("ends", [{"lower": 2.0}, {"upper": -3.0}, {"lower": 0.5, "upper": 0.7}, {}])

@@ -74,7 +74,7 @@ def test_a_wrong_robot(command, robot, message, folder):
     ("log", "message"),
     [
         ("missing.csv", "there is no log 'missing.csv'"),
-        ("table.csv", "state columns.position"),
+        ("table.csv", "set columns.position"),
         ("table.xyz", "there is no log"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_missing_column(log):
 def test_joints_of_a_log_that_are_not_used_are_named(more):
     assert mindyn_program("simulate", "puma560", "--seconds", 1, "--out", "puma.csv").code == 0
     ended = mindyn_program("identify", "planar2", "puma.csv", *more)
-    assert re.search(r"joint3, joint4, joint5, joint6\s+Check that it is the log of this robot", ended.err)
+    assert re.search(r"joint3, joint4, joint5, joint6\s+Check that the log belongs to this robot", ended.err)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be(log):
         (("base", "planar2", "--json", "--latex"), "exclude each other"),
         (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
         (("excite", "planar2", "--limits", "none.toml"), "there is no file of limits"),
-        (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
+        (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "omit counts_per_revolution"),
         (("simulate", "planar2", "--out", "s.csv", "--seed", -1), "seed = -1 must be a whole number, zero or more"),
         (("simulate", "planar2", "--out", "s.csv", "--seconds", 0), "hint: such as 10.0"),
         (("simulate", "planar2", "--out", "s.csv", "--rate-hz", 0), "hint: such as 1000.0"),
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be(log):
             ("simulate", "puma560", "--out", "s.csv", "--motion", "none"),
             "hint: write one with `mindyn excite ROBOT --out DIR`",
         ),
-        (("excite", "panda", "--speed", 2), "part of the limits"),
+        (("excite", "panda", "--speed", 2), "fraction of the limits"),
         (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),
     ],
 )

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from raising import raises
 from scipy.linalg import block_diag
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators import recursive_instruments
 from mindyn.estimators.instrumental_variables import _expected_columns, _require_definite, torque_noise
 from mindyn.estimators.instruments import InstrumentStep, _Products
@@ -153,8 +154,8 @@ def test_the_status_of_tests_counts_what_they_tell():
     plan = SimpleNamespace(names=("x", "y", "z"), dropped=("z",), tests=(push,), motions=(1, 2))
     said = _status(plan, [group], sequence, ("y",))
     assert said == (
-        "1 tests in 2 motions tell 1 parameters and leave 20 % of the mean torques unexplained; "
-        "combinations fewer than planned came from push (1 of 2); they cannot tell: y."
+        "1 tests in 2 motions determine 1 parameters and leave 20 % of the mean torques unexplained; "
+        "fewer combinations than planned came from push (1 of 2); unidentifiable: y."
     )
     whole = SimpleNamespace(**{**vars(plan), "tests": (SimpleNamespace(name="push", yields=1),)})
     assert _status(whole, [group], sequence, ()).endswith("of the mean torques unexplained.")
@@ -298,7 +299,7 @@ def test_recursive_instruments_refuse_what_they_cannot_use(online):
     with pytest.raises(InputError, match="too few rows: 1 samples"):
         _ = made.beta
     made.update(*data[0][:, None])
-    with pytest.raises(InputError, match="2 samples so far do not tell all 2 parameters"):
+    with raises(InputError, Code.NOT_IDENTIFIABLE, "samples"):
         _ = made.beta
     exact = RecursiveInstruments(model)
     for row in data[:2]:

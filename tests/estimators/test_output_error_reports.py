@@ -81,7 +81,7 @@ def test_candidates_on_the_way_that_are_indefinite_are_counted_and_that_of_the_e
     found = search.fit(equations(robot, replace(samples, tau=1.1 * samples.tau)))
     assert found.provenance["indefinite_iterates"] == 1
     assert found.provenance["unstable_candidates"] == 3
-    assert "3 candidates tried were unstable and were not taken" in found.status
+    assert "3 candidates were unstable and were rejected" in found.status
     assert "the inertia matrix of the estimate is indefinite on the simulated motion" in found.status
 
 

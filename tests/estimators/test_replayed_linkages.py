@@ -66,7 +66,7 @@ def test_sensitivities_are_the_derivatives_of_the_simulation():
     controller = tracking(robot, SWING)
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=100, control_rate_hz=CONTROL_HZ)
-    start = loop.wanted_start()
+    start = loop.reference_start()
     found = loop.sensitivities(base.values, *start)
     for k in range(base.count):
         step = np.zeros(base.count)

@@ -59,7 +59,7 @@ def write(log, path):
 
 def scanned(log, robot, folder, chunk_rows=1000):
     write(log, folder / "run.parquet")
-    return scan_log(folder / "run.parquet", robot, stated=STATED, chunk_rows=chunk_rows)
+    return scan_log(folder / "run.parquet", robot, metadata=STATED, chunk_rows=chunk_rows)
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -115,9 +115,9 @@ def test_identify_takes_a_scanned_log(tmp_path):
     robot = revolute_robot()
     write(noisy_log(robot, 9000), tmp_path / "run.parquet")
     whole = identify(
-        robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), EquationSettings(SETTINGS)
+        robot, read_log(tmp_path / "run.parquet", robot, metadata=STATED), LeastSquares(), EquationSettings(SETTINGS)
     )
-    scan = scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1000)
+    scan = scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1000)
     found = identify(robot, scan, LeastSquares(), EquationSettings(SETTINGS))
     assert_close(found.beta, whole.beta, 1e-9)
     assert found.provenance["samples"] == whole.provenance["samples"]
@@ -128,7 +128,7 @@ def test_identify_takes_a_scanned_log(tmp_path):
 def test_sparse_stretches_are_the_log_or_spread_over_it(tmp_path, rows):
     robot = revolute_robot()
     write(noisy_log(robot, rows), tmp_path / "run.parquet")
-    made = sample_segments(scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1700), 4000)
+    made = sample_segments(scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1700), 4000)
     assert len(made) == rows if rows <= 2500 else 1000 <= len(made) <= 4000
     assert made.rows[0] == 0
     assert made.rows[-1] > 0.85 * (rows - 1)
@@ -139,7 +139,7 @@ def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path
     robot = with_estimated_drives(closed_at_zero(arm(entry, 4), home_of(entry)))
     log = noisy_log(robot, 6000)
     write(log, tmp_path / "run.parquet")
-    read = read_log(tmp_path / "run.parquet", robot, stated=STATED)
+    read = read_log(tmp_path / "run.parquet", robot, metadata=STATED)
     assert read.joint_names == robot.primary_names
     found = identify(robot, read, LeastSquares(), EquationSettings(SETTINGS))
     assert found.residuals[0].rms < 0.3

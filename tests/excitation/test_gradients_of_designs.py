@@ -90,7 +90,7 @@ def test_the_jacobian_of_every_constraint(start, sharpness):
 def test_smooth_maxima_approach_the_maxima_at_the_knots():
     problem, rng = make_problem(Fourier(3, ramp_s=1.0), "D"), np.random.default_rng(2)
     x = unknowns(problem, rng)
-    exact = problem.greatest_by_stretch(problem.motion(x), problem.knots)
+    exact = problem.greatest_by_segment(problem.motion(x), problem.knots)
     assert_close(
         exact.reshape(problem.knots.segments, -1).max(axis=0),
         problem.greatest(problem.motion(x), problem.knots),

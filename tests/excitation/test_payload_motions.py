@@ -1,4 +1,4 @@
-"""Motions for payloads tell a load on a known arm better than motions for the arm do."""
+"""Motions for payloads determine a load on a known arm better than motions for the arm do."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ CRATE = Box((0.35, 0.1, 0.0), (0.75, 0.5, 0.4))
 
 
 def require_safe(robot, design, *, floor=0.0, boxes=(CRATE,)):
-    """Refuse a motion that breaks floor, boxes, limits or its own report, or keeps to them without moving."""
+    """Fail if a motion violates floor, boxes, limits or its own report, or does not move."""
     record = design.to_dict()
     parts = worst_parts(design.robot, design.limits, record)
     assert max(parts.values()) <= 1 + TOLERANCE, parts
@@ -80,7 +80,7 @@ def test_what_is_printed_of_a_motion_is_what_pinocchio_finds(tall):
     ends = [Capsule("link3", end, end, 0.03) for end in (capsules[0].a, capsules[0].b)]
     speeds = [np.gradient(place_of(tall, end, q), 1e-3, axis=0) for end in ends]
     assert design.check.speed >= np.linalg.norm(speeds, axis=-1).max() * (1 - 1e-4)
-    assert "share of the whole limits: " in design.table()
+    assert "fraction of the robot's limits: " in design.table()
     shares = np.abs(qd).max(axis=0) / mindyn.MotionLimits.of(tall).velocity
     assert_close(design.shares["velocity"], shares.max(), 1e-6)
     assert design.shares["velocity"] <= 0.5
@@ -144,7 +144,7 @@ def test_parts_of_the_limits_are_parts():
     assert_close(half.acceleration[~stated], 0.25 * whole.velocity[~stated] / 0.2, 1e-15)
     assert np.array_equal(whole.parts(1.0, 1.0).acceleration, whole.acceleration)
     for wrong in (0.0, 1.5, "half", True):
-        with pytest.raises(mindyn.MindynError, match="part of the limits"):
+        with pytest.raises(mindyn.MindynError, match="fraction of the limits"):
             whole.parts(wrong, 0.5)
 
 

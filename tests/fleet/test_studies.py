@@ -78,7 +78,7 @@ def test_robots_that_differ_are_named_and_no_others(first_study):
 
 
 def test_a_robot_s_estimate_is_that_of_its_logs_alone(first_study, logs):
-    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, stated=_stated()) for k in range(LOGS)]
+    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, metadata=_stated()) for k in range(LOGS)]
     alone = mindyn.LeastSquares().fit(mindyn.build_rows(ARM, scans, TREATMENT))
     (member,) = [robot for robot in first_study.robots if robot.key == ("arm2",)]
     assert_close(member.estimate.beta, alone.beta, ORACLE)

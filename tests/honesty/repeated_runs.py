@@ -42,7 +42,7 @@ def agreement(robot, one, other, cutoff_hz: float) -> tuple[float, float]:
 def measured(folder: str, model: str, file: str, **stated):
     """Robot and log of a set whose columns are q1, q2, ...; `stated` says the rest."""
     robot = mindyn.load_robot(FOLDER / folder / "model" / model)
-    return robot, mindyn.read_log(FOLDER / folder / file, robot, stated={"units": SI, "side": "joint", **stated})
+    return robot, mindyn.read_log(FOLDER / folder / file, robot, metadata={"units": SI, "side": "joint", **stated})
 
 
 def panda():

@@ -67,7 +67,7 @@ def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
     assert len(np.unique(labels)) == 8
 
 
-def test_held_out_phases_tell_more_of_the_error_on_another_motion(arm):
+def test_held_out_phases_predict_the_error_on_another_motion_better(arm):
     """A spring that the robot does not state bends the model: on its own motion it fits, on others it does not."""
     log = recorded(arm, 40.0, 10.0)
     bent = replace(log, tau=log.tau + 30.0 * np.sin(3 * log.q))
@@ -94,13 +94,13 @@ def test_a_weak_log_is_fitted_near_good_inertials():
     estimator, notes = chosen(arm, recorded(arm, 6.0, 20.0, noise=0.1, size=0.3))
     assert isinstance(estimator, PhysicallyConsistent)
     assert estimator.prior == "robot"
-    assert "near the file's inertials was selected" in notes[0].message
+    assert "near the file's inertial parameters was selected" in notes[0].message
 
 
 def test_a_file_without_inertials_has_no_prior(arm):
     bare = replace(arm, links=tuple(replace(link, phi=None) for link in arm.links))
     _, notes = chosen(bare, recorded(arm, 20.0, 40.0))
-    assert "file's inertials" not in notes[0].message
+    assert "near the file's inertial parameters" not in notes[0].message
 
 
 def test_data_that_contradict_the_robot_are_said_to(arm):

@@ -89,7 +89,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         sums = ColumnSums(own, samples, 8.0, ColumnWorkspace())
-        found.append(np.concatenate([M.ravel() for one in sums.normal_matrices(PARTS) for M in one]))
+        found.append(
+            np.concatenate([M.ravel() for normal_matrice in sums.normal_matrices(PARTS) for M in normal_matrice])
+        )
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
@@ -102,7 +104,7 @@ def test_room_is_used_again(regressor):
     again = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, room)
     fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, ColumnWorkspace())
     pairs = zip(again.normal_matrices(PARTS[:1]), fresh.normal_matrices(PARTS[:1]), strict=True)
-    assert all(np.array_equal(one, other) for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True))
+    assert all(np.array_equal(our, other) for ours, theirs in pairs for our, other in zip(ours, theirs, strict=True))
     assert column_sums.ROWS_AT_ONCE < 1400  # several blocks of the kernel were made
 
 
@@ -116,11 +118,11 @@ def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
         common = beta_of.normal(size=own.count)
         betas = [common, beta_of.normal(size=own.count), *(common for _ in PARTS[2:])]
         squares = sums.squared_errors(list(zip(PARTS, betas, strict=True)))
-        for part, beta, found in zip(PARTS, betas, squares, strict=True):
+        for part, beta, square in zip(PARTS, betas, squares, strict=True):
             matrices = expected(own, samples, cutoff_hz, part)
             for joint, (columns, M) in enumerate(zip(own.columns, matrices, strict=True)):
                 v = np.concatenate([beta[columns], [0.0, -1.0]])
-                assert_close(found[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
+                assert_close(square[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
         first, again = (sums.normal_matrices(PARTS) for _ in range(2))
         assert all(one is other for one, other in zip(first, again, strict=True))
 
@@ -140,7 +142,7 @@ def test_what_fresh_memory_holds_does_not_matter(regressor, monkeypatch):
     for ours, theirs in zip(
         ColumnSums(own, samples, 8.0, ColumnWorkspace()).normal_matrices(PARTS), expected_sums, strict=True
     ):
-        assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+        assert all(np.array_equal(our, other) for our, other in zip(ours, theirs, strict=True))
 
 
 def test_a_sample_without_finite_columns_is_named(regressor):

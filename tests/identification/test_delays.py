@@ -60,8 +60,8 @@ def test_a_long_delay_is_found(milliseconds):
 
 def test_a_delay_of_one_joint_is_named():
     robot, log = recorded([0.0, 30 * MS])
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
-    (delay,) = [one for one in found.findings if one.kind == Kind.DELAYED_TORQUE]
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
+    (delay,) = [finding for finding in estimate.findings if finding.kind == Kind.DELAYED_TORQUE]
     joint = robot.joint_names.index(delay.joints[0])
     assert delay.value == pytest.approx((-30 * MS, 30 * MS)[joint], abs=12 * MS)
 

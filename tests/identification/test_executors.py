@@ -68,7 +68,7 @@ def bits(found: mindyn.Estimate) -> bytes:
 
 @pytest.mark.parametrize("read", [mindyn.read_log, mindyn.scan_log])
 def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
-    logs = [read(path, arm, stated=STATED) for path in files]
+    logs = [read(path, arm, metadata=STATED) for path in files]
     fit = lambda executor: mindyn.identify(arm, logs, mindyn.LeastSquares(), TREATMENT, executor=executor)  # noqa: E731
     alone = fit(None)
     found = [fit(Here())]
@@ -81,15 +81,15 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
 
 
 def test_an_automatic_choice_works_with_an_executor(arm, files):
-    logs = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
+    logs = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
     with ThreadPoolExecutor(2) as threads:
-        found = mindyn.identify(arm, logs, settings=replace(TREATMENT, filter_hz="auto"), executor=threads)
-    assert np.isfinite(found.beta).all()
-    assert found.provenance["covariance"] == "white"
+        estimate = mindyn.identify(arm, logs, settings=replace(TREATMENT, filter_hz="auto"), executor=threads)
+    assert np.isfinite(estimate.beta).all()
+    assert estimate.provenance["covariance"] == "white"
 
 
 def test_blocks_do_not_depend_on_the_other_logs(arm, files):
-    scans = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
+    scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
     together = mindyn.build_rows(arm, scans, TREATMENT).blocks
     for number, scan in enumerate(scans):
         own = [block.information for block in together if block.log == number]
@@ -101,9 +101,9 @@ def test_blocks_do_not_depend_on_the_other_logs(arm, files):
         assert all(a.tobytes() == b.tobytes() for x, y in pairs for a, b in zip(x.factors, y.factors, strict=True))
 
 
-def test_estimators_that_need_samples_are_refused_by_name(arm, files):
-    log = mindyn.read_log(files[0], arm, stated=STATED)
-    with pytest.raises(InputError, match="LeastSquares as it is set needs the samples"):
+def test_estimators_that_need_samples_raise_with_an_executor(arm, files):
+    log = mindyn.read_log(files[0], arm, metadata=STATED)
+    with raises(InputError, Code.UNSUPPORTED, "executor"):
         mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), TREATMENT, executor=Here())
     with raises(InputError, Code.WRONG_TYPE, "executor"):
         mindyn.identify(arm, log, mindyn.LeastSquares(), TREATMENT, executor=4)
@@ -112,7 +112,7 @@ def test_estimators_that_need_samples_are_refused_by_name(arm, files):
 def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(files[0].read_bytes())
-    scans = [mindyn.scan_log(path, arm, stated=STATED) for path in (files[1], damaged)]
+    scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in (files[1], damaged)]
     resolved = mindyn.build_rows(arm, scans[0], TREATMENT).settings
     damaged.write_bytes(files[0].read_bytes()[:2000])
     with ProcessPoolExecutor(1, get_context("spawn")) as processes, pytest.raises(mindyn.MindynError) as there:
@@ -122,10 +122,10 @@ def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     assert there.value.hint == "is the copy complete?"
 
 
-def test_an_executor_that_was_shut_down_is_told(arm, files):
+def test_an_executor_that_was_shut_down_is_reported(arm, files):
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
-    scan = mindyn.scan_log(files[0], arm, stated=STATED)
+    scan = mindyn.scan_log(files[0], arm, metadata=STATED)
     with raises(WorkersLostError, Code.INTERNAL, "executor"):
         mindyn.identify(arm, scan, mindyn.LeastSquares(), TREATMENT, executor=threads)
 

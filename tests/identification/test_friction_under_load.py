@@ -62,9 +62,9 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
     """Least squares with its own values as the reference of the load."""
     friction = Friction("tanh", WIDTH)
     for _ in range(times):
-        found = mindyn.LeastSquares().fit(build_rows(robot, samples, EquationSettings(friction=friction)))
-        friction = Friction("tanh", WIDTH, shapes, reference=tuple(found.base_values))
-    return found.with_own_load()
+        estimate = mindyn.LeastSquares().fit(build_rows(robot, samples, EquationSettings(friction=friction)))
+        friction = Friction("tanh", WIDTH, shapes, reference=tuple(estimate.base_values))
+    return estimate.with_own_load()
 
 
 def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
@@ -109,7 +109,7 @@ def test_columns_are_the_formula(arm, samples, coupled):
     q, qd, qdd = (one[:50] for one in (samples.q, samples.qd, samples.qdd))
     directions = regressor.directions(q, qd, np.zeros(50, dtype=np.int64), 100.0)
     Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
-    rigid = [one.kind in ("link", "rotor") for one in plain.parameters]
+    rigid = [parameter.kind in ("link", "rotor") for parameter in plain.parameters]
     load = plain.dense(plain.parts(q, qd, qdd)) @ np.where(rigid, reference, 0.0)
     G = np.array([[50.0, 0.0], [13.0 if coupled else 0.0, -40.0]])
     ratios = np.array([50.0, -40.0])
@@ -124,19 +124,21 @@ def test_columns_are_the_formula(arm, samples, coupled):
 
 @pytest.mark.parametrize("friction", ["fitted", "sign"])
 def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp_path):
-    found = settled(arm, samples)
+    estimate = settled(arm, samples)
     if friction == "sign":
-        own = replace(found.regressor.friction, direction="sign", width=0.0)
-        treatment = replace(found.settings, friction=own)
-        found = replace(found, regressor=found.regressor.with_friction(own), settings=treatment)
-    model = mindyn.full_model(found, friction=friction)
+        estimate = replace(estimate.regressor.friction, direction="sign", width=0.0)
+        treatment = replace(estimate.settings, friction=estimate)
+        estimate = replace(estimate, regressor=estimate.regressor.with_friction(estimate), settings=treatment)
+    model = mindyn.full_model(estimate, friction=friction)
     tau = mindyn.compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
-    assert_close(tau, found.predict(samples), PROVEN)
-    found.save(tmp_path / "found.json")
-    assert_close(mindyn.load_estimate(tmp_path / "found.json").predict(samples), found.predict(samples), SAME_ALGEBRA)
+    assert_close(tau, estimate.predict(samples), PROVEN)
+    estimate.save(tmp_path / "found.json")
+    assert_close(
+        mindyn.load_estimate(tmp_path / "found.json").predict(samples), estimate.predict(samples), SAME_ALGEBRA
+    )
 
 
-def test_a_mended_estimate_takes_its_own_load(arm, samples):
+def test_a_projected_estimate_uses_its_own_load(arm, samples):
     found = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
     mended = mindyn.make_feasible(found)
     model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
@@ -160,11 +162,11 @@ def chosen_load(arm, truth):
 def test_an_estimate_stores_its_own_values_as_the_reference(arm):
     log = loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
     settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
-    found = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
-    assert "load" in found.regressor.friction.shapes
-    assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
-    assert found.settings.friction == found.regressor.friction
-    assert found.regressor.friction.reference == tuple(found.base_values)
+    estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
+    assert "load" in estimate.regressor.friction.shapes
+    assert abs(estimate.value("f_load1") - TAKEN[0]) < 0.02
+    assert estimate.settings.friction == estimate.regressor.friction
+    assert estimate.regressor.friction.reference == tuple(estimate.base_values)
 
 
 def test_a_stated_shape_gets_its_reference(arm):
@@ -172,8 +174,8 @@ def test_a_stated_shape_gets_its_reference(arm):
     stated = EquationSettings(
         Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
     )
-    found = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
-    assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
+    estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
+    assert abs(estimate.value("f_load1") - TAKEN[0]) < 0.02
 
 
 def test_a_load_that_would_lock_its_gear_is_something_else(arm):
@@ -196,7 +198,7 @@ def loaded_log(arm, truth, noise=0.02):
     return log_from_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)
 
 
-def test_the_curve_is_without_load_and_the_load_is_told(arm, samples):
+def test_the_friction_curve_excludes_the_load_and_reports_it(arm, samples):
     found = settled(arm, samples)
     curve = friction_curve(found, 1, [-1.0, -0.5, 0.5, 1.0])
     assert_close(curve.torque, [-0.8, -0.65, 0.65, 0.8], 1e-3)
@@ -217,12 +219,12 @@ def test_physical_values_never_drive(arm, samples):
 
 def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
     """Its weight lets the gears take more: a fit that does not know so finds too much."""
-    found = settled(arm, samples)
-    found = replace(found, covariance=np.diag(np.maximum(1e-8, (1e-4 * found.beta) ** 2)))
+    estimate = settled(arm, samples)
+    estimate = replace(estimate, covariance=np.diag(np.maximum(1e-8, (1e-4 * estimate.beta) ** 2)))
     heavy = with_load(arm).with_payload(mass=6.0, com=(0.1, 0, 0), inertia=0.02 * np.eye(3))
     tau = mindyn.compile_model(heavy, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     run = replace(samples, tau=tau + 0.3 * samples.qd + 0.5 * np.tanh(samples.qd / WIDTH))
-    assert abs(mindyn.payload(found, run).mass - 6.0) < 0.05
+    assert abs(mindyn.payload(estimate, run).mass - 6.0) < 0.05
 
 
 def test_what_does_not_know_the_load_says_so(arm, samples):
@@ -246,5 +248,5 @@ def test_streams_and_samples_agree(arm, samples):
     assert all(isinstance(part, Samples) for part in parts)
     whole = build_rows(arm, samples, found.settings).information
     stream = build_rows(arm, iter(parts), found.settings).information
-    for one, other in zip(whole.factors, stream.factors, strict=True):
-        assert_close(one.T @ one, other.T @ other, SAME_ALGEBRA)
+    for factor, other in zip(whole.factors, stream.factors, strict=True):
+        assert_close(factor.T @ factor, other.T @ other, SAME_ALGEBRA)

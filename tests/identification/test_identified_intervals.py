@@ -25,7 +25,7 @@ def arm():
 def unknown(robot):
     """What is known before: geometry and gears."""
     links = tuple(replace(link, phi=None) for link in robot.links)
-    drives = tuple(mindyn.Drive(one.joint, one.ratio, one.coupling, side=one.side) for one in robot.drives)
+    drives = tuple(mindyn.Drive(drive.joint, drive.ratio, drive.coupling, side=drive.side) for drive in robot.drives)
     return replace(robot, links=links, drives=drives)
 
 
@@ -52,7 +52,7 @@ def inside(found):
 
 def test_intervals_of_identify_cover_the_truth(estimates):
     """95 % is said; parameters that are zero and were kept by chance, and some left out, cost a part of it."""
-    runs = [inside(found) for found in estimates]
+    runs = [inside(estimate) for estimate in estimates]
     assert np.mean([held for run in runs for held in run.values()]) >= 0.85
     always = set.intersection(*(set(run) for run in runs))
     assert len(always) >= 8
@@ -61,19 +61,19 @@ def test_intervals_of_identify_cover_the_truth(estimates):
 
 
 def test_intervals_of_noise_alone_do_not(estimates):
-    runs = [inside(found.by_noise_alone()) for found in estimates]
+    runs = [inside(estimate.by_noise_alone()) for estimate in estimates]
     assert np.mean([held for run in runs for held in run.values()]) < 0.75
 
 
 def test_the_timing_that_the_smooth_torque_asks_for_is_half_the_time_it_is_held(estimates):
-    for found in estimates:
-        said = found.provenance["systematic"]
-        delay = found.conditioning.delay_s + said["timing_s"]
+    for estimate in estimates:
+        said = estimate.provenance["systematic"]
+        delay = estimate.conditioning.delay_s + said["timing_s"]
         assert delay == pytest.approx(-0.0025, abs=4 * said["timing_deviation_s"])
         assert said["timing_deviation_s"] < 1e-4
 
 
-def test_intervals_are_kept_in_files_and_told_apart(estimates, tmp_path):
+def test_saved_intervals_are_restored_and_distinguished(estimates, tmp_path):
     found = estimates[0]
     found.save(tmp_path / "estimate.json")
     again = mindyn.load_estimate(tmp_path / "estimate.json")

@@ -46,19 +46,19 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
     stated = EquationSettings(
         Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
     )
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), stated)
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), stated)
     numbers = [robot.joint_index(joint) + 1 for joint in robot.primary_names]
     for label, truth in (("f_load", share), ("fc", coulomb)):
-        places = [found.names.index(f"{label}{number}") for number in numbers]
-        assert (np.abs(found.beta[places] - truth) < 2 * found.half_widths[places]).all()
-    samples = mindyn.condition(log, robot, found.settings.fit_conditioning).samples
-    mended = mindyn.make_feasible(found)
+        places = [estimate.names.index(f"{label}{number}") for number in numbers]
+        assert (np.abs(estimate.beta[places] - truth) < 2 * estimate.half_widths[places]).all()
+    samples = mindyn.condition(log, robot, estimate.settings.fit_conditioning).samples
+    mended = mindyn.make_feasible(estimate)
     model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
-    q = found.regressor.positions(samples)
+    q = estimate.regressor.positions(samples)
     tau = model.inverse_dynamics(q, samples.qd, samples.qdd)
     assert_close(tau, mended.predict(samples), SAME_ALGEBRA)  # links at the edge of what is physical, too
     assert_close(tau, samples.tau, 5 * NOISE)
-    assert_close(model.forward_dynamics(q, samples.qd, found.predict(samples)), samples.qdd, 5 * NOISE)
+    assert_close(model.forward_dynamics(q, samples.qd, estimate.predict(samples)), samples.qdd, 5 * NOISE)
 
 
 def test_friction_of_passive_joints_is_plain():
@@ -67,7 +67,7 @@ def test_friction_of_passive_joints_is_plain():
     robot = replace(robot, drives=tuple(mindyn.Drive(name) for name in robot.joint_names))
     plain = Regressor(robot)
     friction = Friction("tanh", WIDTH, ("root", "load"), reference=(1.0,) * plain.base.count)
-    added = [one.name for one in Regressor(robot, friction).parameters if one.kind == "friction"]
+    added = [parameter.name for parameter in Regressor(robot, friction).parameters if parameter.kind == "friction"]
     assert [name for name in added if "load" in name] == ["f_load1", "f_load2", "f_load4"]
     assert [name for name in added if "root" in name] == [f"f_root{k}" for k in range(1, 6)]
 

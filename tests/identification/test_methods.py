@@ -28,23 +28,23 @@ def recorded():
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method):
     robot, log, samples, start = recorded
-    found = mindyn.identify(robot, log, METHODS[method], start.settings)
-    assert found.conditioning == start.conditioning
-    assert found.regressor.friction == start.regressor.friction
+    estimate = mindyn.identify(robot, log, METHODS[method], start.settings)
+    assert estimate.conditioning == start.conditioning
+    assert estimate.regressor.friction == start.regressor.friction
     inside = slice(200, -200)
-    missed = (found.predict(samples) - samples.tau)[inside]
+    missed = (estimate.predict(samples) - samples.tau)[inside]
     assert np.linalg.norm(missed) < 0.02 * np.linalg.norm(samples.tau[inside])
-    assert found.status != start.status
+    assert estimate.status != start.status
 
 
 def test_an_estimator_alone_gets_the_settings_that_were_chosen_for_least_squares(recorded):
     robot, log, _, start = recorded
-    found = mindyn.identify(robot, log, METHODS["ordinary"])
-    assert found.settings == start.settings
-    assert found.dropped == ()
+    estimate = mindyn.identify(robot, log, METHODS["ordinary"])
+    assert estimate.settings == start.settings
+    assert estimate.dropped == ()
 
 
-def test_unknown_methods_are_refused_with_the_known_ones(tmp_path):
+def test_unknown_methods_raise_an_error_that_lists_the_known_ones(tmp_path):
     for options, words in ((("--method", "magic"), "got 'magic'"), (("--method", "total", "--stream"), "exclude each")):
         ended = mindyn_program("identify", "planar2", tmp_path / "none.csv", *options)
         assert ended.code == 1
@@ -57,6 +57,6 @@ def test_the_last_link_first_finds_friction_of_a_robot_that_states_none():
     log = log_from_arrays(robot.joint_names, np.arange(2000) / samples.rate_hz, samples.q, samples.tau)
     treatment = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=mindyn.Friction("sign"))
     bare = replace(robot, drives=())
-    found = mindyn.identify(bare, log, mindyn.LastLinkFirst(), treatment)
-    assert {"viscous", "coulomb", "offset"} <= {one.kind for one in found.parameters}
-    assert mindyn.validate(found, log).error.total < 0.05
+    estimate = mindyn.identify(bare, log, mindyn.LastLinkFirst(), treatment)
+    assert {"viscous", "coulomb", "offset"} <= {parameter.kind for parameter in estimate.parameters}
+    assert mindyn.validate(estimate, log).error.total < 0.05

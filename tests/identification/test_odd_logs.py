@@ -34,61 +34,61 @@ def reloaded(estimate, tmp_path):
     return mindyn.load_estimate(tmp_path / "estimate.json")
 
 
-def test_a_log_too_short_to_choose_settings_is_said_to_be_and_its_estimate_loads(tmp_path):
-    found = mindyn.identify(ARM, [logged(30, 20.0)])
-    assert found.cross_validated is None
-    assert any("too short to select" in str(note) for note in messages(found))
-    assert not any("by cross-validation" in str(note) for note in messages(found))
-    assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
+def test_a_log_too_short_to_select_settings_is_reported_and_its_estimate_loads(tmp_path):
+    estimate = mindyn.identify(ARM, [logged(30, 20.0)])
+    assert estimate.cross_validated is None
+    assert any("too short to select" in str(note) for note in messages(estimate))
+    assert not any("by cross-validation" in str(note) for note in messages(estimate))
+    assert np.array_equal(reloaded(estimate, tmp_path).beta, estimate.beta)
 
 
 def test_settings_are_chosen_by_the_joints_that_have_torque(tmp_path):
-    found = mindyn.identify(ARM, [logged(500, 100.0, torque=(1.0, 0.0))])
-    assert found.cross_validated is not None
-    assert 0 < found.cross_validated.mean < 1
-    assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
+    estimate = mindyn.identify(ARM, [logged(500, 100.0, torque=(1.0, 0.0))])
+    assert estimate.cross_validated is not None
+    assert 0 < estimate.cross_validated.mean < 1
+    assert np.array_equal(reloaded(estimate, tmp_path).beta, estimate.beta)
 
 
 def test_arrays_are_cleaned_as_files_are():
     log = logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[199], t))
     assert len(log) == 399
     assert 200 not in log.rows
-    assert messages(log) == ("1 of 400 rows of the log repeat the stamp before them; left out",)
+    assert messages(log) == ("1 of 400 rows of the log repeat the stamp of the row before; dropped",)
     with pytest.raises(LogError, match="time goes back by 0.02 s at row 200"):
         logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
 
 
-def test_rows_of_arrays_that_are_no_numbers_are_left_out():
+def test_rows_that_are_not_numbers_are_excluded():
     log = logged(400, 100.0)
     tau = np.array(log.tau)
     tau[7, 1] = np.nan
     made = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
     assert 7 not in made.rows
     assert messages(made) == (
-        "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); left out",
+        "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); dropped",
     )
 
 
 def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     dead, sound = (logged(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
     rows = [mindyn.build_rows(ARM, [log], mindyn.EquationSettings(mindyn.Conditioning())) for log in (dead, sound)]
-    found = mindyn.LeastSquares().fit(rows[0])
-    assert found.joint_weights is not None
-    assert found.joint_weights[1] == 0
-    assert "fo2" in found.unidentifiable
+    estimate = mindyn.LeastSquares().fit(rows[0])
+    assert estimate.joint_weights is not None
+    assert estimate.joint_weights[1] == 0
+    assert "fo2" in estimate.unidentifiable
     whole = mindyn.LeastSquares().fit(rows[1])
     first = rows[1].regressor.columns[0]
     Y = np.vstack([rows[0].information.factors[0][:, :-1]])
-    assert np.linalg.norm(Y @ (found.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
+    assert np.linalg.norm(Y @ (estimate.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
 
 
 def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
     arm, dead = mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}), logged(300, 100.0, torque=(1.0, 0.0))
     log = mindyn.log_from_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
     rows = mindyn.build_rows(arm, [log], mindyn.EquationSettings(mindyn.Conditioning()))
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
+    estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
     assert {
-        name: value for name, value in zip(found.names, found.beta, strict=True) if name in ("fv2", "fc2", "fo2")
+        name: value for name, value in zip(estimate.names, estimate.beta, strict=True) if name in ("fv2", "fc2", "fo2")
     } == {
         "fv2": 0.0,
         "fc2": 0.0,
@@ -136,10 +136,11 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
     chosen = Choice(PhysicallyConsistent(), treatment, (), None, ())
     monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
-    found = mindyn.identify(ARM, [log])
-    assert found.method == "least squares"
+    estimate = mindyn.identify(ARM, [log])
+    assert estimate.method == "least squares"
     assert any(
-        "was not solved: NumericalError: the values are those of least squares" in str(note) for note in messages(found)
+        "was not solved: NumericalError: the values are those of least squares" in str(note)
+        for note in messages(estimate)
     )
     with pytest.raises(ConicError):
         mindyn.identify(ARM, [log], PhysicallyConsistent())
@@ -157,7 +158,7 @@ def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
         mindyn.log_from_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
 
 
-def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_them(tmp_path):
+def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_reader(tmp_path):
     doors = [
         lambda robot: mindyn.identify(robot, [logged(50, 100.0)]),
         lambda robot: mindyn.build_rows(robot, [logged(50, 100.0)], mindyn.EquationSettings(mindyn.Conditioning())),
@@ -198,7 +199,7 @@ def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
     }
     read, streamed = (
         mindyn.identify(ARM, log, mindyn.LeastSquares(), settings)
-        for log in (mindyn.read_log(path, ARM, stated=stated), mindyn.scan_log(path, ARM, stated=stated))
+        for log in (mindyn.read_log(path, ARM, metadata=stated), mindyn.scan_log(path, ARM, metadata=stated))
     )
     assert read.joint_weights[1] == streamed.joint_weights[1] == 0.0
     assert_close(streamed.beta, read.beta, SAME_ALGEBRA)

@@ -37,7 +37,7 @@ def test_a_gain_of_all_blocks_is_sure_and_one_of_a_single_block_is_not():
     assert not lucky.is_significantly_above(0.02)
 
 
-def test_the_most_blocks_tell_the_deviation():
+def test_the_cut_with_the_most_blocks_gives_the_deviation():
     halves = [
         TrialScore(np.array([one[:2].sum(axis=0), one[2:].sum(axis=0)]), _halves(POWER)) for one in (LEFT, 0.5 * LEFT)
     ]
@@ -52,7 +52,7 @@ def _halves(power):
     return np.array([power[:2].sum(axis=0), power[2:].sum(axis=0)])
 
 
-def test_candidates_that_blocks_do_not_tell_apart_are_as_good():
+def test_candidates_that_blocks_do_not_distinguish_are_as_good():
     """A little worse on the whole, better on half of the blocks: as good; a little worse on all of them: not."""
     best = TrialScore(LEFT, POWER)
     mixed = TrialScore(np.array([1.3, 0.8, 1.25, 0.85])[:, None] * LEFT, POWER)

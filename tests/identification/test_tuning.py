@@ -48,8 +48,8 @@ def test_a_filter_that_leaves_too_few_blocks_is_never_the_best():
 def test_a_log_of_a_few_seconds_is_identified():
     robot = mindyn.load_robot("planar2")
     for rows in (300, 1601):
-        found = mindyn.identify(robot, exact_log(robot, rows))
-        assert np.isfinite(found.beta).all()
+        estimate = mindyn.identify(robot, exact_log(robot, rows))
+        assert np.isfinite(estimate.beta).all()
 
 
 def test_parameters_that_exact_data_support_are_all_kept():
@@ -62,11 +62,11 @@ def test_parameters_that_exact_data_support_are_all_kept():
     assert trials.dropped(found) == ()
 
 
-def test_notes_tell_the_cut_off_that_was_used():
+def test_findings_name_the_selected_cutoff():
     robot = mindyn.load_robot("planar2")
-    found = mindyn.identify(robot, exact_log(robot, 1601))
-    told = [str(note) for note in messages(found) if "cut-off" in str(note)]
-    used = found.conditioning.position_cutoff_hz
+    estimate = mindyn.identify(robot, exact_log(robot, 1601))
+    told = [str(note) for note in messages(estimate) if "cut-off" in str(note)]
+    used = estimate.conditioning.position_cutoff_hz
     assert len(told) == 1
     assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
 
@@ -85,7 +85,7 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
 
     monkeypatch.setattr(Trials, "score", score)
     _least_supported([trials], Setting(c, None, Friction(), without=without))
-    fitted = sum(one.kind not in without for one in trials.regressor.with_friction(Friction()).parameters)
+    fitted = sum(parameter.kind not in without for parameter in trials.regressor.with_friction(Friction()).parameters)
     assert sorted(asked) == list(range(round(MOST_DROPPED * fitted)))
 
 
@@ -106,10 +106,10 @@ def test_stops_are_looked_at_again_between_the_widths_tried_before():
         Setting(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
     )
     wanted = 10.0 ** np.arange(-6, -2.9, 0.5)
-    found = [one.friction for one in _stops(turning, SearchSpace())]
+    found = [stop.friction for stop in _stops(turning, SearchSpace())]
     assert {one.direction for one in found} == {"stop"}
     np.testing.assert_allclose([one.width for one in found], wanted)
-    np.testing.assert_allclose([one.friction.width for one in _stops(held, SearchSpace())], [10**-4.5, 10**-3.5])
+    np.testing.assert_allclose([stop.friction.width for stop in _stops(held, SearchSpace())], [10**-4.5, 10**-3.5])
     assert _stops(turning, SearchSpace(friction=False)) == []
 
 
@@ -140,4 +140,6 @@ def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
         found.append([score for own in score_all([trials, trials.with_folds(3)], settings) for score in own])
     for first, *others in zip(*found, strict=True):
         assert np.isfinite(first.criterion)
-        assert all(np.array_equal(one.left, first.left) and np.array_equal(one.power, first.power) for one in others)
+        assert all(
+            np.array_equal(other.left, first.left) and np.array_equal(other.power, first.power) for other in others
+        )

@@ -36,29 +36,29 @@ def test_nothing_is_said_of_a_sound_log(number):
 
 def test_the_verdict_names_reason_and_remedy_before_the_numbers():
     robot, log = spoiled(3, "one joint")
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
-    assert not found.identifiable.holds
-    assert found.findings[0].kind == Kind.STILL_JOINT
-    assert found.findings[0].severity is Severity.ERROR
-    assert found.findings[0].remedy.startswith("Record a motion of every joint")
-    assert seen(found) == [found.findings[0]]
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
+    assert not estimate.identifiable.holds
+    assert estimate.findings[0].kind == Kind.STILL_JOINT
+    assert estimate.findings[0].severity is Severity.ERROR
+    assert estimate.findings[0].remedy.startswith("Record a motion of every joint")
+    assert seen(estimate) == [estimate.findings[0]]
 
 
 def test_the_verdict_is_saved(tmp_path):
     robot, log = spoiled(4, "constant speed")
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
-    found.save(tmp_path / "estimate.json")
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
+    estimate.save(tmp_path / "estimate.json")
     loaded = mindyn.load_estimate(tmp_path / "estimate.json")
-    assert loaded.identifiable == found.identifiable
-    assert loaded.findings == found.findings
-    assert found.identifiable.uncertainty > 1
+    assert loaded.identifiable == estimate.identifiable
+    assert loaded.findings == estimate.findings
+    assert estimate.identifiable.uncertainty > 1
 
 
 def test_rounded_torques_are_no_saturation():
     _, _, robot, log, _ = drawn(5)
     rounded = replace(log, tau=np.round(log.tau / (0.02 * np.ptp(log.tau, axis=0))) * 0.02 * np.ptp(log.tau, axis=0))
     findings = diagnose(diagnostic_data(robot, rounded, TREATMENT))
-    assert not any(one.kind == Kind.SATURATED_TORQUE for one in findings)
+    assert not any(finding.kind == Kind.SATURATED_TORQUE for finding in findings)
 
 
 def test_uncertainty_is_that_of_other_motion():
@@ -71,8 +71,8 @@ def test_uncertainty_is_that_of_other_motion():
 
 def test_truths_of_the_simulation_have_a_value_for_every_parameter():
     arm, how, robot, log, _ = drawn(1)
-    found = mindyn.LeastSquares().fit(build_rows(robot, log, TREATMENT))
-    assert truth_of(found, arm, how).shape == found.beta.shape
+    estimate = mindyn.LeastSquares().fit(build_rows(robot, log, TREATMENT))
+    assert truth_of(estimate, arm, how).shape == estimate.beta.shape
     assert recording_of(0).period_s
 
 

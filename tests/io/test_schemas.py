@@ -59,7 +59,7 @@ def test_wrong_sidecars_raise_no_other_exception(tmp_path, file, text):
     else:
         np.savez(path, **arrays(40))
     cases = wrong_tables(tomllib.loads(text), SIDECAR_SCHEMA)
-    assert find_escaped(cases, lambda stated: mindyn.read_log(path, ARM, stated=stated)) == []
+    assert find_escaped(cases, lambda stated: mindyn.read_log(path, ARM, metadata=stated)) == []
 
 
 @pytest.mark.parametrize(

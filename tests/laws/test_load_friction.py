@@ -127,7 +127,7 @@ def test_equations_without_the_load_reject_load_friction(arm, name):
 def test_sticking_friction_and_load_friction_are_not_simulated_together():
     robot = mindyn.load_robot("planar2")
     robot = replace(robot, drives=tuple(replace(drive, coulomb=0.1) for drive in robot.drives))
-    with pytest.raises(RobotError, match="simulated beside smooth friction alone"):
+    with pytest.raises(RobotError, match="only without Coulomb friction of drives"):
         mindyn.simulate(
             loaded(robot, np.full(2, 0.1), np.zeros(2)),
             lambda *_: np.zeros(2),

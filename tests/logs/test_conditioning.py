@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from closeness import DERIVATIVE, EXACT, ORACLE, assert_close
 from messages import messages
+from raising import raises
 from recordings import NAMES, RATE, arm, sines
 from scipy.signal import butter, filtfilt
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning, reach_rows
 from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.delay import estimate_delay
@@ -219,20 +220,26 @@ def test_conditioning_survives_json():
     for settings in (Conditioning(), AS_LOGGED, STREAMED[1]):
         assert Conditioning.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
     assert Conditioning.from_dict({"decimation": 3}) == Conditioning(decimation=3)
-    with pytest.raises(InputError, match="unknown entry 'cutof'"):
+    with raises(InputError, code=Code.UNKNOWN_NAME, subject="cutof"):
         Conditioning.from_dict({"cutof": 3})
 
 
 @pytest.mark.parametrize(
-    "settings", [{"velocity": "guessed"}, {"decimation": 0}, {"position_cutoff_hz": -1.0}, {"window": 10}]
+    ("settings", "code"),
+    [
+        ({"velocity": "guessed"}, Code.INVALID_VALUE),
+        ({"decimation": 0}, Code.INVALID_VALUE),
+        ({"position_cutoff_hz": -1.0}, Code.INVALID_VALUE),
+        ({"window": 10}, Code.OUT_OF_RANGE),
+    ],
 )
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(InputError):
+def test_impossible_settings_are_rejected(settings, code):
+    with raises(InputError, code=code):
         Conditioning(**settings)
 
 
 def test_a_cut_off_beyond_the_nyquist_frequency_is_refused():
-    with pytest.raises(InputError, match="below 250 Hz"):
+    with raises(InputError, code=Code.OUT_OF_RANGE, subject="cutoff_hz"):
         condition(log_of(MOTION), ROBOT, Conditioning(position_cutoff_hz=300.0))
 
 

@@ -49,14 +49,14 @@ def test_usual_rates_and_words_of_time():
 
 
 def test_evidence_of_a_clock():
-    assert detect_clock({"t": T}).evidence == "100 Hz; the unit in which the rate is usual"
-    assert detect_clock({"t_ms": 1e3 * T}).evidence == "100 Hz; the name says so"
+    assert detect_clock({"t": T}).evidence == "100 Hz; the unit that gives a usual rate"
+    assert detect_clock({"t_ms": 1e3 * T}).evidence == "100 Hz; unit from the name"
     assert detect_clock({"t_ms": 1e3 * T}).unit == "ms"
     wrong = detect_clock({"t_us": T})  # the rate speaks against the name
-    assert (wrong.unit, wrong.evidence) == ("s", "100 Hz; the unit in which the rate is usual")
+    assert (wrong.unit, wrong.evidence) == ("s", "100 Hz; the unit that gives a usual rate")
     slow = detect_clock({"t": 0.15 * np.arange(60)})
     assert slow.unit is None
-    assert slow.evidence == "a step of 0.15 is a usual rate in no unit of time"
+    assert slow.evidence == "a step of 0.15 is not a usual rate in any unit of time"
     assert detect_clock({"t_s": 0.15 * np.arange(60)}).unit == "s"  # the name alone
     assert detect_clock({"x": T}).evidence == "no column of the file is a time"
     both = detect_clock({"s.sec": np.floor(3 * T) + 9, "s.nanosec": 1e9 * (3 * T % 1) + 5})
@@ -82,7 +82,7 @@ def test_the_slope_of_a_velocity_is_that_of_travelled_ways():
 @pytest.mark.parametrize(
     ("peak", "reach", "value", "said"),
     [
-        (2.09, 2.0, "rad", "up to 2.09, within the limits as rad"),
+        (2.09, 2.0, "rad", "up to 2.09, within the limits in rad"),
         (2.11, 2.0, None, "up to 2.11"),
         (0.21, 2.0, "rad", "within"),
         (0.19, 2.0, None, "up to 0.19"),
@@ -102,9 +102,7 @@ def test_units_of_positions_at_their_bounds(peak, reach, value, said):
 
 
 def test_units_of_positions_without_a_robot_or_of_slides():
-    assert (
-        guess_position_unit(np.array([[4 * np.pi]]), None, []).evidence == "up to 12.6, within four half turns as rad"
-    )
+    assert guess_position_unit(np.array([[4 * np.pi]]), None, []).evidence == "up to 12.6, within two turns in rad"
     assert guess_position_unit(np.array([[-20.5]]), None, ["prismatic"]).value == "mm"
     assert guess_position_unit(np.array([[-19.5]]), None, ["prismatic"]).value == "m"
     assert guess_position_unit(np.array([[-20.5]]), None, ["prismatic"]).evidence == "the largest is 20.5"
@@ -116,10 +114,10 @@ def test_units_of_positions_without_a_robot_or_of_slides():
 @pytest.mark.parametrize(
     ("times", "value", "said"),
     [
-        (1.49, "joint", "149 % of the limits at most"),
-        (1.51, None, "1.51 times the limits: another zero, or motors"),
-        (4.99, None, "another zero, or motors"),
-        (5.01, None, "5.01 times the limits: motors turn so far, joints do not"),
+        (1.49, "joint", "at most 149 % of the limits"),
+        (1.51, None, "1.51 times the limits: another zero, or at the motors"),
+        (4.99, None, "another zero, or at the motors"),
+        (5.01, None, "5.01 times the limits: probably at the motors"),
     ],
 )
 def test_sides_of_positions_at_their_bounds(times, value, said):
@@ -135,9 +133,9 @@ def test_groups_by_joint_names_and_numbers():
     columns = dict.fromkeys(["t", "pos_shoulder", "pos_elbow", "vel.shoulder_joint", "vel.elbow_joint", "x1", "x2"], T)
     found = group_columns({**columns, "tau_shoulder_joint": T, "arr": np.ones((50, 3))}, joints)
     assert [(one.order, one.count) for one in found] == [("array", 3), ("names", 2), ("names", 2), ("numbers", 2)]
-    assert found[1].stated == ("pos_shoulder", "pos_elbow")
-    assert found[2].stated == "vel.{joint}"
-    assert found[3].stated == "x{i}"
+    assert found[1].entry == ("pos_shoulder", "pos_elbow")
+    assert found[2].entry == "vel.{joint}"
+    assert found[3].entry == "x{i}"
     assert _list_spellings("shoulder_joint", joints) == ["shoulder_joint", "shoulder"]
     assert _list_spellings("j1", ("j1", "j2")) == ["j1"]
     assert _list_spellings("abc", ("abc",)) == ["abc"]
@@ -148,7 +146,7 @@ def test_groups_by_joint_names_and_numbers():
 
 def test_numbers_count_on_from_nought_or_one():
     def of(*names):
-        return [(one.stated, one.columns) for one in _group_by_number(names)]
+        return [(one.entry, one.columns) for one in _group_by_number(names)]
 
     assert of("q2", "q1") == [("q{i}", ("q1", "q2"))]
     assert of("q0", "q1") == [("q{i0}", ("q0", "q1"))]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from logs.every_format import FORMATS, planar_motion, write_recording
+from raising import raises
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.formats import LOG_FORMATS
 
 ROBOT = mindyn.load_robot("planar2")
@@ -188,7 +189,7 @@ def test_rollouts_compute_the_same_bits_from_every_layout(layout):
 )
 def test_what_is_not_real_numbers_is_rejected(wrong):
     signals = RECORDING.signals
-    with pytest.raises(InputError):
+    with raises(InputError, code=Code.WRONG_TYPE):
         mindyn.Log(ROBOT.joint_names, RECORDING.time, wrong, signals["torque"], np.arange(700))
-    with pytest.raises(InputError):
+    with raises(InputError, code=Code.WRONG_TYPE):
         mindyn.Samples(ROBOT.joint_names, *[signals["position"]] * 3, wrong, 128.0, np.zeros(700, dtype=np.int64))

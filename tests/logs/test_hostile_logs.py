@@ -12,10 +12,11 @@ from time import process_time
 import numpy as np
 import pytest
 from closeness import assert_close
+from raising import raises
 from scipy.io import loadmat, savemat
 
 import mindyn
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.logs.formats import open_table
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.metadata import LogMetadata
@@ -73,7 +74,7 @@ def test_looking_for_bombs_takes_time_in_proportion(text):
 def test_limits_on_sizes_can_be_lifted(tmp_path, monkeypatch):
     path = stated(tmp_path / "log.csv", f"{SIDECAR}topic = {'a' * 2**20!r}\n")
     path.write_text(csv_text())
-    with pytest.raises(MindynError, match="MINDYN_LIMITS=off"):
+    with raises(MindynError, code=Code.TOO_LARGE):
         mindyn.read_log(path, ARM)
     monkeypatch.setenv("MINDYN_LIMITS", "off")
     assert len(mindyn.read_log(path, ARM)) == 400

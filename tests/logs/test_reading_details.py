@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from raising import raises
 
+from mindyn.errors import Code
 from mindyn.logs.bag_table import _list_parts, decode_joint_state
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.columns import _expand_column_names
@@ -87,7 +89,7 @@ def test_rows_that_repeat_a_stamp_are_left_out_and_counted():
     second = cleaner.clean(Log(("a",), np.array([0.3, 0.4]), q[:2], q[:2], np.arange(2)))
     assert second.time.tolist() == [0.4]
     assert (cleaner.repeated, cleaner.kept, cleaner.row_count) == (2, 5, 7)
-    with pytest.raises(LogError, match="time goes back by 0.2 s"):
+    with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
         cleaner.clean(Log(("a",), np.array([0.2, 0.5]), q[:2], q[:2], np.arange(2)))
 
 
@@ -126,9 +128,9 @@ def test_messages_of_either_byte_order_are_read(order):
     assert state.effort.tolist() == [1.5, 1.5]
     assert state.stamp_ns == 7 * 10**9 + 500
     for broken in (b"\1\1\0\0" + bytes(40), b"\0\2\0\0" + bytes(40), b"\0\1"):
-        with pytest.raises(LogError, match="plain CDR starts with"):
+        with raises(LogError, code=Code.UNSUPPORTED, subject="JointState"):
             decode_joint_state(broken)
-    with pytest.raises(LogError, match="breaks off"):
+    with raises(LogError, code=Code.UNREADABLE, subject="JointState"):
         decode_joint_state(message(order, ["j1"], [0.5])[:-3])
 
 
@@ -153,7 +155,7 @@ def test_footers_of_parquet_files_are_read_in_either_form_of_their_fields():
 
 def test_columns_of_one_name_are_refused(tmp_path):
     (tmp_path / "run.csv").write_text("t,q1,q1\n0,1,2\n1,2,3\n")
-    with pytest.raises(LogError, match="more than one column named q1"):
+    with raises(LogError, code=Code.DUPLICATE, subject="q1"):
         TextTable(tmp_path / "run.csv")
 
 
@@ -221,7 +223,7 @@ def test_places_are_paths_unless_they_are_urls():
     assert parse_location("runs/run.csv") == Path("runs/run.csv")
     assert parse_location(Path("runs/run.csv")) == Path("runs/run.csv")
     assert parse_location("file:///runs/run.csv") == Path("/runs/run.csv")
-    with pytest.raises(LogError, match="was a URL before it was made a Path"):
+    with raises(LogError, code=Code.WRONG_TYPE, subject="s3:/bucket/run.parquet"):
         parse_location(Path("s3://bucket/run.parquet"))
 
 
@@ -229,7 +231,7 @@ def drafted(folder, columns):
     rows = zip(*columns.values(), strict=True)
     text = "\n".join([",".join(columns), *(",".join(f"{value:.9g}" for value in row) for row in rows)])
     (folder / "run.csv").write_text(text + "\n")
-    return {one.key: one for one in draft_sidecar(folder / "run.csv", load_robot("planar2")).beliefs}
+    return {one.key: one for one in draft_sidecar(folder / "run.csv", load_robot("planar2")).lines}
 
 
 def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
@@ -259,7 +261,7 @@ def test_as_many_columns_as_joints_are_listed():
     robot = load_robot("planar2")
     assert _expand_column_names("torque", ["a", "b"], None, robot) == ("a", "b")
     for wrong in (["a"], ["a", "b", "c"]):
-        with pytest.raises(LogError, match=f"lists {len(wrong)} columns, but the robot has 2 joints"):
+        with raises(LogError, code=Code.WRONG_SHAPE, subject="columns.torque"):
             _expand_column_names("torque", wrong, None, robot)
 
 
@@ -269,7 +271,7 @@ def test_currents_become_torques_by_their_gains():
     said = LogMetadata(units={"position": "deg", "torque": mixed}, current_gains=(12.0, 5.0))
     assert_close(_unit_scales("torque", said, robot), [12e-3, 1.0], SAME_ALGEBRA)
     assert_close(_unit_scales("position", said, robot), [np.pi / 180] * 2, SAME_ALGEBRA)
-    with pytest.raises(LogError, match="no gains are stated"):
+    with raises(LogError, code=Code.MISSING_VALUE, subject="current_gains"):
         _unit_scales("torque", LogMetadata(units={"torque": "A"}), robot)
 
 
@@ -278,7 +280,7 @@ def test_whole_numbers_stay_whole_and_others_are_of_full_length():
     assert require_numbers(stamps, "t", "run")[0] == 2**62 + 1
     for short in (np.float32, np.bool_):
         assert require_numbers(np.ones(2, dtype=short), "q", "run").dtype == np.float64
-    with pytest.raises(LogError, match="holds <U1, not numbers"):
+    with raises(LogError, code=Code.WRONG_TYPE, subject="q"):
         require_numbers(np.array(["a"]), "q", "run")
 
 

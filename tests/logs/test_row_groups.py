@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from raising import raises
 
+from mindyn.errors import Code
 from mindyn.logs import parquet_table
 from mindyn.logs.errors import LogError
 from mindyn.logs.parquet_table import ParquetTable, group_rows, read_footer
@@ -47,5 +49,5 @@ def test_a_truncated_file_is_named(table, tmp_path):
     path = tmp_path / "log.parquet"
     table.write_parquet(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(LogError, match="does not end as a Parquet file does"):
+    with raises(LogError, code=Code.UNREADABLE, subject="log.parquet"):
         read_footer(path)

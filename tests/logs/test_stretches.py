@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
+from raising import raises
 
 import mindyn
+from mindyn.errors import Code
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.checks import LogInspector
 from mindyn.logs.errors import LogError
@@ -83,7 +85,7 @@ def test_the_largest_of_several_jumps_is_told_whichever_chunk_it_is_in():
 def test_arrays_of_two_lengths_are_refused():
     table = ArrayTable("run.npz", {"t": np.arange(5.0), "q": np.zeros((5, 2)), "tau": np.zeros((4, 2))}, 2)
     assert len(next(iter(table.chunks(["t", "q"], 10)))["t"]) == 5
-    with pytest.raises(LogError, match="different lengths: t 5, tau 4"):
+    with raises(LogError, code=Code.DISAGREEMENT, subject="run.npz"):
         list(table.chunks(["t", "tau"], 10))
 
 
@@ -91,15 +93,15 @@ def test_arrays_of_two_lengths_are_refused():
 def test_samples_that_are_not_finite_are_refused(name):
     arrays = {one: np.ones((6, 2)) for one in ("q", "qd", "qdd", "tau")}
     arrays[name][3, 1] = np.nan
-    with pytest.raises(mindyn.MindynError, match=f"{name} of joint 'joint2' is nan at sample 3"):
+    with raises(mindyn.MindynError, code=Code.NOT_FINITE):
         mindyn.Samples(ROBOT.joint_names, *arrays.values(), 100.0, np.zeros(6, dtype=np.int64))
 
 
 def test_slow_logs_are_logs():
     assert LogMetadata(rate_hz=0.5).rate_hz == 0.5
-    with pytest.raises(LogError, match="rate_hz = 0.0"):
+    with raises(LogError, code=Code.INVALID_VALUE, subject="rate_hz"):
         LogMetadata(rate_hz=0.0)
-    with pytest.raises(LogError, match="skip_rows = -1"):
+    with raises(LogError, code=Code.INVALID_VALUE, subject="skip_rows"):
         LogMetadata(skip_rows=-1)
     assert_close(np.array(LogMetadata(skip_rows=1).skip_rows), 1, EXACT)
 
@@ -110,7 +112,7 @@ def test_arrays_may_stand_along_either_axis():
         (chunk,) = ArrayTable("run.npz", {"t": shaped, "q": table}, 2).chunks(["t", "q"], 10)
         assert chunk["t"].tolist() == time.tolist()
         assert chunk["q"].tolist() == q.tolist()
-    with pytest.raises(LogError, match=r"shape \(6, 3\); the robot's 2 joints"):
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="q"):
         list(ArrayTable("run.npz", {"q": np.zeros((6, 3))}, 2).chunks(["q"], 10))
 
 
@@ -136,7 +138,7 @@ def test_a_sparse_log_has_between_half_and_all_of_the_rows_asked_for(count, tmp_
         columns={"time": "t", "position": "q", "torque": "tau"},
         units={"time": "s", "position": "rad", "torque": "N m"},
         side="joint",
-        stated={"joints": list(ROBOT.joint_names)},
+        metadata={"joints": list(ROBOT.joint_names)},
         chunk_rows=1000,
     )
     for rows in (320, 3200):

@@ -41,7 +41,7 @@ def test_every_push_is_found_and_nothing_else():
     robot = mindyn.load_robot(FOLDER / "model" / "ur10e.urdf")
 
     def log(name):
-        return mindyn.read_log(FOLDER / f"{name}.parquet", robot, stated=STATED)
+        return mindyn.read_log(FOLDER / f"{name}.parquet", robot, metadata=STATED)
 
     free = log("free")
     first, second = free.take(slice(0, len(free) // 2)), free.take(slice(len(free) // 2, len(free)))

@@ -21,7 +21,7 @@ DIAGONAL = LogMetadata(gears=(50.0, 40.0))
 def test_coupled_gears_become_drives(count):
     robot, notes = add_logged_gears(ROBOT, [COUPLED] * count)
     assert np.array_equal(robot.gear_matrix, [[50.0, 0.0], [10.0, 40.0]])
-    assert "coupled as the log's gears say" in notes[0]
+    assert "coupled by the log's gears" in notes[0]
 
 
 @pytest.mark.parametrize("statements", [[DIAGONAL], [LogMetadata()], []])

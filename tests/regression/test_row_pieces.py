@@ -252,10 +252,10 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
     assert lines[3] == "# note: a note"
     assert lines[4:] == ["rows = [0, 9]  # why", 'units.torque = "?"  # ?  one of many']
     assert "draft = true" not in draft.toml(confirmed=True)
-    assert draft.stated() == {"rows": [0, 9]}
-    both = draft.stating(DraftLine("units.torque", "N m", "")).stating(DraftLine("units.time", "s", ""))
-    assert both.stated() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
-    assert both.without("units").stated() == {"rows": [0, 9]}
+    assert draft.to_metadata() == {"rows": [0, 9]}
+    both = draft.with_line(DraftLine("units.torque", "N m", "")).with_line(DraftLine("units.time", "s", ""))
+    assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
+    assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
     assert both.without("units.time").value("units.torque") == "N m"
     assert [format_toml_value(one) for one in (True, 1.5, ["a", 2], {"k": False})] == [
         "true",

@@ -13,6 +13,7 @@ from robots import random_robot
 from simulation.plants import INTEGRATED, arm, constant
 
 import mindyn
+from mindyn.errors import Code
 from mindyn.simulation.results import SimulationError
 from mindyn.simulation.rollouts import compile_rollout, rollout
 from mindyn.simulation.runge_kutta import DECAY_RATE
@@ -138,13 +139,7 @@ def test_a_linkage_is_not_rolled_through_a_dead_point(dtype):
         lambda: simulate(robot, push, seconds=0.4, method="fixed", **begin),
         lambda: simulate(robot, push, seconds=0.4, **begin),
     ):
-        with pytest.raises(SimulationError, match="singular configuration"):
-            raise_with_hint(run)
-
-
-def raise_with_hint(run):
-    """The error with its hint in one text."""
-    try:
-        run()
-    except SimulationError as error:
-        raise SimulationError(f"{error} {error.hint}") from error
+        with pytest.raises(SimulationError) as raised:
+            run()
+        assert raised.value.code in (Code.NOT_CONVERGED, Code.NOT_FINITE)
+        assert "singular configuration" in str(raised.value)

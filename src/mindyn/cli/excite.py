@@ -1,4 +1,4 @@
-"""`mindyn excite`: a motion that tells a robot's parameters, designed within limits and written for a controller."""
+"""`mindyn excite`: design an exciting motion within limits, and write it for a controller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_output, print_status
 from mindyn.cli.progress_bars import count_messages
-from mindyn.errors import InputError, list_names
+from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose
@@ -48,16 +48,16 @@ from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
 
 MAX_RELATIVE_DEVIATION: Final = 0.3
-"""Predicted deviations that are a larger part of the value are said."""
+"""The program names parameters whose predicted relative deviation is larger."""
 MAX_NAMED_PARAMETERS: Final = 6
-"""Parameters that are named at most."""
+"""Largest number of parameters that a note names."""
 
 
 @with_robot_options
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
-    harmonics: Annotated[int, typer.Option(help="Of the Fourier series.")] = 5,
+    harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
     splines: Annotated[int, typer.Option(help="Free control points of B-splines, in place of a Fourier series.")] = 0,
     criterion: Annotated[
         str,
@@ -79,9 +79,9 @@ def excite(
     floor: Annotated[float | None, FLOOR_OPTION] = None,
     no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
     speed: Annotated[
-        float, typer.Option(help="Part of the speed limits to use; 1.0 for all, after a first run.")
+        float, typer.Option(help="Fraction of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
-    acceleration: Annotated[float, typer.Option(help="Part of the acceleration limits to use.")] = 0.5,
+    acceleration: Annotated[float, typer.Option(help="Fraction of the acceleration limits to use.")] = 0.5,
     out: Annotated[
         Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, URScript, plot.")
     ] = None,
@@ -96,7 +96,7 @@ def excite(
     accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED_OPTION] = None,
     move: Annotated[list[str] | None, MOVE_OPTION] = None,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random motions.")] = 0,
     deadline_s: Annotated[
         float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
     ] = None,
@@ -109,12 +109,17 @@ def excite(
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm, options, held = load_and_hold(options, robot, move)
     if meshes and out is None:
-        raise InputError("--meshes are drawn in the motion's page, and no --out is given", hint="--out motion")
+        raise InputError(
+            "--meshes needs --out: meshes are drawn in the motion's page",
+            hint="--out motion",
+            code=Code.MISSING_VALUE,
+            subject="--out",
+        )
     height = resolve_floor(floor, no_floor)
     given = read_limits_file(limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
     if out is not None:
-        require_writable(files_at(out)[0].parent)  # refused now rather than after the search
+        require_writable(files_at(out)[0].parent)  # raise before the search, not after it
     with count_messages("designing", starts + 1, verbose=verbose) as talk:
         design = design_motion(
             arm,
@@ -171,7 +176,7 @@ def excite(
 
 
 def _print_design(design: MotionDesign) -> None:
-    """The motion in a few sentences."""
+    """Print the motion in a few sentences."""
     for sentence in design.summary():
         print_output(sentence)
     if design.prediction.relative is not None:
@@ -179,19 +184,19 @@ def _print_design(design: MotionDesign) -> None:
 
 
 def _describe_uncertain_parameters(prediction: Prediction) -> list[str]:
-    """Sentences where a log will leave parameters unclear; absolute deviations where a value may be zero."""
+    """Return notes on poorly determined parameters; with absolute deviations if a value may be zero."""
     if prediction.values is None or prediction.relative is None:
         return []
     rows = list(zip(prediction.names, prediction.relative, prediction.deviations, strict=True))
     vague = [f"{name} (to {100 * part:.0f} %)" for name, part, _ in rows if part > MAX_RELATIVE_DEVIATION]
     zero = [f"{name} (+- {deviation:.2g})" for name, part, deviation in rows if np.isnan(part)]
-    said = [
-        f"one log will tell these only roughly: {list_names(vague, MAX_NAMED_PARAMETERS)}; record the motion several times, "
-        "or design a longer one"
-    ]
-    said = said if vague else []
-    if zero:
-        said.append(
-            f"a log cannot tell these from zero, to the standard deviation in brackets: {list_names(zero, MAX_NAMED_PARAMETERS)}"
+    notes = []
+    if vague:
+        names = list_names(vague, MAX_NAMED_PARAMETERS)
+        notes.append(
+            f"one log determines these poorly: {names}; record the motion several times, or design a longer one"
         )
-    return said
+    if zero:
+        names = list_names(zero, MAX_NAMED_PARAMETERS)
+        notes.append(f"these are not significantly different from zero (standard deviation in brackets): {names}")
+    return notes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.limits import LIMITS
@@ -76,7 +76,7 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
 
 
 def _read_obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
-    """Tables of capsules, or with `lower` and `upper` corners of a box."""
+    """Read tables of capsules, or with `lower` and `upper` corners of a box."""
     return tuple(
         Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _read_capsule(entry, "")
         for entry in entries
@@ -84,23 +84,32 @@ def _read_obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
 
 
 def _read_capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
-    """Tables of capsules, on `link` where they name none."""
+    """Read tables of capsules, on `link` if they name none."""
     return tuple(_read_capsule(entry, link) for entry in entries)
 
 
 def _read_capsule(entry: Any, link: str) -> Capsule:
-    """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+    """Read a table with `a`, `b` (a sphere without it), `radius`, and `link` if it moves."""
     if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
-        raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
+        raise InputError(
+            f"a capsule has a, radius, and optionally b and link; a box has lower and upper; got {entry!r}",
+            code=Code.WRONG_FORMAT,
+            subject=", ".join(entry),
+        )
     return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
 
 
 def _read_workspace(entry: Any) -> Box | None:
-    """A table with `lower` and `upper` corners, or `floor` alone."""
+    """Read a table with `lower` and `upper` corners, or `floor` alone."""
     if entry is None:
         return None
     if "floor" in entry:
         if len(entry) > 1:
-            raise InputError("a workspace has a floor or corners, not both; its lower corner may hold the floor")
+            raise InputError(
+                "a workspace has a floor or corners, not both",
+                hint="set the floor as the z of lower",
+                code=Code.DISAGREEMENT,
+                subject="floor",
+            )
         return Box(lower=(-float("inf"), -float("inf"), entry["floor"]))
     return Box(**entry)

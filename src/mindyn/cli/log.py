@@ -92,8 +92,8 @@ def apply_lines(draft: SidecarDraft, given: Sequence[str]) -> SidecarDraft:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text.strip()
-        draft = draft.without(key.strip())
-        draft = draft if value == "" else draft.stating(DraftLine(key.strip(), value, "given by you"))
+        draft = draft.without_key(key.strip())
+        draft = draft if value == "" else draft.with_line(DraftLine(key.strip(), value, "given by you"))
     return draft
 
 
@@ -105,11 +105,11 @@ def merge_edits(draft: SidecarDraft, sidecar: Mapping[str, Any]) -> SidecarDraft
     for key, value in sidecar.items():
         if key != "draft":
             entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
-            lines |= {f"{key}.{entry}" if entry else key: belief for entry, belief in entries}
-    before = {belief.key: belief for belief in draft.beliefs}
+            lines |= {f"{key}.{entry}" if entry else key: item for entry, item in entries}
+    before = {line.key: line for line in draft.lines}
     same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}
-    beliefs = tuple(same.get(key, DraftLine(key, value, "given by you")) for key, value in lines.items())
-    return SidecarDraft(draft.name, beliefs, draft.notes)
+    merged = tuple(same.get(key, DraftLine(key, value, "given by you")) for key, value in lines.items())
+    return SidecarDraft(draft.name, merged, draft.notes)
 
 
 def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bool) -> None:
@@ -122,7 +122,7 @@ def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bo
             subject=draft.questions[0],
         )
     if confirm and arm is not None:
-        scan = LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={})
+        scan = LogScan(file, arm, draft.to_metadata(), CHUNK_ROWS, sidecar={})
         for _ in scan:
             pass  # read the whole log, so that errors are raised before anything is written
         print_findings(scan.findings, verbose=True)
@@ -165,5 +165,5 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
 
 
 def _draft_data(draft: SidecarDraft) -> Mapping[str, Any]:
-    lines = [{"key": belief.key, "value": belief.value, "evidence": belief.evidence} for belief in draft.beliefs]
+    lines = [{"key": line.key, "value": line.value, "evidence": line.evidence} for line in draft.lines]
     return {"log": draft.name, "lines": lines, "questions": list(draft.questions), "notes": list(draft.notes)}

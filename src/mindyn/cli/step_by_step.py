@@ -31,7 +31,7 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_output, print_status
-from mindyn.errors import InputError, require_choice
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.limits import with_limits
 from mindyn.excitation.safe_tests import plan_safe_tests
@@ -52,14 +52,14 @@ ACTIONS = ("plan", "simulate", "identify")
 def step_by_step(
     action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=complete_from(ACTIONS))],
     robot: Annotated[str, ROBOT_ARGUMENT],
-    folder: Annotated[Path, typer.Argument(help="Of the plan, the motions and the logs; plan makes it.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the plan, the motions and the logs; plan creates it.")],
     rate_hz: Annotated[float, typer.Option("--rate", help="Samples a second of motions and simulated logs.")] = 200.0,
     seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion.")] = 2.0,
     counts: Annotated[int | None, typer.Option(help="simulate: encoder counts a motor turn; exact without.")] = None,
     torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="plan: of held configurations; simulate: of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed. plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
-    through: Annotated[str | None, typer.Option(help="identify: with the tests up to this one alone.")] = None,
+    through: Annotated[str | None, typer.Option(help="identify: use only the tests up to this one.")] = None,
     limits: Annotated[Path | None, LIMITS_OPTION] = None,
     floor: Annotated[float | None, FLOOR_OPTION] = None,
     no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
@@ -117,7 +117,12 @@ def step_by_step(
         print_next_command("step-by-step", "simulate", robot, folder, *words)
         return
     if not (folder / PLAN).is_file():
-        raise InputError(f"there is no {PLAN} in {str(folder)!r}", hint=f"mindyn step-by-step plan {robot} {folder}")
+        raise InputError(
+            f"no {PLAN} in {str(folder)!r}",
+            hint=f"mindyn step-by-step plan {robot} {folder}",
+            code=Code.MISSING_FILE,
+            subject=PLAN,
+        )
     if action == "simulate":
         sensors = None
         if counts is not None or torque_noise:
@@ -134,14 +139,14 @@ def step_by_step(
         plan = plan.through(through)
         logs = {name: log for name, log in logs.items() if name in plan.motions}
     settings = StepByStep(solution="together" if together else "steps")
-    found = settings.fit(loaded, plan, logs)
-    checked = check_steps(found, plan, logs, settings=settings)
-    found = replace(found, provenance={**found.provenance, "simulated": checked.to_dict()})
+    estimate = settings.fit(loaded, plan, logs)
+    checked = check_steps(estimate, plan, logs, settings=settings)
+    estimate = replace(estimate, provenance={**estimate.provenance, "simulated": checked.to_dict()})
     with replace_folder_files(folder, ["estimate.json"]) as target:
-        found.save(target / "estimate.json")
+        estimate.save(target / "estimate.json")
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(json.dumps(estimate.to_dict(), indent=1))
     else:
-        print_output(f"{found.table()}\n\n{checked.table()}", "  ")
+        print_output(f"{estimate.table()}\n\n{checked.table()}", "  ")
     print_status(f"wrote {folder / 'estimate.json'}")
     print_next_command("check", folder)

@@ -200,6 +200,6 @@ def _are_equal(A: Array, B: Array) -> bool:
 def _read_log(folder: Path, robot: Robot, metadata: Mapping[str, Any], part: Mapping[str, Any]) -> Log:
     file = part["file"]
     if isinstance(file, str):
-        return read_log(folder / file, robot, stated=metadata)
+        return read_log(folder / file, robot, metadata=metadata)
     others = {signal: name for signal, name in file.items() if signal != "position"}
-    return read_log(folder / file["position"], robot, stated={**metadata, "files": others})
+    return read_log(folder / file["position"], robot, metadata={**metadata, "files": others})

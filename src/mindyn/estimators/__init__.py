@@ -1,4 +1,4 @@
-"""Estimators with one API and one result, and the road from logs to an estimate."""
+"""Estimators with a common protocol and result: from rows of equations to an `Estimate`."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""`LeastSquares`: the minimiser of the weighted squared residuals; weights from the residuals themselves."""
+"""`LeastSquares`: weighted least squares, with weights from the residuals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.covariance import Colouring, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
@@ -20,20 +20,26 @@ from mindyn.regression.rows import Rows, SampleBlocks
 Weights = Literal["joint", "ordinary"]
 REWEIGHTINGS: Final = 10
 WEIGHTS_FINAL: Final = 1e-6
-"""Weights that change by less, relative, are final: values are then within 2e-11 of where all weights would end."""
+"""Relative change below which weights are final: values are then within 2e-11 of the limit."""
 HUBER: Final = 1.345
-"""Residuals beyond this multiple of the spread count linearly: 95 % efficiency for normal noise [Huber 1981]."""
+"""Residuals beyond this multiple of their deviation count linearly: 95 % efficiency for normal noise [Huber 1981]."""
 ROBUST_PASSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(Estimator):
-    """Settings of a least-squares fit.
+    """Least-squares fit.
 
-    weights     "joint": 1 / residual variance of each joint, iterated; "ordinary": all rows alike; or n numbers
-    robust      Huber's weights on rows, iterated (several passes over the samples)
-    covariance  "white", or "correlated": residuals as an autoregressive process for each joint
-    left_out    names of parameters that are set to zero
+    Parameters
+    ----------
+    weights : "joint", "ordinary" or tuple of n float
+        "joint": 1 / residual variance of each joint, iterated; "ordinary": equal weights.
+    robust : bool
+        Whether to use Huber's weights on rows, iterated in several passes over the samples.
+    covariance : "white" or "correlated"
+        "correlated" models the residuals of each joint as an autoregressive process.
+    dropped : tuple of str
+        Names of parameters that are set to zero.
     """
 
     weights: Weights | tuple[float, ...] = "joint"
@@ -44,47 +50,52 @@ class LeastSquares(Estimator):
     def __post_init__(self) -> None:
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
             raise InputError(
-                f'weights = {self.weights!r}; they may be: "joint", "ordinary", or a number for each joint'
+                f'weights must be "joint", "ordinary", or a number for each joint; got {self.weights!r}',
+                code=Code.INVALID_VALUE,
+                subject="weights",
             )
         if self.covariance not in ("white", "correlated"):
-            raise InputError(f'covariance = {self.covariance!r}; it may be: "white", "correlated"')
+            message = f'covariance must be "white" or "correlated"; got {self.covariance!r}'
+            raise InputError(message, code=Code.INVALID_VALUE, subject="covariance")
 
     @property
     def needs(self) -> Needs:
-        """Samples where rows are weighed or residuals looked at one by one."""
+        """Either "samples", for a robust fit or "correlated" covariance, or "information"."""
         return "samples" if self.robust or self.covariance == "correlated" else "information"
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
+        """Fit the rows; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
         names = rows.regressor.names
         unknown = [name for name in self.dropped if name not in names]
         if unknown:
-            raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(names)}")
+            message = f"dropped: no parameter {', '.join(unknown)}; there are: {', '.join(names)}"
+            raise InputError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
         samples = rows.repeatable_samples if self.needs == "samples" else None
         information = rows.information
         fitted = self._fit_weighted(information, rows.constant_torques)
         if samples is not None and self.robust:
             information, fitted = self._fit_robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
-            treatment = rows.settings
-            colouring = colouring_of(rows.regressor, fitted.beta, samples, treatment.cutoff_hz, treatment.step)
+            settings = rows.settings
+            colouring = colouring_of(rows.regressor, fitted.beta, samples, settings.cutoff_hz, settings.step)
             fitted = self._fit_coloured(rows, samples, information, fitted, colouring)
         return _estimate(self, rows, information, fitted)
 
     def _fit_weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> WeightedFit:
-        """The fit with one weight for each joint, by iteration where the weights come from the residuals.
+        """Fit with one weight per joint, iterated if the weights come from the residuals.
 
-        A joint whose torque never changes, as without a sensor or a motor, has no weight: any small weight of its own
-        would be infinite after some iterations. Its rows decide what the other joints leave open.
+        A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
+        diverge in the iteration. Its rows only determine directions that the other joints leave open.
         """
         kept = np.array([name not in self.dropped for name in information.names])
         n = len(information.factors)
         weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
         if weights.shape != (n,):
-            raise InputError(f"{len(weights)} weights given for {n} joints")
+            message = f"weights must have one number for each of {n} joints; got {len(weights)}"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
         torques = information.torques()
         alive = (torques > 0) & np.logical_not(constant)
-        if self.weights == "joint":  # begun by the joints' torques: beside 1e4 Nm a joint of 1e-4 Nm is rounding
+        if self.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
             weights = np.where(alive, np.array(information.counts) / np.where(alive, torques, 1.0), 0.0)
         fitted = _solve_weighted(information, weights, kept)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
@@ -97,7 +108,7 @@ class LeastSquares(Estimator):
     def _fit_robust(
         self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit
     ) -> tuple[Information, WeightedFit]:
-        regressor, treatment = rows.regressor, rows.settings
+        regressor, settings = rows.regressor, rows.settings
         for _ in range(ROBUST_PASSES):
             beta, sigma = fitted.beta, np.sqrt(fitted.variances)
 
@@ -106,7 +117,7 @@ class LeastSquares(Estimator):
                 return np.asarray(np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300)))
 
             information = gather(
-                regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step, row_weight=weight
+                regressor, samples, cutoff_hz=settings.cutoff_hz, decimation=settings.step, row_weight=weight
             )
             fitted = self._fit_weighted(information, rows.constant_torques)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
@@ -127,7 +138,7 @@ class LeastSquares(Estimator):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedFit:
-    """beta, its covariance, the inverse of the weighted normal matrix, rank, and for each joint variance and weight."""
+    """beta, its covariance, the inverse of the weighted normal matrix, rank, and each joint's variance and weight."""
 
     beta: Array
     covariance: Array
@@ -157,16 +168,16 @@ def _solve_weighted(information: Information, weights: Array, kept: NDArray[np.b
 
 
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
-    """(n,) residual variance of each joint over its rows less the parameters that it pays for (its leverage)."""
-    residuals, found = information.residuals(beta), []
+    """Return (n,) the residual variance of each joint over its rows minus its leverage."""
+    residuals, variances = information.residuals(beta), []
     torques = information.torques()
     floor = 1e-30 * np.where(torques > 0, torques, torques.max() or 1.0)
     for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
         Y = factor[:, :-1]
         leverage = weights[i] * float(np.einsum("ij,jk,ik->", Y, inverse[np.ix_(columns, columns)], Y))
         freedom = max(1.0, information.counts[i] - leverage)
-        found.append(max(residuals[i], floor[i]) / freedom)
-    return np.array(found)
+        variances.append(max(residuals[i], floor[i]) / freedom)
+    return np.array(variances)
 
 
 def _estimate(settings: LeastSquares, rows: Rows, information: Information, fit: WeightedFit) -> Estimate:

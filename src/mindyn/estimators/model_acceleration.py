@@ -1,4 +1,4 @@
-"""Accelerations that a model expects under the measured torque: instruments free of the noise of measured ones."""
+"""Accelerations that a model predicts under the measured torque: instruments free of the noise of measured ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
 
 DEFINITE: Final = 1e-6
-"""Least eigenvalue of M, its diagonal scaled to 1, from which on its solution is worth something."""
+"""Least eigenvalue of M, with its diagonal scaled to 1, for which its solution is usable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,14 +27,14 @@ class ModelAcceleration:
 
     @property
     def indefinite_part(self) -> float:
-        """The part of the samples at which the inertia matrix is not positive definite."""
+        """Fraction of the samples at which the inertia matrix is not positive definite."""
         return 1.0 - float(self.definite.mean())
 
 
 def model_acceleration(
     regressor: Regressor, beta: Array, samples: Samples, largest: Array | None = None
 ) -> ModelAcceleration:
-    """M(q) qdd = tau - tau(q, qd, 0), friction of the motors' motion included [Yoshida 1996, eq. 3.35].
+    """Solve M(q) qdd = tau - tau(q, qd, 0), including the friction of the motors' motion [Yoshida 1996, eq. 3.35].
 
     Accelerations are clipped at `largest` (n,), by default the largest measured one of each joint, because a nearly
     singular M makes them large.
@@ -51,7 +51,7 @@ def model_acceleration(
 
 
 def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:
-    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque, without friction under load."""
+    """Return M (N, n, n): column j is the torque of a unit acceleration of joint j, without load-dependent friction."""
     beta = np.where(np.arange(len(beta)) < regressor.base.count, beta, 0.0)
     rest = np.zeros_like(samples.q)
     held = predict_unfiltered(regressor, beta, replace(samples, qdd=rest))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import model_acceleration
 from mindyn.estimators.recursive import WAITING_ROWS, require_sample
@@ -30,7 +30,7 @@ class _Sums:
     squares   (p + 1, p + 1) [Y tau]^T W [Y tau], for the residuals
     spread    (p, p) Omega^T W Omega with squared ages, for the covariance
     rows      weights of all rows
-    left_out  samples without a usable inertia matrix
+    dropped   samples without a usable inertia matrix
     """
 
     A: Array
@@ -65,9 +65,15 @@ class RecursiveInstruments:
         self, model: Estimate, *, forgetting: float = 1.0, largest_acceleration: ArrayLike | None = None
     ) -> None:
         if not 0 < forgetting <= 1:
-            raise InputError(f"forgetting = {forgetting!r} must lie in (0, 1]")
+            raise InputError(
+                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
+            )
         if model.regressor.friction.direction == "stop":
-            raise InputError('friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"')
+            raise InputError(
+                'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',
+                code=Code.UNSUPPORTED,
+                subject="stop",
+            )
         self.model = model
         self.forgetting = forgetting
         self.largest_acceleration = _bounds(model, largest_acceleration)
@@ -112,37 +118,47 @@ class RecursiveInstruments:
         )
 
     def _beta(self, sums: _Sums) -> Array:
-        d, told, A = self._equations(sums)
+        d, is_seen, A = self._equations(sums)
         beta = self.model.beta.copy()
-        beta[told] = np.linalg.solve(A, sums.b[told] / d[told]) / d[told]
+        beta[is_seen] = np.linalg.solve(A, sums.b[is_seen] / d[is_seen]) / d[is_seen]
         return beta
 
     def _covariance(self, sums: _Sums) -> Array:
-        d, told, A = self._equations(sums)
+        d, is_seen, A = self._equations(sums)
         left = np.append(-self._beta(sums), 1.0)
-        freedom = sums.rows - told.sum()
+        freedom = sums.rows - is_seen.sum()
         if not freedom > 0:
             raise InputError(
-                f"{sums.rows:.4g} rows that are not forgotten leave no residual of {told.sum()} parameters"
+                f"{sums.rows:.4g} rows that are not forgotten leave no residual of {is_seen.sum()} parameters",
+                code=Code.TOO_LITTLE_DATA,
+                subject="forgetting",
             )
         variance = max(float(left @ sums.squares @ left), 0.0) / freedom
-        half = np.linalg.solve(A, sums.spread[np.ix_(told, told)] / d[told] / d[told][:, None])
-        return depends_on_unidentifiable(variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None], told)
+        half = np.linalg.solve(A, sums.spread[np.ix_(is_seen, is_seen)] / d[is_seen] / d[is_seen][:, None])
+        return depends_on_unidentifiable(
+            variance * np.linalg.solve(A, half.T) / d[is_seen] / d[is_seen][:, None], is_seen
+        )
 
     def _equations(self, sums: _Sums) -> tuple[Array, NDArray[np.bool_], Array]:
         """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
         d = np.sqrt(np.abs(np.diag(sums.A)))
-        told = d > 0
-        if not told.any() or self.count * self.model.regressor.joint_count < told.sum():
-            raise InputError(f"too few rows: {self.count} samples so far for {len(d)} parameters")
-        # Columns of unit length: what is solved does not depend on the units of the parameters.
-        A = sums.A[np.ix_(told, told)] / d[told] / d[told][:, None]
-        if np.linalg.matrix_rank(A) < told.sum():
+        is_seen = d > 0
+        if not is_seen.any() or self.count * self.model.regressor.joint_count < is_seen.sum():
             raise InputError(
-                f"{self.count} samples so far do not tell all {int(told.sum())} parameters",
-                hint="move every joint, and give more samples",
+                f"too few rows: {self.count} samples so far for {len(d)} parameters",
+                code=Code.TOO_LITTLE_DATA,
+                subject="samples",
             )
-        return d, told, A
+        # Columns of unit length: the solution does not depend on the units of the parameters.
+        A = sums.A[np.ix_(is_seen, is_seen)] / d[is_seen] / d[is_seen][:, None]
+        if np.linalg.matrix_rank(A) < is_seen.sum():
+            raise InputError(
+                f"{self.count} samples so far do not determine all {int(is_seen.sum())} parameters",
+                hint="move every joint, and add more samples",
+                code=Code.NOT_IDENTIFIABLE,
+                subject="samples",
+            )
+        return d, is_seen, A
 
     def _sums_so_far(self) -> _Sums:
         """Return the sums with the waiting samples added; the state stays as it is."""
@@ -185,6 +201,8 @@ def _bounds(model: Estimate, given: ArrayLike | None) -> Array:
         bounds = np.zeros(1)
     if not (bounds > 0).all():
         raise InputError(
-            f"largest_acceleration = {given!r} must be a positive number, or one for each joint: {', '.join(names)}"
+            f"largest_acceleration = {given!r} must be a positive number, or one for each joint: {', '.join(names)}",
+            code=Code.OUT_OF_RANGE,
+            subject="largest_acceleration",
         )
     return bounds

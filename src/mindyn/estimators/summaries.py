@@ -1,4 +1,4 @@
-"""What every fit says in the same words."""
+"""Summaries that all fits share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mindyn.regression.settings import EquationSettings
 def joint_residuals(
     information: Information, beta: Array, correlations: Sequence[float | None] | None = None
 ) -> tuple[JointResidual, ...]:
-    """Of every joint (or whatever rows there are) at beta."""
+    """Return the residuals of each joint, or of other groups of rows, at beta."""
     counts = np.array(information.counts)
     rms, torque = np.sqrt(information.residuals(beta) / counts), np.sqrt(information.torques() / counts)
     neighbours = correlations or (None,) * len(counts)
@@ -26,9 +26,9 @@ def joint_residuals(
 
 
 def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
-    """Root of the squared residuals over the squared torques of all joints."""
-    squares = sum(one.rows * one.rms**2 for one in residuals)
-    return float(np.sqrt(squares / max(sum(one.rows * one.rms_torque**2 for one in residuals), 1e-300)))
+    """Return the root of the squared residuals over the squared torques of all joints."""
+    squares = sum(residual.rows * residual.rms**2 for residual in residuals)
+    return float(np.sqrt(squares / max(sum(residual.rows * residual.rms_torque**2 for residual in residuals), 1e-300)))
 
 
 def data_summary(information: Information, settings: EquationSettings) -> str:
@@ -42,6 +42,6 @@ def data_summary(information: Information, settings: EquationSettings) -> str:
 
 
 def describe_status(parts: Sequence[str], unidentifiable: Sequence[str]) -> str:
-    """What came of a fit as one sentence; its last part names what the data leave open."""
-    open_ones = [f"the data leave combinations open, among: {', '.join(unidentifiable)}"] if unidentifiable else []
-    return f"{'; '.join([*parts, *open_ones])}."
+    """Return the status sentence of a fit; its last part names unidentifiable parameters."""
+    unknown = [f"the data leave combinations open, among: {', '.join(unidentifiable)}"] if unidentifiable else []
+    return f"{'; '.join([*parts, *unknown])}."

@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.regression.information import null_space
 
 NULL_SPACE_ENTRY: Final = 1e-6
-"""Entry of a unit vector of the null space from which on its parameter is unidentifiable."""
+"""Smallest entry of a unit vector of the null space that makes its parameter unidentifiable."""
 
 
 def find_unidentifiable(R: Array, names: Sequence[str], dropped: Sequence[str] = ()) -> tuple[str, ...]:
@@ -38,10 +38,10 @@ def depends_on_unidentifiable(covariance: Array, identifiable: NDArray[np.bool_]
 
 
 def save_covariance(covariance: Array) -> list[list[float | None]]:
-    """As JSON can hold it, which has no infinity."""
+    """Return the covariance for JSON, with None for infinity."""
     return [[float(v) if np.isfinite(v) else None for v in row] for row in covariance]
 
 
 def read_covariance(rows: Sequence[Sequence[float | None]]) -> Array:
-    """The inverse of `save_covariance`."""
+    """Return the covariance from `save_covariance`."""
     return np.array([[np.inf if v is None else v for v in row] for row in rows], dtype=np.float64)

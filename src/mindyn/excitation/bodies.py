@@ -18,7 +18,7 @@ from mindyn.robots.geometry import Solid
 from mindyn.robots.robot import Robot
 
 _REFERENCE: Final = np.vstack([np.zeros(3), np.eye(3)])
-"""Points of a link frame whose places tell its pose."""
+"""Points of a link frame whose positions determine its pose."""
 MOST_NEIGHBOURS: Final = 250
 """Edges that meet in one corner of a hull: coal has room for 255."""
 

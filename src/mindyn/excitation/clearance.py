@@ -89,14 +89,14 @@ class NearestPoints:
 
 
 def nearest(ends: Array) -> NearestPoints:
-    """Of segments a1-b1 and a2-b2, whose ends are a1, b1, a2, b2: (N, c, 4, 3); the normal points to the first."""
+    """Compute distances of segments a1-b1 and a2-b2 from their ends (N, c, 4, 3); the normal points to the first."""
     distance, normal, s, t = _nearest_kernel()(ends)
     return NearestPoints(distance[..., 0], normal, s[..., 0], t[..., 0])
 
 
 @cache
 def _nearest_kernel() -> Kernel:
-    """Of one pair of segments: compiled, since a search asks for all pairs at all instants thousands of times."""
+    """Compute the distance of one pair; compiled, since a search evaluates all pairs at all instants often."""
     ends = casadi.SX.sym("ends", 4, 3)
     a1, b1, a2, b2 = (ends[k, :].T for k in range(4))
     d1, d2, r = b1 - a1, b2 - a2, a1 - a2

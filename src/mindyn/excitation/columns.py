@@ -64,14 +64,14 @@ class Columns:
         return self.base.count
 
     def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Of Y with the smooth sign."""
+        """Return the entries of Y with the smooth sign."""
         made: Array = self._kernel(q, qd, qdd)
         for one in self._coulomb:
             made[:, one.places] = np.tanh(qd @ one.row / one.width)[:, None] * one.weights
         return made
 
     def signed_entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Of Y as identification takes it, with the sign itself."""
+        """Return the entries of Y as identification uses it, with the exact sign."""
         made: Array = self._kernel(q, qd, qdd)
         return made
 

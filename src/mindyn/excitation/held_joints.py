@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import InputError, unknown_name_error
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.excitation.limits import BOUNDS, MotionLimits
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.parameters.parallelogram import branches
@@ -19,7 +19,7 @@ from mindyn.robots.robot import Robot
 FINGER: Final = re.compile(r"finger|knuckle|jaw|claw|thumb", re.IGNORECASE)
 GRIPPER: Final = re.compile(r"gripper", re.IGNORECASE)
 WRIST: Final = re.compile(r"wrist|yaw|pitch|roll|rot", re.IGNORECASE)
-"""Of joints that turn a whole gripper."""
+"""Names of joints that turn a whole gripper."""
 PROPELLER: Final = re.compile(r"propell|rotor|wheel|blade", re.IGNORECASE)
 ARM_JOINTS: Final = 3
 """Joints that carry the loops of a gripper, at least: loops nearer to the root are part of the arm."""
@@ -28,7 +28,7 @@ ARM_JOINTS: Final = 3
 def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, float], tuple[Finding, ...]]:
     """Return the positions at which such joints are held, and a finding that names them.
 
-    move  joints that move all the same
+    move  joints to move anyway
     """
     for name in move:
         if name not in robot.joint_names:
@@ -43,7 +43,9 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
     if names and propellers - set(move) >= set(robot.primary_names):
         raise InputError(
             f"all joints of robot {robot.name!r} look like propellers or wheels, which a motion does not move",
-            hint=f"--move {names[0]} (move=[{names[0]!r}]) moves one all the same",
+            code=Code.UNSUPPORTED,
+            subject=names[0],
+            hint=f"--move {names[0]} (move=[{names[0]!r}]) moves it anyway",
         )
     if not names or len(chosen | followers) >= robot.joint_count:
         return {}, ()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 
 NEW: Final = 1e-6
-"""A direction is told by rows whose part outside the known ones is longer than this, relative to the longest row;
+"""Rows determine a direction if their part outside the known ones is longer than this, relative to the longest row;
 columns have unit length over the data. Rounding leaves 1e-13; the weakest one of Yoshida's tests (h5) has 1e-3."""
 FAINT: Final = 1e-3
 """Rows shorter than this count as this long: where nothing acts, all is rounding."""

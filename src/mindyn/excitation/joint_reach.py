@@ -48,7 +48,7 @@ class JointReach:
         return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
 
     def amplitude(self, joint: int, frequency_hz: float) -> float:
-        """Of a sine: a quarter of the range unless speed or acceleration allow less."""
+        """Return the amplitude of a sine: a quarter of the range unless speed or acceleration allow less."""
         w = 2 * np.pi * frequency_hz
         allowed = (self.upper[joint] - self.lower[joint]) / 4, self.speed[joint] / w, self.acceleration[joint] / w**2
         return float(min(allowed))

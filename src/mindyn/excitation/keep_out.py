@@ -76,7 +76,7 @@ class KeepOut:
 
 
 def signed_distance(p: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Of points (..., 3) from boxes, negative inside; and its gradient, a unit vector out of the box."""
+    """Return distances of points (..., 3) from boxes, negative inside, and their gradients, unit vectors outwards."""
     outside = p - np.clip(p, lower, upper)
     length = np.sqrt((outside**2).sum(-1))
     depths = np.stack([p - lower, upper - p], axis=-2).reshape(*p.shape[:-1], 6)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, InputError
+from mindyn.errors import Code, ExportError, InputError
 from mindyn.escaping import c_comment
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
@@ -40,13 +40,13 @@ REHEARSED: Final = {
 }
 """Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
-"""Of URScript's servoj."""
+"""Arguments of URScript's servoj."""
 
 
 def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshes | None = None) -> list[Path]:
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
-        raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
+        raise InputError(f"rate_hz must be positive, got {rate_hz!r}", code=Code.OUT_OF_RANGE, subject="rate_hz")
     made = files_at(path)
     run, slow = design.run(), design.run(design.rehearsal_speed)
     if path in made:
@@ -81,14 +81,21 @@ def files_at(path: Path) -> list[Path]:
         if path.suffix not in known:
             raise ExportError(
                 f"{path.name!r}: a motion is written as {', '.join(known)}",
-                hint="a folder whose name has a dot must be there already",
+                hint="to write into a folder whose name has a dot, create it first",
+                code=Code.UNSUPPORTED,
+                subject=path.suffix,
             )
         if not path.parent.is_dir():
-            raise ExportError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
+            raise ExportError(
+                f"cannot write {path.name}: no folder {str(path.parent)!r}",
+                hint="create the folder first",
+                code=Code.MISSING_FILE,
+                subject=path.parent,
+            )
         suffix = REHEARSED.get(path.suffix)
         return [path] if suffix is None else [path, path.with_name(f"{path.stem}-rehearsal{suffix}")]
     if path.exists() and not path.is_dir():
-        raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files")
+        raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files", subject=path)
     return [path / name for name in ALL]
 
 
@@ -236,7 +243,11 @@ def _floats(values: Array) -> str:
 def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     """URScript: to the first position by movej, then one servoj for each step of the controller."""
     if not has_script(design):
-        raise ExportError(f"URScript moves six turning joints; robot {design.robot.name!r} has others")
+        raise ExportError(
+            f"URScript needs six revolute joints; robot {design.robot.name!r} has others",
+            code=Code.UNSUPPORTED,
+            subject=design.robot.name,
+        )
     q, _, _, _ = _sample_rows(run, rate_hz)
     settings = ", ".join(f"{name}={value}" for name, value in SERVOJ.items())
     lines = [

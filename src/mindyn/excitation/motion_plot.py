@@ -80,7 +80,7 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
 
 
 def _summary(design: MotionDesign) -> Section:
-    """The first screen: is it safe and what will it tell, what next, what was taken for granted."""
+    """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
     first, *others = design.summary()
     bold = first if design.check is None else design.check.headline
     rest = first.removeprefix(bold).removeprefix("; ")
@@ -89,9 +89,9 @@ def _summary(design: MotionDesign) -> Section:
         tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in (str(one) for one in design.findings)
     ]
     cards = [
-        card("What next", [p(NEXT), class_tag("code", "command", IDENTIFY)]),
-        card("What it uses", [p(typeset(one)) for one in others]),
-        *([card("What was taken for granted", [tag("ul", {}, assumed)])] if assumed else []),
+        card("Next steps", [p(NEXT), class_tag("code", "command", IDENTIFY)]),
+        card("Used limits", [p(typeset(one)) for one in others]),
+        *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
     lead = class_tag("div", "lead", p(tag("strong", {}, typeset(bold))))
     return Section("motion", "The motion", to_html([lead, class_tag("div", "cards", cards)]))
@@ -252,4 +252,4 @@ def _parameters(design: MotionDesign) -> Section:
     titles = ("Prior value", "Deviation", "Unit", "Relative", "Excitation")
     heads = [Column("Parameter"), *(Column(title, number=title != "Unit") for title in titles)]
     body = to_html([p(words), table(heads, rows, "Predicted standard deviations of the parameters")])
-    return Section("parameters", "What will be known", body)
+    return Section("parameters", "Predicted accuracy", body)

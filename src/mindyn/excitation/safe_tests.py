@@ -25,7 +25,7 @@ from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
 FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
-"""Of the range of every joint, the largest first."""
+"""Fractions of the range of every joint that are tried, largest first."""
 CENTRES: Final = 40
 """Positions that are tried as the middle of the ranges."""
 TRIED: Final = 200

@@ -31,7 +31,7 @@ class BSpline:
         """m."""
         return self.points
 
-    def cycles(self, seconds: float) -> float:  # noqa: ARG002 - splines stretch with the motion
+    def cycles(self, seconds: float) -> float:  # noqa: ARG002 - splines scale with the motion
         """Two intervals between knots are the shortest swing there and back."""
         return self.intervals / 2
 

@@ -1,4 +1,4 @@
-"""`volumes_of`: a volume for every link, from the best source that the robot's file offers."""
+"""`volumes_of`: a volume for every link, from the best source in the robot's file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, list_names
+from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, read_geometry
@@ -19,18 +19,18 @@ from mindyn.robots.robot import Robot
 ENLARGED: Final = 1.05
 """Factor on the capsule around the uniform box of the same inertia, which contains every uniform box and cylinder."""
 THINNEST_M: Final = 0.005
-"""Radius of a guessed volume, at least."""
+"""Smallest radius of a guessed volume."""
 RADIUS_PART: Final = 0.05
 """Radius of capsules that are guessed between joint frames: this fraction of the sum of all joint distances,"""
 RADIUS_OF_LENGTH: Final = 0.5
 """and at most this fraction of the capsule's own length."""
 PAYLOAD_RADIUS_M: Final = 0.1
-"""Of the ball around the flange that stands for a payload nobody has described."""
+"""Radius of the ball around the flange that represents a payload without a description."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Volume:
-    """The space that a link takes.
+    """The space that a link occupies.
 
     covers  capsules that contain it, for the search
     solids  what the check of the result measures: hulls of the file's shapes, or the covers where there are none
@@ -99,7 +99,11 @@ def volumes_of(
     for given, size in (radius or {}).items():
         robot.link_index(given)
         if not (np.isfinite(size) and size > 0):
-            raise InputError(f"the radius of link {given!r} must be a positive number of metres, got {size!r}")
+            raise InputError(
+                f"the radius of link {given!r} must be a positive number of metres, got {size!r}",
+                code=Code.OUT_OF_RANGE,
+                subject=given,
+            )
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
     if loaded and not payload and all(one.link != loaded for one in tool):
@@ -243,13 +247,13 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
     for source in VolumeSource:
         own = [one for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
         links = [one.link for one in own]
-        said = [f"{one.link} (radius {max(capsule.radius for capsule in one.covers):.3f} m)" for one in own]
+        described = [f"{one.link} (radius {max(capsule.radius for capsule in one.covers):.3f} m)" for one in own]
         if source.is_guess and links:
             yield Finding(
                 Kind.GUESSED_VOLUME,
                 Severity.WARNING,
-                f"the volume of {list_names(said)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
-                "link may be larger",
+                f"the volume of {list_names(described)} is guessed from its {source.value.removesuffix(' (guess)')}; "
+                "the real link may be larger",
                 "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
                 tuple(links),
             )

@@ -92,7 +92,9 @@ def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor)
     treatment = generation.settings
     scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
     _require_rate(scan, treatment.conditioning or Conditioning())
-    stream = condition_stream(scan, generation.robot, treatment.fit_conditioning, block_rows=CONDITIONED_ROWS, fewest=0)
+    stream = condition_stream(
+        scan, generation.robot, treatment.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
+    )
     blocks = split_stream_into_blocks(regressor, stream, treatment)
     require_samples(stream.count, stream.findings)
     total = add_information([block.information for block in blocks])

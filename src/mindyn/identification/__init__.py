@@ -1,4 +1,4 @@
-"""The one verb: settings chosen inside the training rows, equations, fit, judgement."""
+"""Identify a robot from its logs: select settings, build equations, fit, quantify, diagnose."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -61,12 +61,17 @@ def identify(
         Turn rows into R factors on a GPU, through CuPy: the CPU's estimate to rounding. For logs in memory and robots
         without loops.
     progress : callable, optional
-        Called with a line now and then.
+        Called with a status line after each step.
 
     Returns
     -------
     Estimate
         Values, covariance, findings about the logs, and the settings that were selected.
+
+    Raises
+    ------
+    InputError
+        If no log is given, nothing moves, the torque is zero, or the estimator cannot use `executor` or `gpu`.
     """
     if gpu:
         factors_on_gpu(logs, executor)  # raises before anything is selected
@@ -92,14 +97,14 @@ def identify(
         )
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
-        message = f"intervals are of noise alone, and the logs were not diagnosed: {why}"
+        message = f"the intervals include only noise, and the logs were not diagnosed: {why}"
         return _with_findings(estimate, [warning(Kind.NOT_DIAGNOSED, message, "Record a longer motion")])
 
 
 def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
     """Return the estimate with systematic errors and the deviation between blocks in its covariance and intervals.
 
-    samples  of the logs, or of segments of them
+    samples  conditioned samples of the logs, or of segments of them
     """
     conditioning = estimate.conditioning
     assert conditioning is not None
@@ -109,7 +114,7 @@ def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
 
 
 def with_diagnosis(estimate: Estimate, data: DiagnosticData) -> Estimate:
-    """Return the estimate with what diagnostics find in its logs."""
+    """Return the estimate with the findings of all diagnostics."""
     findings = diagnose(data)
     is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
     return _with_findings(replace(estimate, identifiable=Identifiability(is_usable, data.uncertainty)), findings)

@@ -1,4 +1,4 @@
-"""`draft_log`: the sidecar that a log seems to need, its torque compared with the inertials of the robot's file."""
+"""`draft_log`: draft the sidecar file of a log, comparing its torque with the robot file's inertial parameters."""
 
 from __future__ import annotations
 
@@ -26,13 +26,24 @@ from mindyn.robots.robot import Robot
 
 
 def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = None) -> SidecarDraft:
-    """What the columns of a log seem to mean, each line with its evidence, "?" where only the user can know.
+    """Draft a sidecar file that explains the columns of a log, with the evidence for each line.
 
-    robot  gives joints, their order, limits and inertials; without it less is told
-    topic  of a bag with several that name its joints
+    The draft has "?" where only the user can know the answer. `SidecarDraft.toml` is the text of the sidecar file;
+    `read_log` rejects it until you confirm it.
 
-    Nothing is read by a draft: `SidecarDraft.toml` is the text of a sidecar file that `read_log` refuses until it is
-    confirmed.
+    Parameters
+    ----------
+    path : str or Path
+        The log file.
+    robot : Robot, optional
+        Gives joints, their order, limits and inertial parameters; without it, more lines stay open.
+    topic : str, optional
+        The topic of a bag file in which several topics name the joints.
+
+    Returns
+    -------
+    SidecarDraft
+        Lines with evidence, open questions and notes.
     """
     file = Path(path)
     draft = draft_sidecar(file, robot, topic=topic)
@@ -46,33 +57,34 @@ def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = 
 
 
 UNKNOWN_ZERO: Final = (
-    "whether the joints' zeros and directions are those of the robot's file is not told by this log: state "
-    "position_offset, or negative gears, where they are not"
+    "this log does not determine whether the joints' zeros and directions agree with the robot file: if they differ, "
+    "give position_offset, or negative gears"
 )
 
 
 def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> SidecarDraft:
-    """The draft with what the file's inertials say of the torque."""
+    """Add the result of comparing the torque with the file's inertial parameters to the draft."""
     if draft.value("units.torque") in ("A", "mA"):
-        return draft.noting(UNKNOWN_ZERO)
+        return draft.with_notes(UNKNOWN_ZERO)
     try:
         samples = _samples(path, robot, draft)
     except MindynError as error:
-        return draft.noting(f"the torque was not compared with the file's inertials: {error.message}", UNKNOWN_ZERO)
-    return draft.noting(UNKNOWN_ZERO) if samples is None else _compare_with_inertials(draft, robot, samples)
+        message = f"the torque was not compared with the file's inertial parameters: {error.message}"
+        return draft.with_notes(message, UNKNOWN_ZERO)
+    return draft.with_notes(UNKNOWN_ZERO) if samples is None else _compare_with_inertials(draft, robot, samples)
 
 
 def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
-    """Samples of the log's head, a torque of unknown unit and side taken as N m at the joint."""
+    """Return samples of the log's beginning, taking a torque of unknown unit and side as N m at the joint."""
     assumed = {"units.torque": "N m", "side.torque": "joint"}
     left = [key for key in draft.questions if key not in (*assumed, "gears")]
     if left or draft.value("side.torque") == "motor" or draft.value("side.position") != "joint":
         return None
-    stated = draft.stated()
+    stated = draft.to_metadata()
     units = {"torque": "N m", **stated["units"]}
     side = {"torque": "joint", **stated["side"]}
-    said = {**stated, "units": units, "side": side, "accept": ACCEPTABLE_FINDINGS}
-    blocks = islice(LogScan(path, robot, said, DRAFT_ROWS, sidecar={}), LONG_DRAFT_ROWS // DRAFT_ROWS)
+    metadata = {**stated, "units": units, "side": side, "accept": ACCEPTABLE_FINDINGS}
+    blocks = islice(LogScan(path, robot, metadata, DRAFT_ROWS, sidecar={}), LONG_DRAFT_ROWS // DRAFT_ROWS)
     log = next((block for block in blocks if not is_still(block.q)), None)
     return None if log is None else condition(log, robot, Conditioning()).samples
 
@@ -80,23 +92,24 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
 def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples) -> SidecarDraft:
     compared = compare_with_file(robot, samples)
     if compared is None:
-        return draft.noting("the robot's file states no inertials to compare the torque with", UNKNOWN_ZERO)
+        return draft.with_notes("the robot file has no inertial parameters to compare the torque with", UNKNOWN_ZERO)
     T = compared.file_torque()
     misfit, slopes, correction = float(compared.misfit(T)[0]), compared.slopes(T), find_correction(compared)
     wrong = () if correction is None else (str(correction),)
     factor = float(np.exp(np.log(np.maximum(slopes, 1e-12)).mean())) if len(slopes) else 0.0
-    explained = f"{factor:.3g} times that of the file's inertials, which leave {100 * sqrt(misfit):.0f} % of it open"
+    left = f"{100 * sqrt(misfit):.0f} %"
+    explained = f"{factor:.3g} times that of the file's inertial parameters, which leave {left} of it unexplained"
     shape = sqrt(misfit) < FILE_EXPLAINS
     if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
         for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
             if draft.value(key) in (UNANSWERED, value):
-                draft = draft.stating(DraftLine(key, value, explained))
-        sides = [one.value for one in draft.beliefs if one.key.startswith("side.")]
+                draft = draft.with_line(DraftLine(key, value, explained))
+        sides = [line.value for line in draft.lines if line.key.startswith("side.")]
         if set(sides) == {"joint"}:
-            draft = draft.without("gears")
-        return draft.noting(*wrong)
+            draft = draft.without_key("gears")
+        return draft.with_notes(*wrong)
     if shape and is_about_1000(factor) and draft.value("units.torque") == UNANSWERED:
-        draft = draft.without("gears").stating(DraftLine("units.torque", "mN m", explained))
-        return draft.stating(DraftLine("side.torque", "joint", "as the unit"))
-    unclear = f"the torque is {explained}: no zero, sign, unit or gravity that is stated wrong would explain that"
-    return draft.noting(*(wrong or (unclear,)))
+        draft = draft.without_key("gears").with_line(DraftLine("units.torque", "mN m", explained))
+        return draft.with_line(DraftLine("side.torque", "joint", "as the unit"))
+    unclear = f"the torque is {explained}: no wrong zero, sign, unit or gravity would explain that"
+    return draft.with_notes(*(wrong or (unclear,)))

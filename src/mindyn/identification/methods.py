@@ -1,6 +1,6 @@
 """`METHODS`: estimators that need only logs, by name, for `mindyn identify --method` and `mindyn compare`.
 
-A program adds its own: `METHODS["ridge"] = Ridge()`.
+To add a method, assign an estimator: `METHODS["ridge"] = Ridge()`.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ METHODS: Final[dict[str, Estimator]] = {
     "momentum": EnergyDifference("momentum"),
     "total": TotalLeastSquares(),
 }
-"""Each replaces weighted least squares and keeps every parameter."""
+"""Each replaces weighted least squares and keeps all parameters."""

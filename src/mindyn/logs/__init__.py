@@ -1,4 +1,4 @@
-"""Measured motion: logs with names and units, and the samples that regression reads."""
+"""Measured motion: logs with names and units, and the samples that regression uses."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""Named arrays (NPZ, MATLAB .mat, HDF5) as a `PaperTable`."""
+"""Read named arrays (NPZ, MATLAB .mat, HDF5) as a `LogTable`."""
 
 from __future__ import annotations
 
@@ -14,56 +14,68 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.errors import MissingExtraError
+from mindyn.errors import Code, MissingExtraError
 from mindyn.logs.errors import LogError
 from mindyn.logs.mat_file import read_mat
 from mindyn.logs.tables import Chunk, raise_as_damaged, require_numbers
 from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
 MAX_NPY_HEADER_BYTES: Final = 10_000
-"""Bytes of the head of an array in an NPZ file, NumPy's own limit."""
+"""NumPy's limit for the header of an array in an NPZ file."""
 _MIN_ZIP_ENTRY_BYTES: Final = 46
-"""Bytes of an entry in the directory of a ZIP file."""
+"""Smallest size of an entry in the directory of a ZIP file."""
 _DEFLATE, _SHUFFLE, _FLETCHER, _LZF = 1, 2, 3, 32000
-"""Numbers of the HDF5 filters that are read."""
+"""Numbers of the supported HDF5 filters."""
 _LZF_EXPANSION: Final = 88
-"""Bytes that a byte packed by LZF becomes at most: three stand for 264."""
+"""Largest expansion of a byte packed by LZF: three bytes become 264."""
 
 
 class ArrayTable:
-    """Arrays with time along one axis: (N,), (N, 1), (1, N), (N, n) or (n, N) for n joints.
+    """Log of named arrays with time along one axis.
 
-    `arrays` may hold anything that NumPy can slice, so an HDF5 dataset is read block by block.
+    Parameters
+    ----------
+    name : str
+        Name of the file in messages.
+    arrays : mapping of str to array
+        Arrays of shape (N,), (N, 1), (1, N), (N, n) or (n, N) for n joints. Anything that NumPy can slice is
+        accepted, so an HDF5 dataset is read block by block.
+    joint_count : int
+        Number n of joints.
     """
 
     def __init__(self, name: str, arrays: Mapping[str, Any], joint_count: int) -> None:
         self.name = name
         self.names = tuple(arrays)
-        self.stated: Mapping[str, Any] = {}
+        self.metadata: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         self._arrays = arrays
         self._joint_count = joint_count
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Slices of the arrays, time along the first axis."""
+        """Yield slices of the arrays with time along the first axis."""
         along = {name: self._time_axis(name) for name in names}
         lengths = {name: self._arrays[name].shape[along[name]] for name in names}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            hint = "are torque and motion out of step?"
-            raise LogError(f"arrays of {self.name} have different lengths: {listed}", hint=hint)
+            raise LogError(
+                f"arrays of {self.name} have different lengths: {listed}",
+                hint="torque and motion must have the same rows; was one of the arrays cut?",
+                code=Code.DISAGREEMENT,
+                subject=self.name,
+            )
         for start in range(0, next(iter(lengths.values())), rows):
             yield {name: self._slice(name, along[name], start, start + rows) for name in names}
 
     def head(self, rows: int) -> dict[str, NDArray[Any]]:
-        """The first `rows` of every array of real numbers, time along its longer axis."""
-        found = {}
+        """Return the first `rows` of every array of real numbers, with time along its longer axis."""
+        columns = {}
         for name, array in self._arrays.items():
             if array.dtype.kind not in "iuf":
                 continue
             wide = len(array.shape) == 2 and array.shape[1] > array.shape[0]
-            found[name] = self._slice(name, int(wide), 0, rows)
-        return found
+            columns[name] = self._slice(name, int(wide), 0, rows)
+        return columns
 
     def _time_axis(self, name: str) -> int:
         shape, n = self._arrays[name].shape, self._joint_count
@@ -75,7 +87,11 @@ class ArrayTable:
         if len(fitting) != 1:
             raise LogError(
                 f"array {name!r} of {self.name} has shape {shape}; the robot's {n} joints need (N, {n}) or ({n}, N)",
-                hint="is it the log of another robot?" if not fitting else "there are as many rows as joints",
+                hint="is it the log of another robot?"
+                if not fitting
+                else "there are as many rows as joints, so the time axis is ambiguous: log more rows",
+                code=Code.AMBIGUOUS if fitting else Code.WRONG_SHAPE,
+                subject=name,
             )
         return fitting[0]
 
@@ -86,16 +102,16 @@ class ArrayTable:
 
 
 def open_arrays(path: Path, joint_count: int) -> ArrayTable:
-    """The arrays of an .npz, .mat, .h5 or .hdf5 file; `struct.field` and `group/dataset` name nested ones."""
+    """Open an .npz, .mat, .h5 or .hdf5 file; `struct.field` and `group/dataset` name nested arrays."""
     suffix = path.suffix.lower()
     readers = {".npz": NpzArrays, ".mat": _read_mat}
     return ArrayTable(path.name, readers.get(suffix, _open_hdf5)(path), joint_count)
 
 
 class NpzArrays(Mapping[str, Any]):
-    """Vectors and matrices of an NPZ file, each read when first asked for.
+    """Vectors and matrices of an NPZ file, each read when it is first used.
 
-    What a header declares is compared with the size of the file before any memory is taken for it.
+    The declared size of an array is compared with the size of the file before memory is allocated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,8 +126,10 @@ class NpzArrays(Mapping[str, Any]):
             for entry in file.infolist():
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # unpacked without a limit
                     raise LogError(
-                        f"{path.name} is packed by method {entry.compress_type} of ZIP files; 0 and 8 are read",
-                        hint="numpy.savez and numpy.savez_compressed write what is read",
+                        f"{path.name} is compressed by ZIP method {entry.compress_type}; mindyn supports 0 and 8",
+                        hint="write it with numpy.savez or numpy.savez_compressed",
+                        code=Code.UNSUPPORTED,
+                        subject=path.name,
                     )
                 with file.open(entry) as stream:
                     shape, _, _ = _read_npy_header(stream)
@@ -125,7 +143,7 @@ class NpzArrays(Mapping[str, Any]):
         return len(self._entries)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """The array; refused where it claims more numbers than its file can hold."""
+        """Return an array; raise `LogError` if it declares more numbers than its file can hold."""
         entry = self._entries[name]
         if name not in self._known:
             with (
@@ -139,26 +157,27 @@ class NpzArrays(Mapping[str, Any]):
     def _array(self, stream: IO[bytes], name: str, size: int) -> NDArray[Any]:
         shape, by_columns, dtype = _read_npy_header(stream)
         if dtype.hasobject:
-            raise LogError(f"array {name!r} of {self._path.name} holds Python objects, which are not read")
+            message = f"array {name!r} of {self._path.name} holds Python objects; mindyn reads only numbers"
+            raise LogError(message, code=Code.UNSAFE_INPUT, subject=name)
         count = prod(shape)
         self._budget.take_bytes(count * max(dtype.itemsize, NUMBER_BYTES))
         content = stream.read(min(size, count * dtype.itemsize))
         if len(content) < count * dtype.itemsize:
-            raise ValueError(f"array {name!r} is cut off")
+            raise ValueError(f"array {name!r} is truncated")
         flat = np.frombuffer(content, dtype, count)
         return flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
 
 
 def _read_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether by columns, and type of an array in NumPy's format."""
+    """Return the shape, whether the order is by columns, and the type of an array in NumPy's format."""
     is_first = np.lib.format.read_magic(stream) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
     length = stream.read(2 if is_first else 4)
     if int.from_bytes(length, "little") > MAX_NPY_HEADER_BYTES:
-        raise ValueError(f"a header of more than {MAX_NPY_HEADER_BYTES} bytes")
+        raise ValueError(f"a header has more than {MAX_NPY_HEADER_BYTES} bytes")
     shape, by_columns, dtype = read(BytesIO(length + stream.read(int.from_bytes(length, "little"))))
     if any(n < 0 for n in shape):
-        raise ValueError(f"a shape of {shape}")
+        raise ValueError(f"an array has the shape {shape}")
     return shape, by_columns, dtype
 
 
@@ -170,9 +189,9 @@ def _read_mat(path: Path) -> Mapping[str, Any]:
 
 
 class Hdf5Array:
-    """A dataset of an HDF5 file. Chunks are checked before the library unpacks them.
+    """Dataset of an HDF5 file whose chunks are checked before the library decompresses them.
 
-    The library unpacks a deflated chunk to its end, however much more that is than the chunk's shape says.
+    The library decompresses a deflated chunk completely, even if the result is larger than the chunk's shape.
     """
 
     def __init__(self, data: Any, name: str, file_size: int) -> None:
@@ -192,10 +211,11 @@ class Hdf5Array:
             declared = prod(-(-n // chunk) for n, chunk in zip(data.shape, data.chunks, strict=True))
         if stored < declared and are_limits_active():
             what = "bytes" if data.chunks is None else "chunks"
-            raise LogError(f"{name} declares {declared} {what}, the file holds {stored}", hint="is the copy complete?")
+            message = f"{name} declares {declared} {what}, but the file holds {stored}"
+            raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=name)
 
     def __getitem__(self, where: slice | tuple[slice, slice]) -> NDArray[Any]:
-        """The values of some rows, or of some columns."""
+        """Return the values of a range of rows or columns."""
         if self._filters and self._data.chunks and are_limits_active():
             spans = [*(where if isinstance(where, tuple) else (where,)), slice(None)]
             limits = [(span.indices(n)[:2], step) for span, n, step in zip(spans, self.shape, self._data.chunks)]  # noqa: B905
@@ -206,7 +226,7 @@ class Hdf5Array:
         return np.asarray(self._data[where])
 
     def _require_honest(self, corner: tuple[int, ...]) -> None:
-        """Raise if a chunk becomes larger than its shape says, or by a filter of which that is not known."""
+        """Raise if a chunk is larger than its shape, or if its filter does not bound the size."""
         skipped, content = self._data.id.read_direct_chunk(corner)
         for number, code in reversed(list(enumerate(self._filters))):
             if skipped >> number & 1 or code == _SHUFFLE:
@@ -216,11 +236,14 @@ class Hdf5Array:
             elif code == _DEFLATE:
                 content = zlib.decompressobj().decompress(content, self._chunk_bytes + 5)
                 if len(content) > self._chunk_bytes + 4:  # a checksum may be packed too
-                    raise LogError(f"a chunk of {self._name} becomes larger than {self._chunk_bytes} bytes, its shape")
+                    message = f"a chunk of {self._name} expands to more than the {self._chunk_bytes} bytes of its shape"
+                    raise LogError(message, code=Code.UNSAFE_INPUT, subject=self._name)
             elif code != _LZF or len(content) * _LZF_EXPANSION > ALWAYS_ALLOWED_BYTES:
                 raise LogError(
-                    f"chunks of {self._name} are packed by filter {code}; gzip and small chunks of LZF are read",
-                    hint="h5repack -f GZIP=4 writes the file anew",
+                    f"chunks of {self._name} are compressed by filter {code}; mindyn supports gzip and small LZF chunks",
+                    hint="convert the file with h5repack -f GZIP=4",
+                    code=Code.UNSUPPORTED,
+                    subject=self._name,
                 )
 
 
@@ -228,7 +251,8 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
     try:
         import h5py
     except ImportError as error:
-        raise MissingExtraError(f"{path.name} is an HDF5 file", hint="pip install 'mindyn[hdf5]'") from error
+        message = f"{path.name} is an HDF5 file, which needs h5py"
+        raise MissingExtraError(message, hint="pip install 'mindyn[hdf5]'", subject="hdf5") from error
     arrays: dict[str, Any] = {}
     budget = InputBudget(path.name, path.stat().st_size, LogError)
     seen: set[int] = set()
@@ -252,7 +276,8 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         if item.shape is None or item.dtype.kind not in "iufb":
             return
         if item.external or item.is_virtual:
-            raise LogError(f"dataset {name!r} of {path.name} lies in other files, which are not read")
+            message = f"dataset {name!r} of {path.name} is stored in other files, which is not supported"
+            raise LogError(message, code=Code.UNSAFE_INPUT, subject=name)
         if item.ndim in (1, 2):
             arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", path.stat().st_size)
 

@@ -1,9 +1,9 @@
-"""rosbag2 (.db3, .mcap, or a folder of them) with sensor_msgs/JointState as a `PaperTable`; no ROS needed.
+"""Read sensor_msgs/JointState from a rosbag2 (.db3, .mcap, or a folder of them) as a `LogTable`, without ROS.
 
 Messages are decoded from CDR bytes [OMG DDS-RTPS 2.5, 10.2; ROS 2 uses XCDR1]. Compressed chunks of an MCAP file are
-looked at before a reader unpacks them: a record is its kind (a byte), its length (eight), and its content; that of a
-chunk begins with two stamps, the length of its records unpacked, a checksum and the name of the compression [MCAP
-specification, "Chunk (op=0x06)"].
+checked before the reader decompresses them. A record is its kind (1 byte), its length (8 bytes) and its content. The
+content of a chunk begins with two stamps, the uncompressed length of its records, a checksum and the name of the
+compression [MCAP specification, "Chunk (op=0x06)"].
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingExtraError, list_names
+from mindyn.errors import Code, MissingExtraError, list_names
 from mindyn.logs.errors import LogError
 from mindyn.logs.tables import Chunk
 from mindyn.reading import (
@@ -38,24 +38,24 @@ from mindyn.robots.robot import Robot
 
 MESSAGE_TYPES: Final = ("sensor_msgs/msg/JointState", "sensor_msgs/JointState")
 MAX_MESSAGE_BYTES: Final = 2**24
-"""Bytes of a message in a bag: a JointState of a thousand joints has 50 kB."""
+"""Largest message of a bag: a JointState of a thousand joints has 50 kB."""
 _SAMPLED_MESSAGES: Final = 200
-"""Several publishers may share a topic; the joints are those named in this many messages."""
+"""Messages from which the joint names are collected, because several publishers may share a topic."""
 MAX_CHUNK_BYTES: Final = 2**28
-"""Bytes of a chunk, unpacked; recorders make chunks of 1 to 16 MiB."""
+"""Largest uncompressed chunk; recorders write chunks of 1 to 16 MiB."""
 _MAGIC_BYTES, _MESSAGE, _CHUNK, _CHUNK_INDEX, _FOOTER_BYTES = 8, 0x05, 0x06, 0x08, 29
 _SHORTEST_MESSAGE, _MESSAGE_OBJECT = 31, 512
 """Bytes of a message without content in a chunk, and of the reader's object for it."""
 _LZ4_MAGIC, _LZ4_MAX_EXPANSION = 0x184D2204, 255
-"""The first bytes of an LZ4 frame, and what one of its bytes becomes at most."""
+"""The first bytes of an LZ4 frame, and the largest expansion of one of its bytes."""
 _MIN_SQL_STEPS, _SQL_STEPS_PER_BYTE, _SQL_STEPS_PER_CHECK = 10**7, 8, 10**5
-"""Steps of SQLite's machine that a query may take: one of a hundred bytes takes 60."""
+"""Steps of SQLite's virtual machine that a query may take; a row of a hundred bytes takes 60."""
 
 
 class BagTable:
-    """Messages of one JointState topic that hold every joint of the robot; others on the topic are passed over.
+    """Messages of one JointState topic that hold every joint of the robot; other messages are skipped.
 
-    Columns: stamp (ns, of the header) and {joint}.position, {joint}.velocity, {joint}.effort.
+    Columns: stamp (ns, from the header) and {joint}.position, {joint}.velocity, {joint}.effort.
     """
 
     def __init__(self, path: Path, robot: Robot, topic: str | None) -> None:
@@ -71,13 +71,13 @@ class BagTable:
             kind for kind in JOINT_STATE_FIELDS if whole is not None and len(getattr(whole, kind)) == len(whole.names)
         ]
         signals = {"position": "position", "velocity": "velocity", "effort": "torque"}
-        self.stated: Mapping[str, Any] = {
+        self.metadata: Mapping[str, Any] = {
             "columns": {"time": "stamp", **{signals[kind]: f"{{joint}}.{kind}" for kind in filled}},
             "units": {"time": "ns", **_joint_state_units(robot)},
         }
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """`rows` messages at a time, the joints put in the order of `names`."""
+        """Yield `rows` messages at a time with the joints in the order of `names`."""
         kinds = {name: name.rpartition(".")[::2] for name in names if name != "stamp"}
         wanted = {joint for joint, _ in kinds.values()}
         fitting = (message for message in _iterate_messages(self.path, self.topic) if wanted <= set(message.names))
@@ -86,47 +86,55 @@ class BagTable:
 
 
 def _joint_state_units(robot: Robot) -> dict[str, Any]:
-    """The units that the comments of JointState.msg prescribe: rad or m, rad/s or m/s, N m or N."""
+    """Return the units that the comments of JointState.msg prescribe: rad or m, rad/s or m/s, N m or N."""
     units = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
     return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.primary_joints} for key, pair in units.items()}
 
 
 def _list_parts(path: Path) -> list[Path]:
-    """The files of a bag in recording order: bag_2.db3 before bag_10.db3."""
+    """List the files of a bag in recording order: bag_2.db3 before bag_10.db3."""
     if path.is_file():
         return [path]
-    found = [entry for entry in path.iterdir() if entry.suffix in (".db3", ".mcap")]
-    if not found:
-        raise LogError(f"folder {path.name} holds no .db3 and no .mcap file: not a rosbag2, or a compressed one")
-    for part in found:
+    parts = [entry for entry in path.iterdir() if entry.suffix in (".db3", ".mcap")]
+    if not parts:
+        message = f"folder {path.name} has no .db3 or .mcap file: it is not a rosbag2, or its files are compressed"
+        raise LogError(
+            message, hint="decompress the bag with `ros2 bag convert`", code=Code.WRONG_FORMAT, subject=path.name
+        )
+    for part in parts:
         require_file(part, "part of a bag", LogError)
-    return sorted(found, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])
+    return sorted(parts, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])
 
 
 def _select_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The topic that is meant, and what is worth knowing of that: of several, the one that names the robot's joints."""
+    """Return the topic and notes; of several topics, select the one that names the robot's joints."""
     topics: dict[str, str] = {}
     for part in _list_parts(path):
         topics |= _read_mcap_topics(part) if part.suffix == ".mcap" else _read_db3_topics(part)
-    found = [name for name, kind in topics.items() if kind in MESSAGE_TYPES]
+    candidates = [name for name, kind in topics.items() if kind in MESSAGE_TYPES]
     known = list_names(f"{name} ({kind})" for name, kind in topics.items()) or "none"
-    if topic is not None and topic not in found:
-        raise LogError(f"{path.name} has no JointState topic {topic!r}; topics: {known}")
-    if topic is not None or len(found) == 1:
-        return topic or found[0], ()
-    fitting = [name for name in found if _names_all_joints(path, name, joints)]
+    if topic is not None and topic not in candidates:
+        message = f"{path.name} has no JointState topic {topic!r}; topics: {known}"
+        raise LogError(message, code=Code.UNKNOWN_NAME, subject=topic)
+    if topic is not None or len(candidates) == 1:
+        return topic or candidates[0], ()
+    fitting = [name for name in candidates if _names_all_joints(path, name, joints)]
     if len(fitting) == 1:
-        others = list_names(name for name in found if name != fitting[0])
+        others = list_names(name for name in candidates if name != fitting[0])
         return fitting[0], (
-            f"topic {fitting[0]} of {path.name} is taken, which names the robot's joints; not {others}",
+            f"topic {fitting[0]} of {path.name} was selected because it names the robot's joints; not used: {others}",
         )
-    how = f"in a sidecar file, or mindyn log {path.name} ROBOT --state topic=..." if found else ""
-    hint = f'state topic = "..." {how}' if found else "mindyn reads sensor_msgs/JointState"
-    raise LogError(f"{path.name} has {len(found)} JointState topics; topics: {known}", hint=hint)
+    how = f'set topic = "..." in a sidecar file, or run mindyn log {path.name} ROBOT --state topic=...'
+    raise LogError(
+        f"{path.name} has {len(candidates)} JointState topics; topics: {known}",
+        hint=how if candidates else "mindyn reads sensor_msgs/JointState",
+        code=Code.AMBIGUOUS if candidates else Code.MISSING_VALUE,
+        subject="topic",
+    )
 
 
 def _names_all_joints(path: Path, topic: str, joints: Sequence[str]) -> bool:
-    """Whether the first messages on a topic name all joints, alone or with a prefix."""
+    """Return whether the first messages on a topic name all joints, with or without a prefix."""
     named = {name for message in islice(_iterate_messages(path, topic), _SAMPLED_MESSAGES) for name in message.names}
     return all(any(name == joint or name.endswith(("_" + joint, "/" + joint)) for name in named) for joint in joints)
 
@@ -135,7 +143,7 @@ def _iterate_messages(path: Path, topic: str) -> Iterator[JointState]:
     for part in _list_parts(path):
         for logged_ns, data in (_read_mcap_messages if part.suffix == ".mcap" else _read_db3_messages)(part, topic):
             message = decode_joint_state(data)
-            if message.stamp_ns == 0:  # a publisher without clock: the recorder's stamp is the only one
+            if message.stamp_ns == 0:  # the publisher has no clock: use the stamp of the recorder
                 message = JointState(logged_ns, message.names, message.position, message.velocity, message.effort)
             yield message
 
@@ -153,23 +161,26 @@ def _run_query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tu
                 budget.take_bytes(sum(len(cell) for cell in row if isinstance(cell, bytes | str)))
                 yield row
     except sqlite3.DatabaseError as error:
-        raise LogError(f"{path.name} cannot be read as rosbag2: {error}", hint="is the copy complete?") from error
+        message = f"{path.name} cannot be read as rosbag2: {error}"
+        raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=path.name) from error
 
 
 def _require_tables(base: sqlite3.Connection, name: str) -> None:
-    """Reject views, virtual tables, and columns computed or filled by default: these may never end."""
-    made = base.execute("select type, sql from sqlite_master where lower(name) in ('topics', 'messages')").fetchall()
-    columns = [one for table in ("topics", "messages") for one in base.execute(f"pragma table_xinfo({table})")]
+    """Reject views, virtual tables, and computed or default columns, which may never end."""
+    tables = base.execute("select type, sql from sqlite_master where lower(name) in ('topics', 'messages')").fetchall()
+    columns = [column for table in ("topics", "messages") for column in base.execute(f"pragma table_xinfo({table})")]
     is_filled = any(is_hidden or default is not None for *_, default, _, is_hidden in columns)
-    if is_filled or any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in made):
-        raise LogError(f"topics and messages of {name} are no plain tables", hint="was the bag made by a recorder?")
+    if is_filled or any(kind != "table" or "virtual" in str(sql).lower()[:20] for kind, sql in tables):
+        message = f"topics and messages of {name} are not plain tables"
+        raise LogError(message, hint="was the bag written by a recorder?", code=Code.UNSAFE_INPUT, subject=name)
 
 
 def _read_db3_topics(path: Path) -> dict[str, str]:
     rows = list(_run_query(path, "select name, type, serialization_format from topics"))
     foreign = [f"{name} ({form})" for name, _, form in rows if form != "cdr"]
     if foreign:
-        raise LogError(f"{path.name} holds topics that are not CDR: {list_names(foreign)}")
+        message = f"{path.name} has topics that are not serialized as CDR: {list_names(foreign)}"
+        raise LogError(message, code=Code.UNSUPPORTED, subject=path.name)
     return {name: kind for name, kind, _ in rows}
 
 
@@ -180,7 +191,10 @@ def _read_db3_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     )
     for stamp, data in _run_query(path, text, (topic,)):
         if not isinstance(stamp, int) or not isinstance(data, bytes):
-            raise LogError(f"messages of {path.name} are not stamps and bytes", hint="was the bag made by a recorder?")
+            message = f"messages of {path.name} are not stamps and bytes"
+            raise LogError(
+                message, hint="was the bag written by a recorder?", code=Code.UNSAFE_INPUT, subject=path.name
+            )
         yield stamp, data
 
 
@@ -193,17 +207,19 @@ def _read_mcap_messages(path: Path, topic: str) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as stream:
         for _, channel, message in _read_mcap(stream, path, [topic]):
             if channel.message_encoding != "cdr":
-                raise LogError(f"topic {topic!r} of {path.name} is encoded as {channel.message_encoding!r}, not cdr")
+                message = f"topic {topic!r} of {path.name} is encoded as {channel.message_encoding!r}, not cdr"
+                raise LogError(message, code=Code.UNSUPPORTED, subject=topic)
             yield int(message.log_time), message.data
 
 
 def _read_mcap(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tuple[Any, Any, Any]]:
-    """Schema, channel and message of every message on the topics; without topics, each channel."""
+    """Yield schema, channel and message of every message on the topics; without topics, yield each channel."""
     try:
         from mcap.exceptions import McapError
         from mcap.reader import make_reader
     except ImportError as error:
-        raise MissingExtraError(f"{path.name} is an MCAP file", hint="pip install 'mindyn[ros]'") from error
+        message = f"{path.name} is an MCAP file, which needs mcap"
+        raise MissingExtraError(message, hint="pip install 'mindyn[ros]'", subject="ros") from error
     try:
         require_plausible_chunks(stream, path.name)
         reader = make_reader(stream)
@@ -213,14 +229,15 @@ def _read_mcap(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tu
         else:
             yield from reader.iter_messages(topics=topics)
     except (McapError, EOFError, ValueError, struct.error) as error:
-        raise LogError(f"{path.name} cannot be read as MCAP: {error!r}", hint="is the copy complete?") from error
+        message = f"{path.name} cannot be read as MCAP: {error!r}"
+        raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=path.name) from error
 
 
 JOINT_STATE_FIELDS: Final = ("position", "velocity", "effort")
 
 
 def stack_messages(messages: Sequence[JointState], names: Collection[str], file: str) -> dict[str, NDArray[Any]]:
-    """`stamp` and `{joint}.{field}` columns; joints are found by name in every message."""
+    """Return the columns `stamp` and `{joint}.{field}`; look up the joints by name in every message."""
     columns: dict[str, NDArray[Any]] = {}
     tables: dict[str, Array] = {}
     joints = list(dict.fromkeys(name.rpartition(".")[0] for name in names if name != "stamp"))
@@ -236,7 +253,7 @@ def stack_messages(messages: Sequence[JointState], names: Collection[str], file:
 
 
 def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: str, file: str) -> Array:
-    """(messages, joints); the places of the joints are looked up again only when a message names others."""
+    """Return one field as (messages, joints); look up the joints again only if the names change."""
     table = np.empty((len(messages), len(joints)))
     known: tuple[str, ...] | None = None
     places: list[int] = []
@@ -249,6 +266,8 @@ def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: s
                 f"a JointState message of {file} at stamp {message.stamp_ns} ns names {len(known)} joints "
                 f"but holds {len(values)} values of {field}",
                 hint=f"does the driver publish {field}?",
+                code=Code.MISSING_VALUE,
+                subject=field,
             )
         row[:] = values[places]
     return table
@@ -256,7 +275,7 @@ def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointState:
-    """One message: stamp in ns, joint names, and arrays that are empty when the publisher does not fill them."""
+    """JointState message: stamp in ns, joint names, and arrays that are empty if the publisher does not fill them."""
 
     stamp_ns: int
     names: tuple[str, ...]
@@ -266,11 +285,12 @@ class JointState:
 
 
 class _CdrReader:
-    """Walks CDR bytes; alignment counts from the end of the 4-byte encapsulation header."""
+    """Reader of CDR bytes; alignment counts from the end of the 4-byte encapsulation header."""
 
     def __init__(self, data: bytes) -> None:
         if len(data) < 4 or data[0] != 0 or data[1] not in (0, 1):
-            raise LogError(f"a JointState message starts with {data[:4].hex()}; plain CDR starts with 0000 or 0001")
+            message = f"a JointState message starts with {data[:4].hex()}; plain CDR starts with 0000 or 0001"
+            raise LogError(message, code=Code.UNSUPPORTED, subject="JointState")
         self.data = data
         self.order = "<" if data[1] else ">"
         self.at = 4
@@ -286,7 +306,7 @@ class _CdrReader:
 
     def text(self) -> str:
         length = self.integer()
-        self.at += length  # past the end: the number that follows any text is not there, which is said
+        self.at += length  # if this is past the end, reading the number that follows raises
         return self.data[self.at - length : self.at - 1].decode()
 
     def doubles(self) -> Array:
@@ -300,23 +320,24 @@ class _CdrReader:
 
 
 def decode_joint_state(data: bytes) -> JointState:
-    """The JointState of a serialized message: header (stamp, frame), name[], position[], velocity[], effort[]."""
+    """Decode a serialized JointState: header (stamp, frame), name[], position[], velocity[], effort[]."""
     reader = _CdrReader(data)
     try:
         stamp = reader.integer("i") * 10**9 + reader.integer()
         reader.text()
         if (count := reader.integer()) > MAX_COLUMNS:
-            raise ValueError(f"{count} joints")
+            raise ValueError(f"it declares {count} joints")
         names = tuple(reader.text() for _ in range(count))
         return JointState(stamp, names, reader.doubles(), reader.doubles(), reader.doubles())
     except (struct.error, ValueError, UnicodeDecodeError) as error:
-        raise LogError(f"a JointState message of {len(data)} bytes breaks off: {error}") from error
+        message = f"a JointState message of {len(data)} bytes is truncated: {error}"
+        raise LogError(message, code=Code.UNREADABLE, subject="JointState") from error
 
 
 def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
-    """Raise if chunks become larger than recordings do, or if an index leads to bytes that are not such a record.
+    """Raise if a chunk is implausibly large, or if an index points to bytes that are not such a record.
 
-    The stream is back at its start afterwards.
+    Rewind the stream afterwards.
     """
     if not are_limits_active():
         return
@@ -334,8 +355,11 @@ def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
             unpacked = _unpacked_size(stream)
             if unpacked > MAX_CHUNK_BYTES:
                 raise LogError(
-                    f"a chunk of {name} becomes {unpacked / 2**20:.3g} MiB; {MAX_CHUNK_BYTES // 2**20} are the most",
-                    hint=f"the file is damaged, or made to fill the memory; {LIFT_LIMITS_HINT}",
+                    f"a chunk of {name} expands to {unpacked / 2**20:.3g} MiB; at most {MAX_CHUNK_BYTES // 2**20} MiB "
+                    "are allowed",
+                    hint=f"the file is damaged, or crafted to fill the memory; {LIFT_LIMITS_HINT}",
+                    code=Code.TOO_LARGE,
+                    subject=name,
                 )
             budget.take_bytes(unpacked)
             stream.seek(at + 9)
@@ -346,31 +370,31 @@ def require_plausible_chunks(stream: IO[bytes], name: str) -> None:
             indexed.add(int.from_bytes(stream.read(24)[16:], "little"))
         at += 9 + length
     if wanted or not indexed <= chunks:
-        raise ValueError("its index leads to a place where no such record begins")
+        raise ValueError("its index points to a place where no such record begins")
     stream.seek(0)
 
 
 def _chunk_head(stream: IO[bytes]) -> tuple[int, str, int]:
-    """Length of the records, their compression, and the length that they are packed to, which follow."""
+    """Return the uncompressed length of the records, their compression, and their compressed length."""
     head = stream.read(32)
     if len(head) < 32:
         return 0, "", 0
-    _, _, stated, _, letters = struct.unpack("<QQQII", head)
+    _, _, declared, _, letters = struct.unpack("<QQQII", head)
     compression = stream.read(min(letters, 16)).decode("latin-1")
-    return int(stated), compression, int.from_bytes(stream.read(8), "little")
+    return int(declared), compression, int.from_bytes(stream.read(8), "little")
 
 
 def _unpacked_size(stream: IO[bytes]) -> int:
-    """The length that a chunk's own head says, or that its packed data says or allows, if more."""
-    stated, compression, packed = _chunk_head(stream)
+    """Return the uncompressed size of a chunk: the largest of its header, its frame and the bound of its data."""
+    declared, compression, packed = _chunk_head(stream)
     start = stream.tell()
     by_frame = _zstd_content_size(compression, stream.read(32))
     stream.seek(start)
-    return max(stated, by_frame, _max_lz4_size(stream, packed) if compression == "lz4" else 0)
+    return max(declared, by_frame, _max_lz4_size(stream, packed) if compression == "lz4" else 0)
 
 
 def _dense_messages(stream: IO[bytes], unpacked: int) -> Iterator[int]:
-    """Where messages begin in a chunk that may hold very many for its bytes; no other chunk is unpacked for it."""
+    """Yield where messages begin in a chunk that may hold very many for its size; other chunks are not decompressed."""
     _, compression, packed = _chunk_head(stream)
     if unpacked // _SHORTEST_MESSAGE * _MESSAGE_OBJECT <= MAX_EXPANSION_RATIO * packed:
         return
@@ -391,9 +415,9 @@ def _dense_messages(stream: IO[bytes], unpacked: int) -> Iterator[int]:
 
 
 def _max_lz4_size(stream: IO[bytes], packed: int) -> int:
-    """Return the most bytes that LZ4 frames become: blocks times the block size that the frame's head declares.
+    """Return the largest uncompressed size of LZ4 frames: blocks times the block size of the frame header.
 
-    The head need not say the length of the content; all blocks but the last are full, so the bound is tight.
+    The header may omit the length of the content. All blocks but the last are full, so the bound is tight.
     """
     end, total = stream.tell() + packed, 0
     while stream.tell() + 7 <= end:

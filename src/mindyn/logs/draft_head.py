@@ -1,4 +1,4 @@
-"""The first rows of a log of unknown meaning: every column that holds numbers, and the words of those that do not."""
+"""Read the first rows of a log without metadata: columns of numbers, and the first cell of other columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mindyn.errors import Code
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
@@ -24,30 +25,30 @@ from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
 DRAFT_ROWS: Final = 20_000
-"""Rows that are looked at."""
+"""Rows that a draft is based on."""
 LONG_DRAFT_ROWS: Final = 20 * DRAFT_ROWS
-"""... where nothing moves in those: arms stand before they are started."""
+"""Rows if nothing moves in the first `DRAFT_ROWS`: recordings often start before the motion."""
 MIN_NUMBER_FRACTION: Final = 0.5
-"""Share of the cells of a column of text from which it holds numbers."""
+"""Smallest fraction of numeric cells in a column of numbers."""
 _ARRAY_SUFFIXES: Final = (".npz", ".mat", ".h5", ".hdf5")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogHead:
-    """What the beginning of a log holds.
+    """First rows of a log.
 
-    columns  name -> (rows,) numbers, or (rows, k) where a cell holds k of them
-    words    name -> the first cell of a column that holds no numbers
-    stated   what the format itself says (see `LogMetadata`)
-    notes    what is worth knowing of the file
-    units    name -> what a line of units says of the column
-    empty    columns without any value
+    columns   name -> (rows,) numbers, or (rows, k) if a cell holds k numbers
+    words     name -> first cell of a column without numbers
+    metadata  metadata that the format itself defines (see `LogMetadata`)
+    notes     notes on the file
+    units     name -> unit from a line of units
+    empty     columns without any value
     is_named  whether the file names its columns
     """
 
     columns: Mapping[str, NDArray[Any]]
     words: Mapping[str, str]
-    stated: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     notes: tuple[str, ...]
     units: Mapping[str, str] = field(default_factory=dict)
     empty: tuple[str, ...] = ()
@@ -55,11 +56,12 @@ class LogHead:
 
 
 def read_log_head(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic: str | None = None) -> LogHead:
-    """The head of a log file; a bag needs the robot whose joints it is to hold."""
+    """Read the first rows of a log file; a bag needs the robot, because its joints are matched by name."""
     suffix = path.suffix.lower()
     if suffix in (".db3", ".mcap") or path.is_dir():
         if robot is None:
-            raise LogError(f"{path.name} is a bag: its joints are known by name", hint="give the robot after the log")
+            message = f"{path.name} is a bag, whose joints are matched by name with a robot"
+            raise LogError(message, hint="give the robot after the log", code=Code.MISSING_VALUE, subject="robot")
         return _read_table_head(open_table(path, robot, LogMetadata(topic=topic)), rows)
     require_file(path, "log", LogError)
     if suffix in _ARRAY_SUFFIXES:
@@ -69,8 +71,10 @@ def read_log_head(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic
     return _read_text_head(TextTable(path), rows) if suffix in TEXT_FORMATS else _read_table_head(table, rows)
 
 
-_PLACEHOLDER_ROBOT: Final = Robot("nobody", Link("base"), (Joint("one", "revolute", "base", "tip"),), (Link("tip"),))
-"""For readers that take a robot and do not look at it."""
+_PLACEHOLDER_ROBOT: Final = Robot(
+    "placeholder", Link("base"), (Joint("joint", "revolute", "base", "tip"),), (Link("tip"),)
+)
+"""Robot for readers that require one but do not use it."""
 
 
 def _read_text_head(table: TextTable, rows: int = DRAFT_ROWS) -> LogHead:
@@ -96,7 +100,7 @@ def _read_array_head(table: ArrayTable, rows: int = DRAFT_ROWS) -> LogHead:
     columns = table.head(rows)
     if not columns:
         return LogHead({}, {}, {}, ())
-    # Time runs along the length that most arrays share: others are settings, not recordings.
+    # Arrays of the most frequent length are recordings; others are settings.
     lengths = [len(values) for values in columns.values()]
     usual = max(set(lengths), key=lambda length: (lengths.count(length) * (length > 1), length))
     return LogHead({name: values for name, values in columns.items() if len(values) == usual}, {}, {}, ())
@@ -113,26 +117,26 @@ def _read_table_head(table: LogTable, rows: int = DRAFT_ROWS) -> LogHead:
             continue
         if chunk is not None:
             columns[name] = chunk[name]
-    return LogHead(_keep_equal_lengths(columns, table, rows), words, table.stated, table.notes)
+    return LogHead(_keep_equal_lengths(columns, table, rows), words, table.metadata, table.notes)
 
 
 def _keep_equal_lengths(columns: Mapping[str, NDArray[Any]], table: LogTable, rows: int) -> Mapping[str, NDArray[Any]]:
-    """The columns at the rows that most of them have: in a bag, messages of a gripper hold no joint of the arm."""
+    """Return the columns at the rows that most of them share: in a bag, gripper messages hold no joint of the arm."""
     lengths = Counter(len(values) for values in columns.values())
     if len(lengths) < 2:
         return columns
     usual = max(lengths, key=lambda length: (lengths[length], length))
     whole = next(name for name, values in columns.items() if len(values) == usual)
-    made = {}
+    shared = {}
     for name, values in columns.items():
-        found = values if len(values) == usual else next(iter(table.chunks([name, whole], rows)), {name: ()})[name]
-        if len(found) == usual:
-            made[name] = np.asarray(found)
-    return made
+        taken = values if len(values) == usual else next(iter(table.chunks([name, whole], rows)), {name: ()})[name]
+        if len(taken) == usual:
+            shared[name] = np.asarray(taken)
+    return shared
 
 
 def read_lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[str] | None:
-    """The columns of an array as LeRobot's meta/info.json above the file names them, joints by the robot's names."""
+    """Read the names of an array's columns from LeRobot's meta/info.json, with joints by the robot's names."""
     for folder in list(path.resolve().parents)[:3]:
         info = folder / "meta" / "info.json"
         if info.is_file():
@@ -146,6 +150,6 @@ def read_lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[st
 
 
 def _find_joint_name(name: str, joints: Sequence[str]) -> str | None:
-    """The longest joint name, in full or without its ending `_add_joint`, that stands in a name."""
+    """Return the longest joint name, with or without its ending `_joint`, that a name contains."""
     known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
     return max(known, key=len, default=None)

@@ -1,4 +1,4 @@
-"""What the numbers of a log say about units, side and time: the evidence behind a drafted sidecar."""
+"""Guess units, side and time of a log from its numbers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mindyn.robots.robot import Robot
 
 USUAL_RATES_HZ: Final = (10.0, 5000.0)
 MAX_RATE_IN_SECONDS_HZ: Final = 20_000.0
-"""Rates above the usual ones are believed in seconds alone: a step of 0.15 is that of a slow log, not one in ms."""
+"""Largest rate that is accepted if only seconds fit: a step of 0.15 belongs to a slow log in s, not to one in ms."""
 MIN_CHANGED_FRACTION: Final = 0.3
-"""Share of rows whose stamp differs from that before it, from which a time may be one with rows that stand twice."""
+"""Smallest fraction of rows with a new stamp in a column of time, which may contain repeated rows."""
 MIN_POSITION_RANGE: Final = 1e-3
-"""rad, deg, m or mm that positions vary by, below which nothing is said of velocity and torque."""
+"""Range of positions (rad, deg, m or mm) below which velocity and torque give no evidence."""
 MIN_SQUARED_CORRELATION: Final = 0.5
-"""Squared correlation from which a velocity is that of a position; measured arms: 0.9 and more."""
+"""Smallest squared correlation of a velocity and its position; measured arms have 0.9 and more."""
 MIN_RADIAN_PEAK: Final = 0.2
-"""A peak below this (as rad) may as well be degrees."""
+"""A smaller peak (in rad) may also be in degrees."""
 TIME_WORDS: Final = (
     "stamp",
     "timestamp",
@@ -43,17 +43,17 @@ TIME_WORDS: Final = (
     "clock",
     "duration",
 )
-"""Words of columns of time, the likelier before: a message's own stamp is better than the recorder's."""
+"""Words of time columns, the most likely first: the stamp of a message is better than that of the recorder."""
 UNIFORM_STEP_TOLERANCE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clock:
-    """The time of a log.
+    """Time of a log.
 
-    columns  the column of stamps, or those of seconds and nanoseconds; none where there is no time
-    unit     of the stamps; None where it is not known
-    seconds  (rows,) since the first row; None where they are not known
+    columns  the column of stamps, or the columns of seconds and nanoseconds; empty without time
+    unit     unit of the stamps; None if unknown
+    seconds  (rows,) s since the first row; None if unknown
     """
 
     columns: tuple[str, ...] = ()
@@ -63,12 +63,12 @@ class Clock:
 
     @property
     def restarts(self) -> int:
-        """How often the time goes back as of a clock that begins anew."""
+        """Number of times that the clock restarts."""
         return 0 if self.seconds is None else count_restarts(self.seconds)
 
 
 def detect_clock(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] = MappingProxyType({})) -> Clock:
-    """The clock of a log: by the columns' names, what a line of units says, and rates that robots are logged at."""
+    """Detect the clock of a log from column names, a line of units, and usual rates of robot logs."""
     named = [(rank, name) for name in columns if columns[name].ndim == 1 and (rank := _time_rank(name)) is not None]
     for _, name in sorted(named):
         pair = _find_nanoseconds(name, columns)
@@ -88,17 +88,17 @@ def detect_clock(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] =
             unused = unused or name
             continue
         step = estimate_usual_step(steps[steps > 0])
-        beside = split_words(units.get(name, ""))
-        said = guess_unit("time", (*split_words(name), *beside), beside or split_words(name)[-1:])
+        unit_words = split_words(units.get(name, ""))
+        named_unit = guess_unit("time", (*split_words(name), *unit_words), unit_words or split_words(name)[-1:])
         fitting = [unit for unit, size in UNIT_FACTORS["time"].items() if _is_usual_rate(1 / (step * size))]
         fitting = fitting or (["s"] if USUAL_RATES_HZ[1] < 1 / step <= MAX_RATE_IN_SECONDS_HZ else [])
-        unit = said if said is not None and (said in fitting or not fitting) else fitting[0] if fitting else None
+        unit = named_unit if named_unit in fitting or not fitting else fitting[0]
         if unit is None:
-            return Clock((name,), None, None, f"a step of {step:.4g} is a usual rate in no unit of time")
+            return Clock((name,), None, None, f"a step of {step:.4g} is not a usual rate in any unit of time")
         seconds = np.asarray((stamps - stamps[0]) * UNIT_FACTORS["time"][unit])
-        how = "the name says so" if unit == said else "the unit in which the rate is usual"
+        how = "unit from the name" if unit == named_unit else "the unit that gives a usual rate"
         return Clock((name,), unit, seconds, f"{_describe_rate(seconds)}; {how}")
-    return Clock(evidence=f"{unused} does not grow from row to row, or misses values") if unused else Clock()
+    return Clock(evidence=f"{unused} does not increase from row to row, or has missing values") if unused else Clock()
 
 
 def _time_rank(name: str) -> int | None:
@@ -108,7 +108,7 @@ def _time_rank(name: str) -> int | None:
 
 
 def _find_nanoseconds(name: str, columns: Mapping[str, NDArray[Any]]) -> str | None:
-    """The column of nanoseconds that belongs to one of seconds, as `header.stamp.nanosec` to `header.stamp.sec`."""
+    """Return the column of nanoseconds for a column of seconds: `header.stamp.nanosec` for `header.stamp.sec`."""
     for seconds, nanoseconds in (("sec", "nanosec"), ("sec", "nsec"), ("secs", "nsecs"), ("sec", "nanosecs")):
         if name.endswith(seconds) and not name.endswith(nanoseconds):
             other = name.removesuffix(seconds) + nanoseconds
@@ -130,14 +130,14 @@ def _describe_rate(seconds: Array) -> str:
 
 
 def is_still(q: Array) -> bool:
-    """Whether no position moves."""
+    """Return whether no position changes."""
     return largest_magnitude(np.fmax.reduce(q, axis=0) - np.fmin.reduce(q, axis=0)) < MIN_POSITION_RANGE
 
 
 def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> tuple[float, float]:
-    """Slope of a logged velocity on the derivative of the position, and their squared correlation, joints together.
+    """Return slope and squared correlation of a logged velocity and the derivative of the position, over all joints.
 
-    turn  at which angles wrap around: steps by more than half of it say nothing
+    turn  period of wrapped angles; steps of more than half of it are ignored
     """
     steps = np.diff(seconds)
     long = MIN_GAP_RATIO * float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
@@ -153,7 +153,7 @@ def velocity_slope(q: Array, v: Array, seconds: Array, turn: float = np.inf) -> 
 
 
 def fitting_velocity_units(position: str, slope: float, kind: str) -> list[str]:
-    """Units of a velocity that is `slope` times the derivative of a position in the unit `position`."""
+    """Return the units of a velocity that is `slope` times the derivative of a position in the unit `position`."""
     sizes = {unit: UNIT_FACTORS["position"][position] / size for unit, size in UNIT_FACTORS["velocity"].items()}
     linear = kind == "prismatic"
     return [u for u, ratio in sizes.items() if u.startswith(("m/", "mm/")) == linear and 0.7 < slope / ratio < 1.4]
@@ -161,41 +161,41 @@ def fitting_velocity_units(position: str, slope: float, kind: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What a number suggests: a unit or side, None where it decides nothing, and the evidence."""
+    """Guessed unit or side with its evidence; the value is None if the numbers do not decide it."""
 
     value: str | None
     evidence: str
 
 
 def largest_magnitude(values: Array) -> float:
-    """The largest of |values| that are numbers; 0 where none is."""
+    """Return the largest |value|, ignoring NaN; 0 without values."""
     return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))
 
 
 def guess_position_unit(q: Array, robot: Robot | None, kinds: Sequence[str]) -> Guess:
-    """rad or deg (m or mm), by the range of the positions and the robot's limits."""
+    """Guess rad or deg (m or mm) from the range of the positions and the robot's limits."""
     peak = largest_magnitude(q)
     if kinds and all(kind == "prismatic" for kind in kinds):
         return Guess("mm" if peak > 20 else "m", f"the largest is {peak:.4g}")
     reach = np.full(q.shape[1], DEFAULT_REACH_RAD) if robot is None else reachable_positions(robot)
     peaks = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: len(reach)]
     over = float((peaks / reach).max())
-    where = "the limits" if robot is not None else "four half turns"
+    where = "the limits" if robot is not None else "two turns"
     if over <= 1.05 and peak >= MIN_RADIAN_PEAK:
-        return Guess("rad", f"up to {peak:.3g}, within {where} as rad")
+        return Guess("rad", f"up to {peak:.3g}, within {where} in rad")
     as_degrees = float((np.deg2rad(peaks) / reach).max())
     if peak > 2 * pi and over > 2 and as_degrees <= 1.2:
-        return Guess(None, f"up to {peak:.4g}: deg at the joints, or rad at motors behind gears")
+        return Guess(None, f"up to {peak:.4g}: deg at the joints, or rad at motors with gears")
     return Guess(None, f"up to {peak:.4g}")
 
 
 def guess_position_side(q: Array, unit: str, robot: Robot | None) -> Guess:
-    """Joint side where the positions, in their unit, lie within the robot's limits."""
+    """Guess the joint side if the positions lie within the robot's limits."""
     if robot is None:
         return Guess(None, "no robot is given")
     values = np.fmax.reduce(np.abs(q), axis=0, initial=0.0)[: len(robot.primary_names)] * UNIT_FACTORS["position"][unit]
     over = float((values / reachable_positions(robot)).max())
     if over <= 1.5:
-        return Guess("joint", f"{100 * over:.0f} % of the limits at most")
-    turns = "motors turn so far, joints do not" if over > 5 else "another zero, or motors"
-    return Guess(None, f"{over:.3g} times the limits: {turns}")
+        return Guess("joint", f"at most {100 * over:.0f} % of the limits")
+    cause = "probably at the motors" if over > 5 else "another zero, or at the motors"
+    return Guess(None, f"{over:.3g} times the limits: {cause}")

@@ -1,4 +1,4 @@
-"""Values between rows: polynomials through the nearest rows, so that a block needs only a few rows around it."""
+"""Interpolate between rows with polynomials through the nearest rows; a block needs only a few rows around it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 
 NEIGHBOUR_ROWS: Final = 2
-"""Rows on either side that `interpolate_between_stamps` looks at."""
+"""Rows on either side that `interpolate_between_stamps` uses."""
 SHIFT_REACH_ROWS: Final = 5
-"""Rows on either side that `delayed` looks at, beyond the whole rows of the delay."""
+"""Rows on either side that `delay_rows` uses, in addition to the whole rows of the delay."""
 
 
 def interpolate_between_stamps(time: Array, values: Array, wanted: Array) -> Array:
-    """Values at the wanted times: the cubic through the four nearest stamps (fewer when there are fewer rows)."""
+    """Return values at the wanted times from the cubic through the four nearest stamps (or fewer rows, if necessary)."""
     count = min(2 * NEIGHBOUR_ROWS, len(time))
     first = np.clip(np.searchsorted(time, wanted, side="right") - count // 2, 0, len(time) - count)
     near = first[:, None] + np.arange(count)
@@ -31,9 +31,9 @@ def interpolate_between_stamps(time: Array, values: Array, wanted: Array) -> Arr
 
 
 def delay_rows(x: Array, rows: float) -> Array:
-    """x(k - rows) for uniform rows k: the polynomial of degree 7 through the eight nearest rows.
+    """Return x(k - rows) for uniform rows k from the polynomial of degree 7 through the eight nearest rows.
 
-    The ends are continued as straight lines.
+    The ends are extended as straight lines.
     """
     margin = abs(int(np.floor(rows))) + SHIFT_REACH_ROWS
     longer = _extend_ends(x, margin)
@@ -42,12 +42,12 @@ def delay_rows(x: Array, rows: float) -> Array:
 
 
 def delay_selected_rows(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
-    """x(k - rows) at the rows k of `index` alone, which must lie |rows| + SHIFT_REACH away from the ends."""
+    """Return x(k - rows) at the rows k of `index`, which must be |rows| + SHIFT_REACH_ROWS away from the ends."""
     return np.asarray(sum(w * x[index - back] for back, w in _delay_weights(rows)))
 
 
 def _delay_weights(rows: float) -> list[tuple[int, float]]:
-    """How many rows back the eight rows nearest to a delay lie, and their weights."""
+    """Return the offsets and weights of the eight rows nearest to a delay."""
     whole = int(np.floor(rows))
     nodes = range(-3, 5)
     return [(whole + k, prod((rows - whole - m) / (k - m) for m in nodes if m != k)) for k in nodes]

@@ -1,4 +1,4 @@
-"""Lines of JSON as a `PaperTable`: one object a row, entries of inner objects by their path, lists as arrays."""
+"""Read lines of JSON as a `LogTable`: one object per row, nested entries by their path, lists as arrays."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
+from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
 from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
@@ -21,16 +22,16 @@ from mindyn.logs.text_table import MAX_LINE_BYTES
 from mindyn.reading import InputBudget
 
 _SCHEMA_ROWS: Final = 100
-"""Rows whose entries are the columns."""
+"""Rows whose entries define the columns."""
 JOINT_LIST_NAMES: Final = ("name", "names", "joint_names", "joints")
-"""Entries that list the joints in the order of the other lists: `name` is that of JointState."""
+"""Entries that list the joints in the order of the other lists; JointState uses `name`."""
 
 
 class JsonLinesTable:
-    """Columns of a file with one JSON object a line: `header.stamp.sec` is an entry of objects within the object.
+    """Columns of a file with one JSON object per line; `header.stamp.sec` is an entry of nested objects.
 
-    A list of numbers is an array with one column for each entry; the names of joints, where a list holds them, are
-    stated as their order. Dates are read as nanoseconds.
+    A list of numbers is an array with one column for each entry. A list of joint names gives the order of the columns.
+    Dates are read as nanoseconds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,11 +43,11 @@ class JsonLinesTable:
         self.names: tuple[str, ...] = tuple(first.columns)
         joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LIST_NAMES and len(first)), None)
         listed = first[joints][0].to_list() if joints and _is_list_of(first[joints], pl.String) else []
-        self.stated: Mapping[str, Any] = {"joints": listed} if listed else {}
+        self.metadata: Mapping[str, Any] = {"joints": listed} if listed else {}
         self._joint_list = joints if listed else None
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """`rows` lines at a time."""
+        """Yield `rows` lines at a time."""
         before = 0
         for lines in self._blocks(rows):
             frame = self._frame(lines, before)
@@ -55,7 +56,7 @@ class JsonLinesTable:
             before += len(lines)
 
     def _blocks(self, rows: int) -> Iterator[list[bytes]]:
-        """Lines that hold something, at most `rows` and about `BLOCK_BYTES` at a time."""
+        """Yield lines that are not blank, at most `rows` and about `BLOCK_BYTES` at a time."""
         lines: list[bytes] = []
         held = 0
         with self.path.open("rb") as file:
@@ -63,7 +64,9 @@ class JsonLinesTable:
                 if len(line) > MAX_LINE_BYTES:
                     raise LogError(
                         f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
-                        hint="is it one JSON array? one object a line is read",
+                        hint="is it a single JSON array? write one object per line",
+                        code=Code.TOO_LARGE,
+                        subject=self.name,
                     )
                 if line.strip():
                     lines.append(line)
@@ -76,7 +79,8 @@ class JsonLinesTable:
 
     def _frame(self, lines: list[bytes], before: int) -> pl.DataFrame:
         if not lines:
-            raise LogError(f"{self.name} holds no lines", hint="did the recording or the copy fail?")
+            hint = "did the recording or the copy fail?"
+            raise LogError(f"{self.name} has no lines", hint=hint, code=Code.TOO_LITTLE_DATA, subject=self.name)
         require_polars_threads()
         block = b"".join(lines)
         self._budget.take_json(block)
@@ -85,9 +89,11 @@ class JsonLinesTable:
             frame = pl.read_ndjson(io.BytesIO(block), infer_schema_length=None)
         except PolarsError as error:
             raise LogError(
-                f"rows {before} to {before + len(lines) - 1} of {self.name} are no JSON objects of the same entries, "
-                f"one a line ({type(error).__name__})",
-                hint="is the last line cut off, or is it one JSON array? one object a line is read",
+                f"rows {before} to {before + len(lines) - 1} of {self.name} are not JSON objects with the same entries, "
+                f"one per line ({type(error).__name__})",
+                hint="is the last line truncated, or is it a single JSON array? write one object per line",
+                code=Code.UNREADABLE,
+                subject=self.name,
             ) from error
         return frame.select(column_expressions(frame.schema).values())
 
@@ -95,12 +101,14 @@ class JsonLinesTable:
         if self._joint_list is None or self._joint_list not in frame.columns:
             return
         other = next(
-            (k for k, names in enumerate(frame[self._joint_list]) if list(names) != self.stated["joints"]), None
+            (k for k, names in enumerate(frame[self._joint_list]) if list(names) != self.metadata["joints"]), None
         )
         if other is not None:
             raise LogError(
-                f"row {before + other} of {self.name} names other joints, or in another order, than the first",
-                hint="do several publishers share the topic? write each to a file of its own",
+                f"row {before + other} of {self.name} names other joints than the first row, or in another order",
+                hint="do several publishers share the topic? write a separate file for each",
+                code=Code.DISAGREEMENT,
+                subject=self._joint_list,
             )
 
     def _values(self, frame: pl.DataFrame, name: str, before: int) -> NDArray[Any]:

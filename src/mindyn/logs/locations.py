@@ -1,8 +1,7 @@
-"""`BufferView`: where a log lies: a path of this machine, or an object in a store, named by its URL.
+"""`FileLocation`: location of a log, which is a local path or the URL of an object in a store.
 
-Objects are read by the libraries of their store (fsspec, polars), with the credentials that these find by themselves;
-mindyn takes none. What a URL itself carries of them (user, password, signature) is in no message and no file: `str` of
-a place leaves it out.
+Objects are read by fsspec and polars with the credentials that these libraries find; mindyn takes none. Credentials in
+a URL (user, password, signature) never appear in a message or file: `str` of a location omits them.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from mindyn.errors import MissingExtraError
+from mindyn.errors import Code, MissingExtraError
 from mindyn.logs.errors import LogError
 from mindyn.reading import describe_exception
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COLLAPSED_URL: Final = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?|file):/(?!/)", re.IGNORECASE)
-"""What is left of a URL that went through `pathlib`."""
+"""Start of a URL that was converted to a `pathlib.Path`."""
 TESTED_SCHEMES: Final = ("s3", "file")
-"""Schemes that the tests read; others as fsspec and polars support them."""
+"""Schemes that are tested; others work if fsspec and polars support them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RemoteFile:
-    """An object of a store; as much of `pathlib.Path` as reading a log needs."""
+    """Object in a store, with the part of the interface of `pathlib.Path` that reading a log needs."""
 
     url: str
 
@@ -46,29 +45,29 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
+        """Last part of the path."""
         return self._path.name
 
     @property
     def stem(self) -> str:
-        """Its name without the suffix."""
+        """Name without the suffix."""
         return self._path.stem
 
     @property
     def suffix(self) -> str:
-        """The end of its name, from the last dot on."""
+        """End of the name, from the last dot."""
         return self._path.suffix
 
     @property
     def parent(self) -> RemoteFile:
-        """The prefix that it lies under."""
+        """Prefix of the object."""
         return self._at(self._path.parent)
 
     def __truediv__(self, name: str) -> RemoteFile:
         return self._at(self._path / name)
 
     def with_name(self, name: str) -> RemoteFile:
-        """Another object beside it."""
+        """Return another object with the same prefix."""
         return self._at(self._path.with_name(name))
 
     def _at(self, path: PurePosixPath) -> RemoteFile:
@@ -76,22 +75,22 @@ class RemoteFile:
         return RemoteFile(urlunsplit(parts._replace(path=str(path))))
 
     def exists(self) -> bool:
-        """Whether the store has it."""
+        """Return whether the object exists."""
         with _hide_credentials(self):
             return bool(_filesystem(self.url).exists(self.url))
 
     def open(self) -> BinaryIO:
-        """Its bytes, fetched as they are asked for."""
+        """Open the object for reading; bytes are fetched as needed."""
         with _hide_credentials(self):
             return _filesystem(self.url).open(self.url, "rb")  # type: ignore[no-any-return]
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """All of it, as text."""
+        """Read the object as text."""
         with _hide_credentials(self):
             return bytes(_filesystem(self.url).cat_file(self.url)).decode(encoding)
 
     def info(self) -> FileListing:
-        """What the store says of it."""
+        """Return the store's information about the object."""
         with _hide_credentials(self):
             return _list_remote(self, _filesystem(self.url).info(self.url))
 
@@ -101,10 +100,10 @@ FileLocation = Path | RemoteFile
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """What a listing says of a file.
+    """Size and version of a file.
 
-    version   changes whenever the bytes do: the store's etag, else size and time of change
-    changed   seconds since 1970, where it is known
+    version   changes whenever the bytes change: the store's etag, or else size and time of change
+    changed   time of change in s since 1970, if known
     """
 
     place: FileLocation
@@ -119,15 +118,17 @@ class FileListing:
 
 
 def parse_location(given: str | FileLocation) -> FileLocation:
-    """The place of a path or URL as a caller writes it."""
+    """Return the location of a path or URL."""
     if isinstance(given, RemoteFile):
         return given
     text = str(given)
     if isinstance(given, Path) or not _URL.match(text):
         if _COLLAPSED_URL.match(text):
             raise LogError(
-                f"{strip_credentials(text)!r} was a URL before it was made a Path, which keeps one slash of two",
-                hint="give URLs as text: read_log('s3://bucket/run.parquet', robot)",
+                f"{strip_credentials(text)!r} is a URL that was converted to a Path, which removes a slash",
+                hint="pass URLs as text: read_log('s3://bucket/run.parquet', robot)",
+                code=Code.WRONG_TYPE,
+                subject=strip_credentials(text),
             )
         return Path(text) if Path(text).name else Path(text).absolute()
     parts = urlsplit(text)
@@ -137,22 +138,23 @@ def parse_location(given: str | FileLocation) -> FileLocation:
 
 
 def expand_locations(patterns: Iterable[str]) -> list[FileLocation]:
-    """The files that a command line names: paths and URLs, each as it is or as a pattern of several."""
-    made: list[FileLocation] = []
+    """Return the files for paths, URLs and patterns of a command line."""
+    locations: list[FileLocation] = []
     for pattern in patterns:
         place = parse_location(pattern)
         text = place.url if isinstance(place, RemoteFile) else str(place)
         if not has_magic(text) or (isinstance(place, Path) and place.exists()):
-            made.append(place)
-        elif found := [one.place for one in list_matching(pattern)]:
-            made += found
+            locations.append(place)
+        elif matches := [listing.place for listing in list_matching(pattern)]:
+            locations += matches
         else:
-            raise LogError(f"nothing lies at {str(place)!r}", hint="is the pattern right? ** stands for any folders")
-    return made
+            message, hint = f"no file matches {str(place)!r}", "check the pattern; ** matches any folders"
+            raise LogError(message, hint=hint, code=Code.MISSING_FILE, subject=place)
+    return locations
 
 
 def strip_credentials(url: str) -> str:
-    """The URL without user, password and query, where keys and signatures stand."""
+    """Return the URL without user, password and query, which may hold keys and signatures."""
     if not _URL.match(url):
         return url
     parts = urlsplit(url)
@@ -161,45 +163,47 @@ def strip_credentials(url: str) -> str:
 
 
 def list_matching(pattern: str) -> list[FileListing]:
-    """What lies at the places that a pattern names (`*`, `?`, `[...]`; `**` any number of folders), by name."""
+    """List the files that match a pattern (`*`, `?`, `[...]`; `**` matches any number of folders), by name."""
     place = parse_location(pattern)
     if isinstance(place, Path):
         pattern = str(place)
-        found = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207
-        return [list_local(one) for one in found if one.exists()]
+        paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207
+        return [list_local(path) for path in paths if path.exists()]
     with _hide_credentials(place):
         system = _filesystem(place.url)
         if not has_magic(place.url):
-            said = system.info(place.url) if system.exists(place.url) else {"type": "directory"}
-            return [] if said.get("type") == "directory" else [_list_remote(place, said)]
+            details = system.info(place.url) if system.exists(place.url) else {"type": "directory"}
+            return [] if details.get("type") == "directory" else [_list_remote(place, details)]
         listing = system.glob(place.url, detail=True)
     parts = urlsplit(place.url)
-    made = []
-    for name, said in sorted(listing.items()):
-        if said.get("type") == "directory":
+    files = []
+    for name, details in sorted(listing.items()):
+        if details.get("type") == "directory":
             continue
         path = str(name).split("://", 1)[-1]
         bare = path.lstrip("/").removeprefix(parts.netloc.rpartition("@")[2] + "/")
         url = urlunsplit(parts._replace(path=f"/{bare}"))
-        made.append(_list_remote(RemoteFile(url), said))
-    return made
+        files.append(_list_remote(RemoteFile(url), details))
+    return files
 
 
 def list_local(path: Path) -> FileListing:
-    """What the file system says of a file, or of the files of a folder (a rosbag2) together."""
+    """Return size and version of a file, or of all files of a folder (a rosbag2)."""
     try:
-        said = [one.stat() for one in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
+        stats = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
     except OSError as problem:
-        raise LogError(f"{str(path)!r} cannot be read: {describe_exception(problem)}") from problem
-    size, changed = sum(one.st_size for one in said), max(one.st_mtime_ns for one in said)
+        message = f"{str(path)!r} cannot be read: {describe_exception(problem)}"
+        raise LogError(message, code=Code.UNREADABLE, subject=path) from problem
+    size, changed = sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
     return FileListing(path, size, f"changed:{size}:{changed}", changed / 1e9)
 
 
-def _list_remote(place: RemoteFile, said: dict[str, Any]) -> FileListing:
-    etag = next((str(said[key]).strip('"') for key in ("ETag", "etag", "e_tag", "md5Hash") if said.get(key)), "")
-    changed = next((said[key] for key in ("LastModified", "last_modified", "mtime", "updated") if said.get(key)), None)
+def _list_remote(place: RemoteFile, details: dict[str, Any]) -> FileListing:
+    etag = next((str(details[key]).strip('"') for key in ("ETag", "etag", "e_tag", "md5Hash") if details.get(key)), "")
+    stamps = ("LastModified", "last_modified", "mtime", "updated")
+    changed = next((details[key] for key in stamps if details.get(key)), None)
     stamp = changed.timestamp() if isinstance(changed, datetime) else None
-    size = int(said.get("size") or said.get("Size") or 0)
+    size = int(details.get("size") or details.get("Size") or 0)
     return FileListing(place, size, f"etag:{etag}" if etag else f"changed:{size}:{changed}", stamp)
 
 
@@ -211,14 +215,15 @@ def _filesystem(url: str) -> Any:
         return fsspec.core.url_to_fs(url)[0]
     except ImportError as error:
         raise MissingExtraError(
-            f"{scheme}:// is read by fsspec and its package for that store, which are not installed",
-            hint="pip install 'mindyn[cloud]' brings them for s3://; for other stores see fsspec",
+            f"{scheme}:// needs fsspec and its package for that store, which are not installed",
+            hint="pip install 'mindyn[cloud]' installs them for s3://; for other stores see fsspec",
+            subject="cloud",
         ) from error
 
 
 @contextmanager
 def _hide_credentials(place: RemoteFile) -> Iterator[None]:
-    """What a store's library trips over is told without the URL that it was given."""
+    """Raise errors of a store's library as `LogError` without the credentials of the URL."""
     try:
         yield
     except (LogError, MissingExtraError):
@@ -228,14 +233,15 @@ def _hide_credentials(place: RemoteFile) -> Iterator[None]:
 
 
 def remote_error(place: RemoteFile, error: BaseException) -> LogError:
-    """The error of a store's library, without what a URL carries of credentials."""
+    """Return the error of a store's library as `LogError` without the credentials of the URL."""
     reason = describe_exception(error).replace(place.url, str(place))
     query, user = urlsplit(place.url).query, urlsplit(place.url).netloc.rpartition("@")[0]
     for secret in (query, user, user.partition(":")[2]):
         reason = reason.replace(secret, "...") if secret else reason
     missing = isinstance(error, FileNotFoundError)
     return LogError(
-        f"there is no log {str(place)!r}" if missing else f"{str(place)!r} cannot be read: {reason}",
-        hint="is the bucket's name right, and do the credentials of the environment (AWS_PROFILE, AWS_ENDPOINT_URL) "
-        "reach it?",
+        f"the log {str(place)!r} does not exist" if missing else f"{str(place)!r} cannot be read: {reason}",
+        hint="check the name of the bucket and the credentials of the environment (AWS_PROFILE, AWS_ENDPOINT_URL)",
+        code=Code.MISSING_FILE if missing else Code.UNREADABLE,
+        subject=place,
     )

@@ -1,12 +1,12 @@
-"""Loops that are solved for, followed along a log: positions of the dependent joints, and how well the loops close.
+"""Follow solved loops along a log: positions of the dependent joints, and how well the loops close.
 
-The assembly is kept from row to row. That is a guess where a log comes to a singular configuration (a dead point)
-between two rows: a linkage that passes it and one that turns back have the same primary positions. With s, the bound of
-the smallest singular value (see NOTATION.md, closure), rows k and k + 1 a time h apart are refused where
+The assembly mode is kept from row to row. At a singular configuration (dead point) between two rows it is unknown: a
+linkage that passes the dead point and one that turns back have the same primary positions. With s, the bound of the
+smallest singular value (see NOTATION.md, closure), rows k and k + 1 a time h apart raise an error if
 
     s_k + h ds_k/dt < 0   or   s_(k+1) - h ds_(k+1)/dt < 0
 
-since the motion would pass s = 0 in between at the speed that it has.
+because the motion would pass s = 0 between them at its speed.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import LoopClosure, home_closure
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.logs.errors import LogError
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 MAX_SPEED_MISMATCH = 0.5
-"""Part of the change between two rows that the speeds of a motion may miss."""
+"""Largest difference of a motion's steps from its speeds, relative to the steps."""
 
 DEAD_POINT_HINT = (
-    "name the joint that moves the loop through its dead point as the primary one and log that (the others stand in "
-    "dependent = ... of the robot file), or leave these rows out"
+    "log the joint that moves the loop through its dead point and make it primary (list the others in dependent = ... "
+    "of the robot file), or exclude these rows"
 )
 
 
 def add_dependent_positions(robot: Robot, q: Array, dependent_q: Array | None) -> Array:
-    """Positions (N, n) of all joints of primary ones (N, k) and those of the joints that loops make dependent.
+    """Return the positions (N, n) of all joints from primary positions (N, k) and those of dependent joints.
 
-    The primary ones alone where the others are not known or not asked for.
+    Return the primary positions if `dependent_q` is None.
     """
     if dependent_q is None:
         return q
     closure = home_closure(robot)
     if dependent_q.shape[1:] != (len(closure.dependent),):
         names = ", ".join(robot.joint_names[i] for i in closure.dependent)
-        raise InputError(f"dependent_q has shape {dependent_q.shape}, but one column for each of {names} is needed")
+        message = f"dependent_q has shape {dependent_q.shape}, but one column for each of {names} is needed"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject="dependent_q")
     whole = np.zeros((len(q), robot.joint_count))
     whole[:, list(closure.primary)] = q
     whole[:, list(closure.dependent)] = dependent_q
@@ -54,15 +55,15 @@ def add_dependent_positions(robot: Robot, q: Array, dependent_q: Array | None) -
 
 
 def follow_loops(robot: Robot, samples: Samples) -> Samples:
-    """Samples with their closure, as those of logs have it; the same where they have it, or nothing is solved for.
+    """Add the closure to samples that do not have it, if the robot has solved loops.
 
-    Rows that are a motion are followed in its order, and refused over a dead point. Others stand each by itself, in the
-    assembly that the robot's home reaches.
+    Consecutive rows of a motion are followed in order and raise an error across a dead point. Other rows are solved
+    independently, in the assembly mode of the robot's home.
     """
     if samples.dependent_q is not None or not len(samples) or not robot.loops or is_affine(robot):
         return samples
     if samples.joint_names != robot.primary_names:
-        return samples  # refused by name where columns are made of them
+        return samples  # the regressor raises an error that names the joints
     if _is_motion(samples):
         return LoopFollower(robot).follow(samples, np.arange(len(samples)))
     closure = home_closure(robot)
@@ -72,13 +73,13 @@ def follow_loops(robot: Robot, samples: Samples) -> Samples:
 
 
 def all_joint_positions(robot: Robot, samples: Samples) -> Array:
-    """What kernels take as q: positions (N, n) of all joints where loops are solved for, of the primary ones else."""
+    """Return the positions that kernels take as q: of all joints (N, n) with solved loops, else of the primary joints."""
     here = follow_loops(robot, samples)
     return add_dependent_positions(robot, here.q, here.dependent_q)
 
 
 def _is_motion(samples: Samples) -> bool:
-    """Whether positions mostly change from row to row as the speeds say."""
+    """Return whether most steps of the positions agree with the speeds."""
     together = samples.segments[1:] == samples.segments[:-1]
     steps = np.diff(samples.q, axis=0)[together] * samples.rate_hz
     speeds = ((samples.qd[1:] + samples.qd[:-1]) / 2)[together]
@@ -90,10 +91,10 @@ def _is_motion(samples: Samples) -> bool:
 
 
 class LoopFollower:
-    """Follows the loops of a robot from one block of a log's samples to the next.
+    """Follow the loops of a robot from one block of a log's samples to the next.
 
-    residual  the largest |c| so far
-    margin    the least bound of the smallest singular value so far
+    residual  largest |c| so far
+    margin    smallest bound of the smallest singular value so far
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -103,11 +104,11 @@ class LoopFollower:
         self.begin_log()
 
     def begin_log(self) -> None:
-        """The next block belongs to another log."""
+        """Begin another log."""
         self._last: tuple[int, Array, Array, int] | None = None
 
     def follow(self, samples: Samples, rows: NDArray[np.int64]) -> Samples:
-        """The samples with their closure; `rows` (N,) are those of the log's file, for errors."""
+        """Return the samples with their closure; `rows` (N,) are rows of the log's file, for errors."""
         if not self._solved or not len(samples):
             return samples
         closure = home_closure(self.robot)
@@ -120,17 +121,17 @@ class LoopFollower:
         return replace(samples, dependent_q=q[:, list(closure.dependent)], closure=known[:, :2])
 
     def note(self) -> str:
-        """How well the loops closed; empty where none was followed."""
+        """Describe how well the loops close; return an empty text if no loop was followed."""
         if not np.isfinite(self.margin):
             return ""
         names = ", ".join(loop.name for loop in self.robot.loops)
         return (
             f"loops ({names}) were followed along the log: they close to {self.residual:.1e} of their length, and stay "
-            f"at least {self.margin:.2g} away from singular configurations (0: singular)"
+            f"at least {self.margin:.2g} away from singular configurations"
         )
 
     def _positions(self, closure: LoopClosure, samples: Samples, rows: NDArray[np.int64]) -> Array:
-        found = []
+        positions = []
         starts = np.flatnonzero(np.diff(samples.segments, prepend=samples.segments[:1] - 1))
         here = None if self._last is None else self._last[1]
         for first, last in zip(starts, [*starts[1:], len(samples)], strict=True):
@@ -144,9 +145,9 @@ class LoopFollower:
             if not reached.all():
                 row = int(np.argmin(reached))
                 raise self._lost(closure, p[row], rows[first + row])
-            found.append(q)
+            positions.append(q)
             here = q[-1]
-        return np.concatenate(found)
+        return np.concatenate(positions)
 
     def _require_no_dead_point(self, samples: Samples, known: Array, rows: NDArray[np.int64]) -> None:
         s, change = known[:, 1], known[:, 2] / samples.rate_hz
@@ -167,21 +168,23 @@ class LoopFollower:
         hint = (
             DEAD_POINT_HINT if why.hint else "check the units, signs and zeros of the log and the lengths of the loop"
         )
-        return LogError(f"row {row} of the log: {why.message}", hint=hint)
+        return LogError(f"row {row} of the log: {why.message}", hint=hint, code=Code.DISAGREEMENT, subject=row)
 
     def _passed(self, p: Array, before: int, after: int) -> LogError:
         where = ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.robot.primary_names, p, strict=True))
         names = ", ".join(self.robot.dependent_names)
         return LogError(
-            f"between rows {before} and {after} the log comes to a singular configuration (dead point) of the loops, "
-            f"at {where}: whether {names} pass it or turn back there cannot be told from the primary joints",
+            f"between rows {before} and {after} the log reaches a singular configuration (dead point) of the loops, at "
+            f"{where}: the primary joints do not determine whether {names} pass it or turn back",
             hint=DEAD_POINT_HINT,
+            code=Code.AMBIGUOUS,
+            subject=before,
         )
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _closure_kernel(robot: Robot) -> ClosedKernel:
-    """(q, qd) -> |c|, s, ds/dt."""
+    """Return the kernel (q, qd) -> |c|, s, ds/dt."""
     closure = home_closure(robot)
     q, pd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", len(closure.primary))
     motion = closed_motion(robot, q, pd)
@@ -190,5 +193,5 @@ def _closure_kernel(robot: Robot) -> ClosedKernel:
         direction[i] = pd[column]
     change = casadi.jtimes(motion.closure[1], q, direction)
     known = casadi.vertcat(motion.closure, change)
-    made = casadi.cse([casadi.densify(known), casadi.densify(motion.closure)])
-    return ClosedKernel(robot, casadi.Function("measure", [q, pd], made, ["q", "qd"], ["known", CLOSURE]))
+    outputs = casadi.cse([casadi.densify(known), casadi.densify(motion.closure)])
+    return ClosedKernel(robot, casadi.Function("measure", [q, pd], outputs, ["q", "qd"], ["known", CLOSURE]))

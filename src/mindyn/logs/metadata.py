@@ -1,4 +1,4 @@
-"""`LogMetadata`: what a log's columns mean, in the words of its sidecar file and its caller."""
+"""`LogMetadata`: the meaning of a log's columns, from its sidecar file and the call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import suggest_name
+from mindyn.errors import Code, suggest_name
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, FaultCollector, LogError
 from mindyn.logs.locations import FileLocation
 from mindyn.logs.units import UNIT_FACTORS
@@ -27,40 +27,40 @@ from mindyn.schemas import (
 SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
 ColumnNames = str | Sequence[str] | Mapping[str, str]
 SEPARATORS: Final = (",", ";", "\t", " ")
-"""Of text files, in the order in which they are tried: names may hold spaces."""
+"""Separators of text files, in the order in which they are tried: names may contain spaces."""
 MAX_SKIPPED_ROWS: Final = 1000
-"""Lines that may stand between the names of a text file and its numbers."""
+"""Most lines between the names of a text file and its numbers."""
 PerJoint = Mapping[str, float] | Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
 class LogMetadata:
-    """What the columns of a log mean; the keys of its sidecar TOML file.
+    """Meaning of a log's columns; the fields are the keys of its sidecar TOML file.
 
     columns          time and, for each signal (position, velocity, acceleration, torque), a pattern ("q{i}" counts
                      joints from 1, "q{i0}" from 0, "{joint}.position" is by name), n names in the robot's order, a
-                     table joint -> column, or the name of one array with a column for each of `joints`; time may
-                     also be two columns, of seconds and nanoseconds
-    units            unit of time and of each signal (see `units.UNIT_FACTORS`); for one signal, also a table joint
-                     -> unit
-    side             "motor" or "joint", for all signals or for each in a table; column j is then the motor of joint j
-    joints           joint names in the order of an array's columns, or in that in which patterns count; names that the
-                     robot has not stand for columns that are not used
-    files            signal -> another file, beside the log, that holds its columns row by row
-    gears            G of q_motor = G q_joint: n ratios or an n x n matrix in the robot's order; else the robot's drives
-    current_gains    N m/A (N/A) at the torque's side, in the robot's order or by joint
-    drive_gains      factor on the torque of each joint, after units and gears, as `mindyn.drive_gains` finds them
-    position_offset  added to the joint's position, in the position's unit, in the robot's order or by joint
-    rate_hz          rows are uniform at this rate (then no time column is read)
+                     table joint -> column, or the name of an array with a column for each of `joints`; time may also
+                     be two columns, of seconds and nanoseconds
+    units            unit of time and of each signal (see `units.UNIT_FACTORS`), or a table joint -> unit
+    side             "motor" or "joint", for all signals or as a table of signals; column j is the motor of joint j
+    joints           joint names in the order of an array's columns, or in the order that patterns count; names that the
+                     robot does not have mark unused columns
+    files            signal -> another file in the log's folder that holds its columns row by row
+    gears            G of q_motor = G q_joint: n ratios or an n x n matrix in the robot's order; by default from the
+                     robot's drives
+    current_gains    N m/A (N/A) at the side of the torque, in the robot's order or by joint
+    drive_gains      factor of the torque of each joint, after units and gears, as estimated by `mindyn.drive_gains`
+    position_offset  added to the joint's position, in the unit of the position, in the robot's order or by joint
+    rate_hz          rate of uniform rows; then no time column is read
     topic            JointState topic of a bag
-    separator        between the cells of a text file: ",", ";", "\\t" or " " (any number of blanks); else told from it
-    decimal          of the numbers of a text file: "." or ","; else told from its first row
-    skip_rows        lines of a text file after its line of names that are left out, such as one of units
-    rows             [first, end]: rows of the file that are used, counted from 0, without the last
-    times            [first, last]: s after the first row of the file; what lies between is used
-    gravity, mount   of the robot when the log was made, as `load_robot` takes them
-    draft            true in a sidecar that `mindyn log` wrote and nobody confirmed: it is refused
-    accept           findings that are right in this log (see `findings.ACCEPTABLE_FINDINGS`)
+    separator        separator of a text file: ",", ";", "\\t" or " " (any number of blanks); by default detected
+    decimal          decimal mark of a text file: "." or ","; by default detected from its first row
+    skip_rows        lines of a text file to skip after its line of names, such as a line of units
+    rows             [first, end]: rows of the file to use, counted from 0, without the last
+    times            [first, last]: time range to use, in s after the first row of the file
+    gravity, mount   gravity or mounting of the robot during the recording, as in `load_robot`
+    draft            true in a sidecar that `mindyn log` wrote and nobody confirmed; such a sidecar raises an error
+    accept           findings to accept in this log (see `errors.ACCEPTABLE_FINDINGS`)
     """
 
     columns: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -88,42 +88,46 @@ class LogMetadata:
         faults = FaultCollector()
         for entry in fields(self):
             for fault in find_key_faults(entry.name, getattr(self, entry.name)):
-                faults.found.append(fault)
+                faults.errors.append(fault)
         faults.raise_all("the log")
 
     def unit(self, signal: str, joint: str) -> str:
-        """The stated unit of a signal of a joint; refuses to guess one."""
-        stated = self.units.get(signal)
-        if isinstance(stated, Mapping):
-            stated = stated.get(joint)
-        if stated is None:
-            example = next(iter(UNIT_FACTORS[signal]))
+        """Return the unit of a signal of a joint; raise `LogError` if it is missing."""
+        unit = self.units.get(signal)
+        if isinstance(unit, Mapping):
+            unit = unit.get(joint)
+        if unit is None:
+            example, *others = UNIT_FACTORS[signal]
             raise LogError(
-                f"no unit is stated for {signal}" + (f" of joint {joint!r}" if joint else ""),
-                hint=f'state units.{signal} = "{example}" (or {", ".join(list(UNIT_FACTORS[signal])[1:])}) {METADATA_LOCATION}',
+                f"the unit of {signal} is missing" + (f" for joint {joint!r}" if joint else ""),
+                hint=f'set units.{signal} = "{example}" (or {", ".join(others)}) {METADATA_LOCATION}',
+                code=Code.MISSING_VALUE,
+                subject=f"units.{signal}",
             )
-        return stated
+        return unit
 
     def side_of(self, signal: str) -> str:
-        """Whether a signal was measured at the motor or at the joint; refuses to guess."""
+        """Return the side ("motor" or "joint") of a signal; raise `LogError` if it is missing."""
         side = self.side.get(signal) if isinstance(self.side, Mapping) else self.side
         if side is None:
             raise LogError(
-                f"the side of {signal} is not stated: motor values differ from joint values by the gears",
-                hint=f'state side = "motor" or "joint", or side.{signal} = ..., {METADATA_LOCATION}',
+                f"the side of {signal} is missing: motor values differ from joint values by the gears",
+                hint=f'set side = "motor" or "joint", or side.{signal} = ..., {METADATA_LOCATION}',
+                code=Code.MISSING_VALUE,
+                subject=f"side.{signal}",
             )
         return side
 
-    def merged(self, over: Mapping[str, Any]) -> LogMetadata:
-        """The statement with the keys of `over` put above it; the tables columns, units and files key by key."""
-        made, wrong = self.merged_sound(over)
+    def merge_with(self, over: Mapping[str, Any]) -> LogMetadata:
+        """Return the metadata updated with `over`; the tables columns, units and files are merged key by key."""
+        merged, errors = self.merge_valid(over)
         faults = FaultCollector()
-        faults.found.extend(wrong)
+        faults.errors.extend(errors)
         faults.raise_all("the log")
-        return made
+        return merged
 
-    def merged_sound(self, over: Mapping[str, Any]) -> tuple[LogMetadata, list[LogError]]:
-        """The statement with those keys of `over` that can be meant so put above it, and the faults of the others."""
+    def merge_valid(self, over: Mapping[str, Any]) -> tuple[LogMetadata, list[LogError]]:
+        """Return the metadata updated with the valid keys of `over`, and the errors of the other keys."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         faults = []
         for name, value in over.items():
@@ -139,30 +143,30 @@ METADATA_LOCATION: Final = "in the log's sidecar file or in the call"
 
 
 def find_key_faults(key: str, value: Any) -> list[LogError]:
-    """Return what is wrong with the value of one key of a statement, whatever the log and the robot are."""
+    """Return the errors of the value of a key that do not depend on the log and the robot."""
     if key == "draft" and value is True:
-        return [LogError("the sidecar file is a draft: nobody has confirmed it", hint=_CONFIRM_HINT)]
+        message = "the sidecar file is a draft that nobody has confirmed"
+        return [LogError(message, hint=_CONFIRM_HINT, code=Code.MISSING_VALUE, subject=key)]
     entries = value if isinstance(value, Mapping) else {}
-    asked = [key] if _is_question(value) else [f"{key}.{name}" for name, one in entries.items() if _is_question(one)]
-    known = {name: one for name, one in entries.items() if not _is_question(one)} if entries else value
-    found = [
-        LogError(f"{one} is still a question", hint=f"put what is right in place of the ? {METADATA_LOCATION}")
-        for one in asked
+    asked = [key] if _is_question(value) else [f"{key}.{name}" for name, v in entries.items() if _is_question(v)]
+    known = {name: v for name, v in entries.items() if not _is_question(v)} if entries else value
+    hint = f"replace the ? {METADATA_LOCATION}"
+    errors = [
+        LogError(f"{name} is still a question", hint=hint, code=Code.MISSING_VALUE, subject=name) for name in asked
     ]
     if not _is_question(value):
-        found += [
-            LogError(one.message, hint=one.hint)
-            for one in find_violations(known, SIDECAR_SCHEMA["properties"][key], key)
-        ]
-    if key in ("rows", "times") and not found and value is not None and not value[0] < value[1]:
-        found.append(LogError(f"{key} = {quote_value(value)} must begin before it ends", hint=f"like {_EXAMPLES[key]}"))
-    return found
+        violations = find_violations(known, SIDECAR_SCHEMA["properties"][key], key)
+        errors += [LogError(v.message, hint=v.hint, code=Code.INVALID_VALUE, subject=key) for v in violations]
+    if key in ("rows", "times") and not errors and value is not None and not value[0] < value[1]:
+        message = f"{key} = {quote_value(value)} must begin before it ends"
+        errors.append(LogError(message, hint=f"like {_EXAMPLES[key]}", code=Code.OUT_OF_RANGE, subject=key))
+    return errors
 
 
 def _unknown_key_error(key: object) -> LogError:
     keys = SIDECAR_SCHEMA["properties"]
-    message = f"the log's statement has no entry {quote_value(key)}; it may have: {', '.join(keys)}"
-    return LogError(message, hint=suggest_name(key, keys, ""))
+    message = f"the log's metadata has no entry {quote_value(key)}; it may have: {', '.join(keys)}"
+    return LogError(message, hint=suggest_name(key, keys, ""), code=Code.UNKNOWN_NAME, subject=key)
 
 
 def _is_question(value: object) -> bool:
@@ -170,8 +174,8 @@ def _is_question(value: object) -> bool:
 
 
 _CONFIRM_HINT: Final = (
-    "look at its lines, put what is right for each ?, and delete the line `draft = true`; "
-    "`mindyn log LOG ROBOT --confirm` does that where no ? is left"
+    "check its lines, replace each ?, and delete the line `draft = true`; "
+    "`mindyn log LOG ROBOT --confirm` does that if no ? is left"
 )
 _EXAMPLES: Final = {
     "columns": 'columns = { time = "t", position = "q{i}", torque = "tau{i}" }',
@@ -180,8 +184,8 @@ _EXAMPLES: Final = {
     "files": 'files = { torque = "torque.csv" }',
     "accept": 'accept = ["rate"]',
     "joints": 'joints = ["shoulder", "elbow"]',
-    "rows": "rows = [100, 5000], which takes the rows 100 to 4999 of the file, counted from 0",
-    "times": "times = [0.5, 20.0], which takes what lies so many seconds after the first row",
+    "rows": "rows = [100, 5000], which selects rows 100 to 4999 of the file, counted from 0",
+    "times": "times = [0.5, 20.0], which selects rows by the seconds after the first row",
     "gravity": "gravity = [0, 0, -9.81]",
     "gears": "gears = [100, 100]",
     "current_gains": "current_gains = [11.2, 11.2]",
@@ -224,42 +228,44 @@ _KEYS: Final[Mapping[str, Schema]] = {
 SIDECAR_SCHEMA: Final[Schema] = {
     "title": "The sidecar file of a log",
     **table_schema(
-        {}, {key: {**one, **({"examples": [_EXAMPLES[key]]} if key in _EXAMPLES else {})} for key, one in _KEYS.items()}
+        {}, {key: {**v, **({"examples": [_EXAMPLES[key]]} if key in _EXAMPLES else {})} for key, v in _KEYS.items()}
     ),
 }
-"""The JSON Schema of a sidecar file: the keys of `LogMetadata`."""
+"""JSON Schema of a sidecar file: the keys of `LogMetadata`."""
 
 
 SHARED_SIDECAR_NAME: Final = "logs.toml"
-"""Says what is in all logs of its folder that have no sidecar of their own."""
+"""Sidecar of all logs of a folder that have no sidecar of their own."""
 
 
 def find_sidecar(path: FileLocation) -> FileLocation | None:
-    """`run1.parquet.toml` or `run1.log.toml` beside `run1.parquet`, else `logs.toml`; None when there is none."""
-    if isinstance(path, Path) and not path.name:  # the folder one stands in, a bag
+    """Return the sidecar of `run1.parquet`: `run1.parquet.toml`, `run1.log.toml` or `logs.toml`; None without one."""
+    if isinstance(path, Path) and not path.name:  # the current folder is a bag
         path = path.absolute()
     candidates: list[FileLocation] = [path.with_name(path.name + ".toml"), path.with_name(path.stem + ".log.toml")]
     try:
-        found = [candidate for candidate in candidates if candidate.exists()]
-        if not found and (shared := path.parent / SHARED_SIDECAR_NAME).exists():
+        sidecars = [candidate for candidate in candidates if candidate.exists()]
+        if not sidecars and (shared := path.parent / SHARED_SIDECAR_NAME).exists():
             return shared
-    except (OSError, ValueError):  # a name that the system does not take: the log itself is refused for it
+    except (OSError, ValueError):  # an invalid file name: opening the log itself raises the error
         return None
-    if len(found) > 1:
-        raise LogError(f"{path.name} has two sidecar files, {found[0].name} and {found[1].name}; keep one")
-    return found[0] if found else None
+    if len(sidecars) > 1:
+        message = f"{path.name} has two sidecar files, {sidecars[0].name} and {sidecars[1].name}; keep one"
+        raise LogError(message, code=Code.AMBIGUOUS, subject=path.name)
+    return sidecars[0] if sidecars else None
 
 
 def read_sidecar(path: FileLocation) -> Mapping[str, Any]:
-    """The keys of the log's sidecar file; empty when it has none."""
+    """Read the keys of the log's sidecar file; return an empty mapping if it has none."""
     sidecar = find_sidecar(path)
     return {} if sidecar is None else parse_sidecar(sidecar)
 
 
 def parse_sidecar(sidecar: FileLocation) -> Mapping[str, Any]:
-    """The keys of a sidecar file."""
+    """Read the keys of a sidecar file."""
     if isinstance(sidecar, Path):
         return read_toml(sidecar, "sidecar file", LogError)
     if (size := sidecar.info().size) > MAX_SETTINGS_BYTES and are_limits_active():
-        raise LogError(f"{sidecar.name} has {size} bytes; a sidecar file has at most {MAX_SETTINGS_BYTES}")
+        message = f"{sidecar.name} has {size} bytes; a sidecar file has at most {MAX_SETTINGS_BYTES}"
+        raise LogError(message, code=Code.TOO_LARGE, subject=sidecar.name)
     return parse_toml(sidecar.read_text(), sidecar.name, LogError)

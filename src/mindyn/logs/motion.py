@@ -1,10 +1,11 @@
-"""Position, velocity, acceleration and torque of uniform rows, as the conditioning asks."""
+"""Compute position, velocity, acceleration and torque of uniform rows with the settings of `Conditioning`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from mindyn.algebra.values import Array
+from mindyn.errors import Code
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay
 from mindyn.logs.errors import LogError
@@ -14,7 +15,7 @@ from mindyn.logs.log import Log
 
 
 class ConditionedMotion(NamedTuple):
-    """(N, n) arrays in SI units at the joints."""
+    """Arrays (N, n) in SI units at the joints."""
 
     q: Array
     qd: Array
@@ -23,7 +24,7 @@ class ConditionedMotion(NamedTuple):
 
 
 def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
-    """Filtered motion, delayed to the torque, and the torque, filtered if asked."""
+    """Filter and differentiate the motion, delay it to match the torque, and filter the torque."""
     rate = require_resolved(c.rate_hz, "rate_hz")
     motion = _filter_motion(rows, c, rate)
     delay = require_resolved(c.delay_s, "delay_s") * rate
@@ -52,7 +53,9 @@ def _filter_motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Arra
 def _require_logged(values: Array | None, what: str) -> Array:
     if values is None:
         raise LogError(
-            f'{what} = "measured" is asked for, but the log holds no {what}',
-            hint=f'state columns.{what}, or ask for {what} = "differentiated"',
+            f'{what} = "measured" is set, but the log has no {what}',
+            hint=f'set columns.{what} of the log, or {what} = "differentiated"',
+            code=Code.MISSING_VALUE,
+            subject=what,
         )
     return values

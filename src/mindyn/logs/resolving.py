@@ -1,4 +1,4 @@
-"""Settings left "auto" become numbers chosen from the head of the training logs, and are reported."""
+"""Replace "auto" settings by values selected from the first rows of the training logs, and report them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.cutoffs import CutoffRule
@@ -21,19 +22,19 @@ from mindyn.logs.segments import SegmentPiece, resample_pieces, split_at_gaps
 from mindyn.logs.stamps import estimate_even_step, has_bursts
 
 HEAD_ROWS: Final = 200_000
-"""Rows of each log from which settings are chosen, so that a stream chooses as the whole log does."""
+"""Rows of each log from which settings are selected, so that a stream and a whole log select the same values."""
 MAX_JITTER_FRACTION: Final = 0.05
-"""Stamps whose steps vary by less than this part of the period are uniform."""
+"""Largest variation of the steps of uniform stamps, relative to the period."""
 MIN_REGULAR_FRACTION: Final = 0.95
 MIN_GAP_PERIODS: Final = 2.5
 RATE_TOLERANCE: Final = 0.02
-"""Rates that differ by less, relative, are the same."""
+"""Relative difference below which rates are equal."""
 MAX_RATE_RATIO: Final = 10.0
-"""Times by which rates of logs may differ: at a tenth of its rate a log has lost most of what it tells."""
+"""Largest ratio of the rates of logs: at a tenth of its rate, a log has lost most of its information."""
 NON_GAP_QUANTILE: Final = 0.995
-"""Share of the steps between stamps that are no gaps, where stamps come in bursts."""
+"""Fraction of the steps between stamps that are not gaps, if stamps come in bursts."""
 MAX_EVEN_ERROR_RATIO: Final = 0.7
-"""Error of positions foreseen from evenly spaced rows, over that by stamps, below which rows are even."""
+"""Largest ratio of the position error predicted from evenly spaced rows to that from stamps, if rows are even."""
 
 
 def resolve_conditioning(
@@ -76,7 +77,7 @@ def delay_finding(c: Conditioning, how: str) -> Finding:
 
 
 def read_first_rows(log: Log | LogScan) -> Log:
-    """The first `HEAD_ROWS` usable rows of a log."""
+    """Return the first `HEAD_ROWS` usable rows of a log."""
     if isinstance(log, Log):
         return log.take(slice(0, HEAD_ROWS))
     chunks: list[Log] = []
@@ -85,13 +86,14 @@ def read_first_rows(log: Log | LogScan) -> Log:
         if sum(map(len, chunks)) >= HEAD_ROWS:
             break
     if not chunks:
-        raise LogError(f"{log.path.name} has no usable rows")
+        raise LogError(f"{log.path.name} has no usable rows", code=Code.TOO_LITTLE_DATA, subject=log.path.name)
     return join_logs(chunks).take(slice(0, HEAD_ROWS))
 
 
 def _resolve_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Conditioning, list[Finding]]:
     if any(len(log) < 2 for log in heads):
-        raise LogError("too few rows: a log with fewer than 2 rows has no rate")
+        message = "too few rows: the rate needs at least 2 rows of each log"
+        raise LogError(message, code=Code.TOO_LITTLE_DATA, subject="rate_hz")
     steps = [np.diff(log.time) for log in heads]
     pauses = _find_burst_step(heads, steps) if c.stamps == "auto" else None
     bursts = pauses
@@ -99,53 +101,55 @@ def _resolve_time_base(c: Conditioning, heads: Sequence[Log]) -> tuple[Condition
         rates = [1 / estimate_even_step(step) for step in steps]
         wanted = min(rates) if c.rate_hz == "auto" else require_resolved(c.rate_hz, "rate_hz")
         if any(abs(wanted / rate - 1) > RATE_TOLERANCE for rate in rates):
-            bursts = None  # rows are to be resampled: they need their stamps
+            bursts = None  # resampling needs the stamps
     periods = [estimate_period(step) if pauses is None else estimate_even_step(step) for step in steps]
     findings = []
     if c.rate_hz == "auto":
-        own = _round_rate(1.0 / periods[0])
+        log_rate = _round_rate(1.0 / periods[0])
         if max(periods) > (1 + RATE_TOLERANCE) * min(periods):
-            own = _round_rate(1.0 / max(periods))
-            findings.append(info(Kind.LOG_SETTING, _describe_common_rate(periods, own), "rate_hz"))
-        c = replace(c, rate_hz=own)
+            log_rate = _round_rate(1.0 / max(periods))
+            findings.append(info(Kind.LOG_SETTING, _describe_common_rate(periods, log_rate), "rate_hz"))
+        c = replace(c, rate_hz=log_rate)
     rate = require_resolved(c.rate_hz, "rate_hz")
     if pauses is not None:
         c = replace(c, longest_gap_rows=max(c.longest_gap_rows, pauses * rate))
     if bursts is not None:
         c = replace(c, stamps="uniform")
-        found = (
-            "stamps come in bursts, as of rows that wait for a network, while the positions are even: rows are taken "
-            f"to be 1 / {rate:.6g} s apart"
+        message = (
+            "stamps come in bursts, as if rows waited for a network, but the positions are evenly spaced: rows are "
+            f"assumed to be 1 / {rate:.6g} s apart"
         )
-        findings.append(info(Kind.STAMPS, found))
+        findings.append(info(Kind.STAMPS, message))
     if c.stamps == "auto":
         within = [s[s <= c.longest_gap_rows * p] for s, p in zip(steps, periods, strict=True)]
         uniform = all((np.abs(s * rate - 1) <= MAX_JITTER_FRACTION).all() for s in within)
         c = replace(c, stamps="uniform" if uniform else "measured")
         if not uniform:
-            found = f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times"
-            findings.append(info(Kind.STAMPS, found))
+            message = f"stamps jitter or differ from {rate:.6g} Hz: rows are interpolated to uniform times"
+            findings.append(info(Kind.STAMPS, message))
     return c, findings
 
 
 def _describe_common_rate(periods: Sequence[float], rate_hz: float) -> str:
-    """Why the logs are sampled anew at the lowest of their rates; refuses rates too far apart.
+    """Return why all logs are resampled at the lowest rate; raise `LogError` if the rates differ too much.
 
-    Rows between those of a slow log would be counted as evidence that nobody recorded.
+    At a higher rate, interpolated rows of a slow log would count as independent measurements.
     """
     rates = ", ".join(f"{1 / period:.6g}" for period in periods)
     if max(periods) > MAX_RATE_RATIO * min(periods):
         raise LogError(
-            f"the logs have rates that are more than {MAX_RATE_RATIO:g} times apart ({rates} Hz)",
-            hint="state rate_hz in the settings to sample them all at one, or leave the slow ones out",
+            f"the rates of the logs differ by a factor of more than {MAX_RATE_RATIO:g} ({rates} Hz)",
+            hint="set rate_hz in the settings to sample all logs at one rate, or exclude the slow logs",
+            code=Code.DISAGREEMENT,
+            subject="rate_hz",
         )
     return f"the logs have different rates ({rates} Hz): all are interpolated to the lowest, {rate_hz:.6g} Hz"
 
 
 def _find_burst_step(heads: Sequence[Log], steps: Sequence[Array]) -> float | None:
-    """The longest step (s) between stamps that come in bursts of rows that are even; None where they do not.
+    """Return the longest step (s) between stamps that come in bursts although the rows are even; None otherwise.
 
-    Each position is foreseen by the two beside it, by their stamps and as if all were evenly apart.
+    Each position is predicted from its two neighbours, once with their stamps and once with equal steps.
     """
     if not all(map(has_bursts, steps)):
         return None
@@ -162,26 +166,27 @@ def _find_burst_step(heads: Sequence[Log], steps: Sequence[Array]) -> float | No
 
 
 def estimate_period(steps: Array) -> float:
-    """Mean of the usual steps: those near the median if nearly all are, else all but the gaps."""
+    """Return the mean of the steps near the median, if nearly all are; otherwise the mean of all steps but gaps."""
     median = float(np.median(steps))
     usual = np.abs(steps - median) <= MAX_JITTER_FRACTION * median
     return float(steps[usual if usual.mean() > MIN_REGULAR_FRACTION else steps <= MIN_GAP_PERIODS * median].mean())
 
 
 def _round_rate(rate_hz: float) -> float:
-    """The rate as its maker meant it: a whole number of Hz when it is one to 1e-4."""
+    """Round the rate to a whole number of Hz if it is within 1e-4 of it."""
     whole = round(rate_hz)
     return float(whole) if whole and abs(rate_hz / whole - 1) < 1e-4 else rate_hz
 
 
 def uniform_segments(c: Conditioning, heads: Sequence[Log]) -> list[Log]:
-    """The uninterrupted, uniform stretches of the heads."""
+    """Return the uniform segments of the first rows of the logs."""
     rate = require_resolved(c.rate_hz, "rate_hz")
-    found: list[Log] = []
+    segments: list[Log] = []
     for log in heads:
         parts: Sequence[SegmentPiece] = list(split_at_gaps([log], c.longest_gap_rows / rate))
-        made = resample_pieces(parts, rate) if c.stamps == "measured" else parts
-        found.extend(part.rows for part in made if len(part.rows) > 1)
-    if not found:
-        raise LogError("too few rows: no stretch of the log has two rows without a gap between")
-    return found
+        uniform = resample_pieces(parts, rate) if c.stamps == "measured" else parts
+        segments.extend(part.rows for part in uniform if len(part.rows) > 1)
+    if not segments:
+        message = "too few rows: no segment of the log has two rows without a gap between them"
+        raise LogError(message, code=Code.TOO_LITTLE_DATA, subject="rows")
+    return segments

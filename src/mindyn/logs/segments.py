@@ -1,7 +1,7 @@
-"""Uninterrupted stretches of a log, piece by piece: split at gaps, made uniform, cut into overlapping windows.
+"""Process the segments of a log piece by piece: split at gaps, resample uniformly, and cut into overlapping windows.
 
-Windows overlap by what conditioning reaches; blocks of samples overlap once more, by what a treatment reaches
-(`mindyn.regression.row_blocks.with_neighbours` says why).
+Windows overlap by the rows that conditioning needs. Blocks of samples overlap again, by the rows that the equations
+need (see `mindyn.regression.row_blocks`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mindyn.logs.log import LOG_ARRAYS, Log, join_logs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentPiece:
-    """Consecutive rows of one segment: its number, whether they are the last, and the gap (s) after them if so."""
+    """Consecutive rows of a segment: its number, whether they are the last, and then the gap (s) after them."""
 
     segment: int
     rows: Log
@@ -29,10 +29,10 @@ class SegmentPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentWindow:
-    """A piece with the rows around it that its samples depend on.
+    """Piece with the rows around it that affect its samples.
 
-    rows         the piece and its surroundings, uniform in time
-    start, stop  where the piece lies in them
+    rows         the piece and its neighbouring rows, uniform in time
+    start, stop  position of the piece in `rows`
     index        index in the segment of the first of `rows`
     is_last      whether `rows` end with the segment
     """
@@ -46,7 +46,7 @@ class SegmentWindow:
 
 
 def split_at_gaps(chunks: Iterable[Log], longest_step_s: float) -> Iterator[SegmentPiece]:
-    """The chunks cut wherever stamps are further apart than the longest step."""
+    """Split the chunks wherever stamps are further apart than the longest step."""
     segment = 0
     waiting: Log | None = None
     for chunk in chunks:
@@ -65,25 +65,25 @@ def split_at_gaps(chunks: Iterable[Log], longest_step_s: float) -> Iterator[Segm
 
 
 def resample_pieces(parts: Iterable[SegmentPiece], rate_hz: float) -> Iterator[SegmentPiece]:
-    """The pieces at times t_0 + k / rate of each segment, interpolated between the stamps around."""
+    """Interpolate the pieces at times t_0 + k / rate of each segment."""
     rest: Log | None = None
-    start, made = 0.0, 0
+    start, done = 0.0, 0
     for part in parts:
         if rest is None:
-            start, made = float(part.rows.time[0]), 0
+            start, done = float(part.rows.time[0]), 0
         known = part.rows if rest is None else join_logs([rest, part.rows])
-        # The last stamps wait for their right-hand neighbours, unless the segment ends.
+        # Rows at the last stamps need their next neighbours, unless the segment ends.
         end = known.time[-1] if part.is_last else known.time[max(0, len(known) - 1 - NEIGHBOUR_ROWS)]
         count = int(np.floor((end - start) * rate_hz + 1e-6)) + 1
-        if count > made:
-            yield replace(part, rows=_interpolate_log(known, start + np.arange(made, count) / rate_hz))
-            made = count
+        if count > done:
+            yield replace(part, rows=_interpolate_log(known, start + np.arange(done, count) / rate_hz))
+            done = count
         elif part.is_last:
             yield replace(part, rows=known.take(slice(0, 0)))
         rest = (
             None
             if part.is_last
-            else known.take(slice(max(0, _first_needed_row(known.time, start + made / rate_hz)), None))
+            else known.take(slice(max(0, _first_needed_row(known.time, start + done / rate_hz)), None))
         )
 
 
@@ -95,16 +95,16 @@ def _interpolate_log(known: Log, wanted: Array) -> Log:
     nearest = np.clip(np.searchsorted(known.time, wanted), 1, max(1, len(known) - 1))
     left = np.abs(known.time[nearest - 1] - wanted) <= np.abs(known.time[np.minimum(nearest, len(known) - 1)] - wanted)
     values = {n: getattr(known, n) for n in LOG_ARRAYS if n not in ("time", "rows") and getattr(known, n) is not None}
-    made: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         name: interpolate_between_stamps(known.time, array, wanted) for name, array in values.items()
     }
     return replace(
-        known, time=wanted, rows=known.rows[np.where(left, nearest - 1, np.minimum(nearest, len(known) - 1))], **made
+        known, time=wanted, rows=known.rows[np.where(left, nearest - 1, np.minimum(nearest, len(known) - 1))], **arrays
     )
 
 
 def cut_windows(parts: Iterable[SegmentPiece], block: int | None, reach: int) -> Iterator[SegmentWindow]:
-    """Pieces of at least `block` rows with `reach` rows around each; None: whole segments."""
+    """Yield pieces of at least `block` rows with `reach` rows around each; None yields whole segments."""
     waiting: list[Log] = []
     held, done, index = 0, 0, 0
     for part in parts:

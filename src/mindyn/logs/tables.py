@@ -1,7 +1,4 @@
-"""`PaperTable`: named columns of any log file, read in chunks of rows, several tables in step.
-
-It is what each format gives (`mindyn.logs.formats`).
-"""
+"""`LogTable`: named columns of a log file, read in chunks of rows; every format provides one (`mindyn.logs.formats`)."""
 
 from __future__ import annotations
 
@@ -12,23 +9,23 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.logs.errors import LogError
 from mindyn.reading import describe_exception
 
 BLOCK_BYTES: Final = 16 * 2**20
-"""Of a file of text that are read at once."""
+"""Bytes of a text file that are read at once."""
 Chunk = Mapping[str, NDArray[Any]]
-"""Columns of some rows: (rows,) numbers, or (rows, k) for a column that holds arrays."""
+"""Columns of some rows: (rows,) numbers, or (rows, k) for a column of arrays."""
 
 
 class LogTable(Protocol):
-    """Named columns of one log.
+    """Named columns of a log.
 
-    name    what messages call the file
-    names   names of its columns
-    stated  what the format itself says about its columns (see `LogMetadata`)
-    notes   what is worth knowing of the file; after its chunks were read, of its rows as well
+    name      name of the file in messages
+    names     names of its columns
+    metadata  metadata that the format itself defines (see `LogMetadata`)
+    notes     notes on the file; after its chunks were read, also on its rows
     """
 
     @property
@@ -38,19 +35,19 @@ class LogTable(Protocol):
     def names(self) -> Collection[str]: ...  # noqa: D102 - see the class
 
     @property
-    def stated(self) -> Mapping[str, Any]: ...  # noqa: D102 - see the class
+    def metadata(self) -> Mapping[str, Any]: ...  # noqa: D102 - see the class
 
     @property
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """The named columns, at most about `rows` rows at a time, in file order."""
+        """Yield the named columns, at most about `rows` rows at a time, in file order."""
         ...
 
 
 @contextmanager
 def raise_as_damaged(form: str, name: str) -> Iterator[None]:
-    """Whatever a reader trips over inside is told as a damaged file; polars' panics too, which are no `Exception`."""
+    """Raise any error of a reader as `LogError`, also panics of polars, which do not derive from `Exception`."""
     try:
         yield
     except MindynError:
@@ -65,43 +62,44 @@ def raise_as_damaged(form: str, name: str) -> Iterator[None]:
 
 def _damage_error(form: str, name: str, error: BaseException) -> LogError:
     system = isinstance(error, OSError) and error.strerror
-    hint = "may you read it?" if isinstance(error, PermissionError) else "is the copy complete?"
-    as_what = "" if system else f" as {form}"
-    return LogError(f"{name} cannot be read{as_what}: {describe_exception(error)}", hint=hint)
+    hint = "check the permissions of the file" if isinstance(error, PermissionError) else "is the copy complete?"
+    message = f"{name} cannot be read{'' if system else f' as {form}'}: {describe_exception(error)}"
+    return LogError(message, hint=hint, code=Code.UNREADABLE, subject=name)
 
 
 class GuardedTable:
-    """A table whose damage, wherever it is met, is a `LogError`."""
+    """Table that raises `LogError` wherever its file is damaged."""
 
     def __init__(self, table: LogTable, form: str) -> None:
         self._table, self._form = table, form
-        self.name, self.names, self.stated = table.name, table.names, table.stated
+        self.name, self.names, self.metadata = table.name, table.names, table.metadata
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the table."""
+        """Notes of the table."""
         return self._table.notes
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """The chunks of the table."""
+        """Yield the chunks of the table."""
         with raise_as_damaged(self._form, self.name):
             yield from self._table.chunks(names, rows)
 
 
 def count_rows(chunk: Chunk) -> int:
-    """Number of rows of a chunk."""
+    """Return the number of rows of a chunk."""
     return len(next(iter(chunk.values())))
 
 
 def require_numbers(values: NDArray[Any], column: str, file: str) -> NDArray[Any]:
-    """The values if they are real numbers; integers stay integers, so that stamps in ns keep every digit."""
+    """Return the values if they are real numbers; keep integers, so that stamps in ns keep every digit."""
     if values.dtype.kind not in "iufb":
-        raise LogError(f"column {column!r} of {file} holds {values.dtype}, not numbers")
+        message = f"column {column!r} of {file} holds {values.dtype}, not numbers"
+        raise LogError(message, code=Code.WRONG_TYPE, subject=column)
     return values if values.dtype.kind in "iu" else np.asarray(values, dtype=np.float64)
 
 
 def read_in_step(wanted: Sequence[tuple[LogTable, list[str]]], rows: int, name: str) -> Iterator[list[Chunk]]:
-    """Chunks of the same `rows` rows of every table; refuses tables of different lengths."""
+    """Yield chunks of the same `rows` rows of every table; raise `LogError` if the lengths differ."""
     if len(wanted) == 1:
         table, names = wanted[0]
         yield from ([chunk] for chunk in table.chunks(names, rows))
@@ -116,7 +114,9 @@ def read_in_step(wanted: Sequence[tuple[LogTable, list[str]]], rows: int, name: 
             lengths = [f"{t.name} {count + more}" for (t, _), count, more in zip(wanted, counts, rest, strict=True)]
             raise LogError(
                 f"the files of {name} have different numbers of rows: {', '.join(lengths)}",
-                hint="torque and motion would be out of step; was one file cut, or recorded at another rate?",
+                hint="was a file cut, or recorded at another rate?",
+                code=Code.DISAGREEMENT,
+                subject=name,
             )
         present = [part for part in parts if part is not None]
         if not present:
@@ -125,7 +125,7 @@ def read_in_step(wanted: Sequence[tuple[LogTable, list[str]]], rows: int, name: 
 
 
 def regroup_rows(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
-    """The same rows in blocks of exactly `rows`, but for the last."""
+    """Yield the same rows in blocks of exactly `rows`, except for the last block."""
     waiting: list[Chunk] = []
     for chunk in chunks:
         waiting.append(chunk)

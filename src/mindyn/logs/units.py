@@ -1,10 +1,11 @@
-"""Units that a log may state, as factors to SI."""
+"""Units of a log and their factors to SI."""
 
 from __future__ import annotations
 
 from math import pi
 from typing import Final
 
+from mindyn.errors import Code
 from mindyn.logs.errors import LogError
 
 RAD_PER_DEGREE: Final = pi / 180
@@ -24,20 +25,23 @@ _SPELLINGS: Final = {"Nm": "N m", "N*m": "N m", "mNm": "mN m", "mN*m": "mN m", "
 
 
 def unit_factor(signal: str, unit: str, kind: str, joint: str) -> float:
-    """SI value of one `unit` of a signal of a revolute or prismatic joint; refuses a unit of the other kind."""
+    """Return the SI value of a unit of a signal; raise `LogError` if it does not fit the kind of the joint."""
     unit = _SPELLINGS.get(unit, unit)
     known = UNIT_FACTORS[signal]
     if unit not in known:
-        raise LogError(f"units.{signal} = {unit!r} is not a unit of {signal}; mindyn reads: {', '.join(known)}")
+        message = f"units.{signal} = {unit!r} is not a unit of {signal}; valid units: {', '.join(known)}"
+        raise LogError(message, code=Code.WRONG_UNIT, subject=f"units.{signal}")
     if signal != "time" and unit not in CURRENT_UNITS and (unit in _LINEAR_UNITS) != (kind == "prismatic"):
         fitting = [name for name in known if name in CURRENT_UNITS or (name in _LINEAR_UNITS) == (kind == "prismatic")]
         raise LogError(
-            f"units.{signal} = {unit!r} does not fit the {kind} joint {joint!r}; fitting: {', '.join(fitting)}",
-            hint=f"a robot with both kinds of joint states them one by one: units.{signal} = {{{joint} = ...}}",
+            f"units.{signal} = {unit!r} does not fit the {kind} joint {joint!r}; valid units: {', '.join(fitting)}",
+            hint=f"for a robot with revolute and prismatic joints, set units.{signal} = {{{joint} = ...}} per joint",
+            code=Code.WRONG_UNIT,
+            subject=f"units.{signal}",
         )
     return known[unit]
 
 
 def is_current(unit: str) -> bool:
-    """Whether a unit of the torque signal is a current."""
+    """Return whether a unit of the torque is a current."""
     return unit in CURRENT_UNITS

@@ -1,4 +1,4 @@
-"""`write_log`: signals of joints as a CSV or Parquet file, with the sidecar that `read_log` needs."""
+"""`write_log`: write joint signals as a CSV or Parquet file, with the sidecar that `read_log` needs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.escaping import toml_key, toml_string
 from mindyn.executors import require_polars_threads
 from mindyn.files import write_files_atomically
 from mindyn.robots.robot import Robot
 
 _SI_UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
-"""Of revolute and of prismatic joints."""
+"""Units of revolute and of prismatic joints."""
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
-"""Names that stand in the header of a text file as they are: no separators, quotes, braces, marks or outer blanks."""
+"""Names that a text header can hold unchanged: no separators, quotes, braces, comment marks or outer blanks."""
 
 
 def write_log(
@@ -29,19 +29,20 @@ def write_log(
     side: Mapping[str, str],
     accept: Sequence[str] = (),
 ) -> None:
-    """The file, its columns named by joint, and beside it what they mean.
+    """Write a log and its sidecar file, with columns named by joint.
 
-    Where some joint has a name that a table's header cannot hold in every format, all columns count the joints instead.
+    If a joint name cannot be used in the header of every format, all columns are numbered instead.
 
     time     (N,) s
-    signals  position, velocity, torque: (N, n) in SI units, of the primary joints
-    side     of every signal: "joint" or "motor"
-    accept   findings of `read_log` that are right in this log
+    signals  position, velocity, torque: (N, n) of the primary joints in SI units
+    side     "joint" or "motor" for every signal
+    accept   findings of `read_log` to accept in this log
     """
     import polars
 
     if path.suffix not in (".csv", ".parquet"):
-        raise InputError(f"a log is written as .csv or .parquet, not as {path.name!r}")
+        message = f"a log is written as .csv or .parquet, not as {path.name!r}"
+        raise InputError(message, code=Code.UNSUPPORTED, subject=path.name)
     by_name = all(_PLAIN_NAME.fullmatch(name) for name in robot.primary_names)
     columns = {"time": time}
     for signal, values in signals.items():
@@ -78,5 +79,5 @@ def _units_per_joint(robot: Robot, pair: tuple[str, str]) -> str:
 
 
 def _inline_table(values: Mapping[str, str]) -> str:
-    """An inline TOML table of keys and values as they are written."""
+    """Format an inline TOML table of keys and formatted values."""
     return "{ " + ", ".join(f"{toml_key(key)} = {value}" for key, value in values.items()) + " }"

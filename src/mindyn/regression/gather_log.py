@@ -53,7 +53,7 @@ def gather_log(
     columns = regressor or build_regressor(robot, settings, base)
     opened = log if isinstance(log, (Log, LogScan)) else log()
     stream = condition_stream(
-        opened, robot, settings.fit_conditioning, block_rows=None if count else BLOCK_ROWS, fewest=0
+        opened, robot, settings.fit_conditioning, block_rows=None if count else BLOCK_ROWS, min_samples=0
     )
     if count is None:
         blocks = [replace(block, log=number) for block in split_stream_into_blocks(columns, stream, settings)]

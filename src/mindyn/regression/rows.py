@@ -385,7 +385,7 @@ def complete_robot(
     require_robot(robot, "parameters are identified of")
     if settings.drives == "stated":
         return robot, ()
-    geared, notes = add_logged_gears(robot, [log.statement for log in logs])
+    geared, notes = add_logged_gears(robot, [log.metadata for log in logs])
     return with_estimated_drives(geared), tuple(warning(Kind.GEARS, sentence) for sentence in notes)
 
 

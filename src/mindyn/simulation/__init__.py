@@ -1,4 +1,4 @@
-"""Forward dynamics in time: one accurate simulation, thousands of rollouts at once, and what sensors would see."""
+"""Forward dynamics in time: accurate simulations, thousands of rollouts at once, and simulated sensors."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,10 +1,10 @@
-"""`AdaptiveIntegrator`: the plant in continuous time, to tolerance; dry friction by events.
+"""`AdaptiveIntegrator`: integrate the plant in continuous time to a tolerance; dry friction changes mode at events.
 
-Between events every friction keeps its mode: it slips one way with its full Coulomb torque, or sticks, its speed held
-at zero by whatever torque that takes. So the integrator only ever meets smooth equations. A slipping friction whose
-speed reaches zero, and a sticking one whose torque reaches its level, end the step at that instant, found to rounding;
-there `friction.find_modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing
-chatters.
+Between events every friction keeps its mode: it slips in one direction with its full Coulomb torque, or it sticks, and
+its torque keeps the speed at zero. The integrator therefore only integrates smooth equations. If the speed of a
+slipping friction reaches zero, or the torque of a sticking friction reaches its level, the step ends at that instant,
+computed to rounding, and `friction.find_modes_at_rest` decides which frictions stick. The
+method needs no regularisation and does not chatter.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import MAX_CLOSURE_ERROR, MIN_REGULARITY
+from mindyn.errors import Code
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS
 from mindyn.simulation.dormand_prince import Tolerance, dormand_prince_step, error_ratio, next_step_size
@@ -28,23 +29,23 @@ Indices = NDArray[np.intp]
 
 _INITIAL_STEP_S = 1e-3
 DEAD_POINT_REGULARITY = 20 * MIN_REGULARITY
-"""Regularity of loops below which steps end because of them."""
+"""Regularity of loops below which a step that becomes too short is attributed to a dead point."""
 _MIN_STEP_S = 1e-8
-"""Seconds; no arm's motion changes so fast that a step of order 8 must be shorter, unless it runs away."""
+"""Shortest step of order 8 that any motion of an arm needs, unless it diverges."""
 _STICTION_TOLERANCE = 1e-9
-"""Beyond its level, relative, a sticking torque ends the mode: well above the rounding with which
-`find_modes_at_rest` then computes the same torque, so that the two agree.
+"""Relative excess over its level at which a sticking torque ends the mode. It is well above the rounding error with
+which `find_modes_at_rest` computes the same torque, so that the two agree.
 """
 _MAX_EVENTS_PER_CALL = 200
-"""Mode changes within one interval of constant torque after which the motion is given up."""
+"""Most mode changes within an interval of constant torque."""
 
 
 REDUNDANT_SLACK = 1e-9
-"""Speed, rad/s or m/s, by which a friction that others hold in place may be off: it neither slips nor sticks itself."""
+"""Largest speed (rad/s or m/s) of a friction that other frictions hold: it neither slips nor sticks itself."""
 
 
 class AdaptiveIntegrator:
-    """The state (q, qd) at time t, moved on by `advance`. `events` counts changes of mode."""
+    """State (q, qd) at time t, integrated by `advance`; `events` counts changes of mode."""
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant, self._tolerance = plant, tolerance
@@ -66,7 +67,7 @@ class AdaptiveIntegrator:
 
     @property
     def positions(self) -> Array:
-        """Of the state."""
+        """Positions of the state."""
         return self._y[: self._n].copy()
 
     @property
@@ -76,28 +77,27 @@ class AdaptiveIntegrator:
 
     @property
     def stuck(self) -> NDArray[np.bool_]:
-        """(m,) which frictions stick."""
+        """Whether each friction sticks, (m,)."""
         return np.asarray(self._modes == 0)
 
     def hold(self, tau: Array) -> tuple[Array, Array]:
-        """From now on tau acts; gives qdd (n,), and lam (m,) at the frictions."""
+        """Apply tau from now on; return qdd (n,), and lam (m,) of the frictions."""
         self._acceleration["tau"][:] = tau
         self._settle(np.flatnonzero(self._modes == 0))
         qdd = self._slope(self._y)[self._n :].copy()
         return qdd, self._torques().copy()
 
     def advance(self, until: float) -> None:
-        """Moves on to time `until` under the torque held."""
+        """Integrate to time `until` with the torque held."""
         events = self.events
         while self.t < until:
             if self.events > events + _MAX_EVENTS_PER_CALL:
-                raise SimulationError(
-                    f"more than {_MAX_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s"
-                )
+                message = f"more than {_MAX_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s"
+                raise SimulationError(message, code=Code.NOT_CONVERGED, subject="friction")
             self._step(until)
 
     def _step(self, until: float) -> None:
-        """One accepted step, at most to `until`, at most to the next event."""
+        """Try a step, at most to `until` and to the next event."""
         last = until - self.t <= self._size
         h = until - self.t if last else self._size
         first = self._slope(self._y).copy()
@@ -125,38 +125,41 @@ class AdaptiveIntegrator:
             if self._plant.is_solved and not (
                 np.isfinite(self._slope(self._y)).all() and self._acceleration.outputs[-1][1] > DEAD_POINT_REGULARITY
             ):
-                raise SimulationError(f"the loops come to a singular configuration, or open, at {self.t:.6g} s")
+                message = f"the loops reach a singular configuration, or open, at {self.t:.6g} s"
+                raise SimulationError(message, code=Code.NOT_CONVERGED, subject="loops")
             raise SimulationError(
                 f"the motion cannot be continued at {self.t:.6g} s, where the largest speed is "
                 f"{np.abs(self._y[self._n :]).max():.3g}",
-                hint="gains or torques may be too large for the robot, or a link that a joint moves has no inertia",
+                hint="gains or torques may be too large for the robot, or a moving link has no inertia",
+                code=Code.NOT_CONVERGED,
+                subject="motion",
             )
 
     def _slope(self, y: Array) -> Array:
-        """(qd, qdd) in the modes of now."""
+        """Return (qd, qdd) in the current modes."""
         bound, n = self._acceleration, self._n
         bound.inputs[0][:], bound.inputs[1][:] = y[:n], y[n:]
         bound.run()
         if not self._plant.is_solved:
             return np.concatenate([y[n:], bound.outputs[0]])
         rates, (residual, regular) = bound.outputs[-2:]
-        # Written so that NaN counts as open; a step that ends so is not taken.
+        # The comparison treats NaN as open; a step to an open loop is rejected.
         closed = residual < MAX_CLOSURE_ERROR and regular > MIN_REGULARITY
         return np.concatenate([rates, bound.outputs[0] if closed else np.full(len(y) - n, np.nan)])
 
     def _torques(self) -> Array:
-        """Lam of the last slope."""
+        """Return lam of the last slope."""
         return self._acceleration.outputs[1] if self._plant.has_friction else self._plant.levels
 
     def _margins(self, y: Array) -> Array:
-        """(m,): the speed left while slipping, the torque left while sticking; negative once the mode is over."""
+        """Return the remaining speed while slipping and torque while sticking, (m,); negative after the mode ends."""
         self._slope(y)
         speeds = self._plant.rows_at(y[: self._n]) @ y[self._n :] + self._modes * self._slack
         left = self._plant.levels * (1 + _STICTION_TOLERANCE) - np.abs(self._torques())
         return np.where(self._modes == 0, left, self._modes * speeds)
 
     def _stop_at_event(self, first: Array, h: float, violated: Indices) -> None:
-        """Goes to the first instant at which a mode ends, and settles there."""
+        """Integrate to the first instant at which a mode ends, and decide the new modes."""
         start = self._y
 
         def margin(size: float) -> float:
@@ -170,7 +173,7 @@ class AdaptiveIntegrator:
         self._settle(np.union1d(ended, np.flatnonzero(self._modes == 0)))
 
     def _settle(self, at_rest: Indices) -> None:
-        """Decides the modes of frictions at zero speed, and makes the speeds of those that stick exactly zero."""
+        """Decide the modes of frictions at zero speed, and set the speeds of sticking frictions exactly to zero."""
         plant, n = self._plant, self._n
         if not plant.has_friction:
             return
@@ -191,7 +194,7 @@ class AdaptiveIntegrator:
         self._set_modes(modes, stuck=(modes == 0).astype(float))
 
     def _turning(self) -> Array:
-        """(dF/dt) qd (m,) at the last slope."""
+        """Return (dF/dt) qd (m,) at the last slope."""
         return self._acceleration["turning"] if self._plant.turns is not None else np.zeros(len(self._plant.levels))
 
     def _set_modes(self, modes: Modes, stuck: Array) -> None:
@@ -202,18 +205,18 @@ class AdaptiveIntegrator:
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel]:
-    """Accelerations, and the inertia matrix."""
+    """Return the kernels of the accelerations and of the inertia matrix."""
     return Kernel(acceleration_function(plant)), plant.kernel("inertia_matrix", matrices=["M"])
 
 
 def _find_sign_change(margin: Callable[[float], float], high: float) -> float:
-    """Where `margin` turns negative between 0 and `high`, to rounding, on the negative side."""
+    """Return where `margin` becomes negative between 0 and `high`, to rounding, on the negative side."""
     low, at_low, at_high = 0.0, margin(0.0), margin(high)
     for k in range(80):
         width = high - low
         if width <= 1e-15 + 4e-16 * high:
             break
-        # Secants close in fast; every third step halves, so that the interval cannot linger.
+        # Secants converge fast; every third step bisects, which bounds the number of steps.
         share = at_low / (at_low - at_high) if k % 3 and at_low > 0 > at_high else 0.5
         middle = low + width * min(max(share, 1e-3), 1 - 1e-3)
         value = margin(middle)

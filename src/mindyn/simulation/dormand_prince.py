@@ -1,4 +1,4 @@
-"""One step of Dormand and Prince's explicit Runge-Kutta method of order 8(5,3), with its error estimate.
+"""Step of Dormand and Prince's explicit Runge-Kutta method of order 8(5,3), with its error estimate.
 
 [Hairer, Norsett, Wanner 1993, Solving Ordinary Differential Equations I, II.5 and code DOP853]
 """
@@ -70,7 +70,7 @@ STAGE_WEIGHTS = np.stack([_weight_row(entries) for entries in _STAGE_ENTRIES])
 STEP_WEIGHTS = _weight_row(_WEIGHTS)
 """(12,): the step of order 8."""
 ERROR_WEIGHTS = np.stack([_weight_row(_FIFTH_ORDER_ERROR), _weight_row(_THIRD_ORDER_ERROR)])
-"""(2, 12): the step of order 8 minus those of order 5 and 3."""
+"""(2, 12): the step of order 8 minus the steps of order 5 and 3."""
 
 
 Slope = Callable[[Array], Array]
@@ -82,14 +82,14 @@ _STAGE_ROWS = [STAGE_WEIGHTS[i, :i].copy() for i in range(STAGE_COUNT)]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The local error of a step stays below absolute + relative * |y|, in the root mean square."""
+    """Tolerance of a step: the root mean square of its local error stays below absolute + relative * |y|."""
 
     relative: float = 1e-12
     absolute: float = 1e-12
 
 
 def dormand_prince_step(slope: Slope, y: Array, first: Array, h: float) -> tuple[Array, Array]:
-    """y after time h, and the slopes (12, size) of the stages; `first` is the slope at y."""
+    """Return y after time h, and the slopes (12, size) of the stages; `first` is the slope at y."""
     slopes = np.empty((STAGE_COUNT, len(y)))
     slopes[0] = first
     for i in range(1, STAGE_COUNT):
@@ -98,7 +98,7 @@ def dormand_prince_step(slope: Slope, y: Array, first: Array, h: float) -> tuple
 
 
 def error_ratio(y: Array, y_next: Array, slopes: Array, h: float, tolerance: Tolerance) -> float:
-    """Estimated error of a step in units of what is tolerated [Hairer, Norsett, Wanner 1993, II.10]."""
+    """Return the estimated error of a step relative to the tolerance [Hairer, Norsett, Wanner 1993, II.10]."""
     scale = tolerance.absolute + tolerance.relative * np.maximum(np.abs(y), np.abs(y_next))
     fifth, third = ERROR_WEIGHTS @ slopes / scale
     large, small = float(fifth @ fifth), float(third @ third)
@@ -108,6 +108,6 @@ def error_ratio(y: Array, y_next: Array, slopes: Array, h: float, tolerance: Tol
 
 
 def next_step_size(h: float, ratio: float) -> float:
-    """Size of the step that would just meet the tolerance, with some safety."""
+    """Return the size of a step that meets the tolerance, with a safety factor."""
     growth = _MAX_GROWTH if ratio == 0.0 else _SAFETY * ratio ** (-1 / _ORDER)
     return h * min(_MAX_GROWTH, max(_MIN_GROWTH, growth))

@@ -1,4 +1,4 @@
-"""How far sines about a place may go in robots with dependent joints: these stay in range, and loops well closed."""
+"""Limit the amplitude of motions of robots with dependent joints to their limits and to well-closed loops."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import LoopClosure, home_closure
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
 BISECTION_STEPS: Final = 10
-"""Of the share: it is found to a thousandth."""
+"""Bisections of the fraction, which give it to a thousandth."""
 MIN_RELATIVE_REGULARITY: Final = 0.3
-"""Loops stay at least so far from singular, as part of how far they are in the middle of the motion."""
+"""Smallest regularity of the loops, relative to that at the centre of the motion."""
 MIN_MOTION_FRACTION: Final = 1e-2
-"""Below this share there is no motion worth the name."""
+"""Smallest fraction of the motion that is accepted."""
 
 
 def centre_of_motion(robot: Robot, lower: Array, upper: Array) -> Array:
-    """(k,) the middle of ranges of the primary joints, or of the home of loops that do not close there."""
+    """Return the middle (k,) of the ranges of the primary joints, or the home if the loops do not close there."""
     centre = (lower + upper) / 2
     if not robot.loops or home_closure(robot).affine is not None:
         return np.asarray(centre)
@@ -34,7 +34,7 @@ def centre_of_motion(robot: Robot, lower: Array, upper: Array) -> Array:
 
 
 def largest_amplitude_fraction(robot: Robot, centre: Array, reach: Array) -> float:
-    """The largest part of `reach` (k,) by which all primary joints may be off `centre` (k,) together."""
+    """Return the largest fraction of `reach` (k,) by which all primary joints may move from `centre` (k,) together."""
     corners = (
         np.array(list(product((-1.0, 0.0, 1.0), repeat=len(reach)))) if len(reach) < 6 else _random_corners(len(reach))
     )
@@ -42,7 +42,7 @@ def largest_amplitude_fraction(robot: Robot, centre: Array, reach: Array) -> flo
 
 
 def largest_motion_fraction(robot: Robot, centre: Array, offsets: Array) -> float:
-    """The largest part of a motion's `offsets` (N, k) from `centre` (k,) that keeps dependent joints and loops."""
+    """Return the largest fraction of the `offsets` (N, k) from `centre` (k,) that keeps limits and loops."""
     if not robot.has_dependents:
         return 1.0
     closure = home_closure(robot)
@@ -61,9 +61,11 @@ def largest_motion_fraction(robot: Robot, centre: Array, offsets: Array) -> floa
     if low < MIN_MOTION_FRACTION:
         where = ", ".join(f"{name} = {value:.4g}" for name, value in zip(robot.primary_names, centre, strict=True))
         raise InputError(
-            f"robot {robot.name!r} hardly moves about {where}: a dependent joint is at its limit there, or a loop next "
-            "to a singular configuration",
-            hint="state limits of the primary joints in which the loops close, or another home",
+            f"robot {robot.name!r} cannot move around {where}: a dependent joint is at its limit, or a loop is close to "
+            "a singular configuration",
+            hint="set limits of the primary joints within which the loops close, or another home",
+            code=Code.OUT_OF_RANGE,
+            subject=robot.name,
         )
     return low
 
@@ -81,14 +83,16 @@ def _require_centre(robot: Robot, closure: LoopClosure, centre: Array) -> None:
     lower, upper = _dependent_limits(robot)
     for k in np.flatnonzero((q <= lower) | (q >= upper)):
         raise InputError(
-            f"the dependent joint {robot.joint_names[k]!r} would be at {q[k]:g}, outside its range, with the others in "
-            "the middle of theirs",
-            hint="mindyn.simulate, in Python, takes any motion",
+            f"the dependent joint {robot.joint_names[k]!r} is at {q[k]:g}, outside its range, if the other joints are in "
+            "the middle of their ranges",
+            hint="use mindyn.simulate in Python with your own motion",
+            code=Code.OUT_OF_RANGE,
+            subject=robot.joint_names[k],
         )
 
 
 def _dependent_limits(robot: Robot) -> tuple[Array, Array]:
-    """(n,) ranges of the dependent joints; none of the primary ones."""
+    """Return the ranges (n,) of the dependent joints; primary joints have infinite ranges."""
     ends = [
         _limit_pair(joint.limits) if joint.name in robot.dependent_names else _limit_pair(None)
         for joint in robot.joints

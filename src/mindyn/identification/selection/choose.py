@@ -1,4 +1,4 @@
-"""`choose`: estimator and treatment for logs; what is not stated is chosen inside the training rows."""
+"""`choose`: select the estimator and the settings that the user did not give, on the training rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate_parts import CrossValidated
 from mindyn.estimators.estimator import Estimator
 from mindyn.findings import Finding, Kind, info, warning
@@ -32,31 +32,38 @@ from mindyn.robots.robot import Robot
 
 Progress = Callable[[str], None]
 TUNING_ROWS: Final = 60_000
-"""Rows of the logs that settings are chosen on; of longer logs, evenly spread stretches."""
+"""Number of rows that settings are selected on; longer logs give evenly spread segments."""
 TUNING_SCANS: Final = 16
-"""Of more logs that stream, so many are read to choose settings: reading all would cost as much as the fit."""
+"""Largest number of streamed logs that are read to select settings: reading all would cost as much as the fit."""
 START_WIDTH: Final = 0.05
-"""rad/s over which the direction turns in the friction that trials start from."""
+"""rad/s of the transition around zero velocity in the friction that trials start from."""
 FILTER_TO_MOTION: Final = 4.0
 """The highest cut-off for estimators that noise above the motion biases, in multiples of the motion's own band. With
-encoder noise of 4e-4 rad that a controller feeds back, 95.7 % of the 95 % intervals hold the truth at 4 times, 94.9 %
-at 5 times, and 93 % with two arms of 40 wrong by 300 % and more without a bound (tests/honesty/feedback.py)."""
+encoder noise of 4e-4 rad that a controller feeds back, 95.7 % of the 95 % intervals contain the true value at 4 times,
+94.9 % at 5 times, and 93 % with two arms of 40 wrong by 300 % and more without a bound (tests/honesty/feedback.py)."""
 TOO_SHORT: Final = warning(
     Kind.SHORT_LOG,
-    "the logs are too short to select filters and friction by rows that are held out: the usual ones are used",
+    "the logs are too short to select filters and friction on held-out rows: defaults are used",
     "Record a longer motion",
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What logs are to be identified by.
+    """The estimator and settings that `identify` uses for some logs.
 
-    estimator  the one given; else least squares without `dropped`
-    treatment  without any "auto"
-    left_out   names of parameters that held-out rows do not miss; an estimator that was given leaves them in
-    score      the error by which this was chosen; None where nothing was left to choose
-    findings   what was selected, and what the logs are like
+    Attributes
+    ----------
+    estimator : Estimator
+        The given estimator, or the selected one.
+    settings : EquationSettings
+        Settings without any "auto".
+    dropped : tuple of str
+        Names of parameters that do not improve the prediction of held-out rows; a given estimator keeps them.
+    score : CrossValidated or None
+        Error of the selected settings; None if nothing was selected.
+    findings : tuple of Finding
+        The selected settings, and properties of the logs.
     """
 
     estimator: Estimator
@@ -75,63 +82,65 @@ def choose(
     *,
     progress: Progress | None = None,
 ) -> Choice:
-    """Estimator, treatment and columns to leave out; what is given is not chosen.
+    """Select the estimator, the settings and the parameters to drop; given values are not changed.
 
-    logs       what `read_log` gives; or `scan_log`, of which stretches are read
-    estimator  None: least squares, without the parameters that held-out rows do not miss
-    treatment  its "auto" entries are chosen, and its conditioning where it is None; None: all of it is
-    progress   called with a line now and then
+    logs       from `read_log`; or from `scan_log`, of which segments are read
+    estimator  None: select among least squares and physically consistent fits
+    settings   "auto" entries are selected, and the conditioning if it is None; None: select everything
+    progress   called with a status line after each step
     """
     listed = sample_logs(require_logs(logs))
     say = progress or (lambda line: None)  # noqa: ARG005
     asked = settings or EquationSettings.automatic()
     wanted = asked if estimator is None else estimator.settings_for(robot, asked)
-    # Trials are of the whole dynamics, whatever part of it the estimator looks at afterwards.
+    # Trials use the full dynamics, also if the estimator uses only a part of it afterwards.
     seen = replace(asked, drives=wanted.drives) if asked.is_selected else asked
     complete, _ = complete_robot(robot, seen, listed)
     start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
     unloaded = start.without_load()
-    stretches = without_constant_torques(tuning_segments(listed))
-    trials = Trials(stretches, build_regressor(complete, replace(seen, friction=unloaded)))
+    segments = without_constant_torques(tuning_segments(listed))
+    trials = Trials(segments, build_regressor(complete, replace(seen, friction=unloaded)))
     require_signals(trials.logs)
-    setting, freedom, findings = _start(listed, estimator, asked, unloaded)
+    setting, search_space, findings = _start(listed, estimator, asked, unloaded)
     if start.needs_load:
         reference = start.reference or trials.reference(setting)
         setting = replace(setting, friction=replace(start, reference=reference))
     score: CrossValidated | None = None
-    left_out: tuple[str, ...] = ()
-    if freedom.anything:
-        setting = tune_settings(trials, setting, freedom, say)
-        found = trials.score(setting)
-        if isinf(found.criterion):
+    dropped: tuple[str, ...] = ()
+    if search_space.anything:
+        setting = tune_settings(trials, setting, search_space, say)
+        trial = trials.score(setting)
+        if isinf(trial.criterion):
             findings = (*findings, TOO_SHORT)
         else:
-            score = CrossValidated(found.mean, found.total, trials.count)
-            findings = _with_selected(findings, setting.conditioning, freedom)
-        left_out = trials.dropped(setting) if freedom.rotors else ()
+            score = CrossValidated(trial.mean, trial.total, trials.count)
+            findings = _with_selected(findings, setting.conditioning, search_space)
+        dropped = trials.dropped(setting) if search_space.rotors else ()
     if trials.timeline.repeated:
         findings = (*findings, info(Kind.REPEATED_MOTION, trials.timeline.sentence))
     chosen = setting.settings(wanted)
     if estimator is None:
         say("comparing plain and physically consistent fits on held-out blocks")
-        estimator, why = best_estimator(robot, trials, setting, chosen, left_out)
+        estimator, why = best_estimator(robot, trials, setting, chosen, dropped)
         findings = (*findings, *why)
-    return Choice(estimator, estimator.settings_for(robot, chosen), left_out, score, findings)
+    return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
 
 def require_logs(logs: Logs) -> list[Log | LogScan]:
-    """The logs as a list; refuses none, and what is no log."""
+    """Return the logs as a list; raise `InputError` if an item is not a log, or there is none."""
     listed = list_logs(logs)
     if listed is None:
         raise InputError(
-            f"{type(logs).__name__} is no log: settings are chosen from what read_log or scan_log gives",
-            hint="of a file: read_log(path, robot); of samples: estimator.fit(rows_of(robot, samples, treatment))",
+            f"logs must come from read_log or scan_log, got {type(logs).__name__}",
+            hint="read a file by read_log(path, robot); fit samples by estimator.fit(build_rows(robot, samples, settings))",
+            code=Code.WRONG_TYPE,
+            subject="logs",
         )
     return listed
 
 
 def sample_logs(logs: list[Log | LogScan]) -> list[Log | LogScan]:
-    """The logs that settings are chosen on: of more than `TUNING_SCANS` that stream, as many evenly spread ones."""
+    """Return the logs that settings are selected on: at most `TUNING_SCANS` evenly spread ones of those that stream."""
     scans = [log for log in logs if isinstance(log, LogScan)]
     if len(scans) <= TUNING_SCANS:
         return logs
@@ -142,14 +151,14 @@ def sample_logs(logs: list[Log | LogScan]) -> list[Log | LogScan]:
 def _start(
     logs: Sequence[Log | LogScan], estimator: Estimator | None, asked: EquationSettings, friction: Friction
 ) -> tuple[Setting, SearchSpace, tuple[Finding, ...]]:
-    """Where trials start from, what they may choose, and findings on what the logs are like."""
+    """Return the setting that trials start from, the search space, and findings about the logs."""
     given = asked.conditioning or Conditioning()
     logged_speed = all(map(_logs_speed, logs))
     if asked.conditioning is None and logged_speed:
         given = replace(given, velocity="measured")
     resolved, begun = resolve_conditioning(given, logs, noise_floor_cutoff)
     free_filter, free_friction = asked.filter_hz == "auto", asked.friction == "auto"
-    freedom = SearchSpace(
+    search_space = SearchSpace(
         cutoff=given.position_cutoff_hz == "auto",
         velocity=asked.conditioning is None and logged_speed,
         delay=asked.conditioning is None,
@@ -158,7 +167,7 @@ def _start(
         rotors=estimator is None or free_filter or free_friction,
         highest_filter_hz=None if estimator is None or not estimator.filters_alike else highest_filter(given, logs),
     )
-    return Setting(resolved, None if free_filter else asked.cutoff_hz, friction), freedom, begun
+    return Setting(resolved, None if free_filter else asked.cutoff_hz, friction), search_space, begun
 
 
 def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
@@ -170,9 +179,11 @@ def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
 
 
 def _with_selected(findings: Sequence[Finding], chosen: Conditioning, search_space: SearchSpace) -> tuple[Finding, ...]:
-    """Return the findings with the cut-off and delay that trials selected in place of those they started from."""
+    """Replace the initial cut-off and delay in the findings by the selected ones."""
     replaced = {"position_cutoff_hz": search_space.cutoff, "delay_s": search_space.delay and bool(chosen.delay_s)}
-    others = tuple(one for one in findings if not any(one.details == (name,) and new for name, new in replaced.items()))
+    others = tuple(
+        finding for finding in findings if not any(finding.details == (name,) and new for name, new in replaced.items())
+    )
     cutoff = (cutoff_finding(chosen, "by cross-validation"),) if search_space.cutoff else ()
     delay = (delay_finding(chosen, "selected by cross-validation"),) if replaced["delay_s"] else ()
     return (*cutoff, *others, *delay)
@@ -183,41 +194,47 @@ def _logs_speed(log: Log | LogScan) -> bool:
 
 
 def _start_friction(robot: Robot) -> Friction:
-    """A smooth sign; a motor that several joints turn gets joint-side friction beside its own."""
+    """Return friction with a smooth sign; a motor that moves several joints also gets joint-side friction."""
     coupled = tuple(drive.joint for drive in robot.drives if drive.coupling and drive.side == "motor")
     return Friction("tanh", START_WIDTH, (), coupled)
 
 
 def never_moves(log: Log) -> bool:
-    """Whether no position of a log changes."""
+    """Return whether no position of a log changes."""
     return not len(log) or float(np.ptp(log.q, axis=0).max()) < MAX_STILL_RANGE
 
 
 def require_signals(logs: Sequence[Log]) -> None:
-    """Refuses logs without motion, without torque, or with numbers whose squares overflow."""
+    """Raise `InputError` if the logs have no motion, no torque, or values whose squares overflow."""
     if not all((np.abs(array) < MAX_MAGNITUDE).all() for log in logs for array in (log.q, log.tau)):
         raise InputError(
-            f"positions or torques reach {MAX_MAGNITUDE:g}", hint="are missing values written so? leave them out"
+            f"positions and torques must be below {MAX_MAGNITUDE:g}; larger values often stand for missing ones",
+            hint="remove rows whose values are missing",
+            code=Code.OUT_OF_RANGE,
+            subject="logs",
         )
     lowest, highest = (end([end(log.q, axis=0) for log in logs], axis=0) for end in (np.min, np.max))
     if (reach := float((highest - lowest).max())) < MAX_STILL_RANGE:
         raise InputError(
-            f"nothing moves: positions vary by {reach:.2g} rad or m at most, so there is nothing to identify",
-            hint="was the right log given, and do columns.position and units.position say what it holds?",
+            f"nothing moves: positions vary by at most {reach:.2g} rad or m, so that nothing is identifiable",
+            hint="check that this is the right log, and that columns.position and units.position describe it",
+            code=Code.TOO_LITTLE_DATA,
+            subject="position",
         )
     if not any(log.tau.any() for log in logs):
-        raise InputError("the torque is zero in every row", hint="was the drive's torque logged, or another column?")
+        hint = "check that the log has the torque of the drives, and that columns.torque selects it"
+        raise InputError("the torque is zero in every row", hint=hint, code=Code.TOO_LITTLE_DATA, subject="torque")
 
 
 def tuning_segments(logs: Sequence[Log | LogScan]) -> list[Log]:
-    """The logs, or evenly spread stretches of them that have `TUNING_ROWS` rows together."""
+    """Return the logs, or evenly spread segments of them with `TUNING_ROWS` rows together."""
     read = [log if isinstance(log, Log) else sample_segments(log, TUNING_ROWS // len(logs)) for log in logs]
     total = sum(map(len, read))
     if total <= TUNING_ROWS:
         return read
-    made = []
+    segments = []
     for log in read:
         count = max(1, round(8 * len(log) / total))
         length, step = int(TUNING_ROWS * len(log) / total / count), len(log) // count
-        made += [log.take(slice(k * step, k * step + length)) for k in range(count)]
-    return made
+        segments += [log.take(slice(k * step, k * step + length)) for k in range(count)]
+    return segments

@@ -62,7 +62,7 @@ def test_deviations_are_never_narrowed_and_quantiles_are_students():
     assert f"{low[0]:.5g} to {high[0]:.5g}" in wider.table()
 
 
-def test_what_fewer_than_three_blocks_tell_keeps_the_model_and_is_said():
+def test_parameters_of_fewer_than_three_blocks_keep_the_model_deviation_and_are_reported():
     rows, found = small_fit()
     wider = with_jackknife_deviation(found, (*rows.blocks[:1], *rows.blocks[:1], *rows.blocks[:1]))
     assert wider.jackknife.count == 3
@@ -92,7 +92,7 @@ def test_repetitions_are_no_new_evidence(bent):
     twice, often = bent
     assert twice.jackknife.repeated
     assert often.jackknife.repeated
-    told = [k for k, one in enumerate(twice.parameters) if one.kind == "link"]
+    told = [k for k, parameter in enumerate(twice.parameters) if parameter.kind == "link"]
     ratio = np.median(often.half_widths[told] / twice.half_widths[told])
     by_noise = np.median(often.by_noise_alone().deviations[told] / twice.by_noise_alone().deviations[told])
     assert by_noise < 0.75
@@ -117,7 +117,7 @@ def test_groups_of_a_motion_that_repeats_are_phases_of_it():
     )
     counts = [sum(block.information.counts) for block in rows.independent_blocks]
     quarter = len(counts) // 4
-    assert [sum(one.counts) for one in rows.folds(4)] == [sum(counts[k * quarter :][:quarter]) for k in range(4)]
+    assert [sum(fold.counts) for fold in rows.folds(4)] == [sum(counts[k * quarter :][:quarter]) for k in range(4)]
     assert len(rows.select(rows.blocks).folds(4)) == 4  # blocks that were given stay as they are
     assert rows.select(rows.blocks).independent_blocks == rows.blocks
 
@@ -127,36 +127,38 @@ def test_rows_of_samples_have_no_timeline():
     assert build_rows(robot, exact_samples(robot, 200)).timeline is None
 
 
-def test_what_was_left_out_has_the_interval_of_a_fit_with_it_and_zero_within(tmp_path):
+def test_dropped_parameters_have_the_interval_of_a_full_fit_including_zero(tmp_path):
     rows, full = small_fit(noise=3.0)
     names = (full.names[0], full.names[-1])
-    found = mindyn.LeastSquares(dropped=names).fit(rows)
-    ends, _ = find_dropped(found, rows.blocks)
+    estimate = mindyn.LeastSquares(dropped=names).fit(rows)
+    ends, _ = find_dropped(estimate, rows.blocks)
     asked = [full.names.index(name) for name in names]
     assert np.isnan(np.delete(ends, asked, axis=1)).all()
-    fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights)).fit(rows)
-    spread, telling = jackknife([one.information for one in rows.blocks], found.joint_weights, full.beta == full.beta)
-    R, _ = rows.information.stacked(found.joint_weights)
+    fixed = mindyn.LeastSquares(weights=tuple(estimate.joint_weights)).fit(rows)
+    spread, telling = jackknife(
+        [block.information for block in rows.blocks], estimate.joint_weights, full.beta == full.beta
+    )
+    R, _ = rows.information.stacked(estimate.joint_weights)
     half = np.maximum(spread, np.sqrt(np.diag(np.linalg.inv(R.T @ R)))) * student.ppf(0.975, telling - 1)
     for k in asked:
         expected = [min(0.0, fixed.beta[k] - half[k]), max(0.0, fixed.beta[k] + half[k])]
         assert_close(ends[:, k], expected, 1e4 * SAME_ALGEBRA)
-    told = replace(found, dropped_ends=ends)
-    assert f"left out; {ends[0, asked[0]]:.2g} to {ends[1, asked[0]]:.2g}" in told.table()
-    assert told.to_frame()["deviation"][asked[0]] is None
-    assert told.to_frame()["low"][asked[0]] == ends[0, asked[0]]
-    told.save(tmp_path / "estimate.json")
-    np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").intervals, told.intervals)
+    estimate = replace(estimate, dropped_ends=ends)
+    assert f"left out; {ends[0, asked[0]]:.2g} to {ends[1, asked[0]]:.2g}" in estimate.table()
+    assert estimate.to_frame()["deviation"][asked[0]] is None
+    assert estimate.to_frame()["low"][asked[0]] == ends[0, asked[0]]
+    estimate.save(tmp_path / "estimate.json")
+    np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").intervals, estimate.intervals)
     assert find_dropped(full, rows.blocks) is None
 
 
-def test_shifts_by_what_was_left_out_are_what_a_full_fit_says_more():
+def test_shifts_of_dropped_parameters_equal_the_difference_to_a_full_fit():
     rows, full = small_fit(noise=3.0)
     names = (full.names[1], full.names[-2], full.names[-1])
-    found = mindyn.LeastSquares(dropped=names).fit(rows)
+    estimate = mindyn.LeastSquares(dropped=names).fit(rows)
     whole = [replace(rows.blocks[0], information=rows.information)]  # one block: the noise alone
-    _, shifts = find_dropped(found, whole)
-    R, z = rows.information.stacked(found.joint_weights)
+    _, shifts = find_dropped(estimate, whole)
+    R, z = rows.information.stacked(estimate.joint_weights)
     kept = np.array([name not in names for name in full.names])
     more = np.linalg.inv(R.T @ R)
     more[np.ix_(kept, kept)] -= np.linalg.inv(R[:, kept].T @ R[:, kept])
@@ -166,35 +168,37 @@ def test_shifts_by_what_was_left_out_are_what_a_full_fit_says_more():
     assert_close(shifts.T @ shifts / units, (more + np.outer(moved, moved)) / units, 1e6 * SAME_ALGEBRA)
 
 
-def test_bands_allow_for_what_was_left_out_and_for_what_no_parameter_explains(tmp_path):
+def test_bands_include_dropped_parameters_and_unexplained_torque(tmp_path):
     rows, full = small_fit(noise=3.0)
-    found = mindyn.LeastSquares(dropped=full.names[-2:], covariance="correlated").fit(rows)
-    found = replace(found, residuals=tuple(replace(one, correlation=0.0) for one in found.residuals))
+    estimate = mindyn.LeastSquares(dropped=full.names[-2:], covariance="correlated").fit(rows)
+    estimate = replace(estimate, residuals=tuple(replace(residual, correlation=0.0) for residual in estimate.residuals))
     samples = rows.all_samples("bands")
-    told = with_dropped_parameters(found, rows.independent_blocks)
-    half = [np.subtract(*torque_bands(one, samples)[::-1]) / 2 for one in (found, told)]
-    by_shifts = sum(replace(found, beta=shift).predict(samples) ** 2 for shift in told.dropped_shifts)
-    assert_close(half[1] ** 2 - half[0] ** 2, found.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
-    told.save(tmp_path / "estimate.json")
-    np.testing.assert_array_equal(mindyn.load_estimate(tmp_path / "estimate.json").dropped_shifts, told.dropped_shifts)
-    bent = replace(told, residuals=tuple(replace(one, correlation=0.8) for one in told.residuals))
+    estimate = with_dropped_parameters(estimate, rows.independent_blocks)
+    half = [np.subtract(*torque_bands(one, samples)[::-1]) / 2 for one in (estimate, estimate)]
+    by_shifts = sum(replace(estimate, beta=shift).predict(samples) ** 2 for shift in estimate.dropped_shifts)
+    assert_close(half[1] ** 2 - half[0] ** 2, estimate.quantile**2 * by_shifts, 1e6 * SAME_ALGEBRA)
+    estimate.save(tmp_path / "estimate.json")
+    np.testing.assert_array_equal(
+        mindyn.load_estimate(tmp_path / "estimate.json").dropped_shifts, estimate.dropped_shifts
+    )
+    bent = replace(estimate, residuals=tuple(replace(residual, correlation=0.8) for residual in estimate.residuals))
     wider = np.subtract(*torque_bands(bent, samples)[::-1]) / 2
-    alike = np.array([one.alike for one in bent.residuals])
-    for one, size in zip(bent.residuals, alike, strict=True):
-        assert size == pytest.approx(one.rms * np.sqrt(0.8 - 2 / np.sqrt(one.rows)))
+    alike = np.array([residual.alike for residual in bent.residuals])
+    for residual, size in zip(bent.residuals, alike, strict=True):
+        assert size == pytest.approx(residual.rms * np.sqrt(0.8 - 2 / np.sqrt(residual.rows)))
     assert_close(
-        wider**2 - half[1] ** 2, np.broadcast_to(found.quantile**2 * alike**2, wider.shape), 1e6 * SAME_ALGEBRA
+        wider**2 - half[1] ** 2, np.broadcast_to(estimate.quantile**2 * alike**2, wider.shape), 1e6 * SAME_ALGEBRA
     )
     assert replace(bent.residuals[0], correlation=2 / np.sqrt(bent.residuals[0].rows)).alike == 0.0
 
 
-def test_what_was_left_out_and_no_row_tells_has_no_interval():
+def test_dropped_parameters_that_no_row_determines_have_no_interval():
     rows, full = small_fit()
     still = [factor.copy() for factor in rows.blocks[0].information.factors]
     for columns, factor in zip(rows.information.columns, still, strict=True):
         factor[:, np.flatnonzero(columns == len(full.names) - 1)] = 0.0
-    blind = [replace(one, information=replace(one.information, factors=tuple(still))) for one in rows.blocks[:1]]
-    found = mindyn.LeastSquares(dropped=(full.names[-1],)).fit(rows)
-    assert np.isnan(find_dropped(found, blind)[0]).all()
-    low, high = torque_bands(with_dropped_parameters(found, blind), rows.all_samples("bands"))
+    blind = [replace(block, information=replace(block.information, factors=tuple(still))) for block in rows.blocks[:1]]
+    estimate = mindyn.LeastSquares(dropped=(full.names[-1],)).fit(rows)
+    assert np.isnan(find_dropped(estimate, blind)[0]).all()
+    low, high = torque_bands(with_dropped_parameters(estimate, blind), rows.all_samples("bands"))
     assert np.isinf(high - low).any()
