@@ -114,7 +114,7 @@ def test_stamps_that_no_clock_can_tell_apart_are_the_same():
 
 
 def test_a_folder_is_no_robot(tmp_path):
-    with raises(RobotFileError, code=Code.UNREADABLE):
+    with raises(RobotFileError, code=Code.WRONG_TYPE):
         mindyn.load_robot(tmp_path)
 
 
