@@ -1,4 +1,4 @@
-"""Ctrl-C that a library swallows is raised again; one that is handled is not."""
+"""A Ctrl-C that a library swallows is raised again; a handled one is not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with reraise_interrupts():
 """
 
 
-def test_a_swallowed_interrupt_comes_again_and_tidying_up_is_left_alone():
+def test_a_swallowed_interrupt_is_raised_again_but_not_during_cleanup():
     ran = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60)
     assert (ran.stdout, ran.stderr) == ("heard once more\n", "")
 
@@ -44,7 +44,7 @@ def default_handler():
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_one_that_is_acknowledged_does_not_come_again():
+def test_an_acknowledged_interrupt_is_not_raised_again():
     with reraise_interrupts():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -54,7 +54,7 @@ def test_one_that_is_acknowledged_does_not_come_again():
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_a_second_ctrl_c_is_heard_while_the_first_is_handled():
+def test_a_second_ctrl_c_is_raised_while_the_first_is_handled():
     def pressed_twice():
         try:
             signal.raise_signal(signal.SIGINT)
@@ -94,6 +94,6 @@ def test_ctrl_c_during_an_import_ends_the_program_with_one_line(name):
     assert ran.stderr == "interrupted: nothing was written\n"
 
 
-def test_the_command_is_that_which_imports_under_guard():
+def test_the_loaded_command_is_imported_under_guard():
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         assert tomllib.load(file)["project"]["scripts"]["mindyn"] == "mindyn.__main__:main"

@@ -188,7 +188,7 @@ def test_the_command_writes_one_page(folder):
     ("arguments", "message"),
     [
         ((), "no robot is given"),
-        (("planar2", "--logs", "."), "not both"),
+        (("planar2", "--logs", "."), "exclude each other"),
         (("planar2", "--set", "a"), "needs --logs"),
         (("--logs", "."), "splits.json"),
         (("--logs", ".", "--model", "x"), "must be SET=FILE"),

@@ -1,4 +1,4 @@
-"""MAT files: what SciPy loads is what was written."""
+"""MAT files read by SciPy have the written values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mindyn.regression.regressor import with_estimated_drives
 
 
 def texts(cells) -> list[str]:
-    """A cell array of text as MATLAB shows it."""
+    """Return a cell array of strings as a list."""
     return [str(cell.item()) for cell in cells.ravel()]
 
 

@@ -1,4 +1,4 @@
-"""An edited MJCF has the robot's torques in MuJoCo, and all else of the user's file."""
+"""An edited MJCF file gives the torques of the robot in MuJoCo and keeps the rest of the file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def source(tmp_path, monkeypatch):
 
 
 def heavier(robot, seed=0):
-    """The robot with other inertials, rotors and friction, all of which a body can have."""
+    """Return the robot with other physically consistent inertials, rotors and friction."""
     rng = np.random.default_rng(seed)
     links = []
     for link in robot.links:
@@ -74,7 +74,7 @@ def motion(robot, rows=20):
 
 
 def smooth(robot):
-    """Without dry friction, which MuJoCo softens."""
+    """Return the robot without dry friction, which MuJoCo smooths."""
     return replace(robot, drives=tuple(replace(drive, coulomb=0.0) for drive in robot.drives))
 
 

@@ -1,4 +1,4 @@
-"""Closed loops as MJCF: MuJoCo, with its stiff constraints, accelerates as the equations in the primary joints say."""
+"""Closed loops in MJCF: MuJoCo's stiff constraints give the accelerations of the primary joints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mindyn.export.mujoco_replay import mujoco_torques
 from mindyn.export.writing import choose_format
 
 STIFF = 1e-4
-"""MuJoCo's constraints give way a little."""
+"""MuJoCo's constraints are slightly soft."""
 
 
 def cases():

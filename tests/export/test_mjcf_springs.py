@@ -1,4 +1,4 @@
-"""Springs of MJCF's joints, several joints on a body, links without mass: what MuJoCo moves is what mindyn moves."""
+"""Springs, several joints on a body and massless links in MJCF: MuJoCo and mindyn agree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def path(tmp_path):
 
 
 def torques(path, q, qd, qdd):
-    """By MuJoCo."""
+    """Return MuJoCo's torques."""
     model = mujoco.MjModel.from_xml_path(str(path))
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_CONTACT) | int(off.mjDSBL_LIMIT)

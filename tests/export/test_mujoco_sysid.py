@@ -1,4 +1,4 @@
-"""Start values, bounds and null space for mujoco.sysid: MuJoCo compiles them to the full model, and open is open."""
+"""Start values, bounds and null space for mujoco.sysid agree with the full model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(tmp_path_factory):
 
 
 def torques(start, folder, motion, vector=None):
-    """MuJoCo's inverse dynamics with the parameters written into the file as mujoco.sysid does it."""
+    """Return MuJoCo's inverse dynamics with the parameters written into the file as mujoco.sysid does."""
     import mujoco
 
     parameters = start.parameters.copy()
@@ -67,7 +67,7 @@ def test_start_values_are_named_and_within_their_bounds(start):
 
 
 def test_torques_change_only_outside_the_null_space(start):
-    """To first order, by central differences of our own kernels."""
+    """Check to first order by central differences of the kernels."""
     sysid, _, (q, qd, qdd) = start
     model = mindyn.compile_model(sysid.robot, parameters="input")
     x = sysid.parameters.as_vector()[:70]

@@ -38,7 +38,7 @@ def test_torques_and_inertia_matrix_equal_the_kernels(seed):
 
 
 def with_tools(seed):
-    """A tree whose link frames are away from the joints, with a frame on every link."""
+    """Return a tree whose link frames are not at the joints, with a frame on every link."""
     robot, rng = random_robot(seed, joints=4, tree=True, tips=True), np.random.default_rng(seed)
     frames = tuple(Frame(f"tool_{name}", name, random_pose(rng)) for name in robot.link_names)
     return replace(robot, frames=frames)

@@ -1,4 +1,4 @@
-"""A ROS 2 package builds with CMake alone, its functions equal the kernels, and ament is used where it is."""
+"""A ROS 2 package builds with CMake, its functions equal the kernels, and it uses ament if available."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ macro(ament_package)
   file(APPEND "${CMAKE_BINARY_DIR}/ament.txt" "package ${PROJECT_NAME}\\n")
 endmacro()
 """
-"""Stands for ament: writes down what it is asked."""
+"""Stands in for ament and records its calls."""
 
 USER = """\
 cmake_minimum_required(VERSION 3.12)

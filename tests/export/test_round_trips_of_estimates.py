@@ -1,15 +1,15 @@
-"""An estimate through every format into a foreign tool: its torques, less exactly what the format says it left out.
+"""Estimates in every format, read by other tools: the torques agree, minus the parts that the format omits.
 
-| format     | read by              | left out                                | friction                              |
+| format     | read by              | omitted                                 | friction                              |
 |------------|----------------------|-----------------------------------------|---------------------------------------|
-| URDF       | MuJoCo               | rotors, offsets, extra torques          | dry friction softened near standstill |
+| URDF       | MuJoCo               | rotors, offsets, extra torques          | dry friction smoothed near standstill |
 | URDF       | Pinocchio            | rotors, offsets, extra torques          | not in rnea                           |
-| MJCF       | MuJoCo               | offsets, extra torques                  | dry friction softened near standstill |
-| Pinocchio  | Pinocchio            | (offsets, extra torques are refused)    | not in rnea                           |
+| MJCF       | MuJoCo               | offsets, extra torques                  | dry friction smoothed near standstill |
+| Pinocchio  | Pinocchio            | (offsets, extra torques are rejected)   | not in rnea                           |
 | TOML       | mindyn               | nothing                                 | sign                                  |
 | C, C++     | gcc, clang, g++, ... | nothing                                 | as fitted: sign or tanh               |
 
-CUDA runs in kernels/test_cuda_on_cpu.py and, where there is a device, kernels/test_on_gpu.py.
+CUDA is tested in kernels/test_cuda_on_cpu.py and, with a device, in kernels/test_on_gpu.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMPILERS = ("gcc", "clang", "g++", "clang++")
 
 
 def simulated(friction: Friction):
-    """An estimate of a Panda from noisy torques, and motions to compare on."""
+    """Return an estimate of a Panda from noisy torques, and motions for the comparison."""
     robot, rng = mindyn.load_robot("panda"), np.random.default_rng(7)
     drives = tuple(
         Drive(name, (-1) ** k * 80.0, {}, 2e-4 + 1e-4 * k, 0.3, 0.4 + 0.1 * k, 0.2 - 0.1 * k, "joint")

@@ -1,6 +1,6 @@
-"""The plugin of inverse_dynamics_solver: compiled against its documented declarations, it gives the kernels' torques.
+"""The plugin of inverse_dynamics_solver, compiled with its documented declarations, gives the torques of the kernels.
 
-ROS 2 itself is not here; `solver_interface` stands for it.
+`solver_interface` replaces ROS 2.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ int main(int, char **arguments)
 
 
 def replayed(model, q, qd, qdd, folder):
-    """Torques with friction of the plugin along a motion, by a program that is built in the folder."""
+    """Return torques with friction of the plugin along a motion, from a program built in the folder."""
     mindyn.write_ros2_package(model, folder / "arm", solver=True)
     (folder / "replay.cpp").write_text(REPLAY)
     include = ["-I", "arm/include", "-I", str(INTERFACE), f"-isystem{eigen_folder()}"]
@@ -75,7 +75,7 @@ def replayed(model, q, qd, qdd, folder):
 @needs_compiler
 @needs_real_data
 def test_the_plugin_gives_the_torques_of_the_estimate_on_a_measured_log(tmp_path):
-    """Of a UR10, with the friction, rotors and offsets that least squares finds; MINDYN_REAL_DATA has the log."""
+    """Use a log of a UR10 in MINDYN_REAL_DATA, with friction, rotors and offsets identified by least squares."""
     robot, log = real_robot("ur10_unisa"), real_log("ur10_unisa", "ur10_exciting_trajectory.csv")
     settings = mindyn.Conditioning(rate_hz=125.0, position_cutoff_hz=5.0, torque_cutoff_hz=5.0, edge_s=0.1)
     smooth = mindyn.EquationSettings(settings, friction=mindyn.Friction("tanh", 0.05))

@@ -1,4 +1,4 @@
-"""MuJoCo loads the URDF that is written, with the dynamics that URDF can say; meshes stay, or go on request."""
+"""MuJoCo loads written URDF files with the dynamics that URDF can express; meshes are optional."""
 
 from __future__ import annotations
 

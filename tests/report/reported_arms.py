@@ -1,4 +1,4 @@
-"""Arms that were identified from simulated logs, and reports of them."""
+"""Arms identified from simulated logs, and reports of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mindyn.report.inputs import MotionComparison
 
 
 def arm(name="scara", names=None):
-    """A bundled robot with some friction, and if asked with other joint names."""
+    """Return a bundled robot with friction, optionally with other joint names."""
     robot = with_estimated_drives(mindyn.load_robot(name))
     robot = replace(robot, drives=tuple(replace(drive, viscous=1.5, coulomb=0.8) for drive in robot.drives))
     if names is None:
@@ -50,7 +50,7 @@ FEASIBLE = tuple(Answer(question, True, "So it is.") for question in ("positive_
 
 
 def everything(robot):
-    """Arguments of a report with every section."""
+    """Return the arguments of a report with every section."""
     log = log_of(robot, 2)
     return {
         "validation_logs": log,

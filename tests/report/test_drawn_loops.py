@@ -12,7 +12,7 @@ from mindyn.report.collection import draw_skeleton
 
 
 @pytest.mark.parametrize("name", ["five_bar", "slider_crank", "palletiser"])
-def test_both_ends_of_a_loop_are_one_point_in_every_pose(name):
+def test_both_ends_of_a_loop_coincide_in_every_pose(name):
     robot = mindyn.load_robot(name)
     closure = home_closure(robot)
     t = np.linspace(0, 1, 7)[:, None]

@@ -1,4 +1,4 @@
-"""What a report says is what the lower layers found; long columns keep their extremes; nothing escapes its place."""
+"""Reports show the results of the lower layers; decimation keeps extremes; names are escaped."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def unpacked(packed):
 
 
 @pytest.mark.parametrize(("count", "buckets"), [(10, 100), (200, 100), (1001, 100), (12345, 77), (1999, 1000)])
-def test_decimation_keeps_the_least_and_the_greatest_of_every_bucket(count, buckets):
+def test_decimation_keeps_minimum_and_maximum_of_every_bucket(count, buckets):
     values = np.random.default_rng(count).standard_normal(count)
     rows = bucket_rows(count, buckets)
     kept = bucket_extremes(values, buckets)
@@ -72,7 +72,7 @@ def test_decimation_keeps_the_least_and_the_greatest_of_every_bucket(count, buck
         assert (kept[2 * k] == part.min()) == (part.argmin() <= part.argmax())
 
 
-def test_times_go_with_the_extremes_and_increase():
+def test_decimated_times_increase_and_match_the_extremes():
     time = np.arange(5000) / 1000
     kept = bucket_times(time, 300)
     assert kept.shape == bucket_extremes(time, 300).shape
@@ -81,7 +81,7 @@ def test_times_go_with_the_extremes_and_increase():
     assert (bucket_extremes(time, 300) == kept).all(), "what only rises keeps its slope"
 
 
-def test_packed_values_come_back():
+def test_packed_values_are_unpacked():
     values = np.random.default_rng(3).normal(size=1000)
     levels = unpacked(pack_levels(values))
     assert levels.min() == values.min()
@@ -91,7 +91,7 @@ def test_packed_values_come_back():
     assert (unpacked(pack_levels(np.full(5, 2.5))) == 2.5).all()
 
 
-def test_the_verdict_is_that_of_validate(data, robot, estimate):
+def test_the_verdict_equals_validate(data, robot, estimate):
     verdict = mindyn.validate(estimate, log_of(robot, 2))
     assert data.verdict.held_out
     assert data.verdict.total == verdict.error.total
@@ -99,7 +99,7 @@ def test_the_verdict_is_that_of_validate(data, robot, estimate):
     assert tuple(joint.grade for joint in data.verdict.joints) == verdict.grades
 
 
-def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
+def test_every_joint_and_parameter_is_reported(data, robot, estimate):
     n = robot.joint_count
     assert [joint.name for joint in data.joints] == list(robot.joint_names)
     assert [joint.torque_unit for joint in data.joints] == [
@@ -122,30 +122,30 @@ def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
 
 def test_traces_hold_the_torques(data, robot):
     log = log_of(robot, 2)
-    for joint, one in enumerate(data.traces[0].joints):
-        assert unpacked(one.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / MAX_LEVEL)
-        assert (one.low, one.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
+    for joint, trace in enumerate(data.traces[0].joints):
+        assert unpacked(trace.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / MAX_LEVEL)
+        assert (trace.low, trace.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
 
 
-def test_ends_that_are_not_scored_do_not_set_the_axis_of_the_residual(robot, estimate):
+def test_unscored_ends_do_not_scale_the_residual_axis(robot, estimate):
     log = log_of(robot, 2)
     tau = log.tau.copy()
     tau[0] += 1e4
-    made = collect_report_data(ReportInputs(estimate, [replace(log, tau=tau)]))
-    for one in made.traces[0].joints:
-        assert np.abs(unpacked(one.residual)).max() <= 1.001 * one.largest_error < 100
+    prediction = collect_report_data(ReportInputs(estimate, [replace(log, tau=tau)]))
+    for trace in prediction.traces[0].joints:
+        assert np.abs(unpacked(trace.residual)).max() <= 1.001 * trace.largest_error < 100
 
 
-def test_histograms_hold_all_rows_within_reach_and_coverage_all_rows(data):
-    for one in data.residuals:
-        inside = float((np.array(one.density) * np.diff(one.edges)).sum())
+def test_histograms_and_coverage_count_all_rows(data):
+    for residual in data.residuals:
+        inside = float((np.array(residual.density) * np.diff(residual.edges)).sum())
         assert 0.99 < inside <= 1 + 1e-4
     for joint in data.excitation.joints:
         assert any(cell != "0" for row in joint.coverage for cell in row)
         assert len({len(row) for row in joint.coverage}) == 1
 
 
-def test_other_estimates_and_the_prior_are_judged_on_the_same_rows(data, robot):
+def test_other_estimates_and_the_prior_are_validated_on_the_same_rows(data, robot):
     names = [column.name for column in data.comparison]
     assert names == ["this estimate", "ordinary", "prior"]
     ordinary = mindyn.validate(estimate_of(robot, weights="ordinary"), log_of(robot, 2)).error
@@ -153,12 +153,12 @@ def test_other_estimates_and_the_prior_are_judged_on_the_same_rows(data, robot):
     assert data.comparison[0].total == data.verdict.total
 
 
-def test_data_is_json_and_pages_repeat_to_the_byte(data):
+def test_report_data_is_json_and_pages_are_reproducible(data):
     assert json.loads(json.dumps(data.to_dict()))["robot"] == data.robot
     assert build_page(data) == build_page(data)
 
 
-def test_without_logs_there_is_a_page_that_says_so(estimate):
+def test_a_report_without_logs_mentions_it(estimate):
     text = build_page(collect_report_data(ReportInputs(estimate)))
     assert "No held-out log was given" in text
     assert 'id="torque"' not in text
@@ -166,7 +166,7 @@ def test_without_logs_there_is_a_page_that_says_so(estimate):
 
 
 class Inventory(HTMLParser):
-    """Tags, identities, and what is said to lie elsewhere."""
+    """Collect tags, identifiers and external references."""
 
     def __init__(self):
         super().__init__()
@@ -180,14 +180,14 @@ class Inventory(HTMLParser):
         self.outside += [link for link in links if not link.startswith("#")]
 
 
-def test_the_file_needs_nothing_from_outside(data):
+def test_the_file_loads_nothing(data):
     text = build_page(data)
-    found = Inventory()
-    found.feed(text)
-    assert found.outside == []
+    parser = Inventory()
+    parser.feed(text)
+    assert parser.outside == []
     assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)", text)
     assert "default-src &#x27;none&#x27;" in text
-    assert sorted(set(found.ids)) == sorted(found.ids), "an id occurs twice"
+    assert sorted(set(parser.ids)) == sorted(parser.ids), "an id occurs twice"
 
 
 def test_names_from_files_cannot_become_markup(tmp_path):
@@ -196,9 +196,9 @@ def test_names_from_files_cannot_become_markup(tmp_path):
     estimate = estimate_of(robot)
     mindyn.write_report(estimate, tmp_path / "r.html", validation_logs=log_of(robot, 2))
     text = (tmp_path / "r.html").read_text()
-    found = Inventory()
-    found.feed(text)
-    assert "img" not in found.tags
+    parser = Inventory()
+    parser.feed(text)
+    assert "img" not in parser.tags
     assert text.count("<script") == text.count("</script>")
     assert "<script>alert" not in text
     assert "&lt;img src=x" in text
@@ -206,15 +206,15 @@ def test_names_from_files_cannot_become_markup(tmp_path):
 
 def test_numbers_cannot_end_their_script():
     hostile = {"name": "</script><script>alert(3)</script>", "low": 1.5}
-    made = render_plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
-    assert made.count("</script") == 1
-    inside = json.loads(made.split(">", 1)[1].rsplit("<", 1)[0])
+    text = render_plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
+    assert text.count("</script") == 1
+    inside = json.loads(text.split(">", 1)[1].rsplit("<", 1)[0])
     assert inside == {"shared": {"time": [0.0]}, "plot": hostile}
 
 
-def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
-    told = zip(data.parameters, estimate.beta, estimate.deviations, estimate.half_widths, strict=True)
-    for row, value, deviation, half in told:
+def test_parameter_states_follow_the_deviations(data, estimate):
+    rows = zip(data.parameters, estimate.beta, estimate.deviations, estimate.half_widths, strict=True)
+    for row, value, deviation, half in rows:
         if row.name in estimate.dropped:
             continue
         assert half > 1.95 * deviation
@@ -222,10 +222,10 @@ def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
         assert (row.low, row.high) == pytest.approx(ends, abs=1e-4 * deviation)
         expected = "well determined" if deviation <= 0.1 * abs(value) else "poorly determined"
         assert row.state == ("not significant" if row.low < 0 < row.high else expected)
-    untold = replace(estimate, unidentifiable=("fc1",))
-    states = {row.name: row.state for row in collect_report_data(ReportInputs(untold)).parameters}
+    unidentifiable = replace(estimate, unidentifiable=("fc1",))
+    states = {row.name: row.state for row in collect_report_data(ReportInputs(unidentifiable)).parameters}
     assert states["fc1"] == "unidentifiable"
-    assert "The data do not determine fc1" in build_page(collect_report_data(ReportInputs(untold)))
+    assert "The data do not determine fc1" in build_page(collect_report_data(ReportInputs(unidentifiable)))
 
 
 def test_a_million_rows_of_six_joints_stay_small():
@@ -234,18 +234,18 @@ def test_a_million_rows_of_six_joints_stay_small():
     torque = rng.standard_normal((count, 6))
     names = tuple("abcdef")
     samples = Samples(names, torque, torque, torque, torque, 1000.0, np.zeros(count, dtype=np.int64))
-    made = TorquePrediction(samples, np.arange(count) / 1000, torque, 0.9 * torque, np.arange(count))
-    (trace,) = pack_traces([LogView("long", "held out", made)])
+    prediction = TorquePrediction(samples, np.arange(count) / 1000, torque, 0.9 * torque, np.arange(count))
+    (trace,) = pack_traces([LogView("long", "held out", prediction)])
     packs = [trace.time, *(p for j in trace.joints for p in (j.measured, j.predicted, j.residual))]
     assert sum(len(pack.data) for pack in packs) < 5 * MEBIBYTE
-    for joint, one in enumerate(trace.joints):
-        assert one.measured.low == torque[:, joint].min()
-        assert one.measured.high == torque[:, joint].max()
-    many = pack_traces([LogView(str(k), "training", made) for k in range(4)])
+    for joint, joint_trace in enumerate(trace.joints):
+        assert joint_trace.measured.low == torque[:, joint].min()
+        assert joint_trace.measured.high == torque[:, joint].max()
+    many = pack_traces([LogView(str(k), "training", prediction) for k in range(4)])
     assert sum(len(j.measured.data) for trace in many for j in trace.joints) < 2 * MEBIBYTE
 
 
-def test_bad_input_leaves_no_file(tmp_path, estimate, robot):
+def test_invalid_input_writes_no_file(tmp_path, estimate, robot):
     log = log_of(robot, 2)
     with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "none")):
         mindyn.write_report(estimate, tmp_path / "none" / "r.html")
@@ -267,7 +267,7 @@ def test_feasibility_answers_are_shown_with_their_witness(data):
     assert format_quantity(2.5, "kg") in text
 
 
-def test_the_command_to_repeat_it_is_as_typed(data):
+def test_the_command_is_shown_as_typed(data):
     assert data.provenance.command == "mindyn identify scara 'run 1.csv'"
 
 
@@ -283,36 +283,38 @@ def test_a_parallelogram_is_reported_by_its_primary_joints():
     assert collect_report_data(ReportInputs(estimate)).verdict.rows == 1500
 
 
-def test_one_joint_is_no_joints():
+def test_one_joint_is_singular():
     data = collect_report_data(ReportInputs(estimate_of(replace(arm("planar2"), drives=()).lock({"joint2": 0.5}))))
     assert "1 joint," in build_page(data)
     assert "1 joints" not in build_page(data)
 
 
-def test_friction_is_told_at_a_tenth_of_the_fastest_speed_and_at_the_fastest(robot):
+def test_friction_is_given_at_low_and_at_peak_speed(robot):
     smooth = estimate_of(robot, treated={"friction": Friction("tanh", 0.01)})
     data = collect_report_data(ReportInputs(smooth, training_logs=[log_of(robot, 1)]))
-    one, told = data.friction[0], friction_section(data).body
-    slow = min((k for k, u in enumerate(one.speed) if u >= 0.1 * one.speed[-1]), key=one.speed.__getitem__)
+    friction, text = data.friction[0], friction_section(data).body
+    slow = min(
+        (k for k, u in enumerate(friction.speed) if u >= 0.1 * friction.speed[-1]), key=friction.speed.__getitem__
+    )
     for k in (slow, -1):
-        assert f"{format_quantity(one.torque[k], 'N m')} at {format_quantity(one.speed[k], 'rad/s')}" in told
+        assert f"{format_quantity(friction.torque[k], 'N m')} at {format_quantity(friction.speed[k], 'rad/s')}" in text
 
 
-def test_notes_on_the_geometry_are_told(robot):
+def test_geometry_notes_are_listed_once(robot):
     tilted = replace(robot, gravity=robot.gravity + np.array([1e-4, 0.0, 0.0]))
-    told = collect_report_data(ReportInputs(estimate_of(tilted))).provenance.notes
-    assert any("from being parallel to gravity" in note for note in told)
-    assert len(set(told)) == len(told)
+    notes = collect_report_data(ReportInputs(estimate_of(tilted))).provenance.notes
+    assert any("from being parallel to gravity" in note for note in notes)
+    assert len(set(notes)) == len(notes)
 
 
-def test_held_out_logs_that_were_judged_are_not_predicted_again(robot, estimate, monkeypatch):
-    """A report that is given the verdict is the report without it; the training log alone is left to predict."""
+def test_a_given_validation_is_not_computed_again(robot, estimate, monkeypatch):
+    """Check that a report with a given validation is the same, and that only the training log is predicted."""
     other, training = log_of(robot, 2), log_of(robot, 1)
     verdict = mindyn.validate(estimate, other)
     expected = build_page(collect_report_data(ReportInputs(estimate, [other], [training])))
     asked, predict = [], type(estimate).predict
     monkeypatch.setattr(type(estimate), "predict", lambda *given: asked.append(given[0]) or predict(*given))
     assert build_page(collect_report_data(ReportInputs(estimate, [other], [training], validation=verdict))) == expected
-    assert sum(one is estimate for one in asked) == 1
+    assert sum(predicted is estimate for predicted in asked) == 1
     with raises(InputError, Code.DISAGREEMENT, "validation"):
         ReportInputs(estimate, [other, other], validation=verdict)

@@ -59,7 +59,7 @@ def _print_robot(robot: Robot) -> None:
     left = [f"{robot.joint_count - MAX_LISTED_JOINTS} more joints"] if robot.joint_count > MAX_LISTED_JOINTS else []
     left += [f"{len(robot.loops)} loops"] if robot.loops else []
     left += ["axes, origins and drives"]
-    print_output(f"{', '.join(left)}: --verbose")
+    print_output(f"Pass --verbose for {', '.join(left)}.")
     for finding in robot.findings:
         print_output(f"{finding.severity}: {finding}", indent="  ")
 
