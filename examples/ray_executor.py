@@ -50,10 +50,10 @@ def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
 
 
 robot = mindyn.load_robot("planar2")
-treatment = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
+settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
 recorded = logs(robot, 4)
-here = mindyn.identify(robot, recorded, mindyn.LeastSquares(), treatment)
+here = mindyn.identify(robot, recorded, mindyn.LeastSquares(), settings)
 with RayExecutor(num_cpus=2) if find_spec("ray") else ThreadPoolExecutor(2) as executor:
-    there = mindyn.identify(robot, recorded, mindyn.LeastSquares(), treatment, executor=executor)
+    there = mindyn.identify(robot, recorded, mindyn.LeastSquares(), settings, executor=executor)
 print(f"{type(executor).__name__}: the same bits: {here.beta.tobytes() == there.beta.tobytes()}")
 assert here.beta.tobytes() == there.beta.tobytes()

@@ -98,7 +98,7 @@ class RobotError(MindynError):
 
 
 class NearlyDegenerateError(RobotError):
-    """A geometry lies so near a special one that a method cannot tell which parameters its dynamics depend on."""
+    """A geometry lies so near a special one that a method cannot decide which parameters its dynamics depend on."""
 
     default_code = Code.INACCURATE
 

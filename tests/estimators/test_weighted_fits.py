@@ -131,7 +131,7 @@ def test_what_is_untold_or_left_out_has_no_deviation_in_the_table():
     found = load_estimate(Path(__file__).with_name("saved_estimate.json"))
     found = replace(found, physical=None, unidentifiable=found.names[:1], dropped=found.names[1:2])
     table = columns_of(found)
-    assert table["state"][:3] == ["cannot be told", "left out", "found"]
+    assert table["state"][:3] == ["unidentifiable", "dropped", "estimated"]
     for name in ("deviation", "low", "high"):
         assert [one is None for one in table[name]] == [True, True] + [False] * (len(found.names) - 2)
     assert_close(table["deviation"][2:], found.deviations[2:], SAME_ALGEBRA)

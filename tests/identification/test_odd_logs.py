@@ -171,7 +171,7 @@ def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_re
     for door in doors:
         with pytest.raises(InputError, match=r"(?s)a Robot, got str.*load_robot"):
             door("arm.urdf")
-    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log"):
+    with pytest.raises(InputError, match=r"(?s)str is not a log.*read_log"):
         mindyn.identify(ARM, ["run1.csv"])
 
 

@@ -1,4 +1,4 @@
-"""R factors carry all of the data: they equal the dense stack's, combine, and say what the data cannot tell."""
+"""R factors carry all of the data: they equal the dense stack's, combine, and list unidentifiable parameters."""
 
 from __future__ import annotations
 

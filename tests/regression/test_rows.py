@@ -159,7 +159,7 @@ def test_a_treatment_is_saved_compared_and_refused_while_open():
     left_open = EquationSettings.automatic()
     assert EquationSettings.from_dict(left_open.to_dict()) == left_open
     assert not left_open.is_selected
-    with pytest.raises(InputError, match='filter_hz is "auto", not yet chosen'):
+    with pytest.raises(InputError, match='filter_hz is "auto" and not selected yet'):
         left_open.cutoff_hz  # noqa: B018
     for wrong in ({"filter_hz": -1.0}, {"decimation": 0}, {"friction": "sign"}, {"drives": "none"}):
         (name,) = wrong

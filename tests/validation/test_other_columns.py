@@ -52,7 +52,7 @@ def test_a_log_without_velocity_is_differentiated(estimate):
 def test_wrong_types_raise_with_a_hint(estimate):
     with raises(InputError, Code.WRONG_TYPE, "str"):
         mindyn.validate(estimate, "run.csv")
-    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log\(path"):
+    with pytest.raises(InputError, match=r"(?s)str is not a log.*read_log\(path"):
         mindyn.identify(ROBOT, "run.csv")
     with raises(InputError, Code.WRONG_TYPE, "estimate"):
         mindyn.check_feasible(ROBOT)

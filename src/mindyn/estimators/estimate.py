@@ -95,7 +95,7 @@ class Estimate(NotebookDisplay):
     joint_weights : (n,) array or None
         1 / residual variance of each joint's rows in the fit.
     condition_number : float or None
-        Of the weighted equations with columns of unit length; None if infinite or unknown.
+        Condition number of the weighted equations with columns of unit length; None if infinite or unknown.
     physical : Physical or None
         Parameters behind physically consistent values; None for an unconstrained fit.
     projected : bool

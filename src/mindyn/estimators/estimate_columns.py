@@ -22,7 +22,7 @@ def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
 
     Dropped parameters may have an interval, but no deviation, since they were not fitted.
     """
-    state = {**dict.fromkeys(estimate.unidentifiable, "cannot be told"), **dict.fromkeys(estimate.dropped, "left out")}
+    state = {**dict.fromkeys(estimate.unidentifiable, "unidentifiable"), **dict.fromkeys(estimate.dropped, "dropped")}
     low, high = ([None if np.isnan(end) else end for end in ends] for ends in estimate.intervals.tolist())
     fitted = [end is not None and name not in estimate.dropped for name, end in zip(estimate.names, low, strict=True)]
     spread = zip(estimate.deviations.tolist(), fitted, strict=True)
@@ -34,7 +34,7 @@ def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
         "low": low,
         "high": high,
         "state": [
-            state.get(name, FROM_PRIOR if end is None else "found")
+            state.get(name, FROM_PRIOR if end is None else "estimated")
             for name, end in zip(estimate.names, low, strict=True)
         ],
     }
@@ -53,9 +53,9 @@ def table_of(estimate: Estimate) -> str:
 def _format_deviation(estimate: Estimate, k: int, relative: float) -> tuple[str, str, str]:
     name, (low, high) = estimate.names[k], estimate.intervals[:, k]
     if name in estimate.dropped:
-        return "-", "-", "left out" if np.isnan(low) else f"left out; {low:.2g} to {high:.2g}"
+        return "-", "-", "dropped" if np.isnan(low) else f"dropped; {low:.2g} to {high:.2g}"
     if name in estimate.unidentifiable:
-        return "-", "-", "the data cannot tell"
+        return "-", "-", "unidentifiable"
     if np.isnan(low):
         return "-", "-", FROM_PRIOR
     part = "-" if np.isnan(relative) else f"{100 * relative:.2g} %"

@@ -190,9 +190,11 @@ class _Search:
         exact = settings.jacobian == "exact" or settings.compare == "position"
         if not exact:
             states = self._replay.samples(self._motion)
-            treatment = replace(self._rows.settings, drives="stated")
+            equation_settings = replace(self._rows.settings, drives="stated")
             return self._solver.fit(
-                build_rows(self._regressor.robot, replace(states, tau=left), treatment, base=self._regressor.base)
+                build_rows(
+                    self._regressor.robot, replace(states, tau=left), equation_settings, base=self._regressor.base
+                )
             )
         sensitivities = self._replay.loop.sensitivities(self.beta, *self._replay.start)
         J = sensitivities.tau if settings.compare == "torque" else sensitivities.q

@@ -89,13 +89,13 @@ def _open_regressor(generation: bytes) -> tuple[Generation, ZeroRegressor]:
 
 
 def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
-    treatment = generation.settings
+    settings = generation.settings
     scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
-    _require_rate(scan, treatment.conditioning or Conditioning())
+    _require_rate(scan, settings.conditioning or Conditioning())
     stream = condition_stream(
-        scan, generation.robot, treatment.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
+        scan, generation.robot, settings.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
     )
-    blocks = split_stream_into_blocks(regressor, stream, treatment)
+    blocks = split_stream_into_blocks(regressor, stream, settings)
     require_samples(stream.count, stream.findings)
     total = add_information([block.information for block in blocks])
     fields = {**_read_constants(task.place, task.constants), **task.fields}

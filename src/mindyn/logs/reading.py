@@ -115,24 +115,24 @@ class LogScan:
 
     def __iter__(self) -> Iterator[Log]:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
-        oddities = LogInspector(self.robot)
+        inspector = LogInspector(self.robot)
         of_units: list[Finding] = []
-        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(oddities))
+        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(inspector))
         for cleaned in chain(usable, _iterate_rest(cleaner)):
             if not len(cleaned):
                 continue
             if cleaner.kept == len(cleaned):
                 of_units = check_units(cleaned, self.robot, self.metadata.accept)
-            oddities.see(cleaned)
+            inspector.see(cleaned)
             yield cleaned
         if not cleaner.row_count and (self.metadata.rows or self.metadata.times):
             message, hint = f"rows and times of {self.path.name} select no row", "rows count from 0, times are in s"
             raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
         dropped = cleaner.findings(tuple(self.metadata.accept))
         of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
-        self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *oddities.findings())
+        self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *inspector.findings())
 
-    def _converted(self, oddities: LogInspector) -> Iterator[Log]:
+    def _converted(self, inspector: LogInspector) -> Iterator[Log]:
         first_row, start = 0, None
         for parts in read_in_step(self._wanted(), self.chunk_rows, self.path.name):
             rows = np.arange(first_row, first_row + count_rows(parts[0]), dtype=np.int64)
@@ -140,7 +140,7 @@ class LogScan:
             values = {}
             for signal, pick in self.picks.items():
                 logged = pick.take(chunks[id(self.tables[signal])])
-                oddities.see_columns(pick, logged)
+                inspector.see_columns(pick, logged)
                 values[signal] = self.conversion.apply(signal, logged)
             if not self.time_columns:
                 time: Array = rows / float(self.metadata.rate_hz or np.nan)

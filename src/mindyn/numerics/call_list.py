@@ -69,7 +69,7 @@ class CallList:
     def __init__(self, on_not_finite: Callable[[], None] | None = None) -> None:
         self._words: list[int] = []
         self._needs: list[Any] = []
-        self._refuse = on_not_finite
+        self._raise_not_finite = on_not_finite
 
     def keep_alive(self, *objects: Any) -> None:
         """Keep objects alive until the calls have run."""
@@ -93,8 +93,8 @@ class CallList:
             table = np.array(self._words, dtype=np.int64)
             status = _function()(address_of(table), len(table) // _WORDS_PER_CALL)
             self._words, self._needs = [], []
-            if status and self._refuse is not None:
-                self._refuse()
+            if status and self._raise_not_finite is not None:
+                self._raise_not_finite()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Streaming regression: R factors per joint, information, what the data can tell."""
+"""Streaming regression: equations of logs, R factors for each joint, and identifiable directions."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -31,7 +31,7 @@ SCALING_WINDOWS: Final = 8
 FLOOR: Final = 1e-10
 """Singular values below this part of the largest count as this part: directions that no row shows."""
 REACH: Final = 1e6
-"""Of the mean square of scaled columns: beyond it a chunk is far from the rows that it was scaled by."""
+"""Mean square of scaled columns above which a chunk differs much from the rows that gave its scale."""
 SLICES: Final = 256
 """Parts of a chunk whose Gram matrices are formed side by side."""
 THREADS: Final = 128
@@ -71,7 +71,7 @@ def gather_on_device(
              speed of the bus) or of the device
     windows  in the order of the samples, with a row kept in each; None: all rows
     smooth   filters the rows of a window; None: they are as they are
-    usable   (N, n) booleans: the other rows of a joint are left out
+    usable   (N, n) booleans: other rows of a joint are excluded
     """
     count = len(samples[0])
     if windows is None:

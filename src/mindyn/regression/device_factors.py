@@ -93,7 +93,7 @@ def _within(window: device.Window, span: tuple[int, int]) -> device.Window:
 
 
 def gpu_factors() -> DeviceFactors:
-    """On the GPU that CuPy finds; an error that says what is missing otherwise."""
+    """Gather on the GPU that CuPy finds; raise an error that names the missing part otherwise."""
     cupy = require_cuda_device()
 
     def rows_of(regressor: Regressor) -> device.RowsOf:

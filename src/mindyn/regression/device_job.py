@@ -22,10 +22,10 @@ from mindyn.robots.robot import Robot
 
 
 def write_device_job(robot: Robot, folder: str | Path, settings: EquationSettings | None = None) -> None:
-    """Write what a GPU machine with NumPy and CuPy alone gathers rows with: kernel, shapes and `device.py`.
+    """Write the files with which a GPU machine gathers rows with only NumPy and CuPy: kernel, shapes and `device.py`.
 
     There `python FOLDER/device.py FOLDER samples.npz factors.npz` takes q, qd, qdd, tau (N, n) to the R factors that
-    `rows_of_factors` reads. Of a treatment without filter, decimation and stop operators, which need the log's order.
+    `rows_of_factors` reads. The settings must have no filter, decimation or stop operators, which need the order of the log.
     """
     regressor = _regressor(robot, settings or EquationSettings())
     files = {
@@ -37,7 +37,7 @@ def write_device_job(robot: Robot, folder: str | Path, settings: EquationSetting
 
 
 def rows_of_factors(robot: Robot, factors: str | Path, settings: EquationSettings | None = None) -> Rows:
-    """The equations whose R factors a device job wrote into a file, with the same robot and treatment."""
+    """The equations whose R factors a device job wrote into a file, with the same robot and settings."""
     regressor, how = _regressor(robot, settings or EquationSettings()), settings or EquationSettings()
     try:
         with np.load(factors) as given:
@@ -51,7 +51,7 @@ def _regressor(robot: Robot, settings: EquationSettings) -> Regressor:
     if settings.cutoff_hz is not None or settings.step != 1:
         raise InputError(
             "a filter on the columns (filter_hz) and decimation are no part of a device job",
-            hint="rows_of(robot, logs, treatment, gpu=True) where the GPU is; or condition the samples instead",
+            hint="build_rows(robot, logs, settings, gpu=True) where the GPU is; or condition the samples instead",
         )
     regressor = build_regressor(with_estimated_drives(robot) if settings.drives == "estimated" else robot, settings)
     if takes_directions(regressor):

@@ -96,7 +96,7 @@ def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
     """z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
 
     Steps and clips compose: the map of any run of rows is x -> clip(x + a, low, high). Runs go side by side, first for
-    their maps, which tell where each begins, then for their values.
+    their maps, which give where each begins, then for their values.
     """
     count, width = steps.shape
     length = max(1, round(count**0.5))

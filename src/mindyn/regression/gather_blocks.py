@@ -1,4 +1,4 @@
-"""`Block`: R factors of one part of a log. Parts are small, add up, and can be held out, left out or sent elsewhere."""
+"""`Block`: R factors of one part of a log. Parts are small, add up, and can be held out, excluded or sent elsewhere."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ def split_stream_into_blocks(
 ) -> list[Block]:
     """Parts of the logs of a stream, at most twice `BLOCKS` for each log however long it is; read once."""
     made: list[Block] = []
-    for stretch in with_neighbours(regressor, stream, settings.cutoff_hz, settings.step):
-        require_joints(regressor, stretch.samples)
-        log = _log_of(stream, stretch)
+    for piece in with_neighbours(regressor, stream, settings.cutoff_hz, settings.step):
+        require_joints(regressor, piece.samples)
+        log = _log_of(stream, piece)
         before = [block for block in made if block.log == log]
         first = before[-1].span[1] if before else 0
-        added = list(_parts(regressor, stretch, settings, log, first))
+        added = list(_parts(regressor, piece, settings, log, first))
         own = before + added
         while len(own) > 2 * BLOCKS:
             own = [_join_blocks(own[k : k + 2]) for k in range(0, len(own), 2)]
@@ -150,14 +150,14 @@ def split_stream_into_blocks(
 
 
 def _parts(
-    regressor: Regressor, stretch: SampleSegment, settings: EquationSettings, log: int, first: int
+    regressor: Regressor, piece: SampleSegment, settings: EquationSettings, log: int, first: int
 ) -> Iterator[Block]:
-    """The rows of one stretch of a stream in blocks of at most `FIRST_LENGTH` samples."""
-    inner, samples = stretch.inner, stretch.samples
+    """Yield the rows of one segment of a stream in blocks of at most `FIRST_LENGTH` samples."""
+    inner, samples = piece.inner, piece.samples
     labels = (np.arange(len(samples)) - inner.start) // FIRST_LENGTH  # rows around the inner ones are in no block
     count = len(range(0, len(inner), FIRST_LENGTH))
     directions = find_directions(regressor, samples)
-    for k, information in enumerate(_factors(regressor, stretch, settings, labels, count, directions)):
+    for k, information in enumerate(_factors(regressor, piece, settings, labels, count, directions)):
         begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
         reach = _reach(samples, slice(inner.start + begin, inner.start + end))
         yield Block(log, (first + begin, first + end), None, information, reach)
@@ -170,16 +170,16 @@ def _join_blocks(parts: list[Block]) -> Block:
     return Block(first.log, (first.span[0], last.span[1]), None, information, reach)
 
 
-def _log_of(stream: Iterable[Samples], stretch: SampleSegment) -> int:
+def _log_of(stream: Iterable[Samples], piece: SampleSegment) -> int:
     if not isinstance(stream, SampleStream):
         return 0
-    segment = int(stretch.samples.segments[stretch.inner.start])
+    segment = int(piece.samples.segments[piece.inner.start])
     return int(np.searchsorted(stream.first_segments, segment, side="right")) - 1
 
 
 def _factors(
     regressor: Regressor,
-    stretch: SampleSegment,
+    piece: SampleSegment,
     settings: EquationSettings,
     labels: NDArray[np.int64] | None,
     count: int,
@@ -187,8 +187,8 @@ def _factors(
 ) -> list[Information]:
     """R factors of the rows of every label, None: of all; one pass over the samples."""
     growing = [_Growing(regressor) for _ in range(count)]
-    usable = stretch.samples.usable
-    for parts, numbers in blocks_along(regressor, stretch, directions, settings.cutoff_hz, settings.step):
+    usable = piece.samples.usable
+    for parts, numbers in blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step):
         own = np.zeros(len(numbers), dtype=np.int64) if labels is None else labels[numbers]
         present = np.unique(own)
         for joint, arrays in enumerate(parts):

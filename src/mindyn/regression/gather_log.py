@@ -43,12 +43,12 @@ def gather_log(
     count: int | None,
     regressor: Regressor | None = None,
 ) -> GatheredLog:
-    """R factors of one log: what a worker does.
+    """Return the R factors of one log; a worker runs this.
 
-    log        or what opens it: then errors of opening are told by the worker as its own
+    log        a log, or a function that opens it; the worker then raises the errors of opening
     number     of the log among all
     count      of blocks; None: the log streams
-    regressor  the treatment's, where it is at hand
+    regressor  the regressor of the settings, if the caller has it
     """
     columns = regressor or build_regressor(robot, settings, base)
     opened = log if isinstance(log, (Log, LogScan)) else log()

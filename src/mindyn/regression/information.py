@@ -1,4 +1,4 @@
-"""`Information`: what least squares needs of the data, one R factor for each joint; combined, weighted, judged."""
+"""`Information`: the data as least squares needs them, one R factor for each joint, which can be added and weighted."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Information:
         return replace(self, factors=tuple(factors))
 
     def condition_number(self, weights: Array | None = None) -> float:
-        """Of the stack with columns scaled to unit length; infinite when the data leave parameters open."""
+        """Return the condition number with columns of unit length; infinite if parameters are unidentifiable."""
         s = np.linalg.svd(_scale_columns(self.stacked(weights)[0])[0], compute_uv=False)
         return float(s[0] / s[-1]) if s[-1] > RANK_TOLERANCE * s[0] else float("inf")
 
     def unidentifiable(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
-        """Parameters that the data cannot tell by themselves, each with the others that it is mixed with there."""
+        """Return the unidentifiable parameters, each with the others that it is combined with."""
         V = null_space(self.stacked(weights)[0])
         touched = np.abs(V) > 1e-6
         found = {}
@@ -129,7 +129,7 @@ def null_space(R: Array) -> Array:
 
 
 def identifiable_directions(R: Array) -> Array:
-    """(p, k) with beta = told @ gamma, the complement of `null_space`: directions of the parameters that data tell.
+    """Return B (p, k) with beta = B @ gamma, the complement of `null_space`: the identifiable directions.
 
     Orthonormal for parameters in units of 1 / the length of their column of R.
     """
@@ -149,7 +149,7 @@ class Solution:
 
     beta     (p,) shortest in scaled columns where the data leave directions open
     inverse  (p, p) pseudo-inverse of R^T R
-    rank     number of directions that the data tell
+    rank     number of identifiable directions
     """
 
     beta: Array
@@ -164,10 +164,10 @@ def solve(R: Array, z: Array, then: tuple[Array, Array] | None = None) -> Soluti
     """
     scaled, scales = _scale_columns(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)
-    told = s > RANK_TOLERANCE * s[0]
-    root = Vt[told].T / s[told] / scales[:, None]
-    beta = root @ (U[:, told].T @ z)
+    kept = s > RANK_TOLERANCE * s[0]
+    root = Vt[kept].T / s[kept] / scales[:, None]
+    beta = root @ (U[:, kept].T @ z)
     hidden = null_space(R) / scales[:, None] if then is not None else np.zeros((len(beta), 0))
     if then is not None and hidden.size:
         beta = beta + hidden @ solve(then[0] @ hidden, then[1] - then[0] @ beta).beta
-    return Solution(beta, root @ root.T, int(told.sum()))
+    return Solution(beta, root @ root.T, int(kept.sum()))

@@ -108,7 +108,7 @@ def integrate_rows(rows: Rows, how: Integration) -> Rows:
 
 
 def _block(made: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]) -> Block:
-    """Of intervals that follow each other; rows (k, n or 1, p + 1)."""
+    """Return the rows (k, n or 1, p + 1) of consecutive intervals."""
     names, columns = made.of_rows
     factors = tuple(triangle_of(rows[usable[:, i], i][:, [*own, -1]]) for i, own in enumerate(columns))
     counts = tuple(int(count) for count in usable.sum(axis=0))
@@ -125,7 +125,7 @@ def _usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
 
 
 def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...], usable: NDArray[np.bool_]) -> None:
-    """Refuses what cannot be fitted."""
+    """Raise if there are too few rows to fit."""
     counts = usable.sum(axis=0) if usable.size else np.zeros(len(names), dtype=int)
     short = [
         f"{name} ({count} intervals for {len(own)} parameters)"
@@ -236,7 +236,7 @@ def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form,
 
 
 def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) -> list[slice]:
-    """Stretches of samples without a break, cut into equal pieces; neighbours share a row, too short ones are left out.
+    """Cut segments of samples into equal intervals; neighbours share a row, and segments that are too short are skipped.
 
     breaks  (N,) whether something happens between the row before and this one
     """

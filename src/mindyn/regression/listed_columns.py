@@ -15,10 +15,10 @@ Write = Callable[[CallList, range], None]
 
 
 class ListedColumns:
-    """Of samples (N, n); `directions` as `Regressor.directions` gives them.
+    """Columns of samples (N, n); `directions` as `Regressor.directions` returns them.
 
-    What a regressor adds to the kernel's output other than constant multiples of directions (friction of solved loops,
-    of a load, columns of its own) cannot be listed: see `of`.
+    Terms that a regressor adds to the output of the kernel, other than constant multiples of directions (friction of solved loops,
+    of a load, columns of its own) cannot be listed: see `create`.
     """
 
     def __init__(self, regressor: Regressor, motion: tuple[Array, ...], directions: Array | None) -> None:
@@ -37,9 +37,9 @@ class ListedColumns:
         return ListedColumns(regressor, motion, directions) if fits and regressor.is_plain else None
 
     def onto(self, room: Array, first: int) -> Write:
-        """Lists the calls that write columns of consecutive samples to the rows of `room`, whose first is of a sample.
+        """List the calls that write columns of consecutive samples, from a first one, to the rows of `room`.
 
-        The room must live until the calls have been made.
+        The buffer must exist until the calls have run.
         """
         place, taken = RowBlock.from_array(room), [RowBlock.from_array(one) for one in self._motion]
         of_first = RowBlock(place.row(-first), place.step, place.width)

@@ -71,7 +71,7 @@ class Regressor:
     """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
 
     joint_names  of the rows: the primary joints, which are all n of a robot without loops
-    parameters   what is estimated: the base set's, then friction shapes and joint-side friction
+    parameters   estimated parameters: those of the base set, then friction shapes and joint-side friction
     names        of the parameters
     columns      for each joint the numbers of the parameters that its torque depends on
     """
@@ -210,7 +210,7 @@ class Regressor:
 
     @property
     def friction_scales(self) -> Array:
-        """Of every drive: speed of the friction over that of its joint."""
+        """Return for every drive the speed of its friction relative to that of its joint."""
         return self._scales
 
     @property
@@ -220,7 +220,7 @@ class Regressor:
 
     @property
     def varying_coulomb(self) -> list[tuple[int, int, int]]:
-        """Of these the places of Coulomb columns in the kernel's output, their drive and joint."""
+        """Return where their Coulomb columns are in the output of the kernel, with drive and joint."""
         if self._varying is None:
             return []
         rows, columns = self._places
@@ -308,7 +308,7 @@ class Regressor:
             raise InputError(
                 f"friction that depends on the load needs a reference of {self.base.count} base values, "
                 f"got {len(reference)}",
-                hint="identify(robot, logs, treatment=...) finds it",
+                hint="identify(robot, logs, settings=...) estimates it",
             )
         weights = np.where(self.rigid[: self.base.count], reference, 0.0)
         own = [weights[columns[columns < self.base.count]] for columns in self.columns]
@@ -332,7 +332,7 @@ class Regressor:
         return np.asarray((joints if carried is None else joints + carried) @ L)
 
     def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:  # noqa: ARG002 - of regressors with a load
-        """(N, n) torque that joints carry besides the reference's; None: none."""
+        """Return the torque (N, n) that the joints carry in addition to that of the reference; None if there is none."""
         return None
 
     def _add_shapes(self, found: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
@@ -364,7 +364,7 @@ class Regressor:
 
 
 def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParameters | None = None) -> Regressor:
-    """The columns that a treatment asks for; `base` in place of the set that it names."""
+    """Return the columns that settings ask for; `base` replaces the base set that they name."""
     if base is not None:
         return Regressor(robot, settings.shape, base)
     if settings.base_form == "lin":

@@ -44,18 +44,18 @@ def gather(
 ) -> Information:
     """The R factors of all rows.
 
-    cutoff_hz   zero-phase low pass on columns and torque alike ("parallel filter"); the ends of segments are left out
+    cutoff_hz   zero-phase low pass on columns and torque alike ("parallel filter"); the ends of segments are excluded
     decimation  every how many rows of a segment one is kept
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
     triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
     reach: Array | None = None
-    for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
-        block = stretch.samples
+    for piece in with_neighbours(regressor, samples, cutoff_hz, decimation):
+        block = piece.samples
         require_joints(regressor, block)
         ends = np.stack(column_extremes(block.q))
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
-        for parts, rows in blocks(regressor, stretch, cutoff_hz, decimation):
+        for parts, rows in blocks(regressor, piece, cutoff_hz, decimation):
             _append(triangles, parts, rows, block.usable, row_weight)
     counts = tuple(triangle.rows for triangle in triangles)
     require_enough_rows(regressor, counts, reach)
@@ -86,9 +86,9 @@ def with_neighbours(
     """The samples; of a stream each block with the rows around it that it depends on.
 
     This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) is of rows as logged, by what
-    conditioning reaches, before there are samples. This one is of samples, by what the treatment's low pass and the
+    conditioning reaches, before there are samples. This one is of samples, by the reach of the low pass and the
     memory of friction reach. They stay apart since the one belongs to the conditioning and the other to the
-    treatment: many treatments share the samples of one conditioning, and a stream of samples need not come from a log.
+    settings: many settings share the samples of one conditioning, and a stream of samples need not come from a log.
     """
     listed = [samples] if isinstance(samples, Samples) else samples
     reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
@@ -132,11 +132,11 @@ def blocks(
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     """Blocks of [columns | torque] for every joint, with the sample numbers of their rows.
 
-    Of every segment the first row and each `decimation`-th after it are taken, less the ends that a filter spoils.
+    The first row of every segment and each `decimation`-th after it are taken, without the ends that a filter spoils.
     """
-    stretch = data if isinstance(data, SampleSegment) else SampleSegment(data, range(len(data)))
-    directions = find_directions(regressor, stretch.samples)
-    yield from blocks_along(regressor, stretch, directions, cutoff_hz, decimation)
+    piece = data if isinstance(data, SampleSegment) else SampleSegment(data, range(len(data)))
+    directions = find_directions(regressor, piece.samples)
+    yield from blocks_along(regressor, piece, directions, cutoff_hz, decimation)
 
 
 def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
@@ -145,55 +145,55 @@ def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
 
 
 def blocks_along(
-    regressor: Regressor, stretch: SampleSegment, directions: Array | None, cutoff_hz: float | None, decimation: int
+    regressor: Regressor, piece: SampleSegment, directions: Array | None, cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """The same with the directions of all samples of the stretch at hand."""
+    """Yield the same, with the directions of all samples of the segment."""
     if cutoff_hz is None:
-        yield from _plain_blocks(regressor, stretch, directions, decimation)
+        yield from _plain_blocks(regressor, piece, directions, decimation)
     else:
-        for start, stop in stretch.ends:
-            yield from _filter_blocks(regressor, stretch, directions, (start, stop), cutoff_hz, decimation)
+        for start, stop in piece.ends:
+            yield from _filter_blocks(regressor, piece, directions, (start, stop), cutoff_hz, decimation)
 
 
 def _plain_blocks(
-    regressor: Regressor, stretch: SampleSegment, directions: Array | None, decimation: int
+    regressor: Regressor, piece: SampleSegment, directions: Array | None, decimation: int
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     out = np.empty((FACTORED_ROWS, *regressor.kernel.output_shapes[0]))
-    for first, last in _runs(stretch, decimation):
+    for first, last in _runs(piece, decimation):
         for start in range(first, last, FACTORED_ROWS * decimation):
             taken = slice(start, min(start + FACTORED_ROWS * decimation, last), decimation)
             rows = np.arange(taken.start, taken.stop, decimation)
-            yield _parts(regressor, stretch.samples, directions, taken, out[: len(rows)]), rows
+            yield _parts(regressor, piece.samples, directions, taken, out[: len(rows)]), rows
 
 
-def _runs(stretch: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
+def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
     """First row to be taken and row after the last, for each run of evenly spaced rows."""
-    meant = stretch.inner
+    meant = piece.inner
     if decimation == 1:
         yield meant.start, meant.stop
         return
-    for start, stop in stretch.ends:
+    for start, stop in piece.ends:
         first = max(start, meant.start)
-        yield first + (-_since_start(stretch, start, first)) % decimation, min(stop, meant.stop)
+        yield first + (-_since_start(piece, start, first)) % decimation, min(stop, meant.stop)
 
 
-def _since_start(stretch: SampleSegment, start: int, row: Rows) -> Rows:
+def _since_start(piece: SampleSegment, start: int, row: Rows) -> Rows:
     """How many rows after the first of its segment a row comes; `start`: where the segment begins in these samples."""
-    return row - start + (stretch.begun if start == 0 else 0)
+    return row - start + (piece.begun if start == 0 else 0)
 
 
 def _filter_blocks(
     regressor: Regressor,
-    stretch: SampleSegment,
+    piece: SampleSegment,
     directions: Array | None,
     segment: tuple[int, int],
     cutoff_hz: float,
     decimation: int,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    samples = stretch.samples
+    samples = piece.samples
     longest = min(segment[1] - segment[0], sum(_filter_at_once(cutoff_hz, samples.rate_hz)))
     room = np.empty((longest, *regressor.kernel.output_shapes[0]))
-    for first, last, kept in _filter_windows(stretch, segment, cutoff_hz, decimation):
+    for first, last, kept in _filter_windows(piece, segment, cutoff_hz, decimation):
         smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
         for at in range(0, len(kept), FACTORED_ROWS):
             rows = kept[at : at + FACTORED_ROWS]
@@ -201,17 +201,17 @@ def _filter_blocks(
             yield [[array[taken] for array in arrays] for arrays in smooth], np.arange(*taken.indices(last)) + first
 
 
-def windows(stretch: SampleSegment, cutoff_hz: float | None, decimation: int) -> Iterator[Window]:
+def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> Iterator[Window]:
     """The rows that `blocks` takes, as windows that are filtered each by itself; none without a row."""
     if cutoff_hz is None:
         size = FILTERED_ROWS * decimation
-        for first, last in _runs(stretch, decimation):
+        for first, last in _runs(piece, decimation):
             for start in range(first, last, size):
                 stop = min(start + size, last)
                 yield Window(start, stop, range(start, stop, decimation))
         return
-    for segment in stretch.ends:
-        yield from (one for one in _filter_windows(stretch, segment, cutoff_hz, decimation) if len(one.kept_rows))
+    for segment in piece.ends:
+        yield from (one for one in _filter_windows(piece, segment, cutoff_hz, decimation) if len(one.kept_rows))
 
 
 def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
@@ -221,21 +221,21 @@ def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
 
 
 def _filter_windows(
-    stretch: SampleSegment, segment: tuple[int, int], cutoff_hz: float, decimation: int
+    piece: SampleSegment, segment: tuple[int, int], cutoff_hz: float, decimation: int
 ) -> Iterator[Window]:
-    size, overlap = _filter_at_once(cutoff_hz, stretch.samples.rate_hz)
-    edge = _edge_rows(cutoff_hz, stretch.samples.rate_hz)
-    begin, end = max(segment[0] + edge, stretch.inner.start), min(segment[1] - edge, stretch.inner.stop)
+    size, overlap = _filter_at_once(cutoff_hz, piece.samples.rate_hz)
+    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz)
+    begin, end = max(segment[0] + edge, piece.inner.start), min(segment[1] - edge, piece.inner.stop)
     for start in range(begin, end, size):
         first, last = max(segment[0], start - overlap // 2), min(segment[1], start + size + overlap // 2)
-        after = (-_since_start(stretch, segment[0], start)) % decimation
+        after = (-_since_start(piece, segment[0], start)) % decimation
         yield Window(first, last, range(start + after, min(start + size, end), decimation))
 
 
 def _smooth_parts(
     regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, cutoff_hz: float, out: Array
 ) -> Parts:
-    """Columns and torque of every joint behind the filter; `out` (N, .) is room for the kernel's columns."""
+    """Columns and torque of every joint behind the filter; `out` (N, .) is a buffer for the columns of the kernel."""
     motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
     found = regressor.parts(*motion, None if directions is None else directions[taken], out)
     lowpass(out, cutoff_hz, samples.rate_hz, out=out)
@@ -282,7 +282,7 @@ def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def require_joints(regressor: Regressor, samples: Samples) -> None:
-    """Refuses samples of another robot."""
+    """Raise if the samples belong to another robot."""
     if samples.joint_names != regressor.joint_names:
         raise InputError(
             f"the samples are of joints {', '.join(samples.joint_names)}; "
@@ -291,7 +291,7 @@ def require_joints(regressor: Regressor, samples: Samples) -> None:
 
 
 def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
-    """Refuses what cannot be fitted, by name, before any number is computed from it."""
+    """Raise with the names of joints that cannot be fitted, before any number is computed."""
     names = regressor.joint_names
     if reach is None:
         raise InputError("no samples were given")
@@ -306,7 +306,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
         )
         locks = " ".join(f"--lock {name}={place}" for name, place in still.items())
         raise InputError(
-            f"{which}: {their} friction and inertia cannot be told",
+            f"{which}: {their} friction and inertia are not identifiable",
             hint=f"record a motion there, or lock where it stands: {locks}, in code robot.lock({still})",
         )
     short = [

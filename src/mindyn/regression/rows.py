@@ -50,7 +50,7 @@ from mindyn.robots.robot import Robot, require_robot
 
 SampleBlocks = Samples | Iterable[Samples]
 Quantity = Literal["torque", "mean torque", "mean power", "position"]
-"""What the right sides of equations are: torques, means over intervals, or what a simulation is compared by."""
+"""Right side of the equations: torques, means over intervals, or the signal that a simulation is compared by."""
 Logs = Log | LogScan | Sequence[Log | LogScan]
 FOLDS: Final = 8
 """Parts that a fit is tried on in turn. With 4 the rest of a short log leaves parameters open, and the scores of nearby
@@ -63,7 +63,7 @@ class Rows:
     """Equations tau = Y beta of logs or samples; nothing is read before it is asked for.
 
     regressor  the columns Y; robot, base set and names of the parameters
-    treatment  how the equations came about, without any "auto"
+    settings   how samples become equations, without any "auto"
     quantity   what their right sides are
     """
 
@@ -111,7 +111,7 @@ class Rows:
 
     @cached_property
     def information(self) -> Information:
-        """Of all blocks; refuses, by name, joints that never move or have too few rows."""
+        """Return the information of all blocks; raise with the names of joints that never move or have too few rows."""
         if not self.blocks:
             raise InputError("no samples were given")
         total = add_information([block.information for block in self.blocks])
@@ -175,7 +175,7 @@ class Rows:
         return (data,) if isinstance(data, Samples) else data
 
     def all_samples(self, who: str) -> Samples:
-        """All samples at once; refuses a stream for `who` needs them so."""
+        """Return all samples at once; raise for a stream, with the name `who` of the method that needs them."""
         data = self._require_data()
         if isinstance(data, _LogRows) and not data.streamed:
             return data.all_samples.samples
@@ -189,7 +189,7 @@ class Rows:
 
     @property
     def repeatable_samples(self) -> SampleBlocks:
-        """The samples for fits that go over them several times; refuses what can be read once."""
+        """Return samples that can be read several times; raise if they can be read only once."""
         data = self._data
         if data is None or (not isinstance(data, (Samples, _LogRows)) and iter(data) is data):
             raise InputError(
@@ -237,7 +237,7 @@ class Rows:
 
     @cached_property
     def constant_torques(self) -> NDArray[np.bool_]:
-        """(n,) torques that never change beside others that do: by samples in memory, else by the column of offsets."""
+        """Mark torques (n,) that never change while others do: by samples in memory, otherwise by the offset column."""
         information, kinds = self.information, np.array([one.kind for one in self.regressor.parameters])
         of_joints = zip(information.factors, information.columns, strict=True)
         constant = np.array([_is_multiple(R, kinds[columns] == "offset", R[:, -1]) for R, columns in of_joints])
@@ -305,7 +305,7 @@ class _LogRows:
 
     @property
     def block_counts(self) -> Sequence[int | None]:
-        """Of logs in memory how many blocks each becomes; None for streams, whose length is not known before."""
+        """Return the number of blocks of each log in memory; None for streams, whose length is not known before."""
         if self.streamed:
             return [None] * len(self.logs)
         return block_counts([len(log) for log in self.logs if isinstance(log, Log)])
@@ -339,10 +339,10 @@ def build_rows(
     executor: Executor | None = None,
     gpu: bool = False,
 ) -> Rows:
-    """The equations of logs, or of samples, as the treatment says; lazily.
+    """Return the equations of logs or samples with given settings, computed when they are used.
 
     data      what `read_log` or `scan_log` gives, one or several; `StridedSamples`, or a stream of them
-    base      a base set in place of the one that the treatment names
+    base      a base set that replaces the one of the settings
     executor  any `concurrent.futures.Executor`, whose workers make the blocks of one log each. Of `scan_log` no row
               travels: a worker opens the file itself. The blocks have the same bits on any number of workers
     gpu       the blocks are computed on a GPU through CuPy: of logs and samples in memory
@@ -355,7 +355,7 @@ def build_rows(
     if base is not None:
         asked = replace(asked, base_form=base.form)
     if logs is None:
-        samples: SampleBlocks = data  # type: ignore[assignment]  # what is left are samples
+        samples: SampleBlocks = data  # type: ignore[assignment]  # only samples remain
         samples = follow_loops(complete, samples) if isinstance(samples, Samples) else samples
         return Rows(regressor, asked, samples, findings=findings, factors_of=factors_of)
     resolved, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
@@ -365,7 +365,7 @@ def build_rows(
 
 
 def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
-    """What gathers on a GPU; refused where there is none, and of rows that are not in memory."""
+    """Return the function that gathers rows on a GPU; raise without a GPU and for rows that are not in memory."""
     made = gpu_factors()
     logs = list_logs(data)
     in_memory = isinstance(data, Samples) if logs is None else all(isinstance(log, Log) for log in logs)
@@ -381,7 +381,7 @@ def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
 def complete_robot(
     robot: Robot, settings: EquationSettings, logs: Sequence[Log | LogScan]
 ) -> tuple[Robot, tuple[Finding, ...]]:
-    """The robot with all drives whose parameters the treatment asks for, and findings on the gears of the logs."""
+    """Return the robot with all drives whose parameters are estimated, and findings about the gears of the logs."""
     require_robot(robot, "parameters are identified of")
     if settings.drives == "stated":
         return robot, ()
@@ -398,5 +398,5 @@ def list_logs(data: object) -> list[Log | LogScan] | None:
     if not data:
         raise InputError("no log was given")
     if others := [one for one in data if not isinstance(one, (Log, LogScan))]:
-        raise InputError(f"{type(others[0]).__name__} is no log", hint="read_log(path, robot) gives one")
+        raise InputError(f"{type(others[0]).__name__} is not a log", hint="read_log(path, robot) returns one")
     return list(data)

@@ -28,7 +28,7 @@ SETTINGS_SCHEMA: Final = table_schema(
         "drives": {"enum": get_args(Drives)},
     }
 )
-"""The JSON Schema of a treatment; `Conditioning` and `Friction` check their own tables."""
+"""The JSON Schema of settings; `Conditioning` and `Friction` check their own tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class EquationSettings:
     drives        "estimated": every joint without a drive is given one, coupled as the logs' gears say, so that rotor
                   inertia, friction and offset are parameters; "stated": the drives that the robot states, no others
 
-    Which columns are left out is no part of it: that is chosen, and changed, after the equations are gathered.
+    Dropped columns are not part of the settings: they are selected after the equations are gathered.
     """
 
     conditioning: Conditioning | None = None
@@ -61,7 +61,7 @@ class EquationSettings:
 
     @staticmethod
     def automatic(conditioning: Conditioning | None = None) -> EquationSettings:
-        """All to be chosen, but for what the conditioning states."""
+        """Return settings that select everything except the given conditioning."""
         return EquationSettings(conditioning, "auto", "auto", "auto")
 
     @property
@@ -72,17 +72,17 @@ class EquationSettings:
 
     @property
     def cutoff_hz(self) -> float | None:
-        """The filter's cut-off; refused while it is not chosen."""
+        """Return the cut-off of the filter; raise if it is not selected yet."""
         return _require_selected(self.filter_hz, "filter_hz")
 
     @property
     def step(self) -> int:
-        """The decimation; refused while it is not chosen."""
+        """Return the decimation; raise if it is not selected yet."""
         return _require_selected(self.decimation, "decimation")
 
     @property
     def shape(self) -> Friction:
-        """The friction; refused while it is not chosen."""
+        """Return the friction; raise if it is not selected yet."""
         return _require_selected(self.friction, "friction")
 
     @property
@@ -129,6 +129,6 @@ class EquationSettings:
 def _require_selected(value: Chosen | Auto, name: str) -> Chosen:
     if isinstance(value, str):
         raise InputError(
-            f'{name} is "{value}", not yet chosen', hint="choose(robot, logs).treatment chooses it from training logs"
+            f'{name} is "{value}" and not selected yet', hint="choose(robot, logs).settings selects it on training logs"
         )
     return value

@@ -20,9 +20,9 @@ FEWEST_FOR_BASIS: Final = 512
 PRODUCT_ROWS: Final = 512
 """Rows of a product: put side by side they stay in the cache."""
 SMALLEST_PIVOT: Final = 1e-2
-"""Share of a column that the columns before it leave unexplained, below which it is replaced by what is left."""
+"""Fraction of a column that earlier columns leave unexplained, below which its remainder replaces it."""
 LARGEST_CONDITION: Final = 1e3
-"""Of the columns whose squares are summed, scaled to norms of one: half of a double's sixteen digits are left."""
+"""Condition number of the scaled columns whose squares are summed: half of the sixteen digits of a double remain."""
 LARGEST_GROWTH: Final = 1e2
 """To which multiple the squares of a column may grow before a basis is made anew: they hide what was small."""
 
@@ -89,7 +89,7 @@ class Triangle:
                 C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
             room.products.add(slice(0, len(C)))
         sums = basis.sums + mirror_upper_triangle(room.sums)
-        if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also where one is no number
+        if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also if an entry is not a number
             if self._factor is not None:
                 return False
             _, self._basis = self.R, None  # by what came since the basis was made they may be alike

@@ -98,10 +98,10 @@ def _errors(left: Array, power: Array) -> tuple[Array, Array]:
     """Return mean and total relative error (...,) over the joints of (..., n); infinite if no joint has torque."""
     has_torque = power > 0
     shares = np.sqrt(np.where(has_torque, left, 0.0) / np.where(has_torque, power, 1.0))
-    any_told, sums = has_torque.any(axis=-1), np.where(has_torque, power, 0.0).sum(axis=-1)
-    total = np.sqrt(np.where(has_torque, left, 0.0).sum(axis=-1) / np.where(any_told, sums, 1.0))
+    has_any, sums = has_torque.any(axis=-1), np.where(has_torque, power, 0.0).sum(axis=-1)
+    total = np.sqrt(np.where(has_torque, left, 0.0).sum(axis=-1) / np.where(has_any, sums, 1.0))
     mean = shares.sum(axis=-1) / np.maximum(has_torque.sum(axis=-1), 1)
-    return np.where(any_told, mean, np.inf), np.where(any_told, total, np.inf)
+    return np.where(has_any, mean, np.inf), np.where(has_any, total, np.inf)
 
 
 UNSCORED: Final = TrialScore(np.zeros((0, 1)), np.zeros((0, 1)))
