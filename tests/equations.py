@@ -8,9 +8,9 @@ from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 
 
-def equations(robot, data, *, base=None, **treatment):
+def equations(robot, data, *, base=None, **equation_settings):
     """Build the rows of samples, a stream of samples, logs, or given R factors."""
-    stated = EquationSettings(drives="stated", **treatment)
+    stated = EquationSettings(drives="stated", **equation_settings)
     if isinstance(data, Information):
         return Rows.of_information(build_regressor(robot, stated, base), data, stated)
     return build_rows(robot, data, stated, base=base)

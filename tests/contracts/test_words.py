@@ -7,7 +7,7 @@ import io
 import re
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -47,8 +47,8 @@ def banned_prose(text: str) -> set[str]:
     return {match.group() for pattern in PROSE for match in pattern.finditer(text)}
 
 
-def python_files() -> Iterator[Path]:
-    for folder in FOLDERS:
+def python_files(folders: Sequence[str] = FOLDERS) -> Iterator[Path]:
+    for folder in folders:
         yield from (path for path in (ROOT / folder).rglob("*.py") if not is_exempt(path))
 
 
@@ -60,7 +60,7 @@ def test_identifiers_use_plain_words():
 def test_docstrings_messages_and_comments_use_plain_words():
     found = {
         str(path.relative_to(ROOT)): {word for part in prose_of(path.read_text()) for word in banned_prose(part)}
-        for path in python_files()
+        for path in python_files(WORDS["prose"]["folders"])
     }
     assert {path: words for path, words in found.items() if words} == {}
 

@@ -50,7 +50,7 @@ def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
     assert all(one.provenance["settled"] for one in fits["iv"])
 
 
-def test_models_that_cannot_be_simulated_are_refused():
+def test_models_that_cannot_be_simulated_are_rejected():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()

@@ -42,7 +42,7 @@ def test_a_process_as_long_as_is_looked_for_is_found():
     assert variance == pytest.approx(1 - 0.81, rel=1e-6)
 
 
-def test_a_residual_that_never_changes_is_foreseen():
+def test_a_residual_that_never_changes_is_predicted():
     coefficients, variance = _process(np.ones(LONGEST_MEMORY + 1), 1e4)
     assert 0 < variance < 1e-6
     assert coefficients[1:].sum() == pytest.approx(-1.0, rel=1e-6)

@@ -62,12 +62,14 @@ def test_predictions_are_bounded(name, method, constant):
     arm, estimator = ARMS[name](), METHODS_AND_DEFAULT[method]
     for joint in range(arm.joint_count):
         whole, dead = recorded(arm, joint, constant, noise=1e-3)
-        treatment = estimator.settings_for(arm, EquationSettings(drives="stated"))
+        equation_settings = estimator.settings_for(arm, EquationSettings(drives="stated"))
         try:
-            estimate = estimator.fit(build_rows(arm, dead, treatment))
+            estimate = estimator.fit(build_rows(arm, dead, equation_settings))
         except InputError:
             continue
-        plain = LeastSquares(weights="ordinary").fit(build_rows(arm, dead, replace(treatment, base_form="structural")))
+        plain = LeastSquares(weights="ordinary").fit(
+            build_rows(arm, dead, replace(equation_settings, base_form="structural"))
+        )
         largest = np.maximum(rms(plain.predict(dead)), rms(whole.tau))
         predicted = rms(estimate.predict(dead))
         assert predicted[joint] <= 2 * largest[joint] + abs(constant)

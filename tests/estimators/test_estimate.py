@@ -64,7 +64,7 @@ def test_the_table_names_every_parameter_and_the_status_is_a_sentence(robot):
     assert "%" in found.status
 
 
-def test_no_deviation_is_told_relative_to_a_value_that_may_be_zero(robot):
+def test_no_deviation_is_known_relative_to_a_value_that_may_be_zero(robot):
     found = LeastSquares().fit(equations(robot, exact_samples(robot, noise=0.1)))
     beta = np.where(np.arange(len(found.beta)) == 0, 1e-16, found.beta)
     line = replace(found, beta=beta).table().splitlines()[2]
@@ -101,7 +101,7 @@ class TestBadInput:
         with pytest.raises(InputError, match="qd of joint 'joint2' is not finite"):
             online.update(np.zeros(3), np.array([0.0, np.nan, 0.0]), np.zeros(3), np.zeros(3))
 
-    def test_an_estimate_asked_for_too_early_is_refused(self, robot):
+    def test_an_estimate_asked_for_too_early_is_rejected(self, robot):
         with pytest.raises(InputError, match="too few rows: 0 samples so far"):
             RecursiveLeastSquares(robot).estimate()
 
@@ -109,16 +109,16 @@ class TestBadInput:
         with pytest.raises(InputError, match="no parameter Izz99"):
             LeastSquares(dropped=("Izz99",)).fit(equations(robot, exact_samples(robot)))
 
-    def test_unknown_weights_are_refused(self):
+    def test_unknown_weights_are_rejected(self):
         with raises(InputError, Code.INVALID_VALUE, "weights"):
             LeastSquares(weights="best")
 
-    def test_a_file_that_is_no_estimate_is_refused(self, tmp_path):
+    def test_a_file_that_is_no_estimate_is_rejected(self, tmp_path):
         (tmp_path / "x.json").write_text("{}")
         with pytest.raises(InputError, match="is not an estimate of mindyn"):
             load_estimate(tmp_path / "x.json")
 
-    def test_no_log_is_refused(self, robot):
+    def test_no_log_is_rejected(self, robot):
         with pytest.raises(InputError, match="no log was given"):
             identify(robot, [])
 

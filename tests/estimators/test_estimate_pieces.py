@@ -133,9 +133,9 @@ def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
 def test_a_file_of_another_format_says_so(tmp_path):
     for text, hint in (('{"format": "mindyn estimate 99"}', "a later version"), ('{"format": 4}', ""), ("{}", "")):
         (tmp_path / "e.json").write_text(text)
-        with pytest.raises(InputError, match="is not an estimate of mindyn: its format is") as refused:
+        with pytest.raises(InputError, match="is not an estimate of mindyn: its format is") as rejected:
             load_estimate(tmp_path / "e.json")
-        assert bool(hint) == ("another version of mindyn wrote it" in str(refused.value))
+        assert bool(hint) == ("another version of mindyn wrote it" in str(rejected.value))
 
 
 PHYSICAL = {"labels": ["x"], "values": [1.0], "unconstrained": [1.0, 2.0], "ends": [[0, 0], [1, 1]]}

@@ -282,7 +282,7 @@ def test_recursive_instruments_are_weighted_sums(online, forgetting):
     assert (made.count, made.dropped) == (200, 40)
 
 
-def test_recursive_instruments_refuse_what_they_cannot_use(online):
+def test_recursive_instruments_reject_what_they_cannot_use(online):
     model, data = online
     for forgetting in (0.0, 1.01, -1.0):
         with pytest.raises(InputError, match="must lie in"):

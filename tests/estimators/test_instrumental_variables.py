@@ -136,7 +136,7 @@ def test_friction_shapes_take_part_in_the_instrument():
     assert_close(estimate.beta, beta, RECOVERY)
 
 
-def test_an_indefinite_instrument_model_is_refused_or_told():
+def test_an_indefinite_instrument_model_is_rejected_or_known():
     robot = two_links()
     samples = exact_samples(robot)
     plain = LeastSquares().fit(equations(robot, samples))
@@ -167,7 +167,7 @@ def partly_indefinite(estimate, samples):
     raise AssertionError("no such parameter")
 
 
-def test_an_indefinite_estimate_is_told():
+def test_an_indefinite_estimate_is_known():
     robot = two_links()
     samples = exact_samples(robot)
     strange = partly_indefinite(LeastSquares().fit(equations(robot, samples)), samples)
@@ -188,7 +188,7 @@ def test_what_the_data_cannot_tell_is_named():
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
 
-def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
+def test_instruments_that_have_nothing_in_common_with_the_motion_are_rejected():
     robot = random_robot(0, joints=1, tree=False, gravity=(0.0, 0.0, 0.0))
     samples = exact_samples(robot)
     true = LeastSquares().fit(equations(robot, samples))
@@ -198,7 +198,7 @@ def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
         InstrumentalVariables(true).fit(equations(robot, apart))
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = two_links()
     samples = exact_samples(robot)
     with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):

@@ -154,7 +154,7 @@ def test_a_joint_whose_rows_leave_parameters_open_is_named():
     assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.unidentifiable]]).all()
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = serial(3)
     tree = next(one for one in (random_robot(k, joints=5, tree=True) for k in range(20)) if one.parents.count(-1) > 1)
     with pytest.raises(MindynError, match="serial"):

@@ -28,12 +28,12 @@ def test_what_no_row_sees_and_what_data_tell_fill_the_space(scales):
     A = tall(0)
     A[:, 3] = A[:, 0] - 2 * A[:, 1]
     A = A * scales
-    hidden, told = null_space(A), identifiable_directions(A)
+    hidden, known = null_space(A), identifiable_directions(A)
     lengths = np.linalg.norm(A, axis=0)
-    assert (hidden.shape, told.shape) == ((5, 1), (5, 4))
+    assert (hidden.shape, known.shape) == ((5, 1), (5, 4))
     assert_negligible(A / lengths @ hidden, 1.0, ORACLE)
-    assert np.linalg.matrix_rank(A @ told) == 4
-    scaled = told * lengths[:, None]
+    assert np.linalg.matrix_rank(A @ known) == 4
+    scaled = known * lengths[:, None]
     assert_close(scaled.T @ scaled, np.eye(4), ORACLE)
     assert_negligible(scaled.T @ hidden, 1.0, ORACLE)
     assert null_space(tall(1)).shape == (5, 0)
@@ -98,7 +98,7 @@ def rows_of_test(rng, reading, momentum, *, moving, count=4000):
     return TestRows("elbow", A, z, A, z, D, ())
 
 
-def test_noise_of_readings_and_of_momenta_are_told_apart():
+def test_noise_of_readings_and_of_momenta_are_known_apart():
     rng = np.random.default_rng(8)
     quiet, moving = rows_of_test(rng, 0.1, 0.0, moving=False), rows_of_test(rng, 0.1, 0.5, moving=True, count=800)
     found = noises_of([quiet, moving])

@@ -56,10 +56,10 @@ def test_a_load_and_its_spread_are_those_of_weighted_least_squares():
     expected, _, rank, _ = np.linalg.lstsq(rows, right, rcond=1e-12)
     assert_close((rows @ np.concatenate([np.zeros(p), found.phi]))[-20:], (rows[:, p:] @ expected[p:])[-20:], 1e-6)
     left = right - rows @ expected
-    told = [k for k, name in enumerate(("m", "mcx", "mcy", "mcz")) if name not in found.unidentifiable]
+    known = [k for k, name in enumerate(("m", "mcx", "mcy", "mcz")) if name not in found.unidentifiable]
     variance = float(left @ left) / (len(right) - rank)
     inverse = np.linalg.pinv(rows.T @ rows, rcond=1e-12)[p:, p:]
-    assert_close(np.diag(found.covariance)[told], variance * np.diag(inverse)[told], 1e-6)
+    assert_close(np.diag(found.covariance)[known], variance * np.diag(inverse)[known], 1e-6)
     assert found.link == LINK
     assert abs(found.mass - 3.0) < 4 * np.sqrt(found.covariance[0, 0])
 

@@ -44,14 +44,14 @@ def runs(name):
 def test_the_load_and_the_gains_are_found(name):
     robot, unloaded, loaded, phi = runs(name)
     found = payload_from_runs(robot, unloaded, loaded, link=AT[name])
-    told = [k for k, label in enumerate(LINK_PARAMETERS) if label not in found.unidentifiable]
-    assert 0 in told
-    assert_negligible((found.phi - phi)[told], np.abs(phi).max(), RECOVERED)
+    known = [k for k, label in enumerate(LINK_PARAMETERS) if label not in found.unidentifiable]
+    assert 0 in known
+    assert_negligible((found.phi - phi)[known], np.abs(phi).max(), RECOVERED)
     gains = np.linspace(0.5, 2.0, len(robot.primary_names))
     signals = [replace(one, tau=one.tau / gains) for one in (unloaded, loaded)]
-    told_gains = drive_gains(robot, *signals, phi, link=AT[name])
-    assert told_gains.joint_names == robot.primary_names
-    assert_close(told_gains.values, gains, RECOVERED)
+    known_gains = drive_gains(robot, *signals, phi, link=AT[name])
+    assert known_gains.joint_names == robot.primary_names
+    assert_close(known_gains.values, gains, RECOVERED)
 
 
 def test_the_end_that_no_loop_holds_carries_the_load_or_it_is_asked_for():

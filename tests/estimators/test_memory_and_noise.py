@@ -28,7 +28,7 @@ def correlations(a, count=LONGEST_MEMORY + 1):
 
 
 @pytest.mark.parametrize("a", [0.8, -0.5, 0.97])
-def test_a_process_of_first_order_is_told_from_its_correlations(a):
+def test_a_process_of_first_order_is_known_from_its_correlations(a):
     coefficients, variance = _process(correlations(a), 1e5)
     assert_close(coefficients, [1.0, -a], 1e-6)
     assert_close(variance, 1.0, 1e-6)
@@ -61,7 +61,7 @@ def test_rows_that_follow_each_other_count_for_part():
     assert_close(_effective_fractions(SimpleNamespace(residuals=joints)), [1.0, 1 / 3, 1.0, 1.0], SAME_ALGEBRA)
 
 
-def test_noise_of_torque_is_told_within_segments():
+def test_noise_of_torque_is_known_within_segments():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(6000, 2)) * [0.3, 2.0]
     tau = noise + np.column_stack([np.linspace(0, 50, 6000), np.linspace(5, -5, 6000)])

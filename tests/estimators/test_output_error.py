@@ -106,7 +106,7 @@ def test_noise_of_positions_does_not_matter_and_that_of_torques_is_stated():
     assert np.abs(np.mean(errors, axis=0)).max() < 4 / np.sqrt(len(errors))
 
 
-def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
+def test_a_candidate_that_runs_away_is_rejected_and_unstable_steps_are_known():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed").samples()
@@ -145,7 +145,7 @@ def test_what_has_not_settled_is_said():
     assert "NOT settled" in estimate.status
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
@@ -187,7 +187,7 @@ def test_what_it_cannot_treat_is_refused_by_name():
         (lambda times: {"aim": np.zeros((len(times), 2)), "q_r": np.zeros((1, 2))}, "'q_r' has shape"),
     ],
 )
-def test_signals_that_do_not_fit_their_law_are_refused(signals, says):
+def test_signals_that_do_not_fit_their_law_are_rejected(signals, says):
     """The compiled loop reads them without looking: a column or row too few would be memory of something else."""
     robot = driven_arm(0)
     samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
@@ -197,7 +197,7 @@ def test_signals_that_do_not_fit_their_law_are_refused(signals, says):
         OutputError(ControlLaw(law, signals)).fit(equations(robot, samples))
 
 
-def test_laws_that_the_loop_cannot_take_are_refused():
+def test_laws_that_the_loop_cannot_take_are_rejected():
     robot = driven_arm(0)
     samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
     q, other = casadi.SX.sym("q", 2), casadi.SX.sym("other", 2)

@@ -85,7 +85,7 @@ def test_candidates_on_the_way_that_are_indefinite_are_counted_and_that_of_the_e
     assert "the inertia matrix of the estimate is indefinite on the simulated motion" in found.status
 
 
-def test_steps_are_measured_in_deviations_and_what_is_untold_does_not_count():
+def test_steps_are_measured_in_deviations_and_what_is_unidentifiable_does_not_count():
     covariance = np.diag([4.0, 0.25, np.inf])
     assert _size(np.array([1.0, 0.1, 50.0]), covariance, np.zeros(3)) == pytest.approx(0.5)
     assert _size(np.array([0.1, -2.0, 50.0]), covariance, np.zeros(3)) == pytest.approx(4.0)

@@ -17,7 +17,7 @@ from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
 
 
-def test_columns_beyond_those_of_forward_dynamics_are_refused():
+def test_columns_beyond_those_of_forward_dynamics_are_rejected():
     robot = load_robot("planar2")
     _require_simulable(Regressor(robot))
     with pytest.raises(InputError, match="friction of direction 'tanh' cannot be simulated"):
@@ -27,7 +27,7 @@ def test_columns_beyond_those_of_forward_dynamics_are_refused():
 
 
 @pytest.mark.parametrize(("pivot", "reason"), [(-0.1, "its inertia matrix is indefinite"), (0.1, "gains may not suit")])
-def test_a_motion_that_runs_away_is_refused_with_the_likely_cause(pivot, reason):
+def test_a_motion_that_runs_away_is_rejected_with_the_likely_cause(pivot, reason):
     lost = SimpleNamespace(stable=np.array([False]), pivots=np.array([pivot]))
     with pytest.raises(InputError, match=reason):
         InitialModel(np.zeros(3), lost, "given")
@@ -36,7 +36,7 @@ def test_a_motion_that_runs_away_is_refused_with_the_likely_cause(pivot, reason)
     InitialModel(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
 
 
-def test_the_size_of_a_step_is_in_standard_deviations_of_what_is_told():
+def test_the_size_of_a_step_is_in_standard_deviations_of_what_is_known():
     covariance = np.diag([4.0, 0.25, np.inf])
     assert_close(_size(np.array([2.0, 2.0, 50.0]), covariance, np.ones(3)), 4.0, 1e-3)
     assert_close(_size(np.array([-6.0, 0.0, 50.0]), covariance, np.ones(3)), 3.0, 1e-3)

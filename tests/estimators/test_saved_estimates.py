@@ -36,7 +36,7 @@ def saved() -> dict:
     return json.loads(SAVED.read_text())
 
 
-def refused(tmp_path, values) -> str:
+def rejected(tmp_path, values) -> str:
     (tmp_path / "estimate.json").write_text(json.dumps(values))
     with pytest.raises(InputError) as error:
         load_estimate(tmp_path / "estimate.json")
@@ -74,23 +74,23 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_unsound_content_is_refused_with_its_place(tmp_path, saved, name):
+def test_unsound_content_is_rejected_with_its_place(tmp_path, saved, name):
     (*way, last), value, says = CHANGES[name]
     changed = copy.deepcopy(saved)
     part = changed
     for key in way:
         part = part[key]
     part[last] = value
-    assert re.search(says, refused(tmp_path, changed))
+    assert re.search(says, rejected(tmp_path, changed))
 
 
 @pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "settings", "physical"])
 def test_a_missing_entry_is_named(tmp_path, saved, key):
-    assert f"has no entry {key!r}" in refused(tmp_path, {name: value for name, value in saved.items() if name != key})
+    assert f"has no entry {key!r}" in rejected(tmp_path, {name: value for name, value in saved.items() if name != key})
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_is_changed_is_read_or_refused(tmp_path, saved, seed):
+def test_whatever_is_changed_is_read_or_rejected(tmp_path, saved, seed):
     rng = np.random.default_rng(seed)
     changed = copy.deepcopy(saved)
     for _ in range(rng.integers(1, 4)):
@@ -110,7 +110,7 @@ def test_whatever_is_changed_is_read_or_refused(tmp_path, saved, seed):
         load_estimate(tmp_path / "estimate.json")
 
 
-def test_nested_brackets_and_large_files_are_refused(tmp_path):
+def test_nested_brackets_and_large_files_are_rejected(tmp_path):
     path = tmp_path / "estimate.json"
     path.write_text("[" * 100_000)
     with pytest.raises(InputError, match="nested more than"):
@@ -121,10 +121,10 @@ def test_nested_brackets_and_large_files_are_refused(tmp_path):
         load_estimate(path)
 
 
-def test_other_names_than_those_of_the_robot_are_refused(tmp_path, saved):
+def test_other_names_than_those_of_the_robot_are_rejected(tmp_path, saved):
     """In another order the values would be those of other parameters."""
     names = [saved["names"][1], saved["names"][0], *saved["names"][2:]]
-    assert "has other parameters" in refused(tmp_path, saved | {"names": names})
+    assert "has other parameters" in rejected(tmp_path, saved | {"names": names})
 
 
 def numbers(part, way=()):
@@ -205,7 +205,7 @@ def test_every_coefficient_of_the_base_set_is_that_of_the_robot(tmp_path, name):
         largest = max(map(abs, K[i]))
         for off in (largest, 1e-6 * largest):
             wrong = changed(ESTIMATES[name], ("base", "matrix", i, j), lambda v, off=off: v + off)
-            assert "not that of its robot" in refused(tmp_path, wrong)
+            assert "not that of its robot" in rejected(tmp_path, wrong)
 
 
 def test_another_choice_of_the_same_base_set_loads(tmp_path):
@@ -223,10 +223,10 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
     again = load_estimate(tmp_path / "estimate.json")
     assert np.abs(again.predict(q, qd, qdd) - found.predict(q, qd, qdd)).max() < 1e-9
     i, j = np.argwhere((other.matrix != 0) & (other.matrix != 1))[0].tolist()
-    assert "not that of its robot" in refused(tmp_path, changed(found.to_dict(), ("base", "matrix", i, j), 0.5))
+    assert "not that of its robot" in rejected(tmp_path, changed(found.to_dict(), ("base", "matrix", i, j), 0.5))
 
 
 def test_physical_values_are_those_behind_beta(tmp_path):
     document = ESTIMATES["held to what is physical"]
     for way in (("beta", 0), ("physical", "values", 1)):
-        assert "do not give its beta" in refused(tmp_path, changed(document, way, lambda v: 1.1 * v + 0.1))
+        assert "do not give its beta" in rejected(tmp_path, changed(document, way, lambda v: 1.1 * v + 0.1))

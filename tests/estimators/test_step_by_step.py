@@ -276,11 +276,11 @@ def test_without_the_tenth_test_of_the_reference_four_parameters_stay_open(puma,
     assert set(estimate.unidentifiable) == {"Izz1R", "Ixx3R", "Izz4R", "Im4"}
     assert all(name in estimate.status for name in estimate.unidentifiable)
     assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.unidentifiable]]).all()
-    told = ~np.isin(estimate.names, estimate.unidentifiable)
-    assert_close(estimate.beta[told], estimate.base.values[told], RECOVERY)
+    known = ~np.isin(estimate.names, estimate.unidentifiable)
+    assert_close(estimate.beta[known], estimate.base.values[known], RECOVERY)
 
 
-def test_a_test_that_tells_less_than_planned_is_counted(puma, plan, logs):
+def test_a_test_that_shows_less_than_planned_is_counted(puma, plan, logs):
     """The held configurations of one test all alike: one equation in place of three."""
     test = next(t for t in plan.tests if t.name == "accelerated-02")
     first = logs[test.motions[0].name]

@@ -56,7 +56,7 @@ def test_a_log_of_the_wrong_test_is_recognised(puma, plan, logs, one, other):
         StepByStep().fit(puma, plan, swapped)
 
 
-def test_a_log_that_follows_no_plan_is_refused(puma, plan, logs):
+def test_a_log_that_follows_no_plan_is_rejected(puma, plan, logs):
     log = logs["accelerated-01-1"]
     moved = log.q + np.array([0, 0, 0, 0.5, 0, 0])
     with pytest.raises(LogError, match="'joint4' is held at .*, where the plan says"):
@@ -69,7 +69,7 @@ def test_a_log_that_follows_no_plan_is_refused(puma, plan, logs):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, joint_names=names)})
 
 
-def test_breakaways_in_one_direction_only_are_refused(puma, plan, logs):
+def test_breakaways_in_one_direction_only_are_rejected(puma, plan, logs):
     forwards = logs["static-03-1"].take(logs["static-03-1"].qd[:, 3] > 0)
     with pytest.raises(LogError, match="'joint4' at .* forwards only"):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": forwards})
@@ -80,7 +80,7 @@ def test_breakaways_in_one_direction_only_are_refused(puma, plan, logs):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": replace(logs["static-03-1"], qd=None)})
 
 
-def test_breakaways_with_negative_friction_are_refused(puma, plan, logs):
+def test_breakaways_with_negative_friction_are_rejected(puma, plan, logs):
     log = logs["static-04-1"]
     turned = {**logs, "static-04-1": replace(log, qd=-log.qd)}
     with pytest.raises(LogError, match="inconsistent breakaways: .*'joint3'.*static friction -"):
@@ -88,7 +88,7 @@ def test_breakaways_with_negative_friction_are_refused(puma, plan, logs):
     assert StepByStep(slack=1e3).fit(puma, plan, turned).unidentifiable == ()
 
 
-def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):
+def test_logs_that_cannot_be_integrated_are_rejected(puma, plan, logs):
     log = logs["accelerated-01-1"]
     with pytest.raises(LogError, match="too few for 10 intervals"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": log.take(slice(None, None, 30))})
@@ -101,7 +101,7 @@ def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):
         StepByStep().fit(puma, plan, {**logs, "constant-velocity-01-1": few})
 
 
-def test_settings_and_plans_of_other_robots_are_refused(plan, logs):
+def test_settings_and_plans_of_other_robots_are_rejected(plan, logs):
     with pytest.raises(InputError, match="rule = 'simpson'"):
         StepByStep(rule="simpson")
     with pytest.raises(InputError, match="solution = 'guess'"):

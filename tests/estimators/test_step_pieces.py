@@ -147,7 +147,7 @@ def test_residuals_of_joints_are_root_means():
     assert unexplained_fraction([JointResidual("x", 3, 0.0, 0.0)]) == 0.0
 
 
-def test_fits_say_what_they_were_told_from():
+def test_fits_say_what_they_were_known_from():
     found, _ = information()
     assert data_summary(found, EquationSettings()) == "50 equations (30 samples of 2 joints)"
     said = data_summary(found, EquationSettings(None, 5.0, 4))
@@ -158,7 +158,7 @@ def test_fits_say_what_they_were_told_from():
     assert describe_status(["a"], ["x", "y"]) == "a; the data leave combinations open, among: x, y."
 
 
-def test_what_is_untold_has_an_infinite_variance_alone():
+def test_what_is_unidentifiable_has_an_infinite_variance_alone():
     C = np.array([[2.0, 0.5], [0.5, 1.0]])
     assert infinite_variances(C, ["a", "b"], ["b"]).tolist() == [[2.0, 0.5], [0.5, np.inf]]
     assert depends_on_unidentifiable(C, np.array([True, False, True])).tolist() == [

@@ -66,11 +66,11 @@ def scanned(log, robot, folder, chunk_rows=1000):
 def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     robot = revolute_robot()
     log = noisy_log(robot, 12_000)
-    fit, treatment = FITS[name]
-    whole = fit.fit(equations(robot, condition(log, robot, SETTINGS).samples, **treatment))
+    fit, equation_settings = FITS[name]
+    whole = fit.fit(equations(robot, condition(log, robot, SETTINGS).samples, **equation_settings))
     stream = condition_stream(scanned(log, robot, tmp_path), robot, SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
-    pieces = fit.fit(equations(robot, stream, **treatment))
+    pieces = fit.fit(equations(robot, stream, **equation_settings))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-9)
     assert_close(pieces.covariance, whole.covariance, 1e-9)
@@ -104,7 +104,7 @@ def _with_gap(log, row):
     return replace(log, time=log.time + (np.arange(len(log)) >= row))
 
 
-def test_a_stream_that_can_be_read_once_is_refused_where_two_passes_are_needed():
+def test_a_stream_that_can_be_read_once_is_rejected_where_two_passes_are_needed():
     robot = revolute_robot()
     once = iter(condition_stream(noisy_log(robot, 3000), robot, SETTINGS))
     with pytest.raises(InputError, match="several times"):
@@ -125,7 +125,7 @@ def test_identify_takes_a_scanned_log(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [500, 4000, 50_000])
-def test_sparse_stretches_are_the_log_or_spread_over_it(tmp_path, rows):
+def test_sparse_segments_are_the_log_or_spread_over_it(tmp_path, rows):
     robot = revolute_robot()
     write(noisy_log(robot, rows), tmp_path / "run.parquet")
     made = sample_segments(scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1700), 4000)

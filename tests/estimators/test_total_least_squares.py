@@ -171,7 +171,7 @@ def test_what_the_data_cannot_tell_is_named_and_does_not_spoil_the_rest():
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = some_robot(6)
     samples = exact_samples(robot)
     with pytest.raises(InputError, match="torque = 0"):

@@ -61,7 +61,7 @@ def test_each_joint_has_its_residual_variance_over_what_freedom_is_left_to_it():
     assert_close(sum(len(rows) for _, rows in joints) - 3.0, 16.0, SAME_ALGEBRA)
 
 
-def test_joints_of_very_different_torques_are_told_together():
+def test_joints_of_very_different_torques_are_known_together():
     """The sum of two parameters at 1e5 N m, their difference at 1e-6: by one weight for all the latter is rounding."""
     rng = np.random.default_rng(1)
     one, other = 1e5 * rng.normal(size=(30, 1)), 1e-6 * rng.normal(size=(30, 1))
@@ -127,7 +127,7 @@ def test_a_triangle_takes_rows_as_they_come():
     assert_close(few.T @ few, rows[:2].T @ rows[:2], ORACLE)
 
 
-def test_what_is_untold_or_left_out_has_no_deviation_in_the_table():
+def test_what_is_unidentifiable_or_left_out_has_no_deviation_in_the_table():
     found = load_estimate(Path(__file__).with_name("saved_estimate.json"))
     found = replace(found, physical=None, unidentifiable=found.names[:1], dropped=found.names[1:2])
     table = columns_of(found)
@@ -231,7 +231,7 @@ def test_only_usable_rows_are_compared_in_a_simulated_loop():
         assert_close(one._cost(motions, np.array([1.0, 10.0])), [expected[0] + 10 * expected[1]], SAME_ALGEBRA)
 
 
-def test_sensitivities_that_run_away_are_refused():
+def test_sensitivities_that_run_away_are_rejected():
     loop = SimpleNamespace(sensitivities=lambda *_: SimpleNamespace(tau=np.full((3, 2, 1), np.nan), q=None))
     motions = SimpleNamespace(tau=np.zeros((1, 3, 2)))
     one = search(
@@ -250,7 +250,7 @@ def test_sensitivities_that_run_away_are_refused():
     ("pivot", "indefinite", "said"),
     [(0.1, 0, None), (0.1, 2, "2 candidates on the way had an indefinite"), (-0.1, 2, "of the estimate is indefinite")],
 )
-def test_what_happened_on_the_way_is_told(pivot, indefinite, said):
+def test_what_happened_on_the_way_is_known(pivot, indefinite, said):
     one = search(
         _samples=SimpleNamespace(q=np.ones((3, 2)), tau=np.ones((3, 2)), usable=None),
         _settings=SimpleNamespace(compare="torque"),
@@ -290,7 +290,7 @@ def test_a_search_counts_its_steps():
 
 
 @pytest.mark.parametrize("weights", ["joint", "ordinary"])
-def test_the_status_tells_the_part_that_is_left(weights):
+def test_the_status_shows_the_part_that_is_left(weights):
     rng = np.random.default_rng(5)
     robot = load_robot("planar2")
     samples = Samples(robot.joint_names, *rng.normal(size=(4, 80, 2)), 100.0, np.zeros(80, dtype=np.int64))

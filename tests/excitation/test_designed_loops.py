@@ -229,7 +229,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
     assert found.check.closest is not None
 
 
-def test_a_log_of_the_motion_tells_what_was_promised():
+def test_a_log_of_the_motion_shows_what_was_promised():
     """Identified from it with noise, the parameters lie within five predicted deviations."""
     robot = palletiser()
     robot = replace(robot, drives=tuple(one for one in robot.drives if one.joint in robot.primary_names))

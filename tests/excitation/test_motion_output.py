@@ -164,7 +164,7 @@ def test_no_deviation_is_predicted_relative_to_a_value_that_may_be_zero(design):
     assert "e+" not in replace(design, prediction=tiny).table()
 
 
-def test_unknown_formats_and_folders_are_refused(design, tmp_path):
+def test_unknown_formats_and_folders_are_rejected(design, tmp_path):
     with pytest.raises(mindyn.MindynError, match=".csv, .parquet"):
         design.write(tmp_path / "motion.doc")
     with pytest.raises(mindyn.MindynError, match="no folder"):

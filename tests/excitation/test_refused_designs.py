@@ -137,7 +137,7 @@ def test_a_joint_that_cannot_move_leaves_named_parameters_unidentifiable(change)
 
 @CANNOT_MOVE
 @pytest.mark.parametrize("criterion", ["condition", "A"])
-def test_a_joint_that_cannot_move_is_no_obstacle_where_an_earlier_log_told_the_rest(change, criterion):
+def test_a_joint_that_cannot_move_is_no_obstacle_where_an_earlier_log_known_the_rest(change, criterion):
     robot, free = arm()
     first = design(robot, free, deadline_s=0.0)
     q, qd, qdd, t = first.sample(100.0)
@@ -180,7 +180,7 @@ def test_information_of_other_parameters_raises_an_error():
         design(robot, limits, previous=gather(Regressor(other), samples))
 
 
-def test_a_box_around_nothing_and_obstacles_that_move_are_refused():
+def test_a_box_around_nothing_and_obstacles_that_move_are_rejected():
     robot, limits = arm()
     with raises(InputError, Code.OUT_OF_RANGE, "upper"):
         mindyn.Box((0, 0, 0), (1, 0, 1))

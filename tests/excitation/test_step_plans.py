@@ -96,7 +96,7 @@ def test_unknown_offsets_make_the_static_test_of_joint_1_useful(puma):
     assert plan.dropped == ()
 
 
-def test_every_parameter_is_told_once(plan):
+def test_every_parameter_is_known_once(plan):
     determined = [name for test in plan.tests for name in test.determines]
     assert sorted(determined) == sorted(set(plan.names) - set(plan.dropped))
     for test in plan.tests:
@@ -202,7 +202,7 @@ def test_logs_come_back_from_their_files(tmp_path):
         read_test_logs(tmp_path, robot)
 
 
-def test_a_velocity_that_is_no_derivative_is_refused_in_moving_logs(tmp_path):
+def test_a_velocity_that_is_no_derivative_is_rejected_in_moving_logs(tmp_path):
     robot = load_robot("scara")
     plan = plan_tests(robot)
     logs = simulate_tests(robot, plan, rate_hz=50.0)
@@ -212,7 +212,7 @@ def test_a_velocity_that_is_no_derivative_is_refused_in_moving_logs(tmp_path):
         read_test_logs(tmp_path, robot)
 
 
-def test_what_cannot_be_planned_is_refused_by_name(puma):
+def test_what_cannot_be_planned_is_rejected_by_name(puma):
     with pytest.raises(UnknownNameError, match="no joint 'elbow'"):
         plan_tests(puma, ranges={"elbow": (0, 1)})
     with pytest.raises(InputError, match="must not be empty"):

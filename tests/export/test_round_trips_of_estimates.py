@@ -45,8 +45,8 @@ def simulated(friction: Friction):
     q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 800, 7))
     tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.01, q.shape)
     samples = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    treatment = mindyn.EquationSettings(drives="stated", friction=friction)
-    estimate = mindyn.LeastSquares().fit(mindyn.build_rows(arm, samples, treatment))
+    settings = mindyn.EquationSettings(drives="stated", friction=friction)
+    estimate = mindyn.LeastSquares().fit(mindyn.build_rows(arm, samples, settings))
     return estimate, q[:40], qd[:40], qdd[:40], estimate.predict(samples)[:40]
 
 

@@ -95,13 +95,13 @@ def test_a_light_link_is_compact(space):
     far = solid(space)
     far[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))
     assert (rows.matrix @ far > 0).tolist() == [True, False]
-    believed = [None, phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))]
-    assert (space.compact_rows(believed).matrix @ far > 0).all()  # unless that is what is believed
+    assumed = [None, phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))]
+    assert (space.compact_rows(assumed).matrix @ far > 0).all()  # unless that is what is believed
     radius = np.sqrt(far[space.link(1)][[4, 6, 9]].sum() / 2 / 3.0)
     wider = far.copy()
     wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * WIDTH_ALLOWANCE**2 * 1e3 * np.eye(3))
     assert radius > space.reach
-    assert not (space.compact_rows(believed).matrix @ wider > 0).all()
+    assert not (space.compact_rows(assumed).matrix @ wider > 0).all()
 
 
 def test_the_usual_margin_is_a_part_of_the_least_inertia_that_there_is():

@@ -150,14 +150,14 @@ def test_yoshidas_tables_move_as_computed_independently(table, drives, move):
 
 def test_the_moves_of_yoshidas_tables_are_of_the_parameters_named():
     first, third = (base_parameters(yoshida_puma(table)) for table in ("table1", "table3"))
-    moved = dict(zip(first.names, _mended(first), strict=True))
+    moved = dict(zip(first.names, _projected(first), strict=True))
     result = {"Ixz6": 0.0301, "Ixy6": -0.0218, "Izz5R": 0.0500, "Ixy5": 0.0405, "Izz4R": 0.0518, "mcy5R": -0.205}
     assert all(moved[name] == pytest.approx(value, abs=1.5e-3) for name, value in result.items())
-    moved = dict(zip(third.names, _mended(third), strict=True))
+    moved = dict(zip(third.names, _projected(third), strict=True))
     assert moved["Izz4R"] == pytest.approx(0.0020, abs=1e-3)
 
 
-def _mended(base):
+def _projected(base):
     return project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3).beta
 
 

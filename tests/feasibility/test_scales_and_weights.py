@@ -61,11 +61,11 @@ def test_a_link_without_a_prior_is_not_polished(space):
     x = np.zeros(space.size)
     for i in range(2):
         x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))
-    believed = x[space.link(0)]
-    for links in ((None, believed), (believed, None)):
+    assumed = x[space.link(0)]
+    for links in ((None, assumed), (assumed, None)):
         problem = FitProblem(space, Prior(links, "entropic", ()), ())
         assert problem.polish(rows_of(space, x), np.ones(2), 0.1, x) is x
-    both = FitProblem(space, Prior((believed, believed), "entropic", ()), ())
+    both = FitProblem(space, Prior((assumed, assumed), "entropic", ()), ())
     assert both.polish(rows_of(space, x), np.ones(2), 0.1, x) is not x
 
 

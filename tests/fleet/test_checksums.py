@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from raising import raises
 
 from mindyn.errors import Code, InputError
@@ -27,7 +27,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, out
 
 
-def study(folder: Path, out: Path, settings=TREATMENT):
+def study(folder: Path, out: Path, settings=SETTINGS):
     return study_fleet(ARM, f"{folder}/{{robot_id}}/*.parquet", out, settings=settings)
 
 

@@ -14,7 +14,7 @@ from time import monotonic, sleep
 
 import pytest
 from closeness import ORACLE, assert_close
-from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 
 from mindyn.executors import WorkersLostError
 from mindyn.fleet import work
@@ -40,7 +40,7 @@ def bucket(store) -> None:
 
 @pytest.fixture(scope="module")
 def serial(bucket, tmp_path_factory) -> FleetStudy:  # noqa: ARG001
-    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), settings=TREATMENT)
+    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), settings=SETTINGS)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, s
             os.kill(killed[0], signal.SIGKILL)
 
     executor = cluster.get_executor(retries=3)
-    study = study_fleet(ARM, PATTERN, tmp_path, settings=TREATMENT, executor=executor, progress=kill_one)
+    study = study_fleet(ARM, PATTERN, tmp_path, settings=SETTINGS, executor=executor, progress=kill_one)
     assert killed
     assert study.gathered == ROBOTS * LOGS
     assert not study.excluded
@@ -90,7 +90,7 @@ def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path)
     driver.wait()
     before = len(list(tmp_path.glob("factors/*/??/*.npz")))
     assert SOME <= before < ROBOTS * LOGS
-    study = study_fleet(ARM, PATTERN, tmp_path, settings=TREATMENT)
+    study = study_fleet(ARM, PATTERN, tmp_path, settings=SETTINGS)
     assert study.gathered == ROBOTS * LOGS - before
     assert values(study) == values(serial)
 
@@ -114,7 +114,7 @@ def few(tmp_path) -> Path:
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
     monkeypatch.setattr("mindyn.fleet.mapping.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
-    study = study_fleet(ARM, pattern, out, settings=TREATMENT, workers=2)
+    study = study_fleet(ARM, pattern, out, settings=SETTINGS, workers=2)
     assert [(Path(item.name).name, item.reason) for item in study.excluded] == [("deadly.parquet", WORKER_DIED)]
     assert study.type.logs == 1
 
@@ -123,11 +123,11 @@ def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, mo
     monkeypatch.setattr("mindyn.fleet.mapping.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as result:
-        study_fleet(ARM, pattern, out, settings=TREATMENT, executor=pool)
+        study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)
     kept = len(list(out.glob("factors/*/??/*.npz")))
     assert f"{kept} of 2 logs are gathered and kept in" in result.value.message
     assert "repeat the call" in result.value.hint
     monkeypatch.undo()
     with ThreadPoolExecutor(2) as threads:
-        study = study_fleet(ARM, pattern, out, settings=TREATMENT, executor=threads)
+        study = study_fleet(ARM, pattern, out, settings=SETTINGS, executor=threads)
     assert (study.gathered, study.type.logs) == (2 - kept, 2)

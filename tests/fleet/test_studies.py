@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from closeness import ORACLE, assert_close
-from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from messages import messages
 from raising import raises
 
@@ -43,7 +43,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def study(logs: Path, out: Path, **more: object) -> FleetStudy:
-    given = {"settings": TREATMENT, "group_by": ("robot_id", "month"), **more}
+    given = {"settings": SETTINGS, "group_by": ("robot_id", "month"), **more}
     return study_fleet(ARM, f"{logs}/{{robot_id}}/{{date}}/*.parquet", out, **given)
 
 
@@ -79,7 +79,7 @@ def test_robots_that_differ_are_named_and_no_others(first_study):
 
 def test_a_robot_s_estimate_is_that_of_its_logs_alone(first_study, logs):
     scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, metadata=_stated()) for k in range(LOGS)]
-    alone = mindyn.LeastSquares().fit(mindyn.build_rows(ARM, scans, TREATMENT))
+    alone = mindyn.LeastSquares().fit(mindyn.build_rows(ARM, scans, SETTINGS))
     (member,) = [robot for robot in first_study.robots if robot.key == ("arm2",)]
     assert_close(member.estimate.beta, alone.beta, ORACLE)
     assert (member.logs, len(member.deviations)) == (LOGS, len(alone.beta))
@@ -154,7 +154,7 @@ def test_groups_may_come_from_constant_columns(tmp_path):
     for k in range(2):
         (tmp_path / f"{k}.parquet").write_bytes(log_bytes(k, serial=f"s{k}"))
     (tmp_path / "logs.toml").write_text(SIDECAR)
-    result = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", settings=TREATMENT, group_by=["serial"])
+    result = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", settings=SETTINGS, group_by=["serial"])
     assert [robot.key for robot in result.robots] == [("s0",), ("s1",)]
 
 
@@ -208,7 +208,7 @@ def test_the_day_of_a_log_comes_from_its_path():
 )
 def test_invalid_patterns_raise(tmp_path, pattern, code):
     with raises(InputError, code, f"{tmp_path}/{pattern}"):
-        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", settings=TREATMENT)
+        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", settings=SETTINGS)
 
 
 def test_the_command_writes_the_study(first_study, logs, out, tmp_path, capsys):

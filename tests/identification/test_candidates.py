@@ -46,14 +46,14 @@ def arm():
 
 
 def trials_of(robot, logs, folds=8):
-    treatment = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
-    return Trials(logs, build_regressor(with_estimated_drives(robot), treatment), folds), treatment
+    equation_settings = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    return Trials(logs, build_regressor(with_estimated_drives(robot), equation_settings), folds), equation_settings
 
 
 def test_rows_of_one_phase_are_held_out_together(arm):
     log = recorded(arm, 30.0, 10.0)
-    trials, treatment = trials_of(arm, [log])
-    made = trials.samples(resolved(treatment))
+    trials, equation_settings = trials_of(arm, [log])
+    made = trials.samples(resolved(equation_settings))
     labels = trials._labels(made)
     later = round(10.0 * RATE_HZ)
     assert (labels[later:] == labels[:-later]).mean() > 0.98
@@ -61,8 +61,8 @@ def test_rows_of_one_phase_are_held_out_together(arm):
 
 
 def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
-    trials, treatment = trials_of(arm, [recorded(arm, 20.0, 40.0)])
-    labels = trials._labels(trials.samples(resolved(treatment)))
+    trials, equation_settings = trials_of(arm, [recorded(arm, 20.0, 40.0)])
+    labels = trials._labels(trials.samples(resolved(equation_settings)))
     assert (np.diff(labels) >= 0).all()
     assert len(np.unique(labels)) == 8
 
@@ -71,10 +71,10 @@ def test_held_out_phases_predict_the_error_on_another_motion_better(arm):
     """A spring that the robot does not state bends the model: on its own motion it fits, on others it does not."""
     log = recorded(arm, 40.0, 10.0)
     bent = replace(log, tau=log.tau + 30.0 * np.sin(3 * log.q))
-    repeated, treatment = trials_of(arm, [bent])
+    repeated, equation_settings = trials_of(arm, [bent])
     blind = Trials([bent], repeated.regressor)
     blind.__dict__["timeline"] = replace(repeated.timeline, repeats=1.0)
-    setting = Setting(resolved(treatment), None, Friction("tanh", 0.05))
+    setting = Setting(resolved(equation_settings), None, Friction("tanh", 0.05))
     assert repeated.score(setting).total > 1.1 * blind.score(setting).total
 
 

@@ -23,7 +23,7 @@ STATED = {
     "units": {"time": "s", "position": "rad", "torque": "N m"},
     "side": "joint",
 }
-TREATMENT = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def bits(found: mindyn.Estimate) -> bytes:
 @pytest.mark.parametrize("read", [mindyn.read_log, mindyn.scan_log])
 def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
     logs = [read(path, arm, metadata=STATED) for path in files]
-    fit = lambda executor: mindyn.identify(arm, logs, mindyn.LeastSquares(), TREATMENT, executor=executor)  # noqa: E731
+    fit = lambda executor: mindyn.identify(arm, logs, mindyn.LeastSquares(), SETTINGS, executor=executor)  # noqa: E731
     alone = fit(None)
     found = [fit(Here())]
     with ThreadPoolExecutor(3) as threads, ProcessPoolExecutor(2, get_context("spawn")) as processes:
@@ -83,20 +83,20 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
 def test_an_automatic_choice_works_with_an_executor(arm, files):
     logs = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
     with ThreadPoolExecutor(2) as threads:
-        estimate = mindyn.identify(arm, logs, settings=replace(TREATMENT, filter_hz="auto"), executor=threads)
+        estimate = mindyn.identify(arm, logs, settings=replace(SETTINGS, filter_hz="auto"), executor=threads)
     assert np.isfinite(estimate.beta).all()
     assert estimate.provenance["covariance"] == "white"
 
 
 def test_blocks_do_not_depend_on_the_other_logs(arm, files):
     scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
-    together = mindyn.build_rows(arm, scans, TREATMENT).blocks
+    together = mindyn.build_rows(arm, scans, SETTINGS).blocks
     for number, scan in enumerate(scans):
         own = [block.information for block in together if block.log == number]
         if number == 2:
             assert sum(own[0].counts) == 0  # shorter than the filter's edges
             continue
-        alone = [block.information for block in mindyn.build_rows(arm, scan, TREATMENT).blocks]
+        alone = [block.information for block in mindyn.build_rows(arm, scan, SETTINGS).blocks]
         pairs = zip(own, alone, strict=True)
         assert all(a.tobytes() == b.tobytes() for x, y in pairs for a, b in zip(x.factors, y.factors, strict=True))
 
@@ -104,16 +104,16 @@ def test_blocks_do_not_depend_on_the_other_logs(arm, files):
 def test_estimators_that_need_samples_raise_with_an_executor(arm, files):
     log = mindyn.read_log(files[0], arm, metadata=STATED)
     with raises(InputError, Code.UNSUPPORTED, "executor"):
-        mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), TREATMENT, executor=Here())
+        mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), SETTINGS, executor=Here())
     with raises(InputError, Code.WRONG_TYPE, "executor"):
-        mindyn.identify(arm, log, mindyn.LeastSquares(), TREATMENT, executor=4)
+        mindyn.identify(arm, log, mindyn.LeastSquares(), SETTINGS, executor=4)
 
 
 def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(files[0].read_bytes())
     scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in (files[1], damaged)]
-    resolved = mindyn.build_rows(arm, scans[0], TREATMENT).settings
+    resolved = mindyn.build_rows(arm, scans[0], SETTINGS).settings
     damaged.write_bytes(files[0].read_bytes()[:2000])
     with ProcessPoolExecutor(1, get_context("spawn")) as processes, pytest.raises(mindyn.MindynError) as there:
         _ = mindyn.build_rows(arm, scans, resolved, executor=processes).blocks
@@ -127,7 +127,7 @@ def test_an_executor_that_was_shut_down_is_reported(arm, files):
     threads.shutdown()
     scan = mindyn.scan_log(files[0], arm, metadata=STATED)
     with raises(WorkersLostError, Code.INTERNAL, "executor"):
-        mindyn.identify(arm, scan, mindyn.LeastSquares(), TREATMENT, executor=threads)
+        mindyn.identify(arm, scan, mindyn.LeastSquares(), SETTINGS, executor=threads)
 
 
 @pytest.mark.parametrize("base_form", ["structural", "lin", "numeric"])

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from honesty.feedback import CHOSEN, judged, recorded
+from honesty.feedback import CHOSEN, intervals_and_errors, recorded
 
 import mindyn
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
@@ -31,7 +31,7 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
     cutoff = estimate.settings.filter_hz
     assert cutoff is not None
     assert cutoff <= choose.highest_filter(mindyn.Conditioning(), [log])
-    held, _, error = judged(estimate, arm)
+    held, _, error = intervals_and_errors(estimate, arm)
     assert held.mean() > 0.8
     assert error < 0.1
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
@@ -40,13 +40,13 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
 def test_a_biased_fit_that_was_asked_for_has_an_error():
     arm, log = noisy(24)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
-    assert judged(estimate, arm)[2] > 1.0
+    assert intervals_and_errors(estimate, arm)[2] > 1.0
     (note,) = (note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS)
     assert note.severity is Severity.ERROR
     (finding,) = instrument_findings(InstrumentalVariables(), arm, estimate, log)
     assert (finding.severity, finding.unit) == (Severity.ERROR, "Hz")
     again = replace(CHOSEN, filter_hz=finding.value)
-    assert judged(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
+    assert intervals_and_errors(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
 
 
 def test_noise_that_is_not_fed_back_raises_no_error():

@@ -69,13 +69,13 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
 
 def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
     found = settled(arm, samples)
-    treatment = replace(found.settings, friction=found.regressor.friction)
-    assert find_unsettled_loads(build_rows(arm, samples, treatment), found) == []
+    equation_settings = replace(found.settings, friction=found.regressor.friction)
+    assert find_unsettled_loads(build_rows(arm, samples, equation_settings), found) == []
     other = np.array(found.regressor.friction.reference)
     own = found.regressor.columns[1]
     alone = [k for k in range(len(other)) if k in own and found.parameters[k].kind in ("link", "rotor")]
     other[alone] *= 1.5  # the second joint's columns, which the first has too
-    moved = replace(treatment, friction=replace(treatment.friction, reference=tuple(other)))
+    moved = replace(equation_settings, friction=replace(equation_settings.friction, reference=tuple(other)))
     rows = build_rows(arm, samples, moved)
     change, load = load_change(rows, found)
     Y = [factor[:, :-1] for factor in rows.information.factors]
@@ -127,8 +127,8 @@ def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp
     estimate = settled(arm, samples)
     if friction == "sign":
         estimate = replace(estimate.regressor.friction, direction="sign", width=0.0)
-        treatment = replace(estimate.settings, friction=estimate)
-        estimate = replace(estimate, regressor=estimate.regressor.with_friction(estimate), settings=treatment)
+        equation_settings = replace(estimate.settings, friction=estimate)
+        estimate = replace(estimate, regressor=estimate.regressor.with_friction(estimate), settings=equation_settings)
     model = mindyn.full_model(estimate, friction=friction)
     tau = mindyn.compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     assert_close(tau, estimate.predict(samples), PROVEN)
@@ -140,9 +140,9 @@ def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp
 
 def test_a_projected_estimate_uses_its_own_load(arm, samples):
     found = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
-    mended = mindyn.make_feasible(found)
-    model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
-    assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), mended.predict(samples), SAME_ALGEBRA)
+    projected = mindyn.make_feasible(found)
+    model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
+    assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), projected.predict(samples), SAME_ALGEBRA)
 
 
 def test_it_is_chosen_where_it_is(arm):
@@ -154,8 +154,8 @@ def test_it_is_chosen_where_it_is(arm):
 def chosen_load(arm, truth):
     conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
     start = Setting(conditioning, None, Friction("tanh", WIDTH))
-    treatment = EquationSettings(conditioning, friction=start.friction)
-    trials = Trials([loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), treatment))
+    equation_settings = EquationSettings(conditioning, friction=start.friction)
+    trials = Trials([loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), equation_settings))
     return add_load_friction(trials, start)
 
 

@@ -18,7 +18,7 @@ from mindyn.regression.device_factors import stand_in_factors
 from mindyn.regression.friction import Friction
 
 WITHOUT_CUPY = bool(subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode)
-TREATMENT = mindyn.EquationSettings(
+SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, rate_hz=100.0), 8.0, 1, Friction("stop", 0.01)
 )
 
@@ -37,7 +37,7 @@ def test_the_estimate_is_the_cpu_s(arm_and_log, monkeypatch):
     robot, log = arm_and_log
     made = []
     monkeypatch.setattr(rows, "gpu_factors", lambda: made.append(stand_in_factors()) or made[-1])
-    theirs, ours = (mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT, gpu=gpu) for gpu in (False, True))
+    theirs, ours = (mindyn.identify(robot, log, mindyn.LeastSquares(), SETTINGS, gpu=gpu) for gpu in (False, True))
     assert made[-1]._made is not None, "the device's rows were not asked for"
     assert_close(ours.predict_log(log), theirs.predict_log(log), PUBLISHED_FILE)
     assert (np.abs(ours.beta - theirs.beta) <= 1e-6 * theirs.deviations).all()

@@ -36,7 +36,7 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
     rows, found = small_fit()
     parts = [block.information for block in rows.blocks]
     every = np.ones(len(found.beta), dtype=bool)
-    deviations, telling = jackknife(parts, found.joint_weights, every)
+    deviations, informative = jackknife(parts, found.joint_weights, every)
     fixed = mindyn.LeastSquares(weights=tuple(found.joint_weights))
     without = []
     for k in range(len(parts)):
@@ -45,8 +45,8 @@ def test_the_jackknife_is_that_of_fits_without_each_block():
     m = len(parts)
     expected = np.sqrt((m - 1) / m * ((np.array(without) - found.beta) ** 2).sum(axis=0))
     assert_close(deviations, expected, 1e4 * SAME_ALGEBRA)
-    assert (telling > 3).all()
-    assert (telling <= m).all()
+    assert (informative > 3).all()
+    assert (informative <= m).all()
 
 
 def test_deviations_are_never_narrowed_and_quantiles_are_students():
@@ -92,9 +92,9 @@ def test_repetitions_are_no_new_evidence(bent):
     twice, often = bent
     assert twice.jackknife.repeated
     assert often.jackknife.repeated
-    told = [k for k, parameter in enumerate(twice.parameters) if parameter.kind == "link"]
-    ratio = np.median(often.half_widths[told] / twice.half_widths[told])
-    by_noise = np.median(often.by_noise_alone().deviations[told] / twice.by_noise_alone().deviations[told])
+    known = [k for k, parameter in enumerate(twice.parameters) if parameter.kind == "link"]
+    ratio = np.median(often.half_widths[known] / twice.half_widths[known])
+    by_noise = np.median(often.by_noise_alone().deviations[known] / twice.by_noise_alone().deviations[known])
     assert by_noise < 0.75
     assert 0.8 < ratio < 1.25
 
@@ -135,11 +135,11 @@ def test_dropped_parameters_have_the_interval_of_a_full_fit_including_zero(tmp_p
     asked = [full.names.index(name) for name in names]
     assert np.isnan(np.delete(ends, asked, axis=1)).all()
     fixed = mindyn.LeastSquares(weights=tuple(estimate.joint_weights)).fit(rows)
-    spread, telling = jackknife(
+    spread, informative = jackknife(
         [block.information for block in rows.blocks], estimate.joint_weights, full.beta == full.beta
     )
     R, _ = rows.information.stacked(estimate.joint_weights)
-    half = np.maximum(spread, np.sqrt(np.diag(np.linalg.inv(R.T @ R)))) * student.ppf(0.975, telling - 1)
+    half = np.maximum(spread, np.sqrt(np.diag(np.linalg.inv(R.T @ R)))) * student.ppf(0.975, informative - 1)
     for k in asked:
         expected = [min(0.0, fixed.beta[k] - half[k]), max(0.0, fixed.beta[k] + half[k])]
         assert_close(ends[:, k], expected, 1e4 * SAME_ALGEBRA)

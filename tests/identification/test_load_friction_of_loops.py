@@ -52,11 +52,11 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
         places = [estimate.names.index(f"{label}{number}") for number in numbers]
         assert (np.abs(estimate.beta[places] - truth) < 2 * estimate.half_widths[places]).all()
     samples = mindyn.condition(log, robot, estimate.settings.fit_conditioning).samples
-    mended = mindyn.make_feasible(estimate)
-    model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
+    projected = mindyn.make_feasible(estimate)
+    model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
     q = estimate.regressor.positions(samples)
     tau = model.inverse_dynamics(q, samples.qd, samples.qdd)
-    assert_close(tau, mended.predict(samples), SAME_ALGEBRA)  # links at the edge of what is physical, too
+    assert_close(tau, projected.predict(samples), SAME_ALGEBRA)  # links at the edge of what is physical, too
     assert_close(tau, samples.tau, 5 * NOISE)
     assert_close(model.forward_dynamics(q, samples.qd, estimate.predict(samples)), samples.qdd, 5 * NOISE)
 

@@ -132,8 +132,8 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
     def unsolved(*_):
         raise ConicError("the conic program was not solved: NumericalError")
 
-    log, treatment = logged(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
-    chosen = Choice(PhysicallyConsistent(), treatment, (), None, ())
+    log, equation_settings = logged(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
+    chosen = Choice(PhysicallyConsistent(), equation_settings, (), None, ())
     monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
     estimate = mindyn.identify(ARM, [log])

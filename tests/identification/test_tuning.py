@@ -65,10 +65,10 @@ def test_parameters_that_exact_data_support_are_all_kept():
 def test_findings_name_the_selected_cutoff():
     robot = mindyn.load_robot("planar2")
     estimate = mindyn.identify(robot, exact_log(robot, 1601))
-    told = [str(note) for note in messages(estimate) if "cut-off" in str(note)]
+    known = [str(note) for note in messages(estimate) if "cut-off" in str(note)]
     used = estimate.conditioning.position_cutoff_hz
-    assert len(told) == 1
-    assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
+    assert len(known) == 1
+    assert known[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
 
 
 @pytest.mark.parametrize("without", [(), ("rotor",), ("rotor", "offset")])
@@ -115,11 +115,11 @@ def test_stops_are_looked_at_again_between_the_widths_tried_before():
 
 @pytest.mark.parametrize(("gain", "taken"), [(0.001, "tanh"), (0.01, "stop")])
 def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
-    def told(_, setting):
+    def known(_, setting):
         better = setting.friction.direction == "stop"
         return replace(setting, dropped=1), 0.1 * (1 - gain * better)
 
-    monkeypatch.setattr(tune, "_least_supported", told)
+    monkeypatch.setattr(tune, "_least_supported", known)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
     found = _essential(trials, Setting(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace())

@@ -38,7 +38,7 @@ def visible(robot, log, settings=PLAIN):
 
 
 @pytest.mark.parametrize("name", ["puma560", "puma560_fgl", "ur10", "panda", "scara", "planar2"])
-def test_a_sound_log_raises_no_doubt(name):
+def test_a_sound_log_raises_no_question(name):
     assert visible(*sound(name)) == []
 
 

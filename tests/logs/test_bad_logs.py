@@ -61,7 +61,7 @@ def test_headers_and_rows_of_doubtful_csv_files_are_matched(tmp_path, kind):
     assert_close(log.q, MOTION.q, EXACT)
 
 
-def test_rows_of_other_lengths_are_told_in_our_words(tmp_path):
+def test_rows_of_other_lengths_are_known_in_our_words(tmp_path):
     header, *rows = pl.DataFrame(MOTION.table()).write_csv().splitlines()
     with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
         written(tmp_path, [header], [*rows[:5], rows[5] + ",1.0", *rows[6:]])
@@ -75,12 +75,12 @@ def test_rows_of_other_lengths_are_told_in_our_words(tmp_path):
         written(tmp_path, ["", "", ""], [])
 
 
-def test_a_column_of_nan_is_refused(tmp_path):
+def test_a_column_of_nan_is_rejected(tmp_path):
     with raises(LogError, code=Code.NOT_FINITE, subject="torque of elbow"):
         read(tmp_path, changed(tau_elbow=np.full(1000, np.nan)))
 
 
-def test_backward_time_is_refused(tmp_path):
+def test_backward_time_is_rejected(tmp_path):
     t = MOTION.t.copy()
     t[500:] -= 0.5
     with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
@@ -95,7 +95,7 @@ def test_repeated_stamps_are_left_out_and_reported(tmp_path):
     assert "2 of 1000 rows of run.parquet repeat the stamp of the row before; dropped" in messages(log)
 
 
-def test_stamps_rounded_to_nothing_are_refused(tmp_path):
+def test_stamps_rounded_to_nothing_are_rejected(tmp_path):
     with raises(LogError, code=Code.DUPLICATE, subject="stamps"):
         read(tmp_path, changed(t=np.floor(MOTION.t * 100) / 100))
 
@@ -157,7 +157,7 @@ def test_wrong_robot_lists_both(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "mat", "h5", "mcap", "db3"])
 @pytest.mark.parametrize("content", [b"", b"this is no log\n"])
-def test_empty_and_foreign_files_are_refused(tmp_path, suffix, content):
+def test_empty_and_foreign_files_are_rejected(tmp_path, suffix, content):
     path = tmp_path / f"run.{suffix}"
     path.write_bytes(content)
     with pytest.raises(LogError) as raised:
@@ -166,13 +166,13 @@ def test_empty_and_foreign_files_are_refused(tmp_path, suffix, content):
     assert raised.value.subject in (path.name, "q_shoulder")
 
 
-def test_a_header_without_rows_is_refused(tmp_path):
+def test_a_header_without_rows_is_rejected(tmp_path):
     (tmp_path / "run.csv").write_text(",".join(MOTION.table()) + "\n")
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run.csv"):
         read_log(tmp_path / "run.csv", arm(), metadata=STATED)
 
 
-def test_truncated_parquet_is_refused(tmp_path):
+def test_truncated_parquet_is_rejected(tmp_path):
     pl.DataFrame(MOTION.table()).write_parquet(tmp_path / "run.parquet")
     data = (tmp_path / "run.parquet").read_bytes()
     (tmp_path / "run.parquet").write_bytes(data[: len(data) // 2])
@@ -197,7 +197,7 @@ def test_a_folder_or_missing_file_is_named(tmp_path):
         read_log(tmp_path, arm(), metadata=STATED)
 
 
-def test_too_few_rows_are_refused():
+def test_too_few_rows_are_rejected():
     short = sines(30)
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
         condition(log_from_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))

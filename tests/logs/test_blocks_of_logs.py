@@ -49,7 +49,7 @@ def with_gaps(*gaps):
         ((3.5, 2.0), "2 gaps, the longest of 3.5 s after row 9: the log is split into 3 segments"),
     ],
 )
-def test_gaps_are_told_with_the_longest(gaps, said):
+def test_gaps_are_known_with_the_longest(gaps, said):
     found = condition(
         with_gaps(*gaps),
         arm(),
@@ -98,7 +98,7 @@ def test_rests_and_edges_are_cut_out():
     assert samples.usable.tolist() == [[False] * 3] * 3 + [[True] * 3] * 5
 
 
-def test_stretches_without_samples_are_told():
+def test_segments_without_samples_are_known():
     c = replace(PLAIN, edge_s=0.06)
     stream = SampleStream([with_gaps(2.0, 3.0)], arm(), c, None, (), 0)
     assert list(stream.blocks()) == []
@@ -135,7 +135,7 @@ def in_bursts(rows=4000, step=0.01, every=8):
     return even, even[every - 1 :: every].repeat(every) + 0.1 * step * np.tile(np.arange(every), rows // every) / every
 
 
-def test_positions_of_bursts_are_foreseen_evenly_or_by_their_stamps():
+def test_positions_of_bursts_are_predicted_evenly_or_by_their_stamps():
     even, stamps = in_bursts()
     q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
     heads = [log_from_arrays(("a", "b"), stamps, q, q)]

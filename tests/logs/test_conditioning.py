@@ -206,7 +206,9 @@ def test_the_cut_off_is_chosen_reported_and_repeatable():
     assert 1.4 < chosen < 30.0
     assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(made)
     assert condition(log_of(noisy(scale=1e-5)), ROBOT).conditioning == made.conditioning
-    fixed = condition(log_of(MOTION), ROBOT, cutoff_rule=lambda stretches, rate: 12.5 + 0 * len(stretches) * rate)
+    fixed = condition(
+        log_of(MOTION), ROBOT, cutoff_rule=lambda segments_rows, rate: 12.5 + 0 * len(segments_rows) * rate
+    )
     assert fixed.conditioning.position_cutoff_hz == 12.5
     assert made.conditioning.is_resolved
 
@@ -238,7 +240,7 @@ def test_impossible_settings_are_rejected(settings, code):
         Conditioning(**settings)
 
 
-def test_a_cut_off_beyond_the_nyquist_frequency_is_refused():
+def test_a_cut_off_beyond_the_nyquist_frequency_is_rejected():
     with raises(InputError, code=Code.OUT_OF_RANGE, subject="cutoff_hz"):
         condition(log_of(MOTION), ROBOT, Conditioning(position_cutoff_hz=300.0))
 

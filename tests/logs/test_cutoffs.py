@@ -32,7 +32,7 @@ def test_the_cut_off_is_where_the_fastest_joint_sinks_into_its_noise(top_hz, rat
     assert top_hz < found <= top_hz + 12 * bin_hz  # the window falls by the 90 dB of motion over noise within these
 
 
-def test_stretches_count_together_and_short_ones_do_not_decide():
+def test_segments_count_together_and_short_ones_do_not_decide():
     rate = 200.0
     log = motion_up_to(4.0, rate, seed=1)
     short = motion_up_to(20.0, rate, seed=2, seconds=2.0)

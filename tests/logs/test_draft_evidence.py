@@ -21,7 +21,7 @@ from mindyn.logs.draft_numbers import (
 )
 
 
-def test_rates_are_told_with_the_steps_that_differ():
+def test_rates_are_known_with_the_steps_that_differ():
     assert _describe_rate(T) == "100 Hz"
     gaps = T.copy()
     gaps[25:] += 0.5

@@ -214,8 +214,8 @@ def test_lines_on_sides():
     assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == UNANSWERED
     unknown = side_of("q", "tau", inside, unit=None, robot=arm)
     assert unknown.value("side.position") == UNANSWERED
-    told = [one.evidence for one in unknown.lines if one.key == "side.position"]
-    assert told == ["motor or joint: the unit is unknown"]
+    known_values = [one.evidence for one in unknown.lines if one.key == "side.position"]
+    assert known_values == ["motor or joint: the unit is unknown"]
     for unit in ("A", "mA"):
         assert side_of("q", "motor_tau", inside, torque_unit=unit, robot=arm).value("side.torque") == "joint"
     bare = replace(arm, drives=())

@@ -220,7 +220,7 @@ def test_drafts_of_measured_logs_without_a_statement_of_their_own():
     assert draft.value("units.torque") == "A"
 
 
-def test_a_draft_is_refused_until_it_is_confirmed_and_then_read(tmp_path):
+def test_a_draft_is_rejected_until_it_is_confirmed_and_then_read(tmp_path):
     path, _ = franka(tmp_path)
     run = CliRunner().invoke
     assert run(app, ["log", str(path), "panda", "--write"]).exit_code == 0
@@ -232,12 +232,12 @@ def test_a_draft_is_refused_until_it_is_confirmed_and_then_read(tmp_path):
     assert "1500 rows, 125 Hz" in checked.stdout
 
 
-def test_what_only_the_user_knows_is_stated_or_refused(tmp_path):
+def test_what_only_the_user_knows_is_stated_or_rejected(tmp_path):
     path, _ = ur_rtde(tmp_path)
     words = ["log", str(path), "panda", "--confirm"]
-    refused = CliRunner().invoke(app, words)
-    assert isinstance(refused.exception, InputError)
-    assert "still unknown of run.csv: current_gains" in str(refused.exception)
+    rejected = CliRunner().invoke(app, words)
+    assert isinstance(rejected.exception, InputError)
+    assert "still unknown of run.csv: current_gains" in str(rejected.exception)
     assert not path.with_name("run.csv.toml").exists()
     assert CliRunner().invoke(app, [*words, "--state", f"current_gains={GAINS.tolist()}"]).exit_code == 0
     assert_close(read_log(path, ROBOT).tau, TAU, ROUND_TRIP)

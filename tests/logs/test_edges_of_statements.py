@@ -35,20 +35,20 @@ def test_an_unknown_key_is_one_fault_and_the_others_are_taken():
 
 
 def test_faults_are_kept_once_and_raised_together():
-    def refuse(message, hint="", error=LogError):
+    def reject(message, hint="", error=LogError):
         raise error(message, hint=hint, code=Code.AMBIGUOUS, subject=message[:3])
 
     faults = FaultCollector()
     faults.raise_all("run.csv")
     assert faults.collect(lambda: 7) == 7
-    assert faults.collect(lambda: refuse("one; the file has: a, b", "look")) is None
+    assert faults.collect(lambda: reject("one; the file has: a, b", "look")) is None
     with raises(LogError, code=Code.AMBIGUOUS, subject="one"):
         faults.raise_all("run.csv")
-    faults.collect(lambda: refuse("one; the file has: a, b", "look"))
-    faults.collect(lambda: refuse("two; the file has: a, b", "look", InputError))
-    with raises(LogError, code=Code.AMBIGUOUS, subject="one") as told:
+    faults.collect(lambda: reject("one; the file has: a, b", "look"))
+    faults.collect(lambda: reject("two; the file has: a, b", "look", InputError))
+    with raises(LogError, code=Code.AMBIGUOUS, subject="one") as known:
         faults.raise_all("run.csv")
-    assert told.value.message.splitlines() == [
+    assert known.value.message.splitlines() == [
         "the metadata of run.csv has 2 errors:",
         "1. one",
         "   look",
@@ -84,7 +84,7 @@ def test_readers_turn_the_standard_error_back_when_the_last_is_done():
     assert not _SAVED_STDERR
 
 
-def test_what_breaks_off_is_told_by_its_form(tmp_path, monkeypatch):
+def test_what_breaks_off_is_known_by_its_form(tmp_path, monkeypatch):
     def broken(*_):
         raise ValueError("odd")
 
@@ -102,7 +102,7 @@ def test_what_breaks_off_is_told_by_its_form(tmp_path, monkeypatch):
         open_table(tmp_path / "none.csv", robot, LogMetadata())
 
 
-def test_numbers_of_files_are_those_that_can_be_squared_or_are_told():
+def test_numbers_of_files_are_those_that_can_be_squared_or_are_known():
     assert _is_type(9.9e307, "number")
     assert not _is_type(1.1e308, "number")
     assert not _is_type(float("nan"), "number")

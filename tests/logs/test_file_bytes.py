@@ -122,7 +122,7 @@ def test_elements_in_either_byte_order(tmp_path, mark):
         assert_close(found[name], (k + 1) * values, EXACT)
 
 
-def test_matrices_that_contradict_themselves_are_refused(tmp_path):
+def test_matrices_that_contradict_themselves_are_rejected(tmp_path):
     values = np.arange(6.0).reshape(2, 3)
     for content, said in (
         (whole(matrix(b"q", values, shape=(2, 4))), "has 6 numbers, but its shape is"),
@@ -198,7 +198,7 @@ def test_arrays_of_numpy_are_read_by_rows_or_columns_and_whole(tmp_path):
         objects["q"]
 
 
-def test_arrays_of_different_lengths_and_shapes_are_refused():
+def test_arrays_of_different_lengths_and_shapes_are_rejected():
     table = ArrayTable(
         "run.npz",
         {
@@ -213,12 +213,12 @@ def test_arrays_of_different_lengths_and_shapes_are_refused():
     with raises(LogError, code=Code.DISAGREEMENT, subject="run.npz"):
         list(table.chunks(["q", "tau"], 4))
     assert [len(one["q"]) for one in table.chunks(["q", "t"], 4)] == [4, 4, 1]
-    with raises(LogError, code=Code.WRONG_SHAPE, subject="odd") as refused:
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="odd") as rejected:
         list(table.chunks(["odd"], 4))
-    assert refused.value.hint == "is it the log of another robot?"
-    with raises(LogError, code=Code.AMBIGUOUS, subject="square") as refused:
+    assert rejected.value.hint == "is it the log of another robot?"
+    with raises(LogError, code=Code.AMBIGUOUS, subject="square") as rejected:
         list(table.chunks(["square"], 4))
-    assert refused.value.hint == "there are as many rows as joints, so the time axis is ambiguous: log more rows"
+    assert rejected.value.hint == "there are as many rows as joints, so the time axis is ambiguous: log more rows"
     columns = ArrayTable("run", {"a": np.arange(5.0)[:, None], "b": np.arange(5.0)[None]}, 2)
     (chunk,) = columns.chunks(["a", "b"], 9)
     assert (chunk["a"].tolist(), chunk["b"].tolist()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])

@@ -70,7 +70,7 @@ def test_packed_numbers_are_those_that_were_written(tmp_path, order):
     assert_close(read_mat(tmp_path / "a.mat")["q"], array, EXACT)
 
 
-def test_a_damaged_file_of_a_store_is_told_from_a_store_that_is_not_reached():
+def test_a_damaged_file_of_a_store_is_known_from_a_store_that_is_not_reached():
     place = RemoteFile("s3://store/one.parquet")
     assert "cannot be read as Parquet" in _parquet_error(place, PanicException("out of range")).message
     assert "cannot be read: no route" in _parquet_error(place, RuntimeError("no route")).message
@@ -165,7 +165,7 @@ def test_rows_are_copies_where_all_that_they_hold_is_the_same():
     assert (cleaner.repeated, cleaner.copies) == (3, 1)
 
 
-def test_a_line_of_json_that_does_not_end_is_refused(tmp_path, monkeypatch):
+def test_a_line_of_json_that_does_not_end_is_rejected(tmp_path, monkeypatch):
     path = tmp_path / "run.jsonl"
     path.write_text('{"q": 1}\n{"q": 2}\n')
     monkeypatch.setattr(json_table, "MAX_LINE_BYTES", 9)

@@ -57,7 +57,7 @@ def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
 
 @pytest.mark.parametrize("cutoff_hz", [0.7, 5.0, 40.0])
 @pytest.mark.parametrize("rows", [1, 2, 90, 500])
-def test_stretch_by_stretch_it_has_the_same_bits(cutoff_hz, rows):
+def test_segment_by_segment_it_has_the_same_bits(cutoff_hz, rows):
     """Also where the beginning is mirrored from several stretches, or from all rows."""
     x = np.random.default_rng(rows).normal(size=(rows, 11))
     expected, y = lowpass(x, cutoff_hz, 100.0), np.full(x.shape, np.nan)

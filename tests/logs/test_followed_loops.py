@@ -40,13 +40,13 @@ def log_of(robot, p):
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.5, 0.7])
-def test_a_log_over_a_dead_point_is_refused_by_name(phase):
+def test_a_log_over_a_dead_point_is_rejected_by_name(phase):
     """The ram comes back the same way whether the crank passes or turns back: rows on both sides are told apart."""
     robot, q = press(IN_LINE + 0.02 * (np.arange(-80, 70) + phase))
-    with raises(LogError, code=Code.DISAGREEMENT) as refused:
+    with raises(LogError, code=Code.DISAGREEMENT) as rejected:
         condition(log_of(robot, q[:, 2:]), robot, RAW)
-    assert "row" in str(refused.value)
-    assert "make it primary" in refused.value.hint
+    assert "row" in str(rejected.value)
+    assert "make it primary" in rejected.value.hint
 
 
 def test_a_motion_that_turns_back_before_the_dead_point_is_followed():
@@ -129,7 +129,7 @@ def test_samples_made_by_hand_are_followed_as_logs_are():
     assert_close(mixed.dependent_q, q[order, :2], ORACLE)
 
 
-def test_dependent_positions_that_do_not_close_are_refused():
+def test_dependent_positions_that_do_not_close_are_rejected():
     robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(np.arange(60) / 10))
     samples, regressor = by_hand(q[:, 2:]), Regressor(robot)
     wrong = replace(samples, dependent_q=q[:, :2] + 0.3)

@@ -233,9 +233,9 @@ def test_of_several_topics_that_of_the_robots_joints_is_taken(tmp_path):
         "topic /arm/states of bag was selected because it names the robot's joints" in note for note in messages(found)
     )
     both = two_topics(tmp_path / "both", "left_{}")
-    with raises(LogError, code=Code.AMBIGUOUS, subject="topic") as told:
+    with raises(LogError, code=Code.AMBIGUOUS, subject="topic") as known:
         read_log(both, ROBOT, side="joint")
-    assert "--state topic=" in told.value.hint
+    assert "--state topic=" in known.value.hint
     assert draft_log(both, ROBOT, "/hand/states").value("columns.position") == "left_{joint}.position"
 
 

@@ -45,15 +45,15 @@ FOR_ROOT = ("unreadable_file",)
 
 
 @pytest.mark.parametrize("name", [name for name in LOGS if name not in SLOW_TO_MAKE])
-def test_a_hostile_log_is_refused_by_our_own_error(tmp_path, name, capfd):
+def test_a_hostile_log_is_rejected_by_our_own_error(tmp_path, name, capfd):
     for start, package in NEEDS.items():
         if name.startswith(start):
             pytest.importorskip(package)
     if name in FOR_ROOT and os.geteuid() == 0:
         pytest.skip("root may read everything")
-    with pytest.raises(MindynError) as refused:
+    with pytest.raises(MindynError) as rejected:
         mindyn.read_log(LOGS[name](tmp_path), ARM)
-    assert len(str(refused.value)) < 2000
+    assert len(str(rejected.value)) < 2000
     assert "panicked" not in capfd.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_matlab_files_hold_what_scipy_reads_in_them(tmp_path, how):
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_damaged_matlab_file_is_read_or_refused(tmp_path, seed):
+def test_a_damaged_matlab_file_is_read_or_rejected(tmp_path, seed):
     content = io.BytesIO()
     savemat(content, CONTENT, do_compression=bool(seed % 2))
     data, rng = bytearray(content.getvalue()), np.random.default_rng(seed)

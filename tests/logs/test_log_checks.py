@@ -80,7 +80,7 @@ def test_torques_a_thousand_times_off_are_recognised():
     assert "torques" not in notes_of(log_with(half, torque=0.04), half)
 
 
-def test_a_unit_of_the_other_kind_of_joint_is_refused_with_those_that_fit():
+def test_a_unit_of_the_other_kind_of_joint_is_rejected_with_those_that_fit():
     assert unit_factor("position", "deg", "revolute", "j") == pytest.approx(np.pi / 180)
     assert unit_factor("position", "mm", "prismatic", "j") == 1e-3
     assert unit_factor("torque", "mA", "revolute", "j") == unit_factor("torque", "mA", "prismatic", "j")
@@ -90,7 +90,7 @@ def test_a_unit_of_the_other_kind_of_joint_is_refused_with_those_that_fit():
         unit_factor("position", "rad", "prismatic", "j")
 
 
-def test_a_joint_that_jumps_is_told_in_its_own_unit():
+def test_a_joint_that_jumps_is_known_in_its_own_unit():
     robot = load_robot("scara")
     seen = LogInspector(robot)
     q = np.tile(0.01 * np.sin(T)[:, None], (1, robot.joint_count))
@@ -106,7 +106,7 @@ def test_a_joint_that_jumps_is_told_in_its_own_unit():
         assert re.search(rf"jumps by 0.7\d* {unit} at {T[100 + joint]:.6g} s \(row {100 + joint}\)", note)
 
 
-def test_a_jump_from_the_first_row_to_the_second_is_told():
+def test_a_jump_from_the_first_row_to_the_second_is_known():
     robot = load_robot("scara")
     seen = LogInspector(robot)
     q = np.tile(0.01 * np.sin(T)[:, None], (1, robot.joint_count))

@@ -63,7 +63,7 @@ def test_a_few_rows_between_gaps_are_left_out_and_named(differentiation, velocit
         assert all(np.isfinite(array).all() for array in (one.samples.qd, one.samples.qdd, one.samples.tau))
 
 
-def test_many_short_stretches_are_told_in_one_note():
+def test_many_short_segments_are_known_in_one_note():
     log = with_rows_between_gaps(1)
     stamps = log.time + np.where(np.arange(1200) < 700, 0.0, np.arange(1200) - 700.0)
     lone = mindyn.log_from_arrays(ARM.primary_names, stamps, log.q, log.tau)
@@ -72,9 +72,9 @@ def test_many_short_stretches_are_told_in_one_note():
         ARM,
         Conditioning(rate_hz=200.0),
     ).findings
-    told = [note for note in map(str, notes) if "dropped" in note]
-    assert len(told) == 1
-    assert told[0].startswith("500 segments between gaps, the first of them row 600, (500 rows) dropped")
+    known = [note for note in map(str, notes) if "dropped" in note]
+    assert len(known) == 1
+    assert known[0].startswith("500 segments between gaps, the first of them row 600, (500 rows) dropped")
 
 
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1), (1, -1)])
@@ -87,7 +87,7 @@ def test_a_robot_of_one_joint_is_logged_in_arrays(tmp_path, shape):
     assert np.array_equal(log.tau, np.cos(t)[:, None])
 
 
-def test_time_of_two_columns_is_refused(tmp_path):
+def test_time_of_two_columns_is_rejected(tmp_path):
     t = np.arange(400) / 200
     both = np.column_stack([np.sin(t), np.cos(t)])
     np.savez(tmp_path / "log.npz", t=both, q=both, tau=both)

@@ -68,7 +68,7 @@ def test_a_clock_that_is_set_back_is_no_disorder():
         log_from_arrays(NAMES, np.where(MOTION.t < 1, MOTION.t, MOTION.t - 0.9), MOTION.q, MOTION.tau)
 
 
-def test_recordings_in_one_file_are_stretches_of_their_own(tmp_path):
+def test_recordings_in_one_file_are_segments_of_their_own(tmp_path):
     again = np.where(MOTION.t < 1, MOTION.t, MOTION.t - 1)
     path = written(tmp_path, TABLE.with_columns(t=pl.Series(again)))
     with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
@@ -237,7 +237,7 @@ def test_objects_and_missing_lists_of_parquet_are_read(tmp_path):
     assert_close(log.qd, MOTION.qd[left], EXACT)
 
 
-def test_lines_of_json_that_cannot_be_read_are_refused(tmp_path):
+def test_lines_of_json_that_cannot_be_read_are_rejected(tmp_path):
     rows = TABLE.head(20).to_dicts()
     path = json_lines(tmp_path, rows)
     assert_close(read_log(path, ROBOT, metadata=STATED).q, MOTION.q[:20], EXACT)

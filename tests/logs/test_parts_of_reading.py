@@ -46,9 +46,9 @@ def test_what_a_store_says_of_a_file():
     assert (dated.size, dated.version, dated.changed) == (9, "changed:9:12.5", None)
 
 
-def test_what_a_store_trips_over_is_told_without_credentials():
-    told = remote_error(PLACE, RuntimeError(f"GET {PLACE.url} refused: key:secret, secret and token=abc"))
-    assert told.message.endswith(
+def test_what_a_store_trips_over_is_known_without_credentials():
+    known = remote_error(PLACE, RuntimeError(f"GET {PLACE.url} refused: key:secret, secret and token=abc"))
+    assert known.message.endswith(
         "cannot be read: GET s3://store.example/runs/one.parquet refused: ..., ... and ... (RuntimeError)"
     )
     missing = remote_error(PLACE, FileNotFoundError(2, "No such file", PLACE.url))
@@ -71,9 +71,9 @@ def test_what_a_store_trips_over_is_told_without_credentials():
     ],
 )
 def test_whatever_a_reader_trips_over_is_a_damaged_file(error, message, hint):
-    with raises(LogError, code=Code.UNREADABLE, subject="a.bin") as told, raise_as_damaged("bag", "a.bin"):
+    with raises(LogError, code=Code.UNREADABLE, subject="a.bin") as known, raise_as_damaged("bag", "a.bin"):
         raise error
-    assert (told.value.message, told.value.hint) == (message, hint)
+    assert (known.value.message, known.value.hint) == (message, hint)
     with raises(LogError, code=Code.AMBIGUOUS, subject="topic"), raise_as_damaged("bag", "a.bin"):
         raise LogError("two topics", code=Code.AMBIGUOUS, subject="topic")
     with pytest.raises(KeyboardInterrupt), raise_as_damaged("bag", "a.bin"):
@@ -144,7 +144,7 @@ def stamps_in_bursts(rows=4000, step=0.01, every=8):
     )
 
 
-def test_bursts_are_told_from_steady_stamps_and_from_changes_of_rate():
+def test_bursts_are_known_from_steady_stamps_and_from_changes_of_rate():
     steps = np.diff(stamps_in_bursts())
     assert has_bursts(steps)
     assert estimate_even_step(steps) == pytest.approx(0.01, rel=1e-3)
@@ -257,14 +257,14 @@ def packed_chunk(stated, rest=b""):
 
 
 @pytest.mark.parametrize(
-    ("stated", "refused"), [(2**28, ""), (2**28 + 1, "a chunk of one.mcap becomes 256 MiB; 256 are the most")]
+    ("stated", "rejected"), [(2**28, ""), (2**28 + 1, "a chunk of one.mcap becomes 256 MiB; 256 are the most")]
 )
-def test_chunks_of_bags_become_no_larger_than_recordings_are(tmp_path, stated, refused):
+def test_chunks_of_bags_become_no_larger_than_recordings_are(tmp_path, stated, rejected):
     path = tmp_path / "one.mcap"
     footer = struct.pack("<BQQQI", 2, 20, 0, 0, 0) + b"\x89MCAP0\r\n"
     path.write_bytes(b"\x89MCAP0\r\n" + packed_chunk(10) + packed_chunk(stated) + footer)
     with path.open("rb") as stream:
-        if not refused:
+        if not rejected:
             require_plausible_chunks(stream, "one.mcap")
             assert stream.tell() == 0
             return

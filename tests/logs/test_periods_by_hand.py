@@ -47,7 +47,7 @@ def wave(rows, period, seed=0):
     return np.column_stack([0.5 + 0.5 * np.sin(phase + seed), 0.5 + 0.35 * np.cos(phase) + 0.15 * np.cos(2 * phase)])
 
 
-def test_a_stretch_grows_over_the_rows_beside_it_that_agree_with_the_row_a_period_off():
+def test_a_segment_grows_over_the_rows_beside_it_that_agree_with_the_row_a_period_off():
     q = wave(100, 20)
     q[:13] += 0.3
     q[90:] -= 0.2

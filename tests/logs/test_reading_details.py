@@ -153,7 +153,7 @@ def test_footers_of_parquet_files_are_read_in_either_form_of_their_fields():
     assert _ThriftReader(inner).struct() == {1: {3: 5}, 2: True, 3: b"abc", 4: 64}
 
 
-def test_columns_of_one_name_are_refused(tmp_path):
+def test_columns_of_one_name_are_rejected(tmp_path):
     (tmp_path / "run.csv").write_text("t,q1,q1\n0,1,2\n1,2,3\n")
     with raises(LogError, code=Code.DUPLICATE, subject="q1"):
         TextTable(tmp_path / "run.csv")
@@ -284,7 +284,7 @@ def test_whole_numbers_stay_whole_and_others_are_of_full_length():
         require_numbers(np.array(["a"]), "q", "run")
 
 
-def test_stretches_end_where_stamps_are_far_apart():
+def test_segments_end_where_stamps_are_far_apart():
     t = np.concatenate([np.arange(50), np.arange(60, 90)]) / 100
     log = log_from_arrays(("a",), t, t[:, None], t[:, None])
     c = Conditioning(rate_hz=100.0, stamps="uniform", longest_gap_rows=2.5)

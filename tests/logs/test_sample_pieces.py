@@ -64,7 +64,7 @@ def test_columns_are_one_number_a_row():
     assert ColumnSelection("position", ("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
-def test_a_decimal_comma_is_told_where_a_point_would_not_do():
+def test_a_decimal_comma_is_known_where_a_point_would_not_do():
     assert _detect_decimal(["1,5", "2"], ";") == ","
     assert _detect_decimal(["1,5", "2"], ",") == "."
     assert _detect_decimal(["1,5", "2.5"], ";") == "."

@@ -69,9 +69,9 @@ def test_statements_are_merged_key_by_key():
     assert LogMetadata(side={"torque": "motor"}).side_of("torque") == "motor"
     with raises(LogError, code=Code.MISSING_VALUE, subject="side.position"):
         LogMetadata(side={"torque": "motor"}).side_of("position")
-    with raises(LogError, code=Code.MISSING_VALUE, subject="units.torque") as refused:
+    with raises(LogError, code=Code.MISSING_VALUE, subject="units.torque") as rejected:
         LogMetadata(units={"torque": {"k": "N m"}}).unit("torque", "j")
-    assert 'units.torque = "N m" (or mN m, N, mN, A, mA)' in str(refused.value.hint)
+    assert 'units.torque = "N m" (or mN m, N, mN, A, mA)' in str(rejected.value.hint)
     assert LogMetadata(units={"torque": {"k": "A"}}).unit("torque", "k") == "A"
     sound, faults = below.merge_valid({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})
     assert (sound.rows, sound.skip_rows, len(faults)) == ([0, 5], 2, 2)

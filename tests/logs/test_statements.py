@@ -80,7 +80,7 @@ def test_logged_joints_that_the_robot_has_not_are_named(tmp_path):
     assert read_log(tmp_path / "run.parquet", arm(), columns=listed).findings == ()
 
 
-def test_two_sidecars_are_refused(path):
+def test_two_sidecars_are_rejected(path):
     for name in ("run.parquet.toml", "run.log.toml"):
         (path.parent / name).write_text(SIDECAR)
     with raises(LogError, code=Code.AMBIGUOUS, subject="run.parquet"):
@@ -170,16 +170,16 @@ def test_joints_name_what_a_numbered_pattern_counts(tmp_path):
         read_log(tmp_path / "run.parquet", arm(), metadata={**stated, "joints": ("pan", "lift", "elbow")})
 
 
-def test_all_faults_of_a_sidecar_are_told_at_once(path):
+def test_all_faults_of_a_sidecar_are_known_at_once(path):
     (path.parent / "run.parquet.toml").write_text(
         SIDECAR.replace('position = "rad"', "")
         .replace('side = "joint"', 'side = "link"\nskip_rows = -1\ncolums = 3')
         .replace('time = "t"', 'time = "clock"')
         .replace('torque = "tau_{joint}"', 'torque = "tau_{nonsense}"')
     )
-    with raises(LogError, code=Code.INVALID_VALUE, subject="side") as refused:
+    with raises(LogError, code=Code.INVALID_VALUE, subject="side") as rejected:
         read_log(path, arm())
-    said = str(refused.value)
+    said = str(rejected.value)
     assert said.startswith("the metadata of run.parquet in run.parquet.toml has 6 errors:")
     for part in (
         "'motor' or 'joint'",

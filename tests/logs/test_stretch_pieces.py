@@ -320,7 +320,7 @@ def test_early_torques_are_found_as_late_ones_are():
     assert estimate_delay(in_steps(0.02), lambda _q, _qd, qdd: qdd).seconds == pytest.approx(0.02, abs=1e-4)
 
 
-def test_a_chosen_delay_is_that_of_all_stretches():
+def test_a_chosen_delay_is_that_of_all_segments():
     samples = in_steps(0.03, rows=1200)
     time = np.arange(1200) / 200
     log = log_from_arrays(("a",), time, samples.q, samples.tau, samples.qd, samples.qdd)

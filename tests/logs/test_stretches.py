@@ -67,7 +67,7 @@ def test_a_straight_line_is_delayed_to_its_very_ends(rows):
     assert_close(delay_rows(x, rows), x - rows * np.array([1.0, -0.2]), 1e-12)
 
 
-def test_the_largest_of_several_jumps_is_told_whichever_chunk_it_is_in():
+def test_the_largest_of_several_jumps_is_known_whichever_chunk_it_is_in():
     time = np.arange(300) / 100
     q = np.column_stack([0.1 * np.sin(time), 0.1 * np.cos(time)])
     q[50:, 0] += 1.0
@@ -82,7 +82,7 @@ def test_the_largest_of_several_jumps_is_told_whichever_chunk_it_is_in():
         assert "jumps by -3 rad at 1.5 s (row 150), the largest of 3 such steps" in str(note)
 
 
-def test_arrays_of_two_lengths_are_refused():
+def test_arrays_of_two_lengths_are_rejected():
     table = ArrayTable("run.npz", {"t": np.arange(5.0), "q": np.zeros((5, 2)), "tau": np.zeros((4, 2))}, 2)
     assert len(next(iter(table.chunks(["t", "q"], 10)))["t"]) == 5
     with raises(LogError, code=Code.DISAGREEMENT, subject="run.npz"):
@@ -90,7 +90,7 @@ def test_arrays_of_two_lengths_are_refused():
 
 
 @pytest.mark.parametrize("name", ["q", "qd", "qdd", "tau"])
-def test_samples_that_are_not_finite_are_refused(name):
+def test_samples_that_are_not_finite_are_rejected(name):
     arrays = {one: np.ones((6, 2)) for one in ("q", "qd", "qdd", "tau")}
     arrays[name][3, 1] = np.nan
     with raises(mindyn.MindynError, code=Code.NOT_FINITE):

@@ -63,18 +63,18 @@ def test_names_of_columns(tmp_path, text, names):
 def test_lines_of_units_are_skipped(tmp_path):
     text = "t,q\ns,rad\n0,1\n1,2\n"
     assert read(table_of(tmp_path, text, skip_rows=1)) == {"t": [0.0, 1.0], "q": [1.0, 2.0]}
-    told = table_of(tmp_path, text)
-    assert told.units == {"t": "s", "q": "rad"}
-    assert told.notes == ("the line after the names of run.csv has no number: it is read as a line of units",)
-    assert read(told) == {"t": [0.0, 1.0], "q": [1.0, 2.0]}
-    with raises(LogError, code=Code.WRONG_TYPE, subject="t") as refused:
+    known = table_of(tmp_path, text)
+    assert known.units == {"t": "s", "q": "rad"}
+    assert known.notes == ("the line after the names of run.csv has no number: it is read as a line of units",)
+    assert read(known) == {"t": [0.0, 1.0], "q": [1.0, 2.0]}
+    with raises(LogError, code=Code.WRONG_TYPE, subject="t") as rejected:
         read(table_of(tmp_path, "t,q\ns,rad\n-,-\n0,1\n"))
-    assert "skip_rows = 1" in str(refused.value.hint)
+    assert "skip_rows = 1" in str(rejected.value.hint)
     with raises(LogError, code=Code.WRONG_TYPE, subject="t"):
         read(table_of(tmp_path, "t,q,mode\ns,rad,-\n0,1,idle\n0.1,2,idle\n"))  # words as a column of its own holds them
-    with raises(LogError, code=Code.WRONG_TYPE, subject="t") as refused:
+    with raises(LogError, code=Code.WRONG_TYPE, subject="t") as rejected:
         read(table_of(tmp_path, "t,q\n0,1\ns,rad\n"))
-    assert not refused.value.hint
+    assert not rejected.value.hint
 
 
 def test_rows_come_in_pieces_and_are_counted_from_the_first(tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def test_missing_cells_are_not_numbers(tmp_path, word):
     assert (found["q"][0], found["q"][2]) == (1.0, 5.0)
 
 
-def test_a_last_line_that_lacks_cells_is_left_out_and_told(tmp_path):
+def test_a_last_line_that_lacks_cells_is_left_out_and_known(tmp_path):
     table = table_of(tmp_path, "t,a,b\n0,1,2\n1,2")
     for _ in range(2):
         assert read(table)["t"] == [0.0]
@@ -119,7 +119,7 @@ def test_rows_of_another_length_are_named(tmp_path):
         read(table_of(tmp_path, "t,q\n0,1\n1,2\n2,3,4,5\n"))
 
 
-def test_lines_longer_than_any_table_s_are_refused(tmp_path, monkeypatch):
+def test_lines_longer_than_any_table_s_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(text_table, "MAX_LINE_BYTES", 40)
     assert read(table_of(tmp_path, "t,q\n0,1\n"))["q"] == [1.0]
     with raises(LogError, code=Code.TOO_LARGE, subject="run.csv"):
@@ -130,12 +130,12 @@ def test_lines_longer_than_any_table_s_are_refused(tmp_path, monkeypatch):
         table_of(tmp_path, b"t\xff,q\n0,1\n")
 
 
-def test_decimal_commas_are_told_from_thousands(tmp_path):
+def test_decimal_commas_are_known_from_thousands(tmp_path):
     assert read(table_of(tmp_path, "t;q\n0;1,5\n1;-2,25\n"))["q"] == [1.5, -2.25]
     assert table_of(tmp_path, "t;q\n0.5;1,234\n").decimal == "."
-    with raises(LogError, code=Code.WRONG_TYPE, subject="q") as refused:
+    with raises(LogError, code=Code.WRONG_TYPE, subject="q") as rejected:
         read(table_of(tmp_path, "t;q\n0.5;1,234\n"))
-    assert 'decimal = ","' in str(refused.value.hint)
+    assert 'decimal = ","' in str(rejected.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_arrays_along_either_axis_and_their_heads():
     head = table.head(3)
     assert list(head) == ["q", "t"]
     assert head["q"].tolist() == [[0, 6], [1, 7], [2, 8]]
-    with raises(LogError, code=Code.AMBIGUOUS, subject="q") as refused:
+    with raises(LogError, code=Code.AMBIGUOUS, subject="q") as rejected:
         list(ArrayTable("run.npz", {"q": np.zeros((2, 2))}, 2).chunks(["q"], 4))
-    assert refused.value.hint == "there are as many rows as joints, so the time axis is ambiguous: log more rows"
+    assert rejected.value.hint == "there are as many rows as joints, so the time axis is ambiguous: log more rows"
     with raises(LogError, code=Code.WRONG_TYPE, subject="s"):
         require_numbers(np.array(["a"]), "s", "run")
 

@@ -83,7 +83,7 @@ def test_two_rows_are_a_log_and_one_is_none():
 
 
 @pytest.mark.parametrize(("rate_hz", "usual"), [(4.9, False), (5.2, True), (39_000.0, True), (41_000.0, False)])
-def test_stamps_of_a_rate_that_no_robot_is_logged_at_are_refused(rate_hz, usual):
+def test_stamps_of_a_rate_that_no_robot_is_logged_at_are_rejected(rate_hz, usual):
     log = replace(log_at(np.arange(50) / rate_hz), metadata=LogMetadata(units={"time": "s"}))
     if usual:
         assert check_units(log, ROBOT, ()) == []
@@ -97,9 +97,9 @@ def test_stamps_of_a_rate_that_no_robot_is_logged_at_are_refused(rate_hz, usual)
 
 def test_the_unit_in_which_the_rate_is_usual_is_offered():
     log = replace(log_at(np.arange(50) * 2.0), metadata=LogMetadata(units={"time": "s"}))
-    with raises(LogError, code=Code.WRONG_UNIT, subject="rate") as refused:
+    with raises(LogError, code=Code.WRONG_UNIT, subject="rate") as rejected:
         check_units(log, ROBOT, ())
-    assert 'units.time = "ms" would give 500 Hz; if' in str(refused.value.hint)
+    assert 'units.time = "ms" would give 500 Hz; if' in str(rejected.value.hint)
 
 
 @pytest.mark.parametrize(("factor", "said"), [(0.55, ""), (1.9, ""), (0.45, "0.45"), (2.2, "2.2"), (-1.0, "-1")])
@@ -118,7 +118,7 @@ def test_a_velocity_is_near_the_derivative_of_the_position(factor, said):
 @pytest.mark.parametrize(
     ("factor", "cause"), [(57.3, "deg/s"), (1 / 57.3, "rad/s for deg/s"), (1e3, "ms"), (1e-3, "s")]
 )
-def test_a_velocity_of_another_unit_is_told_by_its_factor(factor, cause):
+def test_a_velocity_of_another_unit_is_known_by_its_factor(factor, cause):
     t = np.arange(400) / 200
     q = np.column_stack([np.sin(3 * t), 0.009 * np.cos(2 * t)])
     qd = factor * np.column_stack([3 * np.cos(3 * t), 500 + 0 * t])  # a joint that hardly moves says nothing
@@ -181,7 +181,7 @@ def test_settings_are_chosen_from_the_beginning_of_a_log(monkeypatch):
         uniform_segments(resolved, [log_at(np.arange(4.0))])
 
 
-def test_what_resolve_chooses_is_told():
+def test_what_resolve_chooses_is_known():
     log = log_at(np.arange(400) / 100)
     made, notes = resolve_conditioning(Conditioning(delay_s="auto"), [log], lambda *_: 4.0)
     assert (made.rate_hz, made.position_cutoff_hz, made.edge_s) == (100.0, 4.0, 0.125)
@@ -246,13 +246,13 @@ def test_a_rest_is_long_when_it_lasts_as_many_rows_as_asked():
     assert np.flatnonzero(find_long_rest(qd, 0.1, 3)).tolist() == [8, 9, 10]
 
 
-def test_fewer_samples_than_asked_for_are_refused_with_the_reason():
+def test_fewer_samples_than_asked_for_are_rejected_with_the_reason():
     require_samples(10, [])
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
         require_samples(9, [])
-    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples") as refused:
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples") as rejected:
         require_samples(3, ["rows 0 to 9 left out", "a gap"], 4)
-    assert refused.value.hint == "rows 0 to 9 left out; a gap"
+    assert rejected.value.hint == "rows 0 to 9 left out; a gap"
 
 
 def test_rows_follow_from_seconds():
@@ -355,7 +355,7 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
         assert "a gap of 0.21 s after row 899: the log is split into 2 segments" in messages(stream)[1]
 
 
-def test_slow_rows_and_rests_are_told_from_moving_ones():
+def test_slow_rows_and_rests_are_known_from_moving_ones():
     t = np.arange(300) / 100
     q = np.column_stack([np.where(t < 1.0, t, 1.0), 0.2 * t])
     qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])

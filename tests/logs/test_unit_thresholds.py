@@ -33,19 +33,19 @@ def limited(*limits):
     return replace(PLANAR, joints=joints)
 
 
-def suspicion(q, tau=TURN, qd=None, robot=PLANAR, **stated):
+def finding(q, tau=TURN, qd=None, robot=PLANAR, **stated):
     """The message of the refusal and of the same log accepted; both empty where nothing is suspected."""
     log = log_from_arrays(robot.joint_names, T, q, tau, qd)
     log = replace(log, metadata=replace(LogMetadata(), **stated)) if stated else log
-    told = [note for note in messages(check_units(log, robot, ACCEPTABLE_FINDINGS)) if note.startswith("accepted: ")]
-    if not told:
+    known = [note for note in messages(check_units(log, robot, ACCEPTABLE_FINDINGS)) if note.startswith("accepted: ")]
+    if not known:
         check_units(log, robot, ())
         return ""
-    with raises(LogError, code=Code.WRONG_UNIT) as refused:
+    with raises(LogError, code=Code.WRONG_UNIT) as rejected:
         check_units(log, robot, ())
-    assert told == [f"accepted: {refused.value.message}"]
-    assert "accept = [" in refused.value.hint
-    return refused.value.message
+    assert known == [f"accepted: {rejected.value.message}"]
+    assert "accept = [" in rejected.value.hint
+    return rejected.value.message
 
 
 def test_how_far_joints_reach():
@@ -66,16 +66,16 @@ def test_positions_look_like_degrees_from_twice_the_limits_on():
     def with_peak(first):
         return small + np.column_stack([first / peak * TURN[:, 0], 0 * T]) - np.column_stack([small[:, 0], 0 * T])
 
-    assert suspicion(with_peak(3.99), robot=arm) == ""
-    said = suspicion(with_peak(4.01), robot=arm)
+    assert finding(with_peak(3.99), robot=arm) == ""
+    said = finding(with_peak(4.01), robot=arm)
     assert "joint joint1 reaches 4.01 rad, its limit is 2 rad" in said
     # As degrees a joint may be a fifth beyond its limit.
-    assert suspicion(with_peak(1.19 * np.rad2deg(2.0)), robot=arm)
-    assert suspicion(with_peak(1.21 * np.rad2deg(2.0)), robot=arm) == ""
+    assert finding(with_peak(1.19 * np.rad2deg(2.0)), robot=arm)
+    assert finding(with_peak(1.21 * np.rad2deg(2.0)), robot=arm) == ""
     narrow = limited(Limits(-0.1, 0.1), Limits(-2.0, 2.0))
-    assert suspicion(with_peak(3.1), robot=narrow) == ""  # more than half a turn is needed whatever the limits
-    assert suspicion(with_peak(3.2), robot=narrow)
-    worst = suspicion(np.column_stack([5.0 * TURN[:, 0], 50.0 * TURN[:, 1]]), robot=arm)
+    assert finding(with_peak(3.1), robot=narrow) == ""  # more than half a turn is needed whatever the limits
+    assert finding(with_peak(3.2), robot=narrow)
+    worst = finding(np.column_stack([5.0 * TURN[:, 0], 50.0 * TURN[:, 1]]), robot=arm)
     assert "joint joint2 reaches 50 rad" in worst
 
 
@@ -84,7 +84,7 @@ def test_torques_look_like_millis_from_twenty_times_the_limits_on():
     square = np.where(np.arange(200) % 2, 1.0, -1.0)
 
     def with_rms(first, second):
-        return suspicion(0.1 * TURN, np.column_stack([first * square, second * square]), robot=arm)
+        return finding(0.1 * TURN, np.column_stack([first * square, second * square]), robot=arm)
 
     assert with_rms(199.0, 1.0) == ""
     said = with_rms(201.0, 1.0)
@@ -93,8 +93,8 @@ def test_torques_look_like_millis_from_twenty_times_the_limits_on():
     assert with_rms(1e-3, 0.0151) == ""
     assert "no joint exceeds 0.00049 of its effort limit" in with_rms(1e-3, 0.0147)
     half = limited(Limits(effort=10.0), Limits())
-    assert "joint joint1" in suspicion(0.1 * TURN, 500.0 * TURN, robot=half)
-    assert suspicion(0.1 * TURN, 1e-4 * TURN, robot=half) == ""
+    assert "joint joint1" in finding(0.1 * TURN, 500.0 * TURN, robot=half)
+    assert finding(0.1 * TURN, 1e-4 * TURN, robot=half) == ""
 
 
 SPEED = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
@@ -103,10 +103,10 @@ SPEED = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
 def test_velocities_of_joints_that_hardly_move_say_nothing():
     still = np.column_stack([TURN[:, 0], 0.009 * TURN[:, 1]])
     speed = np.column_stack([SPEED[:, 0], 500.0 + 0 * T])
-    assert suspicion(still, qd=speed) == ""
-    assert suspicion(0.009 * TURN, qd=100 * SPEED) == ""
+    assert finding(still, qd=speed) == ""
+    assert finding(0.009 * TURN, qd=100 * SPEED) == ""
     moving = np.column_stack([TURN[:, 0], 0.011 * TURN[:, 1]])
-    assert suspicion(moving, qd=np.column_stack([0.02 * SPEED[:, 0], 0.02 * SPEED[:, 1]]))
+    assert finding(moving, qd=np.column_stack([0.02 * SPEED[:, 0], 0.02 * SPEED[:, 1]]))
 
 
 def test_limits_are_left_on_either_side_by_a_hundredth_of_their_range():
@@ -138,7 +138,7 @@ def test_what_cleaning_refuses():
 
 def test_jumps_are_faster_than_the_limit_and_than_usual_steps():
     arm = limited(Limits(velocity=4.0), Limits())
-    for speed, told in ((3.9, []), (4.1, ["joint1"]), (9.9, ["joint1"]), (10.1, ["joint1", "joint2"])):
+    for speed, known in ((3.9, []), (4.1, ["joint1"]), (9.9, ["joint1"]), (10.1, ["joint1", "joint2"])):
         seen = LogInspector(arm)
         q = np.zeros((200, 2))
         q[100:] = 0.01 * speed
@@ -146,8 +146,8 @@ def test_jumps_are_faster_than_the_limit_and_than_usual_steps():
         for part in (slice(0, 100), slice(100, 200)):
             seen.see(log.take(part))
         found = messages(seen.findings())
-        assert [note.split()[1] for note in found if "jumps" in note] == told
-        if told:
+        assert [note.split()[1] for note in found if "jumps" in note] == known
+        if known:
             assert f"jumps by {0.01 * speed:.4g} rad at 1 s (row 100)" in found[0]
     twice = LogInspector(arm)
     q = np.zeros((200, 2))
@@ -159,7 +159,7 @@ def test_jumps_are_faster_than_the_limit_and_than_usual_steps():
     assert fast.findings() == []  # every step alike
 
 
-def test_columns_that_hold_one_value_are_told_with_their_names():
+def test_columns_that_hold_one_value_are_known_with_their_names():
     arm = limited(Limits(), Limits())
     seen = LogInspector(arm)
     moving, constant = np.column_stack([T, T]), np.column_stack([T, 0 * T + 3.5])
@@ -254,8 +254,8 @@ def test_densities_are_averaged_over_the_longest_parts():
     ("times", "cause"),
     [(180 / np.pi, "deg/s"), (np.pi / 180, "rad/s for deg/s"), (1e3, "ms for s"), (1e-3, "s for ms"), (5.0, None)],
 )
-def test_velocities_in_another_unit_are_told_by_their_factor(times, cause):
+def test_velocities_in_another_unit_are_known_by_their_factor(times, cause):
     velocity = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
-    said = suspicion(TURN, qd=times * velocity)
+    said = finding(TURN, qd=times * velocity)
     assert f"times the derivative of the position{'' if cause is None else f' ({cause}?)'}" in said
     assert ("?)" in said) == (cause is not None)

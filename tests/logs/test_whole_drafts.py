@@ -208,19 +208,19 @@ def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
     robot = load_robot("scara")
     names = robot.primary_names
     some = {"time": T, **pair("{}_pos", Q, names[:2]), **pair("{}_torque", TAU, names[:2])}
-    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as told:
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
         draft_sidecar(write(tmp_path / "run.csv", some), robot)
     held = " ".join(f"--lock {name}=0" for name in names[2:])
-    assert f"lock joints that did not move, {held}" in told.value.hint
+    assert f"lock joints that did not move, {held}" in known.value.hint
     numbered = {"time": T, **pair("pos{}", Q), **pair("torque{}", TAU)}
-    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as told:
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
         draft_sidecar(write(tmp_path / "run.csv", numbered), robot)
-    assert f"the log has 2 joints, but the robot has {len(names)}" in told.value.hint
-    assert told.value.hint.endswith(f"such as {held}")
+    assert f"the log has 2 joints, but the robot has {len(names)}" in known.value.hint
+    assert known.value.hint.endswith(f"such as {held}")
     unlike = {"time": T, **pair("pos{}", Q)}
-    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque") as told:
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque") as known:
         draft_sidecar(write(tmp_path / "run.csv", unlike), PLANAR)
-    assert "set them in a sidecar file" in told.value.hint
+    assert "set them in a sidecar file" in known.value.hint
 
 
 def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
@@ -228,13 +228,13 @@ def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
     joints = tuple(replace(one, name=f"joint{9 + k}") for k, one in enumerate(robot.joints))
     arm = replace(robot, joints=joints, drives=(), extras=())
     some = {"time": T, "joint100_pos": Q[:, 0], "joint10_pos": Q[:, 1], "joint10_torque": TAU[:, 0]}
-    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as told:
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
         draft_sidecar(write(tmp_path / "run.csv", some), arm)
-    assert "the log has no column for joint9: lock joints that did not move" in told.value.hint
+    assert "the log has no column for joint9: lock joints that did not move" in known.value.hint
     both = {"time": T, **pair("{}_pos", Q, JOINTS), f"{JOINTS[1]}_torque": TAU[:, 0]}
-    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque") as told:
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque") as known:
         draft_sidecar(write(tmp_path / "run.csv", both), PLANAR)
-    assert told.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: lock joints that did not move")
+    assert known.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: lock joints that did not move")
 
 
 def test_forces_of_slides_stand_beside_torques(tmp_path):

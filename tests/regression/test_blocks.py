@@ -74,6 +74,6 @@ def test_every_row_is_taken_unless_some_are_to_be_left(arm, logs):
     assert (thinned == np.arange(0, len(samples), 3)).all()
 
 
-def test_friction_of_a_joint_that_is_not_there_is_refused(arm):
+def test_friction_of_a_joint_that_is_not_there_is_rejected(arm):
     with pytest.raises(MindynError, match="elbow"):
         Regressor(arm, Friction(joint_side=("elbow",)))

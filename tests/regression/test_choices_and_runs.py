@@ -46,7 +46,7 @@ def samples_of(segments, rate_hz=100.0):
         ({"drives": "none"}, "drives = 'none'"),
     ],
 )
-def test_treatments_that_make_no_sense_are_refused(given, said):
+def test_settings_that_make_no_sense_are_rejected(given, said):
     with pytest.raises(InputError, match=said):
         EquationSettings(**given)
     assert (EquationSettings(filter_hz=1e-3, decimation=1).cutoff_hz, EquationSettings().step) == (1e-3, 1)
@@ -115,14 +115,14 @@ def test_blocks_come_with_the_rows_around_them(sizes, reach):
     whole = samples_of(segments)
     ends = np.cumsum([0, *sizes])
     given = [whole.take(slice(a, b)) for a, b in pairwise(ends)]
-    stretches = list(_overlapping(given, reach))
-    assert len(stretches) == len(sizes)
-    for stretch, (begin, end) in zip(stretches, pairwise(ends), strict=True):
-        rows = stretch.samples.q[:, 0].astype(int).tolist()
+    segments_rows = list(_overlapping(given, reach))
+    assert len(segments_rows) == len(sizes)
+    for segment, (begin, end) in zip(segments_rows, pairwise(ends), strict=True):
+        rows = segment.samples.q[:, 0].astype(int).tolist()
         first, last = max(0, begin - reach), min(30, end + reach)
         assert rows == list(range(first, last))
-        assert [rows[k] for k in stretch.inner] == list(range(begin, end))
-        assert stretch.begun == (first if first < 13 else first - 13)
+        assert [rows[k] for k in segment.inner] == list(range(begin, end))
+        assert segment.begun == (first if first < 13 else first - 13)
 
 
 def test_edges_of_filters_are_whole_rows():
@@ -142,9 +142,9 @@ def test_joints_need_motion_and_more_rows_than_parameters():
     require_enough_rows(Fake, (4, 5), moved)
     with pytest.raises(InputError, match=r"too few rows: y \(4 rows for 4 parameters\)$|too few rows: y"):
         require_enough_rows(Fake, (4, 4), moved)
-    with pytest.raises(InputError, match="joint y never moves") as refused:
+    with pytest.raises(InputError, match="joint y never moves") as rejected:
         require_enough_rows(Fake, (4, 5), np.array([[0.0, 0.25], [1.0, 0.25 + 5e-10]]))
-    assert "--lock y=0.25," in str(refused.value.hint)
+    assert "--lock y=0.25," in str(rejected.value.hint)
     with pytest.raises(InputError, match="no samples were given"):
         require_enough_rows(Fake, (4, 5), None)
 

@@ -124,9 +124,9 @@ def test_blocks_are_those_of_the_cpu(friction, cutoff, step, monkeypatch):
     """Filtered, decimated, in segments, slow rows left out, friction with a memory and with a load."""
     monkeypatch.setattr(row_blocks, "FILTERED_ROWS", 300)
     regressor, samples = wavy(friction)
-    treatment = mindyn.EquationSettings(filter_hz=cutoff, decimation=step, friction=friction)
-    theirs = split_into_blocks(regressor, samples, treatment, 5)
-    ours = split_into_blocks(regressor, samples, treatment, 5, factors_of=stand_in_factors())
+    settings = mindyn.EquationSettings(filter_hz=cutoff, decimation=step, friction=friction)
+    theirs = split_into_blocks(regressor, samples, settings, 5)
+    ours = split_into_blocks(regressor, samples, settings, 5, factors_of=stand_in_factors())
     for one, other in zip(ours, theirs, strict=True):
         assert one.span == other.span
         assert one.information.counts == other.information.counts
@@ -156,9 +156,9 @@ def test_robots_with_loops(name, friction):
     q, qd, qdd = (0.1 * w**order * np.sin(w * t + phase + order * np.pi / 2) for order in range(3))
     tau = rng.normal(size=(400, k))
     samples = mindyn.Samples(regressor.joint_names, home + q, qd, qdd, tau, 100.0, np.zeros(400, int))
-    treatment = mindyn.EquationSettings(filter_hz=8.0, decimation=3, friction=friction)
+    settings = mindyn.EquationSettings(filter_hz=8.0, decimation=3, friction=friction)
     (ours,), (theirs,) = (
-        [one.information for one in split_into_blocks(regressor, samples, treatment, 1, **given)]
+        [one.information for one in split_into_blocks(regressor, samples, settings, 1, **given)]
         for given in ({"factors_of": stand_in_factors()}, {})
     )
     for own, R in zip(ours.factors, theirs.factors, strict=True):
@@ -167,10 +167,10 @@ def test_robots_with_loops(name, friction):
 
 def test_a_block_without_a_row_is_empty():
     regressor, samples = wavy(FRICTIONS[0], 240)
-    treatment = mindyn.EquationSettings(filter_hz=6.0)
-    ours = split_into_blocks(regressor, samples, treatment, 24, factors_of=stand_in_factors())
+    settings = mindyn.EquationSettings(filter_hz=6.0)
+    ours = split_into_blocks(regressor, samples, settings, 24, factors_of=stand_in_factors())
     assert [one.information.counts for one in ours] == [
-        one.information.counts for one in split_into_blocks(regressor, samples, treatment, 24)
+        one.information.counts for one in split_into_blocks(regressor, samples, settings, 24)
     ]
     assert ours[0].information.counts == (0,) * 6
     assert not np.any([R.any() for R in ours[0].information.factors])
@@ -213,7 +213,7 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
             assert_close(filtered[first:last], lowpass(x[first:last], 7.0, 100.0), SAME_ALGEBRA)
 
 
-def test_what_a_gpu_cannot_gather_is_refused(monkeypatch):
+def test_what_a_gpu_cannot_gather_is_rejected(monkeypatch):
     regressor, samples, _ = made(count=60)
     with pytest.raises(InputError, match="factor of joint 'joint1' has shape"):
         information_of_factors(regressor, [np.eye(2)] * 6, 10)

@@ -56,7 +56,7 @@ def samples_of(rows, joints=2, segments=None, rate_hz=100.0, seed=0):
         ({"torque": "held", "reversals": "within"}, "need different quadratures"),
     ],
 )
-def test_integrations_that_make_no_sense_are_refused(given, said):
+def test_integrations_that_make_no_sense_are_rejected(given, said):
     with pytest.raises(InputError, match=re.escape(said)):
         Integration(**given)
     usual = Integration()
@@ -100,7 +100,7 @@ def test_friction_reverses_where_a_speed_changes_sign_or_rests():
     assert found.tolist() == [False, False, True, True, True, True, False]
 
 
-def test_stretches_are_cut_into_equal_pieces_that_share_a_row():
+def test_segments_are_cut_into_equal_pieces_that_share_a_row():
     samples = samples_of(60, segments=np.repeat([0, 1], [25, 35]))
     breaks = np.zeros(60, dtype=bool)
     breaks[[25, 45]] = True  # the first is the beginning of a segment anyway
@@ -209,9 +209,9 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
     monkeypatch.setattr("mindyn.regression.row_blocks.FILTERED_ROWS", 60)
     monkeypatch.setattr("mindyn.regression.row_blocks.settling_rows", lambda *_: 20)
     samples = samples_of(500, segments=np.repeat([0, 1, 2], [200, 15, 285]))
-    stretch = SampleSegment(samples, inner, begun)
+    segment_rows = SampleSegment(samples, inner, begun)
     for cutoff in (None, 5.0):
-        found = list(windows(stretch, cutoff, decimation))
+        found = list(windows(segment_rows, cutoff, decimation))
         taken = [row for one in found for row in one.kept_rows]
         edge = 0 if cutoff is None else 10
         expected = []
@@ -229,18 +229,18 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
                 first = one.kept_rows[0] - (one.kept_rows[0] - max(segment[0] + 10, inner.start)) % 60
                 assert one.first == max(segment[0], first - 20)
                 assert one.last == min(segment[1], first + 60 + 20)
-    assert list(_filter_windows(stretch, (200, 215), 5.0, decimation)) == []
+    assert list(_filter_windows(segment_rows, (200, 215), 5.0, decimation)) == []
 
 
-def test_samples_of_other_joints_are_refused():
+def test_samples_of_other_joints_are_rejected():
     regressor = SimpleNamespace(joint_names=("x", "y"), width=lambda i: (3, 4)[i])
     require_joints(SimpleNamespace(joint_names=("a", "b")), samples_of(3))
     with pytest.raises(InputError, match="the samples are of joints a, b; the robot has x, y"):
         require_joints(regressor, samples_of(3))
     still = np.zeros((2, 2))
-    with pytest.raises(InputError, match="joints x, y never move: their friction and inertia") as refused:
+    with pytest.raises(InputError, match="joints x, y never move: their friction and inertia") as rejected:
         require_enough_rows(regressor, (9, 9), still)
-    assert "--lock x=" in refused.value.hint
+    assert "--lock x=" in rejected.value.hint
     with pytest.raises(InputError, match="joint x never moves: its friction"):
         require_enough_rows(regressor, (9, 9), np.array([[0.0, 0.0], [0.0, 1.0]]))
     with pytest.raises(InputError, match=r"too few rows: x \(3 rows for 3 parameters\), y \(4 rows for 4 parameters\)"):

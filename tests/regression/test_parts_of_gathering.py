@@ -34,7 +34,7 @@ from mindyn.robots.parts import Drive
 
 ROBOT = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.1, delay_s=0.0)
-TREATMENT = EquationSettings(SETTINGS, drives="stated")
+EQUATION_SETTINGS = EquationSettings(SETTINGS, drives="stated")
 
 
 def recorded(rows, seed=0):
@@ -46,9 +46,9 @@ def recorded(rows, seed=0):
 @pytest.mark.parametrize("count", [5, None])
 def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
     log = recorded(900)
-    whole = build_rows(ROBOT, log, TREATMENT)
+    whole = build_rows(ROBOT, log, EQUATION_SETTINGS)
     for given in (log, lambda: log):
-        found = gather_log(ROBOT, given, TREATMENT, None, 3, count)
+        found = gather_log(ROBOT, given, EQUATION_SETTINGS, None, 3, count)
         assert {block.log for block in found.blocks} == {3}
         assert found.count == whole.count == 900 - 2 * 20
         assert "a note" in messages(found)
@@ -57,14 +57,14 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
         assert_close(gram, R.T @ R, 1e-9)
         assert found.blocks[0].span[0] == 0
         assert found.blocks[-1].span[1] == found.count
-    assert len(gather_log(ROBOT, log, TREATMENT, None, 0, 5).blocks) == 5
-    own = gather_log(ROBOT, log, TREATMENT, None, 0, 5, build_regressor(ROBOT, TREATMENT))
+    assert len(gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5).blocks) == 5
+    own = gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5, build_regressor(ROBOT, EQUATION_SETTINGS))
     assert len(own.blocks) == 5
 
 
 @pytest.mark.parametrize("count", [5, None])
 def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
-    found = gather_log(ROBOT, recorded(30), TREATMENT, None, 0, count)
+    found = gather_log(ROBOT, recorded(30), EQUATION_SETTINGS, None, 0, count)
     assert (found.blocks, found.count) == ((), 0)
     assert any("left out" in note for note in messages(found))
 
@@ -72,11 +72,11 @@ def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count)
 def test_one_log_that_streams_makes_all_stream():
     log, scan = recorded(100), object.__new__(LogScan)
     for logs, streamed in (([log, log], False), ([log, scan], True), ([scan, log], True)):
-        assert _LogRows(logs, ROBOT, TREATMENT, None, None).streamed == streamed
-    assert _LogRows([scan, log], ROBOT, TREATMENT, None, None).block_counts == [None, None]
+        assert _LogRows(logs, ROBOT, EQUATION_SETTINGS, None, None).streamed == streamed
+    assert _LogRows([scan, log], ROBOT, EQUATION_SETTINGS, None, None).block_counts == [None, None]
 
 
-def test_statements_are_told_with_the_file_that_they_stand_in(tmp_path):
+def test_statements_are_known_with_the_file_that_they_stand_in(tmp_path):
     path = tmp_path / "run.csv"
     assert _describe_source(path, {"side": "joint"}) == "run.csv"
     (tmp_path / "run.csv.toml").write_text("")
@@ -98,7 +98,7 @@ def test_columns_that_are_alike_cost_nothing_to_leave_out():
     assert_close(X @ path.betas[0], y, 1e-5)
 
 
-def test_gains_of_the_wrong_sign_are_refused():
+def test_gains_of_the_wrong_sign_are_rejected():
     rng = np.random.default_rng(7)
     x, gains, made = np.array([1.0, -2.0, 0.5]), np.array([4.0, -0.5]), []
     for size in (0.0, 1.0):
@@ -137,13 +137,13 @@ def test_joints_count_as_still_by_what_all_blocks_reach():
 
 def test_samples_of_rows_are_those_given_or_made():
     samples, log = exact_samples(ROBOT, 50), recorded(900)
-    (same,) = build_rows(ROBOT, samples, TREATMENT).samples()
+    (same,) = build_rows(ROBOT, samples, EQUATION_SETTINGS).samples()
     assert same is samples
-    made = build_rows(ROBOT, log, TREATMENT)
+    made = build_rows(ROBOT, log, EQUATION_SETTINGS)
     (whole,) = made.samples()
     assert whole is made.all_samples("a test")
     stream = [samples, samples]
-    assert list(build_rows(ROBOT, iter(stream), TREATMENT).samples()) == stream
+    assert list(build_rows(ROBOT, iter(stream), EQUATION_SETTINGS).samples()) == stream
 
 
 def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each():
@@ -163,17 +163,17 @@ def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each()
 
 
 def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monkeypatch):
-    log, regressor = recorded(900), build_regressor(ROBOT, TREATMENT)
+    log, regressor = recorded(900), build_regressor(ROBOT, EQUATION_SETTINGS)
     scan = object.__new__(LogScan)
     monkeypatch.setattr(LogScan, "opening", "how to open it")
     for executor, sent, here in ((None, scan, regressor), (object(), "how to open it", None)):
-        first, second = _LogRows([log, scan], ROBOT, TREATMENT, None, executor).tasks(regressor)
+        first, second = _LogRows([log, scan], ROBOT, EQUATION_SETTINGS, None, executor).tasks(regressor)
         assert (first[1], first[-1], first[4]) == (log, here, 0)
         assert (second[1], second[-1], second[4]) == (sent, here, 1)
 
 
 def test_a_joint_moves_where_it_stands_elsewhere_in_another_part_of_a_stream():
-    regressor, samples = build_regressor(ROBOT, TREATMENT), exact_samples(ROBOT, 80)
+    regressor, samples = build_regressor(ROBOT, EQUATION_SETTINGS), exact_samples(ROBOT, 80)
     parts = [replace(samples, q=np.column_stack([np.full(80, at), samples.q[:, 1]])) for at in (0.5, -0.5, 0.2)]
     assert gather(regressor, parts).counts == (240, 240)
     with pytest.raises(InputError, match=f"joint {ROBOT.joint_names[0]} never moves"):

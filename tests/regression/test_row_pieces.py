@@ -178,8 +178,8 @@ def test_drives_of_logged_gears():
 
 def estimate(covariance, beta, names=("a", "b", "c")):
     made = SimpleNamespace(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
-    told = np.isfinite(made.deviations) & (made.deviations > 0)
-    scale = np.where(told, 1 / np.where(told, made.deviations, 1.0), 0.0)
+    known = np.isfinite(made.deviations) & (made.deviations > 0)
+    scale = np.where(known, 1 / np.where(known, made.deviations, 1.0), 0.0)
     made.correlations = np.where(np.isfinite(covariance), covariance, 0.0) * np.outer(scale, scale)
     made.by_noise_alone = lambda: made
     return made
@@ -256,7 +256,7 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
     both = draft.with_line(DraftLine("units.torque", "N m", "")).with_line(DraftLine("units.time", "s", ""))
     assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
     assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
-    assert both.without("units.time").value("units.torque") == "N m"
+    assert both.without_key("units.time").value("units.torque") == "N m"
     assert [format_toml_value(one) for one in (True, 1.5, ["a", 2], {"k": False})] == [
         "true",
         "1.5",

@@ -32,7 +32,7 @@ from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
-TREATMENTS = {
+EQUATION_SETTINGS = {
     "plain": EquationSettings(SETTINGS),
     "filtered": EquationSettings(SETTINGS, 5.0, 3),
     "stop": EquationSettings(SETTINGS, 8.0, 1, Friction("stop", 0.05)),
@@ -59,26 +59,26 @@ def grams(information):
     return np.concatenate([(factor.T @ factor).ravel() for factor in information.factors])
 
 
-@pytest.mark.parametrize("name", TREATMENTS)
+@pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_blocks_add_up_to_all_rows(robot, logs, name):
-    treatment = TREATMENTS[name]
-    rows = build_rows(robot, logs, treatment)
-    samples = condition(logs, robot, treatment.fit_conditioning).samples
-    every = gather(rows.regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step)
+    equation_settings = EQUATION_SETTINGS[name]
+    rows = build_rows(robot, logs, equation_settings)
+    samples = condition(logs, robot, equation_settings.fit_conditioning).samples
+    every = gather(rows.regressor, samples, cutoff_hz=equation_settings.cutoff_hz, decimation=equation_settings.step)
     assert rows.information.counts == every.counts
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
     assert_close(grams(add_information(rows.folds(3))), grams(every), SAME_ALGEBRA)
     assert len(rows.folds(3)) == 3
 
 
-@pytest.mark.parametrize("name", TREATMENTS)
+@pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeypatch):
     """The same bits on any number of cores, and to rounding those of all parts together."""
     made = []
     for apart, cores in ((0, 1), (0, 2), (0, 5), (10**6, 2)):
         monkeypatch.setattr(gather_blocks, "BLOCK_GAP", apart)
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        made.append([block.information for block in build_rows(robot, logs, TREATMENTS[name]).blocks])
+        made.append([block.information for block in build_rows(robot, logs, EQUATION_SETTINGS[name]).blocks])
     for one, two, five, together in zip(*made, strict=True):
         assert one.counts == together.counts
         for R, *same, other in zip(*(each.factors for each in (one, two, five, together)), strict=True):
@@ -87,15 +87,15 @@ def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeyp
                 assert_close(R.T @ R, other.T @ other, SAME_ALGEBRA)
 
 
-@pytest.mark.parametrize("name", TREATMENTS)
+@pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_a_log_can_be_left_out_afterwards(robot, logs, name):
-    rows = build_rows(robot, logs, TREATMENTS[name])
-    others = build_rows(robot, [logs[0], logs[2]], TREATMENTS[name])
+    rows = build_rows(robot, logs, EQUATION_SETTINGS[name])
+    others = build_rows(robot, [logs[0], logs[2]], EQUATION_SETTINGS[name])
     assert_close(grams(rows.without_log(1).information), grams(others.information), SAME_ALGEBRA)
 
 
 def test_blocks_tile_their_logs_and_are_small(robot, logs):
-    rows = build_rows(robot, logs, TREATMENTS["plain"])
+    rows = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     assert abs(len(rows.blocks) - BLOCKS) <= len(logs)
     for number in range(len(logs)):
         spans = [block.span for block in rows.blocks if block.log == number]
@@ -119,13 +119,13 @@ def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
     assert numbers == sorted(numbers)
     assert set(numbers) == {0, 1, 2, 3}
     assert numbers.count(3) <= 2 * BLOCKS
-    first = build_rows(robot, logs, TREATMENTS["plain"])
+    first = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     assert_close(grams(rows.without_log(3).information), grams(first.information), SAME_ALGEBRA)
 
 
 def test_blocks_along_a_line_hold_the_rows_of_their_places(robot, logs):
     """Places that go up and down a line twice in every log: a block has the rows of four stretches of each."""
-    rows = build_rows(robot, logs, TREATMENTS["plain"])
+    rows = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     places = [np.abs((np.arange(len(log)) / len(log) * 4) % 2 - 1) for log in logs]
     made = rows.blocks_along(places, 1.0, 10)
     assert [block.phase for block in made] == pytest.approx(np.arange(0.05, 1, 0.1))
@@ -152,7 +152,7 @@ def test_r_factors_alone_have_no_samples(robot):
         bare.samples()
 
 
-def test_a_treatment_is_saved_compared_and_refused_while_open():
+def test_a_settings_is_saved_compared_and_rejected_while_open():
     made = EquationSettings(SETTINGS, 5.0, 3, Friction("tanh", 0.1, ("root",), ("joint1",)), "numeric", "stated")
     assert EquationSettings.from_dict(made.to_dict()) == made
     assert hash(EquationSettings.from_dict(made.to_dict())) == hash(made)
@@ -167,7 +167,7 @@ def test_a_treatment_is_saved_compared_and_refused_while_open():
             EquationSettings(**wrong)
 
 
-def test_a_treatment_is_chosen_when_nothing_is_open():
+def test_a_settings_is_chosen_when_nothing_is_open():
     assert EquationSettings(SETTINGS).is_selected
     assert EquationSettings(None).is_selected
     assert not EquationSettings(replace(SETTINGS, delay_s="auto")).is_selected
@@ -183,7 +183,7 @@ def test_the_stop_operator_reaches_back_and_other_directions_do_not(robot):
     assert reach == {"tanh": 0, "stop": STOP_ROWS}
 
 
-def test_a_fit_says_what_it_was_told_from(robot):
+def test_a_fit_says_what_it_was_known_from(robot):
     """Root mean squares of torques, and thinning only where rows were left out."""
     samples = exact_samples(robot, 60, 3)
     rows = equations(robot, samples)
@@ -195,9 +195,9 @@ def test_a_fit_says_what_it_was_told_from(robot):
 
 
 def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
-    here = build_rows(robot, logs, TREATMENTS["plain"])
+    here = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     with ThreadPoolExecutor(1) as workers:
-        there = build_rows(robot, logs, TREATMENTS["plain"], executor=workers)
+        there = build_rows(robot, logs, EQUATION_SETTINGS["plain"], executor=workers)
         assert there.information.counts == here.information.counts
     assert there.count == here.count == sum(block.span[1] - block.span[0] for block in here.blocks)
     assert messages(there) == messages(here)
@@ -209,7 +209,7 @@ def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs
         replace(log, findings=(info(Kind.FILE_CONTENT, f"note {k}"),), sources=(SourceFile(f"{k}.csv", "0"),))
         for k, log in enumerate(logs)
     ]
-    rows = build_rows(robot, noted, TREATMENTS["plain"])
+    rows = build_rows(robot, noted, EQUATION_SETTINGS["plain"])
     assert [one.message for one in rows.findings if one.kind == Kind.FILE_CONTENT] == ["note 0", "note 1", "note 2"]
     assert [one.path for one in rows.sources] == ["0.csv", "1.csv", "2.csv"]
     assert rows.count == len(rows.all_samples("a test"))

@@ -35,8 +35,8 @@ def log_of(robot, seed, count=1500, noise=0.05):
 
 
 def estimate_of(robot, *, treated=None, **settings):
-    treatment = EquationSettings(AS_LOGGED, **(treated or {}))
-    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), treatment)
+    equation_settings = EquationSettings(AS_LOGGED, **(treated or {}))
+    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), equation_settings)
 
 
 ANSWERS = (

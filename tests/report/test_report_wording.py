@@ -141,8 +141,8 @@ def test_similar_errors_differ_in_the_table_and_projection_is_mentioned(robot, e
     text = text_of(comparison_section(replace(good, comparison=close)))
     assert all(f"12.0{k} %" in text for k in range(3))
     assert "mean over joints" in text
-    mended = replace(estimate, projected=True)
-    data = collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], comparison={"projected": mended}))
+    projected_estimate = replace(estimate, projected=True)
+    data = collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], comparison={"projected": projected_estimate}))
     assert "projected onto the nearest physically consistent values" in text_of(comparison_section(data))
 
 

@@ -38,8 +38,8 @@ def estimate():
         qd, qdd = 0.6 * w * np.cos(phase), -0.6 * w**2 * np.sin(phase)
         tau = compile_model(ROBOT, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.2, q.shape)
         logs.append(mindyn.log_from_arrays(ROBOT.joint_names, t, q, tau, qd))
-    treatment = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("sign"))
-    return mindyn.identify(ROBOT, logs, mindyn.LeastSquares(covariance="correlated"), treatment)
+    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("sign"))
+    return mindyn.identify(ROBOT, logs, mindyn.LeastSquares(covariance="correlated"), equation_settings)
 
 
 @pytest.fixture(scope="module")

@@ -72,8 +72,8 @@ def test_identify_writes_everything_needed_to_repeat_it(logs, arm):
     assert (units["Izz1R"], units["mcx2R"], units["fc1"]) == ("kg m^2", "kg m", "N m")
     for state, low, value, high in zip(*(columns[key] for key in ("state", "low", "value", "high")), strict=True):
         # A value that physics holds at its edge is an end of its interval.
-        assert (low <= value <= high and low < high) if state == "found" else (low is None and high is None)
-    assert "found" in columns["state"]
+        assert (low <= value <= high and low < high) if state == "estimated" else (low is None and high is None)
+    assert "estimated" in columns["state"]
     run = json.loads((logs / "out" / "run.json").read_text())
     assert {"command", "inputs", "versions", "settings", "finished"} <= set(run)
     assert all(len(item["sha256"]) == 64 for item in run["inputs"])

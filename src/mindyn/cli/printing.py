@@ -95,7 +95,9 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
             print_status_lines(wide, f"{finding.severity} " if line is lines[0] else "")
     if len(shown) < len(given):
         more = "more " if shown else ""
-        print_status(f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to print them")
+        print_status(
+            f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to print them"
+        )
 
 
 def print_output(text: str = "", indent: str = "") -> None:
