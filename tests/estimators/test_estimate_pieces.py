@@ -270,7 +270,7 @@ def test_expected_accelerations_are_cut_off_at_the_largest_measured(regressor, m
     M[3] = np.diag([1.0, -1.0])
     coasting = rng.normal(size=(5, 2))
     monkeypatch.setattr(accelerations, "inertia_matrices", lambda *_: M)
-    monkeypatch.setattr(accelerations, "unfiltered_prediction", lambda *_: coasting)
+    monkeypatch.setattr(accelerations, "predict_unfiltered", lambda *_: coasting)
     found = model_acceleration(regressor, None, samples)
     largest = np.abs(samples.qdd).max(axis=0)
     for k in range(5):

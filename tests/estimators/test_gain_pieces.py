@@ -47,7 +47,7 @@ def test_linear_equations_tell_gains_and_values():
     found, h = _fit_linear_gains(ARM, made, 2)
     assert_close(found, x, ORACLE)
     assert_close(h, 1 / GAINS, ORACLE)
-    with pytest.raises(InputError, match="the runs do not tell the gain of joint a, b"):
+    with pytest.raises(InputError, match="the runs do not determine the gain of joint a, b"):
         _fit_linear_gains(ARM, factors(load=0.0)[0], 2)
 
 

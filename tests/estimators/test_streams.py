@@ -78,14 +78,14 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
 
 @pytest.mark.parametrize("block_rows", [150, 2500])
 @pytest.mark.parametrize(
-    ("fit", "settings"),
+    ("fit", "changes"),
     [
         (LeastSquares(), {"decimation": 3}),
         (LeastSquares(), {"filter_hz": 2.0}),
         (LeastSquares(covariance="correlated"), {"filter_hz": 2.0, "decimation": 7}),
     ],
 )
-def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, settings, block_rows, tmp_path):
+def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, changes, block_rows, tmp_path):
     robot = revolute_robot()
     settings = replace(SETTINGS, slow_speed=0.3)
     logs = [_with_gap(noisy_log(robot, 9000, 3), 4321), noisy_log(robot, 4000, 4)]
@@ -93,8 +93,8 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     for folder in folders:
         folder.mkdir()
     scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
-    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **settings))
-    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **settings))
+    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **changes))
+    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **changes))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)

@@ -237,7 +237,7 @@ def test_what_only_the_user_knows_is_stated_or_rejected(tmp_path):
     words = ["log", str(path), "panda", "--confirm"]
     rejected = CliRunner().invoke(app, words)
     assert isinstance(rejected.exception, InputError)
-    assert "still unknown of run.csv: current_gains" in str(rejected.exception)
+    assert "unknown entries of run.csv: current_gains" in str(rejected.exception)
     assert not path.with_name("run.csv.toml").exists()
     assert CliRunner().invoke(app, [*words, "--state", f"current_gains={GAINS.tolist()}"]).exit_code == 0
     assert_close(read_log(path, ROBOT).tau, TAU, ROUND_TRIP)

@@ -66,7 +66,7 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
 def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
     found = gather_log(ROBOT, recorded(30), EQUATION_SETTINGS, None, 0, count)
     assert (found.blocks, found.count) == ((), 0)
-    assert any("left out" in note for note in messages(found))
+    assert any("dropped" in note for note in messages(found))
 
 
 def test_one_log_that_streams_makes_all_stream():
@@ -105,7 +105,7 @@ def test_gains_of_the_wrong_sign_are_rejected():
         for joint in range(2):
             Y, known = rng.normal(size=(60, 3)), size * rng.normal(size=60)
             made.append((joint, triangle_of(np.column_stack([Y, known, (Y @ x + known) / gains[joint]]))))
-    with pytest.raises(InputError, match="the gains did not settle"):
+    with pytest.raises(InputError, match="the gains did not converge"):
         _refine_gains(ROBOT, made, x, 1 / gains, 120)
 
 

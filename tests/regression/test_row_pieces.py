@@ -196,7 +196,7 @@ def test_moves_of_one_deviation_make_up_the_covariance():
         "b": {"from": 2.0, "to": -4.0, "deviations": -2.0},
         "c": {"from": 3.0, "to": 3.5, "deviations": None},
     }
-    assert [_format_move(one) for one in found.values()] == [" (-2)", " (untold)"]
+    assert [_format_move(one) for one in found.values()] == [" (-2)", " (unidentifiable)"]
     for eps in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(InputError, match="must be a positive number: least eigenvalue"):
             _check_eps(eps)
@@ -212,7 +212,7 @@ def test_moves_by_the_data_cost_the_squares_that_they_add():
     left = table[:, 3] - table[:, :3] @ beta
     weight = 30 / (left @ left)
     assert_close(moves.T @ (weight * table[:, :3].T @ table[:, :3]) @ moves, np.eye(3), ORACLE)
-    with pytest.raises(InputError, match="of other parameters than the estimate's"):
+    with pytest.raises(InputError, match="the data have other parameters than the estimate"):
         data_moves(SimpleNamespace(names=("a", "b", "z"), beta=beta), information)
     weak = np.column_stack([table[:, :2], 0 * table[:, 2], table[:, 3]])
     tied = Information(("j",), ("a", "b", "c"), (np.arange(3),), (triangle_of(weak),), (30,))
