@@ -88,4 +88,4 @@ def test_simulate_writes_a_log_that_reads_back(tmp_path):
     assert run("simulate", "scara", "--seconds", "0.5", "--out", str(tmp_path / "s.csv")).code == 0
     assert mindyn.read_log(tmp_path / "s.csv", mindyn.load_robot("scara")).q.shape[1] == 4
     assert run("simulate", "puma560", "--out", str(tmp_path / "run.xyz")).code == 1
-    assert "no folder" in run("simulate", "puma560", "--out", str(tmp_path / "no" / "run.csv")).err
+    assert "does not exist" in run("simulate", "puma560", "--out", str(tmp_path / "no" / "run.csv")).err

@@ -99,7 +99,7 @@ def test_thresholds_are_few_and_state_their_rates():
     texts = [node.value.value for node in tree.body[1:] if isinstance(node, ast.Expr)]
     assert len(texts) == len(names)
     for name, text in zip(names, texts, strict=True):
-        assert re.search(r"Rates:|Decides words alone|Rates as", text), f"{name} states no rates"
+        assert re.search(r"Rates:|affects only the wording|Rates as", text), f"{name} states no rates"
 
 
 @pytest.mark.parametrize("path", sorted(DIAGNOSTICS.glob("*.py")), ids=lambda path: path.name)
