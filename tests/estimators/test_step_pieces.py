@@ -193,7 +193,7 @@ def test_gains_need_the_load_or_its_mass():
         with pytest.raises(InputError, match="drive_gains needs either phi or mass of the load"):
             drive_gains(robot, None, None, **given)
     for mass in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(InputError, match="a positive number of kg"):
+        with pytest.raises(InputError, match="a positive number in kg"):
             drive_gains(robot, None, None, mass=mass)
     with pytest.raises(InputError, match=r"phi has shape \(3,\)"):
         drive_gains(robot, None, None, np.ones(3))

@@ -198,7 +198,7 @@ def test_moves_of_one_deviation_make_up_the_covariance():
     }
     assert [_format_move(one) for one in found.values()] == [" (-2)", " (unidentifiable)"]
     for eps in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match="must be a positive number: least eigenvalue"):
+        with pytest.raises(InputError, match="must be a positive number .smallest eigenvalue"):
             _check_eps(eps)
     assert _check_eps(1e-9) == 1e-9
 
