@@ -195,5 +195,5 @@ def test_gains_need_the_load_or_its_mass():
     for mass in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(InputError, match="a positive number in kg"):
             drive_gains(robot, None, None, mass=mass)
-    with pytest.raises(InputError, match=r"phi has shape \(3,\)"):
+    with pytest.raises(InputError, match=r"phi must have shape \(10,\), got \(3,\)"):
         drive_gains(robot, None, None, np.ones(3))
