@@ -94,7 +94,7 @@ STATED = {
     "columns": {"time": "t", "position": "q", "torque": "tau"},
     "units": {"time": "s", "position": "rad", "torque": "N m"},
     "side": "joint",
-    "stated": {"joints": ["joint1", "joint2"]},
+    "metadata": {"joints": ["joint1", "joint2"]},
 }
 
 
