@@ -338,4 +338,4 @@ def test_home_selects_the_assembly_of_a_loaded_robot(tmp_path):
     options = [word for name, value in mirrored.items() for word in ("--assembly", f"{name}={value}")]
     ended = mindyn_program("robots", "five_bar", *options)
     assert ended.code == 0, ended.err
-    assert "--assembly 'a' is not NAME=VALUE" in mindyn_program("base", "five_bar", "--assembly", "a").err
+    assert "--assembly must be NAME=VALUE, got 'a'" in mindyn_program("base", "five_bar", "--assembly", "a").err
