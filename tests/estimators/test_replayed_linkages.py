@@ -104,7 +104,7 @@ def test_recovers_a_press_without_noise(recorded, method):
 def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_not(recorded):
     """Positions as encoders read them, differentiated: least squares shrinks what multiplies accelerations."""
     controller, rows = recorded
-    robot, clean = rows.robot, rows.whole("a test")
+    robot, clean = rows.robot, rows.all_samples("a test")
     log = mindyn.log_from_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
     raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
     read = equations(robot, mindyn.condition(log, robot, raw).samples)

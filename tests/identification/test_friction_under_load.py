@@ -126,9 +126,9 @@ def test_columns_are_the_formula(arm, samples, coupled):
 def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp_path):
     estimate = settled(arm, samples)
     if friction == "sign":
-        estimate = replace(estimate.regressor.friction, direction="sign", width=0.0)
-        equation_settings = replace(estimate.settings, friction=estimate)
-        estimate = replace(estimate, regressor=estimate.regressor.with_friction(estimate), settings=equation_settings)
+        law = replace(estimate.regressor.friction, direction="sign", width=0.0)
+        equation_settings = replace(estimate.settings, friction=law)
+        estimate = replace(estimate, regressor=estimate.regressor.with_friction(law), settings=equation_settings)
     model = mindyn.full_model(estimate, friction=friction)
     tau = mindyn.compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     assert_close(tau, estimate.predict(samples), PROVEN)

@@ -150,9 +150,9 @@ def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
     log = logged(50, 100.0)
     made = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
     assert np.array_equal(made.q, log.q)
-    with pytest.raises(InputError, match="q holds no numbers"):
+    with pytest.raises(InputError, match="q must be an array of numbers"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
-    with pytest.raises(InputError, match=r"(?s)joint_names is a list of names, got Robot.*primary_names"):
+    with pytest.raises(InputError, match=r"(?s)joint_names must be a list of names, got Robot.*primary_names"):
         mindyn.log_from_arrays(ARM, log.time, log.q, log.tau)
     with pytest.raises(InputError, match="q is a masked array"):
         mindyn.log_from_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
