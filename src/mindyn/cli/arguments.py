@@ -124,8 +124,7 @@ _ROBOT_OPTIONS: Final[dict[str, Any]] = {
         tuple[float, float, float] | None, typer.Option(help="Gravity in the world frame, m/s^2.", metavar="X Y Z")
     ],
     "mount": Annotated[
-        str | None,
-        typer.Option(help=f"Mounting of the root: {', '.join(MOUNTS)}, or 'ROLL PITCH YAW' in rad."),
+        str | None, typer.Option(help=f"Mounting of the root: {', '.join(MOUNTS)}, or 'ROLL PITCH YAW' in rad.")
     ],
     "assembly": Annotated[
         list[str] | None,

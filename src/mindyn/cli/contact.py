@@ -155,10 +155,7 @@ def contact_page(trace: ContactTrace, events: Sequence[Contact], name: str) -> s
     for j, joint in enumerate(trace.joint_names):
         t, r = _thin_curve(trace.time, trace.residual[:, j])
         low, high = (_thin_curve(trace.time, bound[:, j])[1] for bound in (trace.lower, trace.upper))
-        curves = [
-            series("thresholds", "band", t, low, kind="band", y2=high),
-            series("residual", "measured", t, r),
-        ]
+        curves = [series("thresholds", "band", t, low, kind="band", y2=high), series("residual", "measured", t, r)]
         y = pane(axis("external torque", "N m or N"), curves, height=150, zero=True)
         plots[f"contact-{j}"] = plot(axis("time", "s"), [y], group="contact", shaded=shaded)
         figures.append(figure(f"contact-{j}", f"External torque on {joint}", joint))

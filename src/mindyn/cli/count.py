@@ -188,11 +188,7 @@ def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
     parts += ["", "Lin 1995, Table II, operations of one joint"]
     table = [("joint", "line", "printed", "counted", "why")]
     table += [(line.column, line.line, str(line.printed), str(line.counted), line.why) for line in lines]
-    parts += [
-        format_table(table),
-        "",
-        "Lin's formulas for robots with general links (not published for the PUMA)",
-    ]
+    parts += [format_table(table), "", "Lin's formulas for robots with general links (not published for the PUMA)"]
     plain = [("robot", "without dead code", "common subexpressions shared")]
     plain += [(name, str(live), str(shared)) for name, live, shared in plain_counts()]
     return "\n".join([*parts, format_table(plain)])

@@ -100,8 +100,8 @@ def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, a
         typer.echo(parameter_table(truth, estimates))
         for name, candidate in estimates.items():
             print_output(f"\n{name}: physically consistent?\n{check_feasible(candidate)}")
-        errors_beside = comparison_table({name: verdict.error for name, verdict in verdicts.items()})
-        typer.echo(f"\n{estimate.status}\n\nOn the second motion, which no method was fitted to:\n{errors_beside}\n")
+        errors_table = comparison_table({name: verdict.error for name, verdict in verdicts.items()})
+        typer.echo(f"\n{estimate.status}\n\nOn the second motion, which no method was fitted to:\n{errors_table}\n")
     _print_summary(out, estimate, verdicts["physically consistent"], perf_counter() - start)
 
 
@@ -161,7 +161,7 @@ def record_motion(robot: Robot, motion: ReferenceRows, name: str, seed: int) -> 
 
 
 def identify_by_methods(robot: Robot, log: Log, talk: MessageProgress) -> dict[str, Estimate]:
-    """Fit least squares with selected settings, its feasible projection, and two other methods with the same settings."""
+    """Fit least squares with selected settings, project it, and fit two other methods with the same settings."""
     plain = identify(robot, log, progress=talk)
     talk("identifying: physically consistent, without any prior")
     consistent = identify(robot, log, PhysicallyConsistent(prior=None, covariance="correlated"), plain.settings)
@@ -197,11 +197,9 @@ def write_demo_files(
     verdict: Validation,
 ) -> None:
     """Report, estimate, URDF and C code: `STUDY_FILES`, into `out`, which then becomes the folder `home`."""
-    compared = {name: other_estimate for name, other_estimate in estimates.items() if other_estimate is not estimate}
+    others = {name: candidate for name, candidate in estimates.items() if candidate is not estimate}
     run = {"command": ["mindyn", "demo"], "robot": {"given": "puma560"}, "folder": str(home)}
-    write_run_report(
-        estimate, out / "report.html", check_feasible(estimate), [other], [training], run, verdict, compared
-    )
+    write_run_report(estimate, out / "report.html", check_feasible(estimate), [other], [training], run, verdict, others)
     estimate.save(out / "estimate.json")
     write_urdf(estimate, out / "puma560.urdf")
     compile_model(full_model(estimate, friction="fitted"), drives=True).write_c(out / "puma560.c", CONTROL_FUNCTIONS)

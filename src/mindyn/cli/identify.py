@@ -81,8 +81,7 @@ def identify(
         list[str] | None, typer.Option("--validate", help="Held-out log for validation. Repeatable.")
     ] = None,
     hold_out: Annotated[
-        float,
-        typer.Option(help="Fraction at the end of every log that is held out for validation, such as 0.3."),
+        float, typer.Option(help="Fraction at the end of every log that is held out for validation, such as 0.3.")
     ] = 0.0,
     out: Annotated[
         Path | None,

@@ -29,8 +29,7 @@ from mindyn.robots.robot import Robot
 def log(
     file: Annotated[Path, typer.Argument(help="Log; if it has a sidecar file, the sidecar is checked.")],
     robot: Annotated[
-        str | None,
-        typer.Argument(help="Robot of the log: bundled name or file.", autocompletion=complete_robot),
+        str | None, typer.Argument(help="Robot of the log: bundled name or file.", autocompletion=complete_robot)
     ] = None,
     state: Annotated[
         list[str] | None,

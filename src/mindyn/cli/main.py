@@ -135,12 +135,7 @@ def load_command(name: str) -> Any:
     return get_command(alone)
 
 
-app = typer.Typer(
-    cls=LazyCommands,
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
 
 def _placeholder() -> None:

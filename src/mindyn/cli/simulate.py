@@ -108,13 +108,7 @@ def simulate(
     followed = TabulatedReference(reference, min(lasts, whole_s))
     controller = ComputedTorque(loaded, followed, 100.0, 20.0, drives=with_drives)
     run = run_simulation(
-        loaded,
-        controller,
-        seconds=lasts,
-        q0=start[0][0],
-        qd0=start[1][0],
-        drives=with_drives,
-        sensors=fitted,
+        loaded, controller, seconds=lasts, q0=start[0][0], qd0=start[1][0], drives=with_drives, sensors=fitted
     )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)

@@ -16,7 +16,7 @@ from mindyn.excitation.motion_plot import html_plot
 from mindyn.kernels.model import Model
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.pages.decimation import PackedNumbers, bucket_extremes, bucket_times, pack_exactly, pack_levels
+from mindyn.pages.decimation import bucket_extremes, bucket_times, pack_exactly, pack_levels
 from mindyn.pages.document import render_document
 from mindyn.pages.markup import (
     Column,
@@ -185,10 +185,6 @@ def _estimate_page(estimate: Estimate, *logs: Log) -> Page:
         render_document(f"{estimate.robot.name}: estimate", estimate.method, sections, heading=estimate.robot.name),
         "Estimate",
     )
-
-
-def _packed(values: Array) -> PackedNumbers:
-    return pack_levels(bucket_extremes(values, PLOT_BUCKETS))
 
 
 def _log_page(log: Log) -> Page:

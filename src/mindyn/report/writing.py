@@ -15,11 +15,7 @@ from mindyn.pages.document import render_document
 from mindyn.pages.markup import format_plural
 from mindyn.report.collection import collect_report_data
 from mindyn.report.data import ReportData
-from mindyn.report.excitation_and_friction import (
-    comparison_section,
-    excitation_section,
-    friction_section,
-)
+from mindyn.report.excitation_and_friction import comparison_section, excitation_section, friction_section
 from mindyn.report.feasibility_answers import feasibility_section
 from mindyn.report.inputs import MotionComparison, ReportInputs
 from mindyn.report.parameter_table import parameter_section
