@@ -3,7 +3,7 @@
 Sections are kept in benchmarks/records, one file each; the page is these in order. Needs nothing but Python, so that
 the benchmark of the GPU runs where mindyn is not installed.
 
-    python benchmarks/sections.py    writes the page again from the records
+    python -m benchmarks.sections    writes the page again from the records
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAD = """# Benchmarks
 
 Every section was written by the command that it names (with `--record`), on the machine and day that it says. Where
 sides are compared, all ran in that one run, on the same inputs. `make bench` prints the first two for your machine;
-`make benchmarks` measures all of them but the GPU's and writes this page again.
+`make study NAME=benchmarks` measures all of them but the GPU's and writes this page again.
 """
 
 

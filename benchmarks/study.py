@@ -1,33 +1,145 @@
-"""Run one long study by name: make study NAME=safe-motions [SECONDS=600].
+"""Run one long study by name: make study NAME=spoiled [SECONDS=600] [OPTIONS=...].
 
-A study records each case under build/ when it is done, so that a stopped run continues where it ended.
+A study that takes SECONDS stops after so many (0: when all its cases are done) and records each case under build/,
+so that the next run continues. OPTIONS are passed to each of its commands.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import shlex
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+MAPPED_TESTS = ("logs", "regression", "estimators", "feasibility", "identification", "validation", "cli", "real")
+UR5 = "ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf"
+RECORDED = (
+    *("kernels.speed", "kernels.joints", "kernels.frameworks", "kernels.rollouts", "identification.certificate"),
+    *("identification.consistent_fit", "identification.methods", "identification.mujoco_sysid"),
+    *("identification.regression", "identification.report", "identification.streaming", "excitation.designs"),
+)
+"""Benchmarks of docs/benchmarks.md that need neither a GPU nor measured logs."""
+RECORDED_OF_LOGS = ("identification.real_methods", "identification.automatic_choice")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What a study measures, and how.
+
+    purpose   one line for the list
+    commands  arguments of Python, one string for each process
+    limit_s   seconds by default, passed as --seconds; None: it has no limit
+    settings  further environment variables
+    """
+
+    purpose: str
+    commands: tuple[str, ...]
+    limit_s: int | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def whole_chain_robots() -> str:
+    """Return the robots of the whole chain: the Panda, and the UR5 if its file is there."""
+    path = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent")) / UR5
+    return shlex.join(["panda", *([str(path)] if path.exists() else [])])
+
+
+def recorded_benchmarks() -> tuple[str, ...]:
+    """Return the modules that measure docs/benchmarks.md on this machine."""
+    return RECORDED + (RECORDED_OF_LOGS if "MINDYN_REAL_DATA" in os.environ else ())
+
+
 STUDIES = {
-    "safe-motions": (
-        "benchmarks/studies/safe_motions.py",
-        "designed motions against the meshes of the original robot files",
+    "attacks": Study("hostile files, each with limits of time and memory", ("tests/attacks/replay.py",)),
+    "benchmarks": Study(
+        "all of docs/benchmarks.md, measured again (half an hour)",
+        tuple(f"-m benchmarks.{name} --record" for name in recorded_benchmarks()),
+    ),
+    "chain": Study(
+        "every command from robot file to exported code",
+        (f"-m benchmarks.identification.whole_chain {whole_chain_robots()}",),
+    ),
+    "coverage": Study("how often intervals contain the truth, on random arms", ("tests/honesty/coverage.py",), 0),
+    "cross": Study("kernels for other machines; those for aarch64 run under qemu-user", ("tools/cross.py",)),
+    "feedback": Study("intervals of instruments under feedback of encoder noise", ("tests/honesty/feedback.py",)),
+    "fleet": Study(
+        "200 logs of 20 robots on a Dask cluster, cost of a worker, ten simulated fleets",
+        ("-m pytest tests/fleet", "-m benchmarks.fleet.cost", "-m benchmarks.fleet.detection"),
+        settings={"MINDYN_WHOLE_FLEET": "1"},
+    ),
+    "fuzz": Study("20 000 robots near special geometry, compared with Pinocchio", ("tests/fuzz/run.py --thorough",), 0),
+    "fuzz-files": Study(
+        "robots, logs, sidecars, estimates and commands, mutated",
+        ("tests/fuzz/files.py", "tests/fuzz/sidecars.py"),
+        600,
+        {"POLARS_MAX_THREADS": "1"},
+    ),
+    "fuzz-logs": Study("20 000 logs of every format, mutated", ("tests/fuzz/logs.py",), 0),
+    "fuzz-readers": Study(
+        "20 000 mutated robot files of each format",
+        tuple(f"tests/fuzz/readers.py {form}" for form in ("urdf", "toml", "mjcf")),
+    ),
+    "mutants": Study(
+        "single faults of the code that no test notices (half an hour)",
+        (
+            f"tools/mutants.py map {' '.join(f'tests/{name}' for name in MAPPED_TESTS)}",
+            "tools/mutants.py run",
+            "tools/mutants.py list",
+        ),
+    ),
+    "payloads": Study(
+        "how often intervals of a payload contain the truth", ("-m benchmarks.identification.payload_coverage",)
+    ),
+    "repeated-runs": Study(
+        "do two recordings of one robot agree within their intervals? (MINDYN_REAL_DATA)",
+        ("tests/honesty/repeated_runs.py",),
+    ),
+    "safe-motions": Study(
+        "designed motions against the meshes of the original robot files", ("-m benchmarks.excitation.safe_motions",), 0
+    ),
+    "soak": Study("memory and descriptors over an hour of work", ("tests/attacks/soak.py",), 3600),
+    "spoiled": Study("false alarms and misses on sound and spoiled logs", ("tests/honesty/spoiled.py --faults",), 0),
+    "strangers": Study(
+        "identify and a plain pipeline on logs as strangers record them", ("tests/honesty/strangers.py",), 0
     ),
 }
-"""Name: script and what it measures. A script accepts --seconds (0: until all cases are done)."""
+
+
+def run_study(study: Study, seconds: float | None, options: list[str]) -> int:
+    """Run the commands of a study in order until one fails; return its exit code."""
+    limit = seconds if seconds is not None else study.limit_s
+    timed = [] if study.limit_s is None else ["--seconds", f"{limit:g}"]
+    for command in study.commands:
+        arguments = [sys.executable, *shlex.split(command), *timed, *options]
+        code = subprocess.run(arguments, cwd=ROOT, env=os.environ | study.settings, check=False).returncode
+        if code:
+            return code
+    return 0
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named script with the remaining arguments; list the names if there is no such study."""
-    name, *options = arguments or [""]
-    if name not in STUDIES:
-        print(f"no study {name!r}; the studies are:" if name else "make study NAME=..., one of:", file=sys.stderr)
-        for known, (_, purpose) in STUDIES.items():
-            print(f"  {known:16} {purpose}", file=sys.stderr)
+    """Run the named study with the remaining arguments; list the names if no study has that name."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--seconds", type=float)
+    given, options = parser.parse_known_args(arguments)
+    if given.name not in STUDIES:
+        print(
+            f"no study {given.name!r}; the studies are:" if given.name else "make study NAME=..., one of:",
+            file=sys.stderr,
+        )
+        for known, study in STUDIES.items():
+            print(f"  {known:16} {study.purpose}", file=sys.stderr)
         return 2
-    return subprocess.run([sys.executable, ROOT / STUDIES[name][0], *options], cwd=ROOT, check=False).returncode
+    study = STUDIES[given.name]
+    if given.seconds is not None and study.limit_s is None:
+        print(f"the study {given.name!r} has no limit of time: leave SECONDS away", file=sys.stderr)
+        return 2
+    return run_study(study, given.seconds, options)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ import os
 from importlib.metadata import version
 
 from mindyn import __version__
-from mindyn.kernels.machine import host
-from mindyn.kernels.timing import best_of
+from mindyn.kernels.timing import measure_best_times
+from mindyn.numerics.machine import host
 
-__all__ = ["best_of", "this_machine"]
+__all__ = ["measure_best_times", "this_machine"]
 
 
 def this_machine(*packages: str) -> str:

@@ -1,4 +1,4 @@
-"""Which combinations of link parameters a robot's torques depend on, as formulas, beside sets of the literature."""
+"""Print the base parameters of a robot as formulas, and compare them with sets of the literature."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ for name, formula in list(zip(base.names, base.expressions, strict=True))[:8]:
 alone = [label for label, role in base.roles().items() if role == "alone"]
 print("by themselves:", ", ".join(alone))
 
-# Any two sets of one robot convert by a nonsingular matrix.
+# A nonsingular matrix converts any two sets of a robot.
 lin = mindyn.base_parameters(robot, "lin")
-T = base.to(lin)
+T = base.transform_to(lin)
 print("Lin's values from ours:", np.allclose(T @ base.values, lin.values))
 
 # The torques are linear in them: tau = Y beta.
@@ -24,7 +24,7 @@ q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, 6))
 Y = model.regressor(q, qd, qdd)
 print("Y beta = tau:", np.allclose(Y @ base.values, model.inverse_dynamics(q, qd, qdd)))
 
-# What a 1 kg tool at the flange would change.
+# Effect of a 1 kg tool at the flange.
 loaded = robot.with_payload(1.0, (0, 0, 0.05), 1e-3 * np.eye(3), at="flange")
 change = mindyn.base_parameters(loaded).values - base.values
 print("a tool changes:", ", ".join(name for name, c in zip(base.names, change, strict=True) if abs(c) > 1e-9))

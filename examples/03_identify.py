@@ -1,4 +1,4 @@
-"""Identify a PUMA 560 from a noisy log of its motion: true value, found value, deviation; then held-out rows."""
+"""Identify a PUMA 560 from a noisy log: print true value, estimate and deviation, then the error on held-out rows."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def recording(seed: int, rows: int = 4000, rate: float = 200.0):
     a, angle = rng.uniform(0.1, 0.3, (5, 6)), t[:, None, None] * w + rng.uniform(0, 2 * np.pi, (5, 6))
     q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
     tau = model.inverse_dynamics(q, qd, qdd) + 0.1 * rng.standard_normal((rows, 6))
-    return mindyn.log_of_arrays(robot.joint_names, t, np.round(q / 2e-5) * 2e-5, tau)
+    return mindyn.log_from_arrays(robot.joint_names, t, np.round(q / 2e-5) * 2e-5, tau)
 
 
 found = mindyn.identify(robot, recording(1), progress=print)

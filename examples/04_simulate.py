@@ -1,4 +1,4 @@
-"""Simulate an arm with friction under computed torque, read it with encoders, and roll a thousand arms out at once."""
+"""Simulate an arm with friction under computed torque and with encoders, and roll out a thousand arms at once."""
 
 import numpy as np
 

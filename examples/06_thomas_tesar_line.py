@@ -1,7 +1,7 @@
 """Angeles, Ma & Rojas 1988, example 2: Thomas & Tesar's arm, the hand along x = 1.33 m, z = 1.80 m without turning.
 
-Inverse kinematics is numerical. Two things the text does not tell: the stroke of y = s(t), taken as a rest-to-rest
-5th-degree step of 0.5 m in 1 s; and theta_4 of table 3, printed 39.6 degrees, which puts the hand at z = 1.24 m.
+Inverse kinematics is numerical. The paper leaves two questions open. It does not give the stroke of y = s(t); here it is
+a rest-to-rest 5th-degree step of 0.5 m in 1 s. And theta_4 of table 3, 39.6 degrees, puts the hand at z = 1.24 m.
 Writes thomas_tesar_line.svg.
 """
 
@@ -14,13 +14,13 @@ import mindyn
 robot = mindyn.load_robot("thomas_tesar")
 pose = mindyn.equation(robot, "forward_kinematics", place="link6")
 jacobian = mindyn.equation(robot, "geometric_jacobian", place="link6")
-printed, mended = (np.radians([0, 68.5, -135, theta4, 90, 90]) for theta4 in (39.6, 93.4))
-for name, q in (("39.6 (printed)", printed), ("93.4", mended)):
+printed, corrected = (np.radians([0, 68.5, -135, theta4, 90, 90]) for theta4 in (39.6, 93.4))
+for name, q in (("39.6 (printed)", printed), ("93.4", corrected)):
     print(f"theta_4 = {name} deg puts the hand at", np.array(pose(q))[:3, 3].round(3), "m; wanted x = 1.33, z = 1.80")
 
 
-def solved(q, R, p):
-    """Newton's method on the pose: q with rotation R and origin p of the last link."""
+def solve_pose(q, R, p):
+    """Return q with rotation R and origin p of the last link, by Newton's method on the pose."""
     for _ in range(50):
         X = np.array(pose(q))
         turn = R @ X[:3, :3].T
@@ -33,10 +33,10 @@ def solved(q, R, p):
 
 
 torque = mindyn.equation(robot, "inverse_dynamics", formulation="kane")
-R, q, tau, times = np.array(pose(mended))[:3, :3], mended, [], np.linspace(0, 1, 51)
+R, q, tau, times = np.array(pose(corrected))[:3, :3], corrected, [], np.linspace(0, 1, 51)
 for t in times:
     s, v, a = (0.5 * np.polyval(c, t) for c in ([6, -15, 10, 0, 0, 0], [30, -60, 30, 0, 0], [120, -180, 60, 0]))
-    q = solved(q, R, np.array([1.33, s, 1.80]))
+    q = solve_pose(q, R, np.array([1.33, s, 1.80]))
     J = np.array(jacobian(q))
     qd = np.linalg.solve(J, [0, 0, 0, 0, v, 0])
     Jd = (np.array(jacobian(q + 1e-6 * qd)) - np.array(jacobian(q - 1e-6 * qd))) / 2e-6

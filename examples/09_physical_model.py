@@ -1,4 +1,4 @@
-"""From a short, noisy run to a full physical model: judge, fit consistently, intervals, and a file for simulators."""
+"""Build a full physical model from a short, noisy run: check, consistent fit, intervals, and a file for simulators."""
 
 from dataclasses import replace
 
@@ -17,24 +17,26 @@ q, qd, qdd = rng.uniform(-1, 1, (3, 150, 6))
 tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + 1.0 * rng.standard_normal(q.shape)
 run = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), dtype=np.int64))
 
-rows = mindyn.rows_of(cad, run)
+rows = mindyn.build_rows(cad, run)
 plain = mindyn.LeastSquares().fit(rows)
 print("least squares:", mindyn.check_feasible(plain).consistent.sentence)
 
-found = mindyn.PhysicallyConsistent(prior=cad).fit(rows)  # the CAD model knows nothing of the payload
-print("\nconsistent fit:", found.status)
-print(mindyn.check_feasible(found))
+estimate = mindyn.PhysicallyConsistent(prior=cad).fit(rows)  # the CAD model has no payload
+print("\nconsistent fit:", estimate.status)
+print(mindyn.check_feasible(estimate))
 
-intervals = constrained_intervals(found)
-print("\nparameter   true      found     95 % interval that respects physics")
-truth = dict(zip(found.base.names, mindyn.base_parameters(arm, drives=True).values, strict=True))
+intervals = constrained_intervals(estimate)
+print("\nparameter   true      estimate  95 % interval under constraints")
+truth = dict(zip(estimate.base.names, mindyn.base_parameters(arm, drives=True).values, strict=True))
 for name in ("mcy3", "Izz2R", "fv2", "fc2"):
-    k = found.names.index(name)
-    print(f"{name:8} {truth[name]:9.4f} {found.value(name):9.4f}   {intervals.low[k]:.3f} to {intervals.high[k]:.3f}")
+    k = estimate.names.index(name)
+    print(
+        f"{name:8} {truth[name]:9.4f} {estimate.value(name):9.4f}   {intervals.low[k]:.3f} to {intervals.high[k]:.3f}"
+    )
 
-model = mindyn.full_model(found)
+model = mindyn.full_model(estimate)
 print("\nlink          CAD kg  fitted kg")
 for link, drawn in zip(model.links, cad.links, strict=True):
     print(f"{link.name:14} {drawn.phi[0]:6.3f}  {link.phi[0]:6.3f}")
-mindyn.write_mjcf(found, "ur10_identified.xml")
-print("written: ur10_identified.xml, with armature, damping and dry friction")
+mindyn.write_mjcf(estimate, "ur10_identified.xml")
+print("wrote ur10_identified.xml, with armature, damping and dry friction")

@@ -1,7 +1,7 @@
-"""A geared PUMA 560 by four methods from one noisy recording: torque error, then its motion simulated with each model.
+"""Identify a geared PUMA 560 with four methods from one noisy recording; compare torque errors and simulated motions.
 
-Positions come from encoders of 1000 counts a turn at 200 Hz and are differentiated twice, as in Yoshida's chapter 3,
-whose figures 3.6.2-3.6.4 the drawing follows: measured motion, and what each model makes of the measured torque.
+Positions come from encoders of 1000 counts per turn at 200 Hz and are differentiated twice, as in Yoshida's chapter 3.
+The drawing follows figures 3.6.2-3.6.4: the measured motion, and the motion of each model under the measured torque.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 import mindyn
 from mindyn.comparison import BenchSetting
 from mindyn.estimators import ClosedLoopInstruments
-from mindyn.validation import simulated_against_measured
+from mindyn.validation import compare_trajectories
 
 robot = mindyn.load_robot("puma560_yoshida")
 bench = BenchSetting(seconds=10.0, torque_noise=0.01).bench(robot)
@@ -28,11 +28,11 @@ clean = bench.clean
 size = np.sqrt((clean.tau**2).mean(axis=0))
 motions = {}
 print("torque error on another, clean motion, % of each joint's torque; position error of the simulated motion, mrad")
-rows = mindyn.rows_of(robot, recording)
+rows = mindyn.build_rows(robot, recording)
 for name, method in methods.items():
     found = method.fit(rows)
     wrong = np.sqrt(((found.predict(clean) - clean.tau) ** 2).mean(axis=0)) / size
-    motions[name] = simulated_against_measured(found, recording)
+    motions[name] = compare_trajectories(found, recording)
     astray = 1e3 * motions[name].rms
     print(f"{name:24} {' '.join(f'{100 * w:6.2f}' for w in wrong)}  |  {' '.join(f'{a:6.2f}' for a in astray)}")
 

@@ -1,7 +1,7 @@
-"""A small network learns what the identified model leaves over: torque = model + network, trained by PyTorch.
+"""Train a small network on the residual of the identified model with PyTorch: torque = model + network.
 
-Needs `pip install 'mindyn[torch]'`. The arm has a load-dependent ripple in its gears that no rigid model says; the
-network alone, with the same data and size, is far off where it has not been trained.
+Needs `pip install 'mindyn[torch]'`. The arm has a load-dependent gear ripple that no rigid model describes. The
+network alone, with the same data and size, has large errors outside its training range.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import mindyn
 try:
     import torch
 
-    from mindyn.torch import differentiable
+    from mindyn.torch import make_differentiable
 except (ImportError, mindyn.MindynError):
     print("this example needs PyTorch: pip install 'mindyn[torch]'")
     raise SystemExit from None
@@ -31,8 +31,8 @@ def recorded(count, reach):
 
 q, qd, qdd, tau = recorded(3000, 1.5)
 samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-found = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples)))
-dynamics = differentiable(mindyn.compile_model(mindyn.full_model(found), drives=True))
+found = mindyn.make_feasible(mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples)))
+dynamics = make_differentiable(mindyn.compile_model(mindyn.full_model(found), drives=True))
 
 
 def network():
@@ -67,7 +67,7 @@ def on_top(net, q, qd, qdd):
 
 
 data = (q, qd, qdd, tau)
-*motion, truth = (torch.tensor(one) for one in recorded(2000, 2.5))  # farther than it was trained
+*motion, truth = (torch.tensor(array) for array in recorded(2000, 2.5))  # outside the training range
 nets = {"network alone": (alone, trained(network(), alone, data)), "on top": (on_top, trained(network(), on_top, data))}
 errors = {"model alone": dynamics.inverse_dynamics(*motion)}
 errors |= {name: predict(net, *motion).detach() for name, (predict, net) in nets.items()}

@@ -1,7 +1,7 @@
-"""Optimal control with exact derivatives: iLQR swings a two-link arm up, its linear models from the kernels.
+"""Swing a two-link arm up by iLQR, with exact linear models from the kernels.
 
-The dynamics x' = f(x, u) of the identified arm are linearised along the whole trajectory in one call of `derivatives`
-of forward dynamics, which are exact: no differences, no step to choose.
+One call of `derivatives` of forward dynamics linearises x' = f(x, u) along the whole trajectory. The derivatives are
+exact: no finite differences, no step size.
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""FIGAROH as a method of the comparison on recorded logs, where it is installed.
+"""Use FIGAROH as a method of the comparison on recorded logs, if it is installed.
 
     pip install figaroh
     mindyn compare --logs DIR --method identify --method pinocchio --method examples/figaroh_method.py
 
-Its regressor with friction, actuator inertia and offset of every joint, its elimination of columns, its base
-parameters by two QR decompositions on the training rows, and joints weighted by their residuals, as its workflow has
-it. Its filter (a median, then Butterworth forth and back) wants a cut-off from the user; here four blocks of the
-training rows choose it, as they do for the plain pipeline beside it.
+The method follows FIGAROH's workflow: its regressor with friction, actuator inertia and offset of every joint, its
+elimination of columns, its base parameters by two QR decompositions on the training rows, and joints weighted by their
+residuals. FIGAROH's filter (a median, then a zero-phase Butterworth filter) needs a cut-off from the user; here four
+blocks of the training rows select it, as for the plain pipeline.
 """
 
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from mindyn import Robot, to_pinocchio
 name = "figaroh"
 CUTOFFS_HZ = 2.0, 5.0, 10.0, 20.0, 50.0
 BLOCKS = 4
-MOST_ROWS = 4000  # its regressor is a loop in Python; training rows are thinned to about so many
+MOST_ROWS = 4000  # its regressor is a Python loop: decimate training rows to about this number
 
 
 def fit(robot: Robot, logs):

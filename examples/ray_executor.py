@@ -1,4 +1,4 @@
-"""Ray as a `concurrent.futures.Executor`: what mindyn's `executor=` takes. Without Ray the example runs in threads.
+"""Use Ray as a `concurrent.futures.Executor` for `executor=`. Without Ray the example runs in threads.
 
 pip install ray
 python examples/ray_executor.py
@@ -21,7 +21,7 @@ class RayExecutor(Executor):
         import ray
 
         ray.init(ignore_reinit_error=True, **settings)
-        # A task goes to another worker where one died; what mindyn itself raises is an answer, and comes back.
+        # Retry on another worker if one dies; do not retry errors that mindyn raises.
         self._run = ray.remote(max_retries=3)(lambda function, args, given: function(*args, **given))
 
     def submit(self, function, /, *args, **given) -> Future:
@@ -45,15 +45,15 @@ def logs(robot: mindyn.Robot, count: int) -> list[mindyn.Log]:
         angle = t[:, None, None] * w
         q, qd, qdd = (a * np.sin(angle)).sum(1), (a * w * np.cos(angle)).sum(1), -(a * w**2 * np.sin(angle)).sum(1)
         tau = model.inverse_dynamics(q, qd, qdd) + rng.normal(scale=0.2, size=q.shape)
-        made.append(mindyn.log_of_arrays(robot.joint_names, t, q, tau))
+        made.append(mindyn.log_from_arrays(robot.joint_names, t, q, tau))
     return made
 
 
 robot = mindyn.load_robot("planar2")
-treatment = mindyn.Treatment(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
+settings = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0))
 recorded = logs(robot, 4)
-here = mindyn.identify(robot, recorded, mindyn.LeastSquares(), treatment)
+here = mindyn.identify(robot, recorded, mindyn.LeastSquares(), settings)
 with RayExecutor(num_cpus=2) if find_spec("ray") else ThreadPoolExecutor(2) as executor:
-    there = mindyn.identify(robot, recorded, mindyn.LeastSquares(), treatment, executor=executor)
+    there = mindyn.identify(robot, recorded, mindyn.LeastSquares(), settings, executor=executor)
 print(f"{type(executor).__name__}: the same bits: {here.beta.tobytes() == there.beta.tobytes()}")
 assert here.beta.tobytes() == there.beta.tobytes()

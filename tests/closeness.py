@@ -1,4 +1,4 @@
-"""The only tolerances of the test suite, and one comparison that refuses empty references."""
+"""The only tolerances of the test suite, and comparisons that reject empty references."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ EXACT = 0.0
 ROUND_TRIP = 1e-14
 """Geometry and parameters through URDF or MJCF text."""
 SAME_ALGEBRA = 1e-12
-"""Two ways to compute one thing within this code base."""
+"""Two computations of the same quantity within this code base."""
 ORACLE = 1e-10
-"""Against an independent library."""
+"""Comparison with an independent library."""
 PUBLISHED_FILE = 1e-9
-"""Against an independent library that reads the same published file."""
+"""Comparison with an independent library that reads the same published file."""
 DERIVATIVE = 1e-6
-"""Against central differences with steps of 1e-5 or so."""
+"""Comparison with central differences with steps of about 1e-5."""
 SOLVED = 1e-6
-"""What an interior-point program ends with, beside the optimum by other means."""
+"""Comparison of an interior-point solution with the optimum by other means."""
 COARSE_MESH = 1e-2
-"""Volume of a body whose mesh was made coarse for a page."""
+"""Volume of a body whose mesh was simplified for a page."""
 
 
 def assert_close(actual, reference, rtol: float) -> None:
-    """max |actual - reference| <= rtol * max |reference|; a vacuous reference is an error, not a pass."""
+    """Assert max |actual - reference| <= rtol * max |reference|; an empty or zero reference fails."""
     actual, reference = np.asarray(actual, dtype=float), np.asarray(reference, dtype=float)
     assert reference.size > 0, "the reference is empty"
     assert np.isfinite(reference).all(), "the reference is not finite"
@@ -33,7 +33,7 @@ def assert_close(actual, reference, rtol: float) -> None:
 
 
 def assert_negligible(actual, scale: float, rtol: float) -> None:
-    """max |actual| <= rtol * scale, for what must vanish beside a quantity of the given size."""
+    """Assert max |actual| <= rtol * scale, for a value that must vanish relative to the scale."""
     actual = np.asarray(actual, dtype=float)
     assert actual.size > 0, "nothing to compare"
     assert scale > 0, "the scale is zero"

@@ -1,7 +1,8 @@
-"""One BLAS thread: tests run in several processes, and threads of small products only wait for each other.
+"""Configure the tests: one BLAS thread, no terminal width, and no tests whose packages are missing.
 
-No terminal: whoever runs the tests may have stated the columns of one. Files whose oracle is not installed are left
-out, and the header of the run says which; tests that ask for one on the way are skipped.
+Tests run in several processes, where BLAS threads of small products only wait for each other. COLUMNS of the user's
+terminal must not affect the output. Files that import a missing package are not collected, as the header of the run
+reports; tests that need one later are skipped.
 """
 
 from __future__ import annotations
@@ -24,38 +25,37 @@ MISSING = {name for name in OPTIONAL if find_spec(name) is None}
 
 
 @cache
-def needed(path: Path) -> frozenset[str]:
-    """Missing packages that a file imports at its top, itself or through helpers of the tests."""
-    found: set[str] = set()
+def find_missing_imports(path: Path) -> frozenset[str]:
+    """Return the missing packages that a file imports at its top, directly or through test helpers."""
+    missing: set[str] = set()
     for node in ast.parse(path.read_text()).body:
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-        found |= {name.split(".")[0] for name in names} & MISSING
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        missing |= {name.split(".")[0] for name in names} & MISSING
         for name in names:
             for folder in (TESTS, path.parent):
                 helper = folder / f"{name.replace('.', '/')}.py"
                 if helper.is_file() and helper != path:
-                    found |= needed(helper)
-    return frozenset(found)
+                    missing |= find_missing_imports(helper)
+    return frozenset(missing)
 
 
-# Modules that tests import are rewritten like tests: their asserts hold under `python -O` too.
+# Helper modules are rewritten like tests, so that their asserts also work under `python -O`.
 helpers = [path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("*.py") if not path.name.startswith("test_")]
 pytest.register_assert_rewrite(*{name for path in helpers for name in (path.name, ".".join(path.parts))} - {"conftest"})
 
-left_out = {path: needed(path) for path in TESTS.rglob("test_*.py") if MISSING and needed(path)}
-collect_ignore = [str(path) for path in left_out]
+test_files = TESTS.rglob("test_*.py") if MISSING else ()
+collect_ignore = [str(path) for path in test_files if find_missing_imports(path)]
 
 
 def pytest_report_header() -> list[str]:
-    return (
-        [f"{len(left_out)} files of tests left out: not installed are {', '.join(sorted(MISSING))}"] if MISSING else []
-    )
+    names = ", ".join(sorted(MISSING))
+    return [f"{len(collect_ignore)} test files are not collected; missing packages: {names}"] if MISSING else []
 
 
-def _skipped_where_missing():
-    """Runs a test; one that asks on the way for a package that is not here is skipped. Where all are, nothing is."""
+def _skip_if_missing():
+    """Run a test; skip it if it needs a missing package. If all packages are installed, skip nothing."""
     from mindyn.errors import MissingExtraError  # not above: NumPy reads the threads when it is imported
 
     try:
@@ -68,9 +68,9 @@ def _skipped_where_missing():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup():
-    return (yield from _skipped_where_missing())
+    return (yield from _skip_if_missing())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call():
-    return (yield from _skipped_where_missing())
+    return (yield from _skip_if_missing())

@@ -1,16 +1,16 @@
-"""Equations for the drives that a robot states, no others: what a test of an estimator knows the answer of."""
+"""Build equations for only the drives of a robot file, so that tests of estimators know the true values."""
 
 from __future__ import annotations
 
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import regressor_of
-from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.regressor import build_regressor
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import EquationSettings
 
 
-def equations(robot, data, *, base=None, **treatment):
-    """Of samples, a stream of them, logs, or R factors as they are."""
-    stated = Treatment(drives="stated", **treatment)
+def equations(robot, data, *, base=None, **equation_settings):
+    """Build the rows of samples, a stream of samples, logs, or given R factors."""
+    stated = EquationSettings(drives="stated", **equation_settings)
     if isinstance(data, Information):
-        return Rows.of_information(regressor_of(robot, stated, base), data, stated)
-    return rows_of(robot, data, stated, base=base)
+        return Rows.of_information(build_regressor(robot, stated, base), data, stated)
+    return build_rows(robot, data, stated, base=base)

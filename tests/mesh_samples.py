@@ -1,4 +1,4 @@
-"""Mesh files of one box of 2 x 1 x 1 about the origin, and an arm whose links are drawn by them."""
+"""Mesh files of a box of 2 x 1 x 1 about the origin, and an arm that uses them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stl(text=False):
 
 
 def obj():
-    """Quads with texture and normal indices, the last of them counted from the end."""
+    """Return quads with texture and normal indices, the last quad with negative indices."""
     corners = "".join(f"v {x:g} {y:g} {z:g}\n" for x, y, z in CORNERS)
     sides = [" ".join(f"{k + 1}/1/1" for k in side) for side in SIDES[:-1]]
     last = " ".join(str(k - 8) for k in SIDES[-1])
@@ -39,7 +39,7 @@ def obj():
 
 
 def dae(kind="triangles"):
-    """In centimetres; turned about z by 90 degrees, half as high and lifted by 25 cm."""
+    """Return the box in centimetres, turned about z by 90 degrees, half as high and lifted by 25 cm."""
     places = lambda rows: " ".join(f"{k} 0" for row in rows for k in row)  # noqa: E731
     if kind == "triangles":
         inner = f"<p>{places(FACES)}</p>"

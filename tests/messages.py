@@ -1,8 +1,8 @@
-"""What findings say, as texts."""
+"""Messages of findings, as texts."""
 
 from __future__ import annotations
 
 
 def messages(thing) -> tuple[str, ...]:
-    """Message and remedy of every finding of a robot, a log, rows or an estimate; or of findings themselves."""
+    """Return message and remedy of every finding of a robot, log, rows or estimate, or of the given findings."""
     return tuple(map(str, getattr(thing, "findings", thing)))

@@ -1,4 +1,4 @@
-"""Random robots from fixed seeds: chains and trees, R and P joints, axes generic and special, gravity any way."""
+"""Random robots from fixed seeds: chains and trees, R and P joints, generic and special axes, any gravity."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import moved_phi, phi_about_origin
+from mindyn.algebra.inertia import phi_about_origin, transform_phi
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.robots.parts import Drive, Joint, Limits, Link
 from mindyn.robots.robot import Robot
 
@@ -17,7 +17,7 @@ UP, DOWN_X, OBLIQUE, NONE = (0.0, 0.0, -9.81), (-9.81, 0.0, 0.0), (1.0, 2.0, -9.
 
 
 def random_rotation(rng: np.random.Generator) -> np.ndarray:
-    return from_quaternion(*rng.normal(size=4))
+    return rotation_from_quaternion(*rng.normal(size=4))
 
 
 def random_pose(rng: np.random.Generator) -> Pose:
@@ -25,14 +25,14 @@ def random_pose(rng: np.random.Generator) -> Pose:
 
 
 def random_phi(rng: np.random.Generator) -> np.ndarray:
-    """Parameters of a cloud of point masses: physically consistent by construction."""
+    """Return the parameters of a cloud of point masses, which are physically consistent by construction."""
     points = rng.normal(scale=0.2, size=(8, 3)) + rng.normal(scale=0.1, size=3)
     masses = rng.uniform(0.05, 1.0, 8)
     return sum(phi_about_origin(m, p, np.zeros((3, 3))) for m, p in zip(masses, points, strict=True))
 
 
 def special_rotation(rng: np.random.Generator) -> np.ndarray:
-    """Next axis parallel, antiparallel, perpendicular, or at 45 degrees; then any turn about it or none."""
+    """Return a rotation to a parallel, antiparallel, perpendicular or 45-degree next axis, with or without a turn."""
     twist = rng.choice([0.0, np.pi, np.pi / 2, -np.pi / 2, np.pi / 4])
     turn = rng.choice([0.0, 0.0, np.pi / 2, 0.7])
     c, s = np.cos(twist), np.sin(twist)
@@ -49,7 +49,7 @@ def random_origin(rng: np.random.Generator, *, special: bool) -> Pose:
 
 
 def random_parents(rng: np.random.Generator, n: int) -> list[int]:
-    """Parents of a random tree, depth first (Pinocchio's CRBA wants subtrees contiguous)."""
+    """Return the parents of a random tree, depth first (Pinocchio's CRBA needs contiguous subtrees)."""
     parents = [-1]
     while len(parents) < n:
         path = [len(parents) - 1]
@@ -68,7 +68,7 @@ def random_robot(
     tips: bool | None = None,
     gravity: tuple[float, float, float] | None = None,
 ) -> Robot:
-    """A robot of 1 to 10 joints; what is not stated is drawn from the seed."""
+    """Return a robot of 1 to 10 joints; options that are not given are drawn from the seed."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 11)) if joints is None else joints
     tree = bool(rng.integers(0, 2)) if tree is None else tree
@@ -77,10 +77,10 @@ def random_robot(
     gravity = (UP, DOWN_X, OBLIQUE, NONE)[int(rng.integers(0, 4))] if gravity is None else gravity
     parents = random_parents(rng, n) if tree else list(range(-1, n - 1))
     names = ["base", *(f"link{i + 1}" for i in range(n))]
-    made = []
+    joint_list = []
     for i, parent in enumerate(parents):
         axis = np.array([0.0, 0.0, 1.0]) if special else rng.normal(size=3)
-        made.append(
+        joint_list.append(
             Joint(
                 f"joint{i + 1}",
                 "prismatic" if rng.random() < 0.25 else "revolute",
@@ -93,7 +93,7 @@ def random_robot(
             )
         )
     links = tuple(Link(name, random_phi(rng)) for name in names[1:])
-    return Robot(f"random{seed}", Link("base"), tuple(made), links, np.array(gravity))
+    return Robot(f"random{seed}", Link("base"), tuple(joint_list), links, np.array(gravity))
 
 
 def random_robots(count: int, start: int = 0, **options) -> Iterator[Robot]:
@@ -102,7 +102,7 @@ def random_robots(count: int, start: int = 0, **options) -> Iterator[Robot]:
 
 
 def with_random_drives(robot: Robot, seed: int) -> Robot:
-    """The robot with a drive on every joint, motor and joint side, some coupled."""
+    """Add a drive to every joint, on motor or joint side, some of them coupled."""
     rng = np.random.default_rng(seed)
     drives = []
     for i, joint in enumerate(robot.joints):
@@ -119,7 +119,7 @@ def random_motion(robot: Robot, seed: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def with_link_frames(robot: Robot, seed: int) -> Robot:
-    """The same mechanism described in other link frames, the parameters moved along."""
+    """Describe the same mechanism in other link frames, with transformed parameters."""
     rng = np.random.default_rng(seed)
     turns = {name: random_pose(rng) for name in robot.link_names}
     before = {robot.root.name: IDENTITY, **{name: X.inverse() for name, X in turns.items()}}
@@ -127,12 +127,12 @@ def with_link_frames(robot: Robot, seed: int) -> Robot:
         replace(joint, origin=before[joint.parent] @ joint.origin, tip=joint.tip @ turns[joint.child])
         for joint in robot.joints
     )
-    links = tuple(Link(link.name, moved_phi(turns[link.name].inverse(), link.phi)) for link in robot.links)
+    links = tuple(Link(link.name, transform_phi(turns[link.name].inverse(), link.phi)) for link in robot.links)
     return replace(robot, joints=joints, links=links)
 
 
 def geared_arm() -> Robot:
-    """Two joints whose motors are geared backwards and coupled, with friction on the side of the motors."""
+    """Return an arm of two joints with negative and coupled gears, and friction on the motor side."""
     arm = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
     first, second = arm.joint_names
     drives = (

@@ -1,4 +1,4 @@
-"""Random robots whose bodies are drawn first; the file that mindyn reads keeps their inertia and loses their shape.
+"""Random robots with known geometry, and files for mindyn that keep the inertia but not the shapes.
 
 MuJoCo computes mass, centre of mass and inertia from the bodies. The original file (MJCF with geoms) is the truth; the
 stripped file (URDF, or MJCF for loops) has the same joints and inertia and no geometry at all.
@@ -19,7 +19,7 @@ TURN_RAD_S, SLIDE_M_S, EFFORT = 2.0, 0.4, 2000.0
 
 @dataclass(frozen=True)
 class BodiedRobot:
-    """The two files of a random robot, and the options of `mindyn excite` that say how it is mounted."""
+    """Two files of a random robot, and the options of `mindyn excite` for its mounting."""
 
     original: Path
     stripped: Path
@@ -65,9 +65,9 @@ def _add_solid(body: Element, asset: Element, rng: np.random.Generator, end: np.
 
 def _turn_to(direction: np.ndarray) -> np.ndarray:
     """Return a quaternion that turns z to a direction."""
-    found = np.zeros(4)
-    mujoco.mju_quatZ2Vec(found, direction / np.linalg.norm(direction))
-    return found
+    quaternion = np.zeros(4)
+    mujoco.mju_quatZ2Vec(quaternion, direction / np.linalg.norm(direction))
+    return quaternion
 
 
 def _add_lump(body: Element, rng: np.random.Generator, at: np.ndarray) -> None:
@@ -161,15 +161,15 @@ def _stripped_urdf(model: mujoco.MjModel) -> Element:
         moments = dict(zip(("ixx", "iyy", "izz"), (f"{x:.9g}" for x in model.body_inertia[k]), strict=True))
         SubElement(inertial, "inertia", **moments, ixy="0", ixz="0", iyz="0")
         slide = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
-        made = SubElement(root, "joint", name=model.joint(joint).name, type="prismatic" if slide else "revolute")
+        element = SubElement(root, "joint", name=model.joint(joint).name, type="prismatic" if slide else "revolute")
         parent = int(model.body_parentid[k])
-        SubElement(made, "parent", link=model.body(parent).name if parent else "base")
-        SubElement(made, "child", link=name)
-        SubElement(made, "origin", xyz=_text(model.body_pos[k]), rpy=_text(_rpy(model.body_quat[k])))
-        SubElement(made, "axis", xyz="0 0 1")
+        SubElement(element, "parent", link=model.body(parent).name if parent else "base")
+        SubElement(element, "child", link=name)
+        SubElement(element, "origin", xyz=_text(model.body_pos[k]), rpy=_text(_rpy(model.body_quat[k])))
+        SubElement(element, "axis", xyz="0 0 1")
         lower, upper = (f"{x:.9g}" for x in model.jnt_range[joint])
         speed = str(SLIDE_M_S if slide else TURN_RAD_S)
-        SubElement(made, "limit", lower=lower, upper=upper, velocity=speed, effort=str(EFFORT))
+        SubElement(element, "limit", lower=lower, upper=upper, velocity=speed, effort=str(EFFORT))
     return root
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from llvmlite import binding
 
 import mindyn
-from mindyn.kernels import native
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.machine import Machine
 from mindyn.kernels.vectors import Format
+from mindyn.numerics import native
+from mindyn.numerics.machine import Machine
 
 NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
 MACHINES = {

@@ -1,6 +1,7 @@
 """Build sdist and wheel from a clean copy of the last commit, twice, and try the wheel in an empty environment.
 
-Both builds must have the same bytes, `twine check` must accept them, and `mindyn` must run where nothing else is.
+Both builds must have the same bytes, `twine check` must accept them, the sdist must have every committed file, the
+workflows must pass zizmor, the repository sp-repo-review, and `mindyn` must run where nothing else is installed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,18 @@ def built(folder: Path) -> dict[str, str]:
     stamp = run("git", "log", "-1", "--format=%ct", cwd=ROOT).strip()
     run(sys.executable, "-m", "build", "--outdir", out, copy, env=os.environ | {"SOURCE_DATE_EPOCH": stamp})
     return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in sorted(out.iterdir())}
+
+
+def check_repository() -> None:
+    """Run the checks of a release that need no build."""
+    tools = Path(sys.executable).parent
+    for command in (
+        ["check-manifest", ROOT],
+        ["zizmor", "--offline", "--quiet", ROOT / ".github"],
+        ["sp-repo-review", ROOT],
+    ):
+        run(tools / str(command[0]), *command[1:])
+        print(f"{command[0]}: ok")
 
 
 def size_of(folder: Path) -> float:
@@ -72,6 +85,7 @@ def main() -> int:
         shutil.rmtree(DIST, ignore_errors=True)
         shutil.copytree(folder / "one" / "out", DIST)
         print(run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir()))
+        check_repository()
         for file, digest in first.items():
             print(f"{digest}  {file}  {(DIST / file).stat().st_size / 1e3:.0f} kB")
         if not given.no_install:

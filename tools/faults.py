@@ -39,7 +39,7 @@ AT_ONCE = (
 )
 """Constants that say how much is worked on at once, or kept for the next call: results are the same with any."""
 ROUNDING = 1e-9
-"""Numbers below this keep divisors from zero or tell rounding from data, of which three times as much says the same."""
+"""Numbers below this keep divisors from zero or separate rounding from data; three times as much gives the same result."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What tells it from others, whatever changes around it."""
+        """Return what distinguishes it from others, whatever changes around it."""
         return f"{self.file}: {self.before} -> {self.after} #{self.nth}"
 
 

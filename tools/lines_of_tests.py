@@ -24,7 +24,7 @@ LAYERS = ("logs", "regression", "estimators", "feasibility")
 LONGEST_TEST_S = 3.0
 """Processor time of a test; longer ones are ended while lines are mapped, and not run on mutants."""
 LONGEST_WAIT_S = 900
-"""Of a test file that is mapped."""
+"""Record of a test file that is mapped."""
 NOT_MET = 99
 """What a forked process returns that could not begin with its tests."""
 
@@ -135,7 +135,7 @@ def trace(path: Path, out: Path) -> int:
 
 
 def digest_of(path: Path) -> str:
-    """Of a file's content: copies and fresh checkouts of a file that was mapped are not mapped again."""
+    """Return a hash of a file's content: copies and fresh checkouts of a file that was mapped are not mapped again."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
@@ -165,11 +165,11 @@ def mapped() -> tuple[dict[str, float], dict[str, dict[int, set[str]]]]:
         if not all((ROOT / file).exists() for file in {test.partition("::")[0] for test in one["seconds"]}):
             continue  # tests that have moved are mapped where they are now
         seconds |= one["seconds"]
-        for file, told in one["lines"].items():
+        for file, tests_by_line in one["lines"].items():
             if not (ROOT / file).exists():
                 continue
             moved = moved_lines(file, one["sources"][file])
-            for line, tests in told.items():
+            for line, tests in tests_by_line.items():
                 if int(line) in moved:
                     own = lines.setdefault(file, {}).setdefault(moved[int(line)], set())
                     own.update(set(tests) & set(one["seconds"]))

@@ -1,4 +1,4 @@
-"""Mutants of the code that fits and judges: which single faults the tests do not notice.
+"""Mutants of the code that fits and diagnoses: which single faults the tests do not notice.
 
     python tools/mutants.py map tests/regression tests/estimators ...   which test runs which line, and how long
     python tools/mutants.py run --count 240 --seed 1                    break one thing at a time, run its tests
@@ -7,7 +7,7 @@
 All write below `build/mutants` and go on where they were stopped. A mutant is caught when one of the quick tests that
 run its line fails, or takes many times its processor time; what survives a few of them meets more. Which mutants are
 met depends on the seed and on their own text alone, so that a change elsewhere leaves the sample as it was; those that
-no result can tell are counted apart (`faults.py` says which). The files must not change while it runs. Tests run
+no result can show are counted apart (`faults.py` says which). The files must not change while it runs. Tests run
 in forked processes that have imported everything: there, functions of the module get their code from the broken source;
 faults outside of functions (numbers with a name, defaults) are met in processes that import the broken module. No file
 of the source is changed.
@@ -45,7 +45,7 @@ from lines_of_tests import (
 
 MOST_TESTS = 40
 MOST_SECONDS = 3.0
-"""Of tests, by their time when all is well, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
+"""Seconds of tests, in an unchanged tree, that a mutant meets; at most `MOST_OF_FILE` of one file at first."""
 MOST_OF_FILE = 8
 WAITS = 8
 """Seconds that a mutant's tests may take, of each of processor time that they may: machines have other work too."""
@@ -62,9 +62,9 @@ def imported_by(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"^from (mindyn[.\w]*) import", (ROOT / file).read_text(), re.MULTILINE))
 
 
-def nearest(told: dict[int, set[str]], line: int) -> set[str]:
+def nearest(tests_by_line: dict[int, set[str]], line: int) -> set[str]:
     """Tests of a line, or of the one before it that has some: statements of several lines, and lines that are new."""
-    return next((told[k] for k in range(line, max(0, line - NEAR), -1) if told.get(k)), set())
+    return next((tests_by_line[k] for k in range(line, max(0, line - NEAR), -1) if tests_by_line.get(k)), set())
 
 
 def quickest_for(
@@ -76,15 +76,15 @@ def quickest_for(
 ) -> list[str]:
     """The quickest tests that run the line: of test files that import the module or are named like it, then of others.
 
-    Of lines that run on import: tests that run any line of the file, or whose file imports it. The latter too where no
+    For lines that run on import: tests that run any line of the file, or whose file imports it. The latter too where no
     test is known to run a line: those of files that were moved are not known before they are mapped again.
 
     tried  tests that it has survived
     more   times as many tests, and as many seconds of them, as in the first pass
     """
-    told = lines.get(mutant.file, {})
+    tests_by_line = lines.get(mutant.file, {})
     module = ".".join(Path(mutant.file).with_suffix("").parts[1:])
-    tests = nearest(told, mutant.line) if mutant.in_function else set().union(*told.values())
+    tests = nearest(tests_by_line, mutant.line) if mutant.in_function else set().union(*tests_by_line.values())
     if not (mutant.in_function and tests):
         tests = tests | {test for test in seconds if module in imported_by(test.partition("::")[0])}
 
@@ -167,14 +167,14 @@ def outcome(mutant: Mutant, tests: list[str], processor_s: float, collected: Col
 
 
 def known_outcomes() -> dict[str, dict[str, Any]]:
-    """Of earlier runs; of a mutant met more than once, the last."""
+    """Read earlier runs; for a mutant that was met more than once, the last."""
     record = BUILD / "outcomes.jsonl"
     read = map(json.loads, record.read_text().splitlines()) if record.exists() else ()
     return {one["key"]: one for one in read}
 
 
 def every_mutant(layers: Collection[str]) -> list[Mutant]:
-    """Of all files of some layers."""
+    """List the mutants of all files of some layers."""
     files = [path for layer in layers for path in sorted((SOURCE / "mindyn" / layer).glob("*.py"))]
     return [mutant for path in files for mutant in mutants_of(path)]
 

@@ -1,4 +1,4 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.robots.loading import load_robot as load_robot, bundled_robots as bundled_robots
 from mindyn.robots.robot import Robot as Robot
@@ -8,14 +8,14 @@ from mindyn.parameters.base import BaseParameters as BaseParameters
 from mindyn.kernels.model import compile_model as compile_model, Model as Model
 from mindyn.equations.catalogue import equation as equation
 from mindyn.logs.reading import read_log as read_log, scan_log as scan_log
-from mindyn.logs.log import log_of_arrays as log_of_arrays, Log as Log
+from mindyn.logs.log import log_from_arrays as log_from_arrays, Log as Log
 from mindyn.logs.conditioning import Conditioning as Conditioning
 from mindyn.logs.pipeline import condition as condition
 from mindyn.logs.samples import Samples as Samples
 from mindyn.identification.identify import identify as identify
-from mindyn.identification.selection.choosing import choose as choose
-from mindyn.regression.rows import rows_of as rows_of
-from mindyn.regression.treatment import Treatment as Treatment
+from mindyn.identification.selection.choose import choose as choose
+from mindyn.regression.rows import build_rows as build_rows
+from mindyn.regression.settings import EquationSettings as EquationSettings
 from mindyn.regression.friction import Friction as Friction
 from mindyn.estimators.estimate import Estimate as Estimate, load_estimate as load_estimate
 from mindyn.estimators.estimator import Estimator as Estimator

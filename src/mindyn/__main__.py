@@ -1,10 +1,10 @@
-"""`mindyn`, and `python -m mindyn`."""
+"""Entry point of the command `mindyn` and of `python -m mindyn`."""
 
 from mindyn.interrupts import exit_on_interrupt
 
 
 def main() -> None:
-    """Run a command; Ctrl-C prints no traceback, also while modules are imported."""
+    """Run the command line; Ctrl-C prints no traceback, not even while modules are imported."""
     with exit_on_interrupt():
         from mindyn.cli.main import run
     run()

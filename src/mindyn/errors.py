@@ -1,40 +1,86 @@
 """The exception tree: everything mindyn raises on purpose is a `MindynError`.
 
-A message says what was given, what would do, and the likeliest cause.
+A message says what was given, what is valid, and the likely cause. Programs compare `code` and `subject`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, ClassVar, Final
 
 LONGEST_MESSAGE: Final = 3000
 """Characters of a message; the middle of a longer one is left out."""
-LONGEST_NAME: Final = 200
+LONGEST_COMPARED_NAME: Final = 200
 """Characters of a name that is compared with known ones."""
 LISTED_NAMES: Final = 30
 """Names that a message lists at most."""
 
 
+class Code(StrEnum):
+    """What is wrong, for programs: an error has one code, and messages may change."""
+
+    WRONG_TYPE = "wrong type"
+    WRONG_SHAPE = "wrong shape"
+    WRONG_UNIT = "wrong unit"
+    NOT_FINITE = "not finite"
+    OUT_OF_RANGE = "out of range"
+    INVALID_VALUE = "invalid value"
+    UNKNOWN_NAME = "unknown name"
+    DUPLICATE = "duplicate"
+    AMBIGUOUS = "ambiguous"
+    MISSING_VALUE = "missing value"
+    MISSING_FILE = "missing file"
+    MISSING_PACKAGE = "missing package"
+    DISAGREEMENT = "disagreement"
+    UNREADABLE = "unreadable file"
+    WRONG_FORMAT = "wrong format"
+    TOO_LARGE = "too large"
+    UNSAFE_INPUT = "unsafe input"
+    UNSUPPORTED = "unsupported"
+    NOT_WRITABLE = "not writable"
+    TOO_LITTLE_DATA = "too little data"
+    NOT_IDENTIFIABLE = "not identifiable"
+    NOT_FEASIBLE = "not physically consistent"
+    NOT_CONVERGED = "not converged"
+    INACCURATE = "inaccurate"
+    UNSAFE_MOTION = "unsafe motion"
+    INVALID_STRUCTURE = "invalid structure"
+    INTERNAL = "internal"
+
+
 class MindynError(Exception):
     """Base class of every error that mindyn raises on purpose.
 
-    `hint` is a sentence on what to do next; the command line prints it after the message.
+    Parameters
+    ----------
+    message : str
+        What was given, what is valid, and the likely cause.
+    hint : str
+        What to do next; the command line prints it after the message.
+    code : Code, optional
+        What is wrong, for programs; each class has a default.
+    subject : str
+        The name or value at fault: a joint, a column, a key, a file or an argument.
     """
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        message, hint = shortened(message), shortened(hint)
+    default_code: ClassVar[Code] = Code.INVALID_VALUE
+
+    def __init__(self, message: str, *, hint: str = "", code: Code | None = None, subject: object = "") -> None:
+        message, hint = shorten_text(message), shorten_text(hint)
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
+        self.code = self.default_code if code is None else code
+        self.subject = shorten_text(str(subject), LONGEST_COMPARED_NAME)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles as it is: a worker's error reads the same where it is told."""
-        return _revived, (type(self), self.args, self.__dict__)
+        """Pickle the error as it is, so that a worker's error reads the same in the parent process."""
+        return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
-def _revived(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, Any]) -> MindynError:
+def _rebuild_error(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, Any]) -> MindynError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)
@@ -44,21 +90,29 @@ def _revived(kind: type[MindynError], args: tuple[Any, ...], state: dict[str, An
 class RobotError(MindynError):
     """A robot's structure is impossible: zero axis, negative mass, cycle, two roots, ..."""
 
+    default_code = Code.INVALID_STRUCTURE
+
     def with_hint(self, hint: str) -> RobotError:
         """The error with a hint, where it has none of its own."""
-        return self if self.hint else type(self)(self.message, hint=hint)
+        return self if self.hint else type(self)(self.message, hint=hint, code=self.code, subject=self.subject)
 
 
 class NearlyDegenerateError(RobotError):
-    """A geometry lies so near a special one that a method cannot tell which parameters its dynamics depend on."""
+    """A geometry lies so near a special one that a method cannot decide which parameters its dynamics depend on."""
+
+    default_code = Code.INACCURATE
 
 
 class RobotFileError(RobotError):
     """A robot file cannot be read: not the format it claims, truncated, unsafe, too large, unsupported."""
 
+    default_code = Code.UNREADABLE
+
 
 class UnknownNameError(MindynError):
     """A name does not exist; the message lists the names that do."""
+
+    default_code = Code.UNKNOWN_NAME
 
 
 class InputError(MindynError):
@@ -68,20 +122,28 @@ class InputError(MindynError):
 class MissingPhysicsError(MindynError):
     """A computation needs physical values that the robot does not state."""
 
+    default_code = Code.MISSING_VALUE
+
 
 class MissingExtraError(MindynError):
     """An optional package is needed that is not installed."""
+
+    default_code = Code.MISSING_PACKAGE
 
 
 class UnsafeMotionError(MindynError):
     """A motion would hit something or break a limit, or a moving link has no volume that could be checked."""
 
+    default_code = Code.UNSAFE_MOTION
+
 
 class ExportError(MindynError):
     """A file cannot be written: its format cannot say what is asked, the robot is not physical, no such folder."""
 
+    default_code = Code.NOT_WRITABLE
 
-def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
+
+def shorten_text(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """The text, or its beginning and end where it is longer than a person reads."""
     if len(text) <= longest:
         return text
@@ -89,32 +151,34 @@ def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
     return text[: longest * 2 // 3] + left_out + text[len(text) - longest // 3 :]
 
 
-def listed(names: Iterable[str], most: int = LISTED_NAMES) -> str:
+def list_names(names: Iterable[str], most: int = LISTED_NAMES) -> str:
     """`a, b, c`; of very many names the first, and how many more there are."""
     given = list(names)
-    shown = ", ".join(shortened(str(name), 100) for name in given[:most])
+    shown = ", ".join(shorten_text(str(name), 100) for name in given[:most])
     return f"{shown} and {len(given) - most} more" if len(given) > most else shown
 
 
-LISTED = "take one of those listed, as it is written there"
+LISTED_HINT = "take one of those listed, as it is written there"
 
 
-def did_you_mean(given: object, valid: Iterable[str], otherwise: str = LISTED) -> str:
+def suggest_name(given: object, valid: Iterable[str], otherwise: str = LISTED_HINT) -> str:
     """A hint: the name that is most like the given one, or `otherwise` where none is."""
     # Beyond some length nothing was mistyped, and the comparison takes quadratic time.
-    near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_NAME else []
+    near = get_close_matches(str(given), list(valid), n=1) if len(str(given)) <= LONGEST_COMPARED_NAME else []
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
-def unknown_name(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
+def unknown_name_error(kind: str, given: str, valid: Iterable[str], has: str = "the model has") -> UnknownNameError:
     """`no joint 'elbow2'; the model has: shoulder, elbow, wrist`."""
     names = tuple(valid)
-    hint = did_you_mean(given, names) if names else ""
-    return UnknownNameError(f"no {kind} {shortened(given, 100)!r}; {has}: {listed(names) or 'none'}", hint=hint)
+    hint = suggest_name(given, names) if names else ""
+    message = f"no {kind} {shorten_text(given, 100)!r}; {has}: {list_names(names) or 'none'}"
+    return UnknownNameError(message, hint=hint, subject=given)
 
 
 def require_choice(value: object, valid: Iterable[str], what: str, error: type[MindynError] = InputError) -> None:
     """Refuses a value that is not one of `valid`, with an error of that class."""
     names = tuple(valid)
     if value not in names:
-        raise error(f"{what} must be one of {', '.join(names)}; got {value!r}", hint=did_you_mean(value, names))
+        message = f"{what} must be one of {', '.join(names)}; got {value!r}"
+        raise error(message, hint=suggest_name(value, names), code=Code.UNKNOWN_NAME, subject=value)

@@ -1,7 +1,6 @@
-"""Work spread over any `concurrent.futures.Executor`: threads, processes, loky, Dask's `Client.get_executor()`.
+"""Run tasks on any `concurrent.futures.Executor`: threads, processes, loky, Dask's `Client.get_executor()`.
 
-Results come in the order of the tasks, whoever finishes first, so that what is summed from them has the same bits on
-any number of workers.
+Results are returned in the order of the tasks, so that a sum over them has the same bits for any number of workers.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from mindyn.errors import InputError, MindynError
-from mindyn.reading import reason_of
+from mindyn.errors import Code, InputError, MindynError
+from mindyn.reading import describe_exception
 
 T = TypeVar("T")
-_LOST_IN_DASK: Final = ("KilledWorker", "CommClosedError", "FutureCancelledError")
-"""Names of its errors: Dask is not imported for them."""
-_TRIAL_S: Final = 10.0
-"""How long polars may take to read one number before its threads count as missing; it takes milliseconds."""
+_DASK_WORKER_ERRORS: Final = ("KilledWorker", "CommClosedError", "FutureCancelledError")
+"""Names of Dask's errors, because Dask is not imported for them."""
+_POLARS_TIMEOUT_S: Final = 10.0
+"""Time limit for polars to read one number; it normally takes milliseconds."""
 _polars_process: int | None = None
-"""The process that is known to have polars' threads; 0 if they are known to be missing."""
+"""Process that has polars' threads; 0 if they are known to be missing."""
 
 
 class WorkersLostError(MindynError):
-    """An executor that was given takes no more work: a worker died, or it was shut down."""
+    """The executor accepts no more work because a worker died or the executor was shut down."""
 
 
-def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-    """function(*task) of every task, in their order; without an executor one after the other, here.
+def run_tasks(executor: Executor | None, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """Yield function(*task) for every task in order; without an executor, run the tasks one after the other here.
 
-    What a task raises is raised here, and tasks that have not begun are cancelled.
+    An exception of a task is raised here, and tasks that have not started are cancelled.
     """
     if executor is None:
         yield from (function(*task) for task in tasks)
@@ -41,10 +40,10 @@ def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterabl
     require_executor(executor)
     waiting: list[Future[T]] = []
     try:
-        with lost_workers():
+        with convert_worker_errors():
             waiting += [executor.submit(function, *task) for task in tasks]
         for future in waiting:
-            with lost_workers():
+            with convert_worker_errors():
                 result = future.result()
             yield result
     finally:
@@ -53,53 +52,59 @@ def spread(executor: Executor | None, function: Callable[..., T], tasks: Iterabl
 
 
 def require_executor(executor: object) -> None:
-    """Refuses what takes no work: anything with a `submit` that gives futures does."""
+    """Raise `InputError` if the object has no `submit` method."""
     if not callable(getattr(executor, "submit", None)):
         raise InputError(
-            f"{type(executor).__name__} is no executor",
-            hint="concurrent.futures.ProcessPoolExecutor(), or of a Dask client: client.get_executor()",
+            f"executor must have a submit method, got {type(executor).__name__}",
+            hint="pass concurrent.futures.ProcessPoolExecutor(), or client.get_executor() of a Dask client",
+            code=Code.WRONG_TYPE,
+            subject="executor",
         )
 
 
 def require_polars_threads() -> None:
-    """Raise if this process was forked from one that had used polars: every read would wait forever.
+    """Raise if this process was forked from one that had used polars, because every read would wait forever.
 
-    A fork copies no threads, and polars starts its own once (see "Multiprocessing" in its user guide). The first call
-    tries them, since another part of the program may have used polars before the fork.
+    A fork copies no threads, and polars starts its threads only once (see "Multiprocessing" in its user guide). The
+    first call tests them, because another part of the program may have used polars before the fork.
     """
     global _polars_process
     if _polars_process is None:
-        trial = threading.Thread(target=_read_one_number, daemon=True)
+        trial = threading.Thread(target=_try_polars, daemon=True)
         trial.start()
-        trial.join(_TRIAL_S)
+        trial.join(_POLARS_TIMEOUT_S)
         _polars_process = 0 if trial.is_alive() else os.getpid()
     if _polars_process != os.getpid():
         raise InputError(
             "this process was forked after polars had been used, and a fork does not copy the threads that read files",
-            hint='start processes by "spawn": ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")), or '
-            "read the logs before the fork",
+            hint='start processes with "spawn": ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")), '
+            "or read the logs before the fork",
+            code=Code.UNSUPPORTED,
+            subject="fork",
         )
 
 
-def _read_one_number() -> None:
+def _try_polars() -> None:
     import polars
 
     polars.read_csv(b"1\n", has_header=False)
 
 
 @contextmanager
-def lost_workers() -> Iterator[None]:
-    """Inside, an executor that broke is told as `WorkersLostError`; a program's own errors pass."""
+def convert_worker_errors() -> Iterator[None]:
+    """Convert the errors of a broken executor inside the block to `WorkersLostError`; other errors pass unchanged."""
     try:
         yield
     except Exception as error:
         shut = isinstance(error, RuntimeError) and "shutdown" in str(error)
-        lost = isinstance(error, (BrokenExecutor, CancelledError)) or type(error).__name__ in _LOST_IN_DASK
+        lost = isinstance(error, (BrokenExecutor, CancelledError)) or type(error).__name__ in _DASK_WORKER_ERRORS
         if not (lost or shut):
             raise
         raise WorkersLostError(
-            f"the executor takes no more work: {reason_of(error)}",
-            hint="a worker that died has often run out of memory: fewer workers, or smaller chunk_rows=, need less",
+            f"the executor accepts no more work: {describe_exception(error)}",
+            hint="a worker may have run out of memory: use fewer workers or a smaller chunk_rows=",
+            code=Code.INTERNAL,
+            subject="executor",
         ) from error
 
 
@@ -107,9 +112,9 @@ def lost_workers() -> Iterator[None]:
 def process_pool(
     workers: int, start: Callable[..., None] | None = None, given: tuple[Any, ...] = ()
 ) -> Iterator[Executor]:
-    """Processes of this machine, each begun by start(*given); whatever ends the block by an error ends them at once.
+    """Yield a pool of processes, each initialised by start(*given); an error in the block terminates them immediately.
 
-    They do not hear Ctrl-C, which a terminal sends to all: the first process does, and ends them.
+    The processes ignore Ctrl-C, which a terminal sends to all of them; the main process receives it and ends them.
     """
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import active_children, get_context
@@ -117,9 +122,9 @@ def process_pool(
     earlier = set(active_children())
     with ProcessPoolExecutor(workers, get_context("spawn"), start, given) as pool:
         try:
-            with _interrupts_kept():
+            with _defer_interrupts():
                 for _ in range(workers):
-                    pool.submit(int)  # a process is started where none is idle
+                    pool.submit(int)  # starts a process if none is idle
             yield pool
         except BaseException:
             for worker in set(active_children()) - earlier:
@@ -128,22 +133,23 @@ def process_pool(
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Ctrl-C inside is raised at the end, and processes that are started inside never hear it.
+def _defer_interrupts() -> Iterator[None]:
+    """Raise a Ctrl-C that arrives inside the block at its end; processes started inside never receive it.
 
-    The block is inherited. It is this thread's alone: through another one (that of a progress bar, say) the signal
-    comes nevertheless, and would be raised amid the start of a process, where it can be lost. Hence it is noted.
+    Child processes inherit the signal mask. The mask applies to this thread only: another thread (of a progress bar,
+    for example) can still receive the signal, and raising it during the start of a process could lose it. The handler
+    therefore only records it.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # when it is started it ends what is blocked
-    heard: list[int] = []
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if callable(before):
-        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+        signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -151,5 +157,5 @@ def _interrupts_kept() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if callable(before):
             signal.signal(signal.SIGINT, before)
-    if heard:
+    if received:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Writing whole files and folders or none: what was there before stays until its successor is complete on the disk."""
+"""Write files and folders atomically: the previous content stays until its replacement is complete on disk."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from glob import escape as glob_escape
 from pathlib import Path
 from typing import Final
 
-from mindyn.errors import ExportError
+from mindyn.errors import Code, ExportError
 
-_WRITABLE: Final = "is its folder yours to write, and is there space?"
+_WRITE_HINT: Final = "check the permissions of the folder and the free disk space"
 _SUCCESSOR: Final = ".mindyn-next"
-"""Inside a folder: its files are complete and take the place of those of the folder (see `replacing`)."""
+"""Folder inside a target folder with complete files that replace those of the target (see `replace_folder_files`)."""
 _MANIFEST: Final = ".replaced.json"
-"""Inside a successor: the names that go where the successor has no such file."""
-_ABANDONED_S: Final = 86_400.0
-"""Age after which what a killed process left beside a target is removed."""
+"""File inside the successor that lists the names to remove if the successor has no such file."""
+_ABANDONED_AGE_S: Final = 86_400.0
+"""Age after which temporary files of a killed process are removed."""
 
 
-def write_whole(path: str | Path, content: str | bytes) -> None:
-    """Write a file (text as UTF-8) under a temporary name beside `path`, then move it there."""
-    write_together({path: content})
+def write_file_atomically(path: str | Path, content: str | bytes) -> None:
+    """Write a file (text as UTF-8) under a temporary name next to `path`, then move it to `path`."""
+    write_files_atomically({path: content})
 
 
-def write_together(files: Mapping[str | Path, str | bytes]) -> None:
-    """Write several files that belong together: none is moved into place before all are complete on the disk."""
+def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> None:
+    """Write files that belong together: none is moved to its path before all of them are complete on disk."""
     with ExitStack() as leftovers:
-        pairs = [(_written_beside(Path(path), content, leftovers), Path(path)) for path, content in files.items()]
+        pairs = [(_write_temporary(Path(path), content, leftovers), Path(path)) for path, content in files.items()]
         for temporary, target in pairs:
-            with _export_errors(target):
+            with _convert_os_errors(target):
                 temporary.replace(target)
 
 
-def _written_beside(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:
+def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:
+    """Write the content to a temporary file next to the target and return its path."""
     _require_parent(target)
-    _require_ordinary(target)
-    with _export_errors(target):
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
+    _require_regular_file(target)
+    with _convert_os_errors(target):
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=_temporary_prefix(target))
         temporary = Path(name)
         leftovers.callback(temporary.unlink, missing_ok=True)
         with os.fdopen(handle, "wb") as file:
@@ -55,95 +56,96 @@ def _written_beside(target: Path, content: str | bytes, leftovers: ExitStack) ->
     return temporary
 
 
-def write_whole_folder(path: str | Path, files: Mapping[str, str]) -> None:
-    """Write the texts, by their paths inside, into a temporary folder beside `path`, then move it there.
+def write_folder_atomically(path: str | Path, files: Mapping[str, str]) -> None:
+    """Write texts, given by their relative paths, into a temporary folder, then move it to `path`.
 
-    A folder that holds anything is left as it is and refused.
+    Raise `ExportError` if `path` is a file or a folder that is not empty.
     """
     target = Path(path)
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
-        raise ExportError(f"{str(target)!r} is there already", hint="remove it first, or name another folder")
-    with replacing(target, ()) as folder, _export_errors(target):
+        hint = "remove it first, or use another folder"
+        raise ExportError(f"{str(target)!r} already exists", hint=hint, code=Code.DUPLICATE, subject=target.name)
+    with replace_folder_files(target, ()) as folder, _convert_os_errors(target):
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def replacing(path: str | Path, names: Iterable[str]) -> Iterator[Path]:
-    """An empty folder to write into, whose files then replace those called `names` in the folder `path`: all or none.
+def replace_folder_files(path: str | Path, names: Iterable[str]) -> Iterator[Path]:
+    """Yield an empty folder; its files then replace those called `names` in the folder `path`, all of them or none.
 
-    Whatever else the folder holds stays. Killed at any moment, or with the disk full, the earlier files are whole or
-    the new ones are. A folder that is new or holds nothing else is exchanged at once, by one system call. One that
-    holds other files, is the working folder or a mount point, or lies where the system cannot exchange, keeps its
-    identity: its files are moved one by one out of a complete successor inside it, and `finish_replacing`, which every
-    command that reads or writes the folder calls first, completes moves that were interrupted.
+    Other files of the folder stay. If the process is killed at any time, or the disk is full, the folder contains
+    either all old files or all new ones. A folder that is new or contains only `names` is exchanged by one system call.
+    A folder that contains other files, is the working directory or a mount point, or cannot be exchanged, keeps its
+    identity: its files are moved one by one out of a complete successor folder inside it. `finish_replacement`, which
+    every command that reads or writes the folder calls first, completes interrupted moves.
     """
     target, known = Path(path).absolute(), frozenset(names)
     _require_parent(target)
-    with _export_errors(target):
-        finish_replacing(target)
+    with _convert_os_errors(target):
+        finish_replacement(target)
         target = target.resolve()
-        inside = target.is_dir() and not _exchangeable(target, known)
+        inside = target.is_dir() and not _can_exchange(target, known)
         home = target if inside else target.parent
-        _remove_abandoned(home, _prefix(target))
-        temporary = Path(tempfile.mkdtemp(dir=home, prefix=_prefix(target)))
+        _remove_abandoned(home, _temporary_prefix(target))
+        temporary = Path(tempfile.mkdtemp(dir=home, prefix=_temporary_prefix(target)))
     try:
         yield temporary
-        with _export_errors(target):
-            _swap(temporary, target, known)
+        with _convert_os_errors(target):
+            _swap_folders(temporary, target, known)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def finish_replacing(folder: str | Path) -> None:
-    """Complete the moves of `replacing` that a killed process left half done; the folder then describes one run."""
+def finish_replacement(folder: str | Path) -> None:
+    """Complete the moves of `replace_folder_files` that a killed process left unfinished."""
     successor = Path(folder) / _SUCCESSOR
     if not successor.is_dir() or successor.is_symlink():
         return
-    with _export_errors(Path(folder)):
-        coming = [one for one in successor.iterdir() if one.name != _MANIFEST]
-        if any(successor.iterdir()):  # without even a manifest, all moves were made
-            for name in _leaving(successor / _MANIFEST):
+    with _convert_os_errors(Path(folder)):
+        new_files = [path for path in successor.iterdir() if path.name != _MANIFEST]
+        if any(successor.iterdir()):  # an empty successor means that all moves are complete
+            for name in _read_manifest(successor / _MANIFEST):
                 (Path(folder) / name).unlink(missing_ok=True)
-        for one in coming:
-            one.replace(Path(folder) / one.name)
+        for path in new_files:
+            path.replace(Path(folder) / path.name)
         (successor / _MANIFEST).unlink(missing_ok=True)
         successor.rmdir()
 
 
-def _leaving(manifest: Path) -> list[str]:
-    """Names, of files in the folder itself: a folder that came from elsewhere names nothing outside it."""
+def _read_manifest(manifest: Path) -> list[str]:
+    """Read the names to remove; accept only files in the folder itself, because the folder may be from elsewhere."""
     try:
         names = json.loads(manifest.read_text(encoding="utf-8"))
     except (ValueError, FileNotFoundError):
         names = None
     if not isinstance(names, list) or not all(isinstance(n, str) and n == Path(n).name and n != ".." for n in names):
-        raise ExportError(
-            f"{str(manifest.parent)!r} was not written by mindyn", hint="remove it, if it is not what you meant"
-        )
+        message, hint = f"{str(manifest.parent)!r} was not written by mindyn", "remove it if you do not need it"
+        raise ExportError(message, hint=hint, code=Code.WRONG_FORMAT, subject=manifest.parent.name)
     return names
 
 
-def _swap(temporary: Path, target: Path, names: frozenset[str]) -> None:
+def _swap_folders(temporary: Path, target: Path, names: frozenset[str]) -> None:
+    """Replace the files of `target` called `names` by those of `temporary`."""
     temporary.chmod(target.stat().st_mode & 0o7777 if target.is_dir() else 0o777 & ~_umask())
     for file in temporary.rglob("*"):
-        _to_disk(file)
+        _sync_to_disk(file)
     if temporary.parent == target.parent:
         if not target.exists():
             temporary.rename(target)
             return
-        if _exchangeable(target, names) and _exchange(temporary, target):
+        if _can_exchange(target, names) and _exchange_folders(temporary, target):
             return
-    going = names - {one.name for one in temporary.iterdir()}
-    (temporary / _MANIFEST).write_text(json.dumps(sorted(going)), encoding="utf-8")
-    _to_disk(temporary / _MANIFEST)
+    removed = names - {path.name for path in temporary.iterdir()}
+    (temporary / _MANIFEST).write_text(json.dumps(sorted(removed)), encoding="utf-8")
+    _sync_to_disk(temporary / _MANIFEST)
     temporary.rename(target / _SUCCESSOR)
-    finish_replacing(target)
+    finish_replacement(target)
 
 
-def _exchangeable(target: Path, names: frozenset[str]) -> bool:
-    """Whether another folder may take the place of this one: it is ours, nobody works in it, it holds `names` alone."""
+def _can_exchange(target: Path, names: frozenset[str]) -> bool:
+    """Whether another folder may replace this one: it is ours, no process works in it, and it contains only `names`."""
     if not hasattr(os, "geteuid") or target.is_mount() or not os.access(target.parent, os.W_OK):
         return False
     with suppress(OSError):
@@ -152,11 +154,11 @@ def _exchangeable(target: Path, names: frozenset[str]) -> bool:
             return False
     status = target.stat()
     ours = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
-    return ours and all(one.name in names for one in target.iterdir())
+    return ours and all(path.name in names for path in target.iterdir())
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders by one system call; False where the system or the file system has none."""
+def _exchange_folders(first: Path, second: Path) -> bool:
+    """Exchange two folders by one system call; return False if the system or the file system does not support it."""
     if sys.platform == "linux":
         call, flag, here = "renameat2", 2, (-100,)  # RENAME_EXCHANGE, AT_FDCWD
     elif sys.platform == "darwin":
@@ -166,48 +168,49 @@ def _exchange(one: Path, other: Path) -> bool:
     function = getattr(ctypes.CDLL(None), call, None)
     if function is None:
         return False
-    return bool(function(*here, os.fsencode(one), *here, os.fsencode(other), flag) == 0)
+    return bool(function(*here, os.fsencode(first), *here, os.fsencode(second), flag) == 0)
 
 
-def _to_disk(path: Path) -> None:
+def _sync_to_disk(path: Path) -> None:
     if path.is_file():
         with path.open("r+b") as file:
             os.fsync(file.fileno())
 
 
 def _remove_abandoned(home: Path, prefix: str) -> None:
-    for one in home.glob(f"{glob_escape(prefix)}*"):
+    for path in home.glob(f"{glob_escape(prefix)}*"):
         with suppress(OSError):
-            if time.time() - one.stat().st_mtime > _ABANDONED_S:
-                shutil.rmtree(one)
+            if time.time() - path.stat().st_mtime > _ABANDONED_AGE_S:
+                shutil.rmtree(path)
 
 
-def _prefix(target: Path) -> str:
-    """Of the temporary names beside a target: short enough for any file system, whatever the target's own length."""
+def _temporary_prefix(target: Path) -> str:
+    """Return the prefix of temporary names next to a target, short enough for any file system."""
     return f".{target.name[:60]}.writing-"
 
 
 @contextmanager
-def _export_errors(target: Path) -> Iterator[None]:
+def _convert_os_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ExportError(f"{str(target)!r} cannot be written: {reason}", hint=_WRITABLE) from error
+        message = f"{str(target)!r} cannot be written: {error.strerror or str(error)}"
+        raise ExportError(message, hint=_WRITE_HINT, subject=target.name) from error
 
 
 def make_folder(path: str | Path) -> None:
-    """Make a folder, and those above it, where they are not there yet."""
+    """Create a folder and its missing parents."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExportError(f"{str(path)!r} cannot be a folder: {error.strerror}", hint="name another one") from error
+        message = f"the folder {str(path)!r} cannot be created: {error.strerror}"
+        raise ExportError(message, hint="use another folder", subject=Path(path).name) from error
 
 
 @contextmanager
-def folder_for(path: str | Path) -> Iterator[None]:
-    """`make_folder` for what is written inside; left by an error or Ctrl-C, it removes empty ones that it made."""
-    missing = _missing_folders(path)
+def make_output_folder(path: str | Path) -> Iterator[None]:
+    """Create a folder for output; if the block ends with an error or Ctrl-C, remove the new folders that are empty."""
+    missing = _list_missing_folders(path)
     make_folder(path)
     try:
         yield
@@ -217,40 +220,41 @@ def folder_for(path: str | Path) -> Iterator[None]:
 
 
 def require_writable(path: str | Path) -> None:
-    """Refuses a folder that cannot be made or written into, before work that ends there; leaves nothing behind."""
-    missing = _missing_folders(path)
+    """Raise `ExportError` if a folder cannot be created or written to; leave nothing behind."""
+    missing = _list_missing_folders(path)
     make_folder(path)
     try:
-        with _export_errors(Path(path)), tempfile.TemporaryFile(dir=path):
+        with _convert_os_errors(Path(path)), tempfile.TemporaryFile(dir=path):
             pass
     finally:
         _remove_empty(missing)
 
 
-def _missing_folders(path: str | Path) -> list[Path]:
-    """The folder and those above it that are not there, the innermost first."""
-    return [one for one in (Path(path).absolute(), *Path(path).absolute().parents) if not one.exists()]
+def _list_missing_folders(path: str | Path) -> list[Path]:
+    """Return the folder and its parents that do not exist, the innermost first."""
+    return [folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if not folder.exists()]
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    with suppress(OSError):  # the first that holds something, and those above it, stay
-        for one in folders:
-            one.rmdir()
+    with suppress(OSError):  # the first folder that is not empty, and its parents, stay
+        for folder in folders:
+            folder.rmdir()
 
 
-def _require_ordinary(target: Path) -> None:
-    """Refuses to take the place of a folder, a device or a pipe: /dev/null would be a file from then on."""
-    with _export_errors(target):
+def _require_regular_file(target: Path) -> None:
+    """Raise `ExportError` if the target is a folder, a device or a pipe; /dev/null would become a regular file."""
+    with _convert_os_errors(target):
         if target.exists() and not target.is_file():
-            what = "a folder" if target.is_dir() else "a device or a pipe"
-            raise ExportError(f"{str(target)!r} cannot be written: it is {what}", hint="name a file to be written")
+            message = (
+                f"{str(target)!r} cannot be written: it is {'a folder' if target.is_dir() else 'a device or pipe'}"
+            )
+            raise ExportError(message, hint="pass a file name", code=Code.WRONG_TYPE, subject=target.name)
 
 
 def _require_parent(target: Path) -> None:
     if not target.absolute().parent.is_dir():
-        raise ExportError(
-            f"there is no folder {str(target.parent)!r} to write {target.name} into", hint="make the folder first"
-        )
+        message = f"the folder {str(target.parent)!r} for {target.name} does not exist"
+        raise ExportError(message, hint="create the folder first", code=Code.MISSING_FILE, subject=str(target.parent))
 
 
 def _umask() -> int:

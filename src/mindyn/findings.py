@@ -17,7 +17,7 @@ class Severity(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a finding is about; programs compare kinds, never messages."""
+    """Subject of a finding; programs compare kinds, never messages."""
 
     # Robots
     ROUNDED_GEOMETRY = "rounded geometry"
@@ -61,7 +61,7 @@ class Kind(StrEnum):
     FOLLOWED_LOOPS = "followed loops"
     GEARS = "gears"
     REPEATED_MOTION = "repeated motion"
-    # What diagnostics find in the logs of a fit
+    # Diagnostics of the logs of a fit
     STILL_JOINT = "joint does not move"
     POOR_MOTION = "motion excites too little"
     CONSTANT_TORQUE = "torque never changes"
@@ -97,12 +97,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact that the user should know, with its size and what to do about it.
+    """A fact that the user should know, with its size and a remedy.
 
-    joints, value, unit  which joints (or links) it concerns, and its size: a delay of 0.018 s, a factor of -1
+    joints, value, unit  joints (or links) that it concerns, and its size: a delay of 0.018 s, a factor of -1
     message, remedy      sentences for people; `str(finding)` joins them
-    details              the single cases that the message summarises, one line each
-    explained_by         the kind of the finding of which this is a consequence; JSON alone shows it then
+    details              individual cases that the message summarises, one line each
+    explained_by         kind of the finding that causes this one; only JSON then shows it
     """
 
     kind: Kind
@@ -119,7 +119,7 @@ class Finding:
         return f"{self.message}. {self.remedy}" if self.remedy else self.message
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON can hold it."""
+        """Return the finding as JSON values."""
         return {**asdict(self), "joints": list(self.joints), "details": list(self.details)}
 
     @staticmethod
@@ -142,10 +142,10 @@ def warning(kind: Kind, message: str, remedy: str = "") -> Finding:
 
 
 def summarise(findings: Iterable[Finding], summaries: Mapping[Kind, str]) -> tuple[Finding, ...]:
-    """Return the findings with several of one kind as one, their messages as its details.
+    """Merge findings of the same kind, with their messages as details.
 
-    summaries  for kinds that are summarised the message of several, with `{count}` in it; they come last, in this
-               order, so that rare findings come first
+    summaries  message for several findings by kind, with `{count}`; these kinds come last, in this order, so that
+               rare findings come first
     """
     given = list(findings)
     others = [finding for finding in given if finding.kind not in summaries]
@@ -160,5 +160,5 @@ def summarise(findings: Iterable[Finding], summaries: Mapping[Kind, str]) -> tup
 
 def name_warnings(findings: Iterable[Finding]) -> str:
     """Return "; warning: guessed floor, guessed limit" for the end of a headline; "" without warnings."""
-    kinds = dict.fromkeys(one.kind.value for one in findings if one.severity is Severity.WARNING)
+    kinds = dict.fromkeys(finding.kind.value for finding in findings if finding.severity is Severity.WARNING)
     return f"; warning: {', '.join(kinds)}" if kinds else ""

@@ -1,7 +1,7 @@
-"""Ctrl-C that is not lost.
+"""Raise Ctrl-C again if it gets lost.
 
-CasADi clears Python's errors where it tries conversions of its arguments, a KeyboardInterrupt among them, and while
-equations are traced most of the time is spent there. So what nobody has handled after a moment is raised again.
+CasADi clears Python exceptions while it tries to convert its arguments, including KeyboardInterrupt, and most of the
+time of tracing equations is spent there. An interrupt that no code has handled after a short time is raised again.
 """
 
 from __future__ import annotations
@@ -16,91 +16,91 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-AGAIN_SECONDS: Final = 0.3
-"""Time after which an interrupt that nobody handles is raised again."""
+RERAISE_DELAY_S: Final = 0.3
+"""Time after which an unhandled interrupt is raised again."""
 
 
 @contextmanager
-def insistent_interrupts() -> Iterator[None]:
-    """Inside, Ctrl-C is raised until it is handled; code that handles one and goes on says so by `acknowledge`."""
+def reraise_interrupts() -> Iterator[None]:
+    """Raise Ctrl-C inside the block until it is handled; code that handles it calls `acknowledge_interrupt`."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, _INSISTENT)
+    signal.signal(signal.SIGINT, _HANDLER)
     try:
         yield
     finally:
-        acknowledge()
+        acknowledge_interrupt()
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """Inside, Ctrl-C ends the process with one line: while modules are imported nothing is written that could be kept.
+    """End the process with one line on Ctrl-C inside the block, while modules are imported and nothing was written.
 
-    A KeyboardInterrupt would be printed with a traceback where Python calls back from an import, and there it is lost.
+    Python would print a traceback and lose a KeyboardInterrupt that is raised in a callback of an import.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
-    signal.signal(signal.SIGINT, _exit)
+    signal.signal(signal.SIGINT, _exit_process)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _exit(number: int, frame: FrameType | None) -> None:
+def _exit_process(number: int, frame: FrameType | None) -> None:
     del frame
     os.write(2, b"interrupted: nothing was written\n")
     os._exit(128 + number)
 
 
-def acknowledge() -> None:
-    """The interrupt was heard: it is not raised again."""
-    _INSISTENT.rest()
+def acknowledge_interrupt() -> None:
+    """Stop raising the current interrupt again."""
+    _HANDLER.cancel()
 
 
-class _Insistent:
-    """A handler of SIGINT; one that comes by itself is raised only where no interrupt is being handled."""
+class _ReraisingHandler:
+    """Handler of SIGINT that raises an interrupt again until some code handles it."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
-        self._own = False
+        self._is_reraised = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        own, self._own = self._own, False
-        if own and (self._timer is None or _is_handled()):
+        is_reraised, self._is_reraised = self._is_reraised, False
+        if is_reraised and (self._timer is None or _is_handling_interrupt()):
             return
-        self.rest()
-        self._timer = threading.Timer(AGAIN_SECONDS, self._raise_again)
+        self.cancel()
+        self._timer = threading.Timer(RERAISE_DELAY_S, self._raise_again)
         self._timer.daemon = True
         self._timer.start()
         raise KeyboardInterrupt
 
-    def rest(self) -> None:
-        """Nothing is raised any more until the next Ctrl-C."""
+    def cancel(self) -> None:
+        """Raise nothing until the next Ctrl-C."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
 
     def _raise_again(self) -> None:
-        self._own = True
+        self._is_reraised = True
         main = threading.main_thread().ident
         if main is not None and hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(main, signal.SIGINT)  # ends a sleep or a wait as well
+            signal.pthread_kill(main, signal.SIGINT)  # also interrupts a sleep or a wait
         else:
             _thread.interrupt_main()
 
 
-_INSISTENT: Final = _Insistent()
+_HANDLER: Final = _ReraisingHandler()
 
 
-def _is_handled() -> bool:
-    """Whether this thread is on its way out of an interrupt, in `except`, `finally` or the end of a `with`."""
+def _is_handling_interrupt() -> bool:
+    """Whether this thread is handling an interrupt, in `except`, `finally` or at the end of a `with` block."""
     error: BaseException | None = sys.exception()
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__

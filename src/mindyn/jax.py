@@ -1,10 +1,10 @@
-"""A model's equations as functions of JAX arrays (extra `jax`), with derivatives by every argument.
+"""Evaluate a model's equations on JAX arrays (extra `jax`), with derivatives by every argument.
 
-    dynamics = mindyn.jax.differentiable(mindyn.compile_model(robot, parameters="input"))
+    dynamics = mindyn.jax.make_differentiable(mindyn.compile_model(robot, parameters="input"))
     tau = jax.jit(dynamics.inverse_dynamics)(q, qd, qdd, phi)
 
-Arrays are (..., n); batch dimensions broadcast, those of the parameters too. float64 where JAX has it
-(`jax_enable_x64`), else float32.
+Arrays are (..., n); batch dimensions broadcast, including those of the parameters. Numbers are float64 if JAX has it
+enabled (`jax_enable_x64`), else float32.
 """
 
 from __future__ import annotations
@@ -14,89 +14,115 @@ from functools import cache
 from typing import Any
 
 from mindyn.errors import MissingExtraError
-from mindyn.kernels.differentiable import DifferentiableModel, Op
+from mindyn.kernels.differentiable import DifferentiableFunction, DifferentiableModel
 from mindyn.kernels.gpu import import_cupy
 from mindyn.kernels.model import Model
-from mindyn.kernels.xla_call import Work, handler, on_cuda, on_host
+from mindyn.kernels.xla_call import Work, make_cuda_work, make_handler, make_host_work
 
 try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:
-    raise MissingExtraError("mindyn.jax needs JAX", hint="pip install 'mindyn[jax]'") from error
+    raise MissingExtraError("mindyn.jax needs JAX", hint="pip install 'mindyn[jax]'", subject="jax") from error
 
 
 class JaxModel(DifferentiableModel):
-    """Equations of a model on JAX arrays; the arguments are those of the `Model`'s own functions.
+    """Equations of a model on JAX arrays; the arguments are those of the functions of `Model`.
 
-    Works under `jit`, `vmap`, `grad` and `jacrev`, and derivatives of any order, by reverse mode (`jvp` and `jacfwd` do
-    not apply). XLA calls our kernels on its own memory (`jax.ffi`): those of the CPU, or with CuPy, on a GPU, our CUDA
-    in its own stream.
+    `jit`, `vmap`, `grad`, `jacrev` and derivatives of any order work, in reverse mode (`jvp` and `jacfwd` are not
+    supported). XLA calls mindyn's kernels on its own memory (`jax.ffi`): the CPU kernels, or with CuPy the CUDA kernels
+    in the stream of XLA.
     """
 
     def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
-        """Any equation of the model by name."""
+        """Evaluate an equation of the model.
+
+        Parameters
+        ----------
+        name : str
+            Name of the equation, such as "inverse_dynamics".
+        *arrays : array_like, shape (..., n)
+            Arguments of the equation; batch dimensions broadcast.
+        link : str, optional
+            Link that the equation is about, if it has one.
+
+        Returns
+        -------
+        jax.Array
+            Value of the equation.
+        """
         op = self._ops[name, link]
-        given = [jnp.asarray(one) for one in arrays]
-        dtype = jnp.result_type(jnp.float32, *given)
-        closing = self._ops.closing(given[0].shape[-1]) if given and given[0].ndim else None
+        inputs = [jnp.asarray(array) for array in arrays]
+        dtype = jnp.result_type(jnp.float32, *inputs)
+        closing = self._ops.loop_solver(inputs[0].shape[-1]) if inputs and inputs[0].ndim else None
         if closing is not None:
-            given[0] = _function(closing)(given[0].astype(dtype))[0]
-        shapes = op.aligned([one.shape for one in given])
-        function = _function(op)
-        return function(*(one.astype(dtype).reshape(shape) for one, shape in zip(given, shapes, strict=True)))[0]
+            inputs[0] = _build_function(closing)(inputs[0].astype(dtype))[0]
+        shapes = op.align_shapes([array.shape for array in inputs])
+        function = _build_function(op)
+        return function(*(array.astype(dtype).reshape(shape) for array, shape in zip(inputs, shapes, strict=True)))[0]
 
 
-def differentiable(model: Model) -> JaxModel:
-    """The equations of a model as functions of arrays that JAX differentiates."""
+def make_differentiable(model: Model) -> JaxModel:
+    """Convert the equations of a model to functions that JAX can differentiate.
+
+    Parameters
+    ----------
+    model : Model
+        Compiled model; with ``parameters="input"`` the parameters are an argument too.
+
+    Returns
+    -------
+    JaxModel
+        Functions of the same names and arguments as those of `model`.
+    """
     return JaxModel(model)
 
 
 @cache
-def _function(op: Op) -> Callable[..., Any]:
-    """The function of an `Op`, on arrays with equally many batch dimensions."""
+def _build_function(op: DifferentiableFunction) -> Callable[..., Any]:
+    """Build the JAX function of an `DifferentiableFunction` for arrays with the same number of batch dimensions."""
 
     @jax.custom_vjp  # type: ignore[untyped-decorator]  # JAX may be absent
     def function(*arrays: Any) -> Any:
-        batch = op.batch([one.shape for one in arrays])
+        batch = op.batch([array.shape for array in arrays])
         results = tuple(jax.ShapeDtypeStruct(batch + shape, arrays[0].dtype) for shape in op.output_shapes)
-        return jax.ffi.ffi_call(_target(op), results, vmap_method="expand_dims")(*arrays)
+        return jax.ffi.ffi_call(_register_target(op), results, vmap_method="expand_dims")(*arrays)
 
     def forward(*arrays: Any) -> tuple[Any, tuple[Any, ...]]:
         return function(*arrays), arrays
 
     def backward(arrays: tuple[Any, ...], along: tuple[Any, ...]) -> tuple[Any, ...]:
-        found = _function(op.adjoint)(*arrays, *along)
-        return tuple(_summed(one, array.shape) for one, array in zip(found, arrays, strict=True))
+        gradients = _build_function(op.adjoint)(*arrays, *along)
+        return tuple(_sum_repeated(gradient, array.shape) for gradient, array in zip(gradients, arrays, strict=True))
 
     function.defvjp(forward, backward)
     return function  # type: ignore[no-any-return]
 
 
 @cache
-def _target(op: Op) -> str:
-    """The name under which XLA calls an `Op`, on the CPU and, where CuPy is there, on a CUDA device."""
+def _register_target(op: DifferentiableFunction) -> str:
+    """Register an `DifferentiableFunction` with XLA for the CPU, and for CUDA if CuPy is installed; return the name of the target."""
     name = f"mindyn_{op.name}_{len(_HANDLERS)}"
-    _register(name, "cpu", on_host(op.run))
+    _register_handler(name, "cpu", make_host_work(op.run))
     try:
         cupy = import_cupy()
     except MissingExtraError:
         return name
-    _register(name, "CUDA", on_cuda(cupy, lambda given, out: op.run_on_device(*given, out=out)))
+    _register_handler(name, "CUDA", make_cuda_work(cupy, lambda given, out: op.run_on_device(*given, out=out)))
     return name
 
 
-def _register(name: str, platform: str, work: Work) -> None:
-    made = handler(work)
-    _HANDLERS.append(made)
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(made), platform=platform)
+def _register_handler(name: str, platform: str, work: Work) -> None:
+    _HANDLERS.append(make_handler(work))
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(_HANDLERS[-1]), platform=platform)
 
 
 _HANDLERS: list[Any] = []
-"""Kept for as long as XLA may call them."""
+"""Handlers, which must live as long as XLA may call them."""
 
 
-def _summed(gradient: Any, shape: tuple[int, ...]) -> Any:
-    """Over the dimensions along which the input was repeated."""
-    repeated = [k for k, (one, own) in enumerate(zip(gradient.shape, shape, strict=True)) if one != own]
+def _sum_repeated(gradient: Any, shape: tuple[int, ...]) -> Any:
+    """Sum a gradient over the dimensions along which the input was broadcast."""
+    sizes = zip(gradient.shape, shape, strict=True)
+    repeated = [k for k, (broadcast_size, size) in enumerate(sizes) if broadcast_size != size]
     return gradient.sum(axis=tuple(repeated), keepdims=True) if repeated else gradient

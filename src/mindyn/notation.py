@@ -1,4 +1,4 @@
-"""Orderings, symbols and units as data: the one home of every convention (see NOTATION.md)."""
+"""Orderings, symbols and units, defined once (see NOTATION.md)."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ DRIVE_PARAMETERS: Final = ("rotor_inertia", "viscous", "coulomb", "offset")
 """Parameters of one drive, in order."""
 
 STANDARD_GRAVITY: Final = (0.0, 0.0, -9.81)
-"""Gravity in the root frame, m/s^2, when a file does not state another."""
+"""Gravity in the root frame, m/s^2, for files that do not define it."""

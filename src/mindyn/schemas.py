@@ -1,8 +1,8 @@
-"""Check values that users and files give against a JSON Schema (draft 2020-12), in the few keywords that we use.
+"""Check values from users and files against a JSON Schema (draft 2020-12), using a subset of its keywords.
 
 type, enum, pattern, minimum, exclusiveMinimum, maximum, minItems, maxItems, items, required, properties,
-additionalProperties; `examples` becomes the hint of an error. Numbers must be finite: JSON has no others, but TOML and
-Python do. Where infinity means that there is no limit, the further type "infinite" allows it.
+additionalProperties; `examples` becomes the hint of an error. Numbers must be finite: TOML and Python have infinity and
+NaN, JSON does not. The additional type "infinite" allows infinity for values such as limits.
 """
 
 from __future__ import annotations
@@ -13,91 +13,94 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, Final, NamedTuple
 
-from mindyn.errors import InputError, MindynError, did_you_mean, listed, shortened
+from mindyn.errors import Code, InputError, MindynError, list_names, shorten_text, suggest_name
 
 Schema = Mapping[str, Any]
-LARGEST_NUMBER: Final = 1e308
-NUMBER: Final[Schema] = {"type": "number"}
-POSITIVE: Final[Schema] = {"type": "number", "exclusiveMinimum": 0}
-COUNT: Final[Schema] = {"type": "integer", "minimum": 1}
-TEXT: Final[Schema] = {"type": "string"}
+MAX_FINITE_NUMBER: Final = 1e308
+ANY_NUMBER: Final[Schema] = {"type": "number"}
+POSITIVE_NUMBER: Final[Schema] = {"type": "number", "exclusiveMinimum": 0}
+POSITIVE_INTEGER: Final[Schema] = {"type": "integer", "minimum": 1}
+ANY_TEXT: Final[Schema] = {"type": "string"}
 
 _TYPES: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     "object": ("a table", (Mapping,)),
     "array": ("a list", (Sequence,)),
-    "string": ("a text", (str,)),
+    "string": ("a string", (str,)),
     "boolean": ("true or false", (bool,)),
     "null": ("nothing", (type(None),)),
     "number": ("a finite number", (Real,)),
     "integer": ("a whole number", (Integral,)),
     "infinite": ("infinite", (float,)),
 }
-_BOUNDS: Final = {
+_BOUND_TEXTS: Final = {
     "exclusiveMinimum": "above {}",
     "minimum": "at least {}",
     "maximum": "at most {}",
-    "minItems": "of {} entries",
-    "maxItems": "of {} entries",
+    "minItems": "with {} entries",
+    "maxItems": "with {} entries",
 }
 
 
 class Violation(NamedTuple):
-    """One value that does not follow its schema: what is wrong, and an example of what is valid."""
+    """A value that does not match its schema: what is wrong, and an example of a valid value."""
 
     message: str
     hint: str
+    code: Code
+    subject: str
 
 
-def list_of(items: Schema, *also: str, **bounds: int) -> Schema:
-    """Return the schema of a list of `items`; `also` names further types, of which a table holds `items` too."""
+def list_schema(items: Schema, *also: str, **bounds: int) -> Schema:
+    """Return the schema of a list of `items`; `also` names further allowed types, for example a table of `items`."""
     return {"type": ["array", *also], "items": items, "additionalProperties": items, **bounds}
 
 
-def or_else(schema: Schema, *words: str, null: bool = False) -> Schema:
-    """Return the schema of the same values, or one of `words`, or None."""
+def allow_also(schema: Schema, *words: str, null: bool = False) -> Schema:
+    """Return the schema extended by the texts `words`, or by None."""
     types = [*_types_of(schema), *(["string"] if words else []), *(["null"] if null else [])]
     return {**schema, "type": types, **({"pattern": f"^({'|'.join(words)})$"} if words else {})}
 
 
-def table_of(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    """Return the schema of a table with these entries and no others."""
+def table_schema(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """Return the schema of a table with exactly these entries."""
     entries = {**required, **(optional or {})}
     return {"type": "object", "required": list(required), "properties": entries, "additionalProperties": False}
 
 
 def require_valid(value: Any, schema: Schema, what: str, error: type[MindynError] = InputError, hint: str = "") -> None:
-    """Raise `error` on the first violation; `what` names the value."""
-    for found in violations(value, schema, what):
-        raise error(found.message, hint=found.hint or hint)
+    """Raise `error` for the first violation; `what` names the value."""
+    for violation in find_violations(value, schema, what):
+        raise error(violation.message, hint=violation.hint or hint, code=violation.code, subject=violation.subject)
 
 
-def violations(value: Any, schema: Schema, place: str) -> Iterator[Violation]:
-    """Yield what of a value does not follow the schema; `place` names the value."""
+def find_violations(value: Any, schema: Schema, place: str) -> Iterator[Violation]:
+    """Yield the violations of the schema by a value; `place` names the value."""
     hint = next(map(str, schema.get("examples", ())), "")
-    if not _fits(value, schema):
-        yield Violation(f"{place} = {show(value)} must be {_describe(schema)}", hint and f"like {hint}")
+    if not _matches_schema(value, schema):
+        message = f"{place} = {quote_value(value)} must be {_describe_schema(schema)}"
+        yield Violation(message, hint and f"for example {hint}", Code.INVALID_VALUE, place)
     elif isinstance(value, Mapping):
         entries, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name in schema.get("required", ()):
             if name not in value:
-                yield Violation(f"{place} has no entry {name!r}", hint)
+                yield Violation(f"{place} has no entry {name!r}", hint, Code.MISSING_VALUE, name)
         for name, item in value.items():
-            if isinstance(wanted := entries.get(name, others), Mapping):
-                yield from violations(item, wanted, f"{place}.{shortened(str(name), 100)}")
-            elif not wanted:
-                known = did_you_mean(name, entries, "")
-                yield Violation(f"{place} has no entry {show(name)}; it may have: {listed(entries)}", known)
+            if isinstance(item_schema := entries.get(name, others), Mapping):
+                yield from find_violations(item, item_schema, f"{place}.{shorten_text(str(name), 100)}")
+            elif not item_schema:
+                message = f"{place} has an unknown entry {quote_value(name)}; valid: {list_names(entries)}"
+                yield Violation(message, suggest_name(name, entries, ""), Code.UNKNOWN_NAME, str(name))
     elif isinstance(value, Sequence) and "items" in schema and not isinstance(value, str):
         for k, item in enumerate(value):
-            yield from violations(item, schema["items"], f"{place}[{k}]")
+            yield from find_violations(item, schema["items"], f"{place}[{k}]")
 
 
-def show(value: object) -> str:
-    """Return a value as a message quotes it: short, whatever it is."""
+def quote_value(value: object) -> str:
+    """Return a short text of any value for a message."""
     try:
-        return shortened(repr(value), 100)
-    except (ValueError, RecursionError):  # an integer of thousands of digits; brackets nested too deep
-        return f"one that is too long to show ({type(value).__name__})"
+        return shorten_text(repr(value), 100)
+    except (ValueError, RecursionError):  # an integer of thousands of digits; brackets nested too deeply
+        return f"a value of type {type(value).__name__} that is too long to show"
 
 
 def _types_of(schema: Schema) -> Sequence[str]:
@@ -105,33 +108,33 @@ def _types_of(schema: Schema) -> Sequence[str]:
     return [types] if isinstance(types, str) else types
 
 
-def _fits(value: Any, schema: Schema) -> bool:
-    """Whether a value by itself, without its entries, follows the schema."""
-    if "type" in schema and not any(_is(value, one) for one in _types_of(schema)):
+def _matches_schema(value: Any, schema: Schema) -> bool:
+    """Whether a value itself, without its entries, matches the schema."""
+    if "type" in schema and not any(_is_type(value, kind) for kind in _types_of(schema)):
         return False
     if "enum" in schema:
         return value in schema["enum"]
     if isinstance(value, str):
         return "pattern" not in schema or re.search(schema["pattern"], value) is not None
-    if _is(value, "number"):
-        above = value > schema.get("exclusiveMinimum", -LARGEST_NUMBER)
+    if _is_type(value, "number"):
+        above = value > schema.get("exclusiveMinimum", -MAX_FINITE_NUMBER)
         return bool(above and schema.get("minimum", value) <= value <= schema.get("maximum", value))
     if isinstance(value, Sequence):
         return bool(schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)))
     return True
 
 
-def _is(value: Any, kind: str) -> bool:
+def _is_type(value: Any, kind: str) -> bool:
     if not isinstance(value, _TYPES[kind][1]) or (isinstance(value, str | bool) and kind not in ("string", "boolean")):
         return False
     size: Any = abs(value) if kind in ("number", "integer", "infinite") else 0  # type: ignore[arg-type] # a number then
-    return bool(size == inf if kind == "infinite" else size < LARGEST_NUMBER)
+    return bool(size == inf if kind == "infinite" else size < MAX_FINITE_NUMBER)
 
 
-def _describe(schema: Schema) -> str:
+def _describe_schema(schema: Schema) -> str:
     if "enum" in schema:
-        return f"one of {', '.join(repr(one) for one in schema['enum'] if one is not None)}"
+        return f"one of {', '.join(repr(choice) for choice in schema['enum'] if choice is not None)}"
     texts = " or ".join(map(repr, schema["pattern"][2:-2].split("|"))) if "pattern" in schema else _TYPES["string"][0]
-    types = [texts if one == "string" else _TYPES[one][0] for one in _types_of(schema) if one != "null"]
-    bounds = {text.format(schema[name]): None for name, text in _BOUNDS.items() if name in schema}
+    types = [texts if kind == "string" else _TYPES[kind][0] for kind in _types_of(schema) if kind != "null"]
+    bounds = {text.format(schema[name]): None for name, text in _BOUND_TEXTS.items() if name in schema}
     return f"{' or '.join(types)} {' and '.join(bounds)}".strip()

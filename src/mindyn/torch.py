@@ -1,64 +1,98 @@
-"""A model's equations as functions of PyTorch tensors (extra `torch`), with derivatives by every argument.
+"""Evaluate a model's equations on PyTorch tensors (extra `torch`), with derivatives by every argument.
 
-    dynamics = mindyn.torch.differentiable(mindyn.compile_model(robot, parameters="input"))
+    dynamics = mindyn.torch.make_differentiable(mindyn.compile_model(robot, parameters="input"))
     tau = dynamics.inverse_dynamics(q, qd, qdd, phi)
 
-Tensors are (..., n), float64 or float32, on the CPU or, with CuPy, on a GPU; batch dimensions broadcast, those of the
-parameters too.
+Tensors are (..., n), float64 or float32, on the CPU or, with CuPy, on a GPU; batch dimensions broadcast, including
+those of the parameters.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mindyn.errors import InputError, MissingExtraError
-from mindyn.kernels.differentiable import DifferentiableModel, Op
+from mindyn.errors import Code, InputError, MissingExtraError
+from mindyn.kernels.differentiable import DifferentiableFunction, DifferentiableModel
 from mindyn.kernels.model import Model
 
 try:
     import torch
 except ImportError as error:
-    raise MissingExtraError("mindyn.torch needs PyTorch", hint="pip install 'mindyn[torch]'") from error
+    raise MissingExtraError(
+        "mindyn.torch needs PyTorch", hint="pip install 'mindyn[torch]'", subject="torch"
+    ) from error
 
 
 class TorchModel(DifferentiableModel):
-    """Equations of a model on tensors; the arguments are those of the `Model`'s own functions.
+    """Equations of a model on tensors; the arguments are those of the functions of `Model`.
 
-    Works under `torch.func.vmap`, `grad` and `jacrev`; derivatives of any order, by reverse mode. `torch.compile`
-    leaves its graph for a call.
+    `torch.func.vmap`, `grad`, `jacrev` and derivatives of any order work, in reverse mode. `torch.compile` breaks its
+    graph at each call.
     """
 
     def __call__(self, name: str, *tensors: Any, link: str | None = None) -> Any:
-        """Any equation of the model by name."""
+        """Evaluate an equation of the model.
+
+        Parameters
+        ----------
+        name : str
+            Name of the equation, such as "inverse_dynamics".
+        *tensors : array_like, shape (..., n)
+            Arguments of the equation; batch dimensions broadcast.
+        link : str, optional
+            Link that the equation is about, if it has one.
+
+        Returns
+        -------
+        torch.Tensor
+            Value of the equation.
+
+        Raises
+        ------
+        InputError
+            If a tensor is not floating point, or the tensors are not on one CPU or CUDA device.
+        """
         op = self._ops[name, link]
-        given = [one if isinstance(one, torch.Tensor) else torch.as_tensor(one) for one in tensors]
-        for one in given:
-            if one.device.type not in ("cpu", "cuda") or not one.dtype.is_floating_point:
-                raise InputError(
-                    f"a tensor is {one.dtype} on {one.device}; mindyn.torch computes in float64 or float32, "
-                    "on the CPU or a CUDA device"
+        inputs = [tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor) for tensor in tensors]
+        for tensor in inputs:
+            if tensor.device.type not in ("cpu", "cuda") or not tensor.dtype.is_floating_point:
+                message = (
+                    f"tensors must be float64 or float32 on the CPU or CUDA, got {tensor.dtype} on {tensor.device}"
                 )
-            if one.device != given[0].device:
-                raise InputError(f"tensors are on {given[0].device} and {one.device}; one device is needed")
-        dtype = torch.float32 if all(one.dtype == torch.float32 for one in given) else torch.float64
-        closing = self._ops.closing(given[0].shape[-1]) if given and given[0].dim() else None
+                raise InputError(message, code=Code.WRONG_TYPE, subject=tensor.dtype)
+            if tensor.device != inputs[0].device:
+                message = f"all tensors must be on the same device, got {inputs[0].device} and {tensor.device}"
+                raise InputError(message, code=Code.DISAGREEMENT, subject=tensor.device)
+        dtype = torch.float32 if all(tensor.dtype == torch.float32 for tensor in inputs) else torch.float64
+        closing = self._ops.loop_solver(inputs[0].shape[-1]) if inputs and inputs[0].dim() else None
         if closing is not None:
-            given[0] = _apply(closing, given[0])[0]
-        shapes = op.aligned([tuple(one.shape) for one in given])
-        return _apply(op, *(one.to(dtype).reshape(shape) for one, shape in zip(given, shapes, strict=True)))[0]
+            inputs[0] = _apply(closing, inputs[0])[0]
+        shapes = op.align_shapes([tuple(tensor.shape) for tensor in inputs])
+        return _apply(op, *(tensor.to(dtype).reshape(shape) for tensor, shape in zip(inputs, shapes, strict=True)))[0]
 
 
-def differentiable(model: Model) -> TorchModel:
-    """The equations of a model as functions of tensors that PyTorch differentiates."""
+def make_differentiable(model: Model) -> TorchModel:
+    """Convert the equations of a model to functions that PyTorch can differentiate.
+
+    Parameters
+    ----------
+    model : Model
+        Compiled model; with ``parameters="input"`` the parameters are an argument too.
+
+    Returns
+    -------
+    TorchModel
+        Functions of the same names and arguments as those of `model`.
+    """
     return TorchModel(model)
 
 
 class _Apply(torch.autograd.Function):  # type: ignore[misc]  # PyTorch may be absent
     @staticmethod
-    def forward(op: Op, *tensors: Any) -> tuple[Any, ...]:
+    def forward(op: DifferentiableFunction, *tensors: Any) -> tuple[Any, ...]:
         if tensors[0].is_cuda:
             return op.run_on_device(*tensors)
-        results = op.run(*(one.detach().resolve_neg().numpy() for one in tensors))
+        results = op.run(*(tensor.detach().resolve_neg().numpy() for tensor in tensors))
         return tuple(torch.from_numpy(result) for result in results)
 
     @staticmethod
@@ -69,15 +103,16 @@ class _Apply(torch.autograd.Function):  # type: ignore[misc]  # PyTorch may be a
     @staticmethod
     def backward(ctx: Any, *along: Any) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
-        found = _apply(ctx.op.adjoint, *tensors, *along)
-        return (None, *(one.sum_to_size(tensor.shape) for one, tensor in zip(found, tensors, strict=True)))
+        gradients = _apply(ctx.op.adjoint, *tensors, *along)
+        pairs = zip(gradients, tensors, strict=True)
+        return (None, *(gradient.sum_to_size(tensor.shape) for gradient, tensor in pairs))
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], op: Op, *tensors: Any) -> tuple[Any, Any]:  # noqa: ARG004
-        """The mapped dimension in front of the batch: tensors have equally many, so that they broadcast."""
+    def vmap(info: Any, in_dims: tuple[int | None, ...], op: DifferentiableFunction, *tensors: Any) -> tuple[Any, Any]:  # noqa: ARG004
+        """Move the mapped dimension to the front of the batch, so that all tensors broadcast."""
         moved = [
-            one.unsqueeze(0) if dim is None else one.movedim(dim, 0)
-            for one, dim in zip(tensors, in_dims[1:], strict=True)
+            tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)
+            for tensor, dim in zip(tensors, in_dims[1:], strict=True)
         ]
         results = _apply(op, *moved)
         return results, (0,) * len(results)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hostile_robots import ESTIMATES, PLANS, ROBOTS
-from hostile_sizes import LOGS
+from hostile_structures import LOGS
 
 SLOWNESS = float(os.environ.get("SLOWNESS", "1"))
-"""By which a busy machine stretches the time that an attack may take on the clock; processor time stays as it is."""
+"""Factor by which the wall time of an attack may grow on a busy machine; processor time has no factor."""
 
 
 class Lost(Exception):

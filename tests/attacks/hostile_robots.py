@@ -105,3 +105,82 @@ def plan_nested_100_000_deep(folder: Path) -> Path:
 def plan_that_is_a_device(folder: Path) -> Path:
     (folder / "plan.json").symlink_to("/dev/zero")
     return folder / "plan.json"
+
+
+@attack_on(ROBOTS)
+def mjcf_that_includes_a_file_a_hundred_times(folder: Path) -> Path:
+    written(folder / "part.xml", "<mujoco>" + "<custom><text/></custom>" * 200_000 + "</mujoco>")
+    return written(folder / "arm.xml", "<mujoco>" + '<include file="part.xml"/>' * 100 + "</mujoco>")
+
+
+@attack_on(ROBOTS)
+def mjcf_with_a_list_of_joints_nested_100_000_deep(folder: Path) -> Path:
+    first, second = (
+        BODY.format("").replace("<body>", '<body name="a">'),
+        BODY.format("").replace("<body>", '<body name="b">'),
+    )
+    text = f'<custom><text name="dependent joints of loop l" data="{"[" * 100_000}"/></custom>'
+    loop = '<equality><connect name="l" body1="a" body2="b" anchor="0 0 0"/></equality>'
+    return written(folder / "arm.xml", f"<mujoco>{text}<worldbody>{first}{second}</worldbody>{loop}</mujoco>")
+
+
+@attack_on(ROBOTS)
+def urdf_of_a_chain_of_3000_joints(folder: Path) -> Path:
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    links = "".join(f'<link name="l{k}">{inertial}</link>' for k in range(3001))
+    joints = "".join(
+        f'<joint name="j{k}" type="continuous"><parent link="l{k}"/><child link="l{k + 1}"/></joint>'
+        for k in range(3000)
+    )
+    return written(folder / "arm.urdf", f'<robot name="r">{links}{joints}</robot>')
+
+
+@attack_on(ROBOTS)
+def urdf_of_a_star_of_30_000_joints(folder: Path) -> Path:
+    links = "".join(f'<link name="l{k}"/>' for k in range(30_001))
+    joints = "".join(
+        f'<joint name="j{k}" type="continuous"><parent link="l0"/><child link="l{k + 1}"/></joint>'
+        for k in range(30_000)
+    )
+    return written(folder / "arm.urdf", f'<robot name="r">{links}{joints}</robot>')
+
+
+@attack_on(ROBOTS)
+def urdf_of_entities_in_entities(folder: Path) -> Path:
+    entities = "".join(f'<!ENTITY e{k + 1} "{f"&e{k};" * 10}">' for k in range(12))
+    head = f'<!DOCTYPE robot [<!ENTITY e0 "x">{entities}]>'
+    return written(folder / "arm.urdf", f'{head}<robot name="&e12;"/>')
+
+
+@attack_on(ROBOTS)
+def urdf_of_an_entity_that_is_repeated(folder: Path) -> Path:
+    head = f'<!DOCTYPE robot [<!ENTITY e "{"x" * 100_000}">]>'
+    return written(folder / "arm.urdf", f'{head}<robot name="{"&e;" * 100_000}"/>')
+
+
+@attack_on(ROBOTS)
+def urdf_of_parameter_entities(folder: Path) -> Path:
+    head = '<!DOCTYPE robot [<!ENTITY % f SYSTEM "/dev/zero"> %f; ]>'
+    return written(folder / "arm.urdf", f'{head}<robot name="r"/>')
+
+
+@attack_on(ROBOTS)
+def urdf_of_defaults_in_its_document_type(folder: Path) -> Path:
+    """An attribute that every element has by default is written once in the file."""
+    head = f'<!DOCTYPE robot [<!ATTLIST link name CDATA "{"x" * 100_000}" xmlns CDATA "{"y" * 100_000}">]>'
+    return written(folder / "arm.urdf", f'{head}<robot name="r">{"<link/>" * 100_000}</robot>')
+
+
+@attack_on(ROBOTS)
+def toml_of_integers_of_many_digits(folder: Path) -> Path:
+    return written(folder / "arm.toml", "a = [" + ("9" * 4000 + ",") * 200 + "]\nb = 0x" + "f" * 100_000 + "\n")
+
+
+@attack_on(ESTIMATES)
+def estimate_of_numbers_of_many_digits(folder: Path) -> Path:
+    return written(folder / "estimate.json", '{"format": 5, "beta": [' + "9" * 4000 + ", 1e999999, -1e-999999]}")
+
+
+@attack_on(ESTIMATES)
+def estimate_of_a_text_that_does_not_end(folder: Path) -> Path:
+    return written(folder / "estimate.json", '{"a":' + '\\"' * 5_000_000)

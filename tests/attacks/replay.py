@@ -1,4 +1,4 @@
-"""Replay every attack, each in a process of its own with limits of time and memory; `make attacks`.
+"""Replay every attack, each in a process of its own with limits of time and memory; `make study NAME=attacks`.
 
 An attack passes where mindyn either works or raises a `MindynError`, within 10 s and 2 GB, and no file is lost.
 """
@@ -21,7 +21,7 @@ import cases
 
 SECONDS = 10.0
 LARGEST = 2 * 2**30
-WORKED, REFUSED, ESCAPED, LOST = 0, 10, 11, 12
+WORKED, REJECTED, ESCAPED, LOST = 0, 10, 11, 12
 
 
 def attempt(run: Callable[[], None]) -> int:
@@ -35,7 +35,7 @@ def attempt(run: Callable[[], None]) -> int:
         if len(text) > 5000:
             print(f"a message of {len(text)} characters", file=sys.stderr)
             return ESCAPED
-        return REFUSED
+        return REJECTED
     except cases.Lost as error:
         print(error, file=sys.stderr)
         return LOST
@@ -73,7 +73,7 @@ def watched(run: Callable[[], None]) -> tuple[str, float, float, str]:
         return "HANGS", seconds, peak, text
     if code < 0:
         return f"CRASHES ({signal.Signals(-code).name})", seconds, peak, text
-    words = {WORKED: "works", REFUSED: "refused", ESCAPED: "FOREIGN EXCEPTION", LOST: "LOST DATA"}
+    words = {WORKED: "works", REJECTED: "rejected", ESCAPED: "FOREIGN EXCEPTION", LOST: "LOST DATA"}
     outcome = words.get(code, f"EXITS WITH {code}")
     if peak > LARGEST:
         outcome = "TAKES TOO MUCH MEMORY"
@@ -93,9 +93,9 @@ def prepared(case: cases.Case, folder: Path) -> Path:
         os._exit(0)
     os.close(there)
     with os.fdopen(here, "rb") as stream:
-        told = stream.read()
+        text = stream.read()
     os.waitpid(pid, 0)
-    return Path(told.decode("unicode_escape"))
+    return Path(text.decode("unicode_escape"))
 
 
 def replayed(wanted: list[str]) -> Iterator[bool]:
@@ -105,7 +105,7 @@ def replayed(wanted: list[str]) -> Iterator[bool]:
         with tempfile.TemporaryDirectory(prefix="mindyn-attack-") as folder:
             path = prepared(case, Path(folder))
             outcome, seconds, peak, text = watched(lambda path=path, case=case: case.run(path))
-        good = outcome in ("works", "refused")
+        good = outcome in ("works", "rejected")
         print(
             f"{'ok  ' if good else 'FAIL'} {name:60s} {outcome:12s} {seconds:5.1f} s {peak / 2**20:6.0f} MB", flush=True
         )

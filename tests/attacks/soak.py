@@ -1,7 +1,9 @@
-"""Load, compile, evaluate, read, identify, write, again and again: memory and descriptors stay flat; `make soak`.
+"""Load, compile, evaluate, read, identify, write, again and again: memory and descriptors stay flat.
+
+`make study NAME=soak` runs it.
 
 Between rounds a writer is killed in the middle of its work, and one runs out of space; the folder must be whole. The
-first quarter of the time fills caches and pools; from there on, growth is told and limited.
+first quarter of the time fills caches and pools; from there on, growth is reported and limited.
 """
 
 from __future__ import annotations

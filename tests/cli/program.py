@@ -1,4 +1,4 @@
-"""The program in this process: its exit code, stdout and stderr."""
+"""Run the program in this process and return its exit code, stdout and stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Ended(NamedTuple):
 
 
 def mindyn_program(*arguments: object, main: Callable[[], None] = run, columns: int | None = None) -> Ended:
-    """What `mindyn arguments...` does; an exception that the program lets through comes through here too.
+    """Run `mindyn arguments...`; exceptions that the program does not handle are raised.
 
     columns  of the terminal; None: there is none, as in a pipe
     """

@@ -1,4 +1,4 @@
-"""The chain in the shell: each command's last line on stderr is the next command."""
+"""The last line of each command on stderr is the next command of the workflow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENSORS = 'rate_hz = 100.0\ntorque_noise = 1.0\nnoise_side = "joint"\n'
 
 
 def next_of(ended, *more: object) -> tuple[str, ...]:
-    """The words of the command that the last line names."""
+    """Return the words of the command in the last line."""
     assert ended.code in (0, 3), ended.err
     line = ended.err.strip().splitlines()[-1]
     assert line.startswith("next: mindyn "), ended.err
@@ -102,7 +102,7 @@ def test_noise_at_the_joint_is_noise_at_the_joint():
         sensors = mindyn.Sensors(rate_hz=100.0, torque_noise=0.3, noise_side=side, seed=3)
         settings = {"seconds": 1.0, "q0": q0, "rate_hz": 100.0, "drives": True}
         run, clean = (
-            mindyn.simulate(robot, lambda *_: np.zeros(6), sensors=one, **settings) for one in (sensors, none)
+            mindyn.simulate(robot, lambda *_: np.zeros(6), sensors=value, **settings) for value in (sensors, none)
         )
         return (run.measured.torque - clean.measured.torque).std(axis=0)
 

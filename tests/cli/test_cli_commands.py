@@ -1,4 +1,4 @@
-"""What the commands have in common: quick help, JSON on stdout, completion; and `doctor` and `bench`."""
+"""Properties of all commands (fast help, JSON on stdout, completion), and `doctor` and `bench`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from cli.program import mindyn_program
 import mindyn
 from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
-from mindyn.cli.exit_codes import MEANINGS, ExitCode
-from mindyn.cli.main import COMMANDS
-from mindyn.kernels import cache
-from mindyn.regression.treatment import Treatment
+from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
+from mindyn.cli.main import COMMANDS, load_function
+from mindyn.numerics import cache
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots import Limits
 
 ROOT = Path(__file__).parents[2]
@@ -31,23 +31,19 @@ HEAVY = ("casadi", "llvmlite", "polars", "scipy", "cvxpy", "numpy", "pinocchio",
 WITH_JSON = {"robots": (), "base": ("planar2",), "count": ("planar2",), "doctor": (), "bench": ("planar2",)}
 
 
-def function_of(command):
-    return getattr(import_module(f"mindyn.cli.{command}"), command)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_line_of_a_command_is_its_docstrings_first(command):
-    assert COMMANDS[command] == inspect.getdoc(function_of(command)).splitlines()[0]
+def test_help_of_a_command_is_the_first_line_of_its_docstring(command):
+    assert COMMANDS[command] == inspect.getdoc(load_function(command)).splitlines()[0]
 
 
-def test_every_file_with_a_command_is_in_the_table():
+def test_every_command_file_is_listed():
     names = {path.stem for path in (ROOT / "src/mindyn/cli").glob("[!_]*.py")}
     commands = {name for name in names if callable(getattr(import_module(f"mindyn.cli.{name}"), name, None))}
-    assert commands == set(COMMANDS)
+    assert commands == {name.replace("-", "_") for name in COMMANDS}
 
 
 @pytest.mark.parametrize("code", ["import mindyn", "from mindyn.cli.main import run; run()"])
-def test_help_and_import_load_nothing_heavy(code):
+def test_help_and_import_load_no_heavy_package(code):
     show = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {code}"
     done = subprocess.run([sys.executable, "-c", show, "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
@@ -59,33 +55,33 @@ def test_help_and_import_load_nothing_heavy(code):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_commands_own_help_shows_its_options(command):
+def test_help_of_a_command_lists_its_options(command):
     ended = mindyn_program(command, "--help")
     assert ended.code == 0
     assert "--json" in ended.out
     assert "[]" not in ended.out  # what is left of [[...]] where it is taken for markup
 
 
-def test_exit_codes_are_those_of_the_documentation_and_of_every_help():
+def test_documentation_and_help_list_the_exit_codes():
     rows = [line for line in (ROOT / "docs/commands.md").read_text().splitlines() if line.startswith("| ")]
-    for code, says in MEANINGS.items():
-        assert f"| {code.value} | {says} |" in rows
-    assert set(MEANINGS) == set(ExitCode)
+    for code, meaning in EXIT_CODE_MEANINGS.items():
+        assert f"| {code.value} | {meaning} |" in rows
+    assert set(EXIT_CODE_MEANINGS) == set(ExitCode)
     for command in ("check", "doctor", "base"):
         shown = " ".join(mindyn_program(command, "--help").out.split())
-        assert all(f"{code.value} {says}" in shown for code, says in MEANINGS.items())
+        assert all(f"{code.value} {meaning}" in shown for code, meaning in EXIT_CODE_MEANINGS.items())
 
 
-def test_undecided_consistency_is_no_yes(monkeypatch):
+def test_undecided_consistency_exits_with_no(monkeypatch):
     from mindyn.cli import check
     from mindyn.feasibility.answer import Answer
     from mindyn.feasibility.check import Feasibility
 
     def ended(*holds: bool | None) -> int:
-        names = ("possible", "consistent", "plausible")
-        found = Feasibility(*(Answer(name, one, "so.") for name, one in zip(names, holds, strict=True)))
-        monkeypatch.setattr(check, "estimate_of", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
-        monkeypatch.setattr(check, "check_feasible", lambda *_: found)
+        names = ("positive_definite", "consistent", "plausible")
+        feasibility = Feasibility(*(Answer(name, answer, "so.") for name, answer in zip(names, holds, strict=True)))
+        monkeypatch.setattr(check, "load_run_estimate", lambda _: SimpleNamespace(robot=mindyn.load_robot("planar2")))
+        monkeypatch.setattr(check, "check_feasible", lambda *_: feasibility)
         return mindyn_program("check", "run").code
 
     assert ended(True, True, True) == ended(None, True, None) == ExitCode.DONE
@@ -93,25 +89,25 @@ def test_undecided_consistency_is_no_yes(monkeypatch):
 
 
 @pytest.mark.parametrize("command", WITH_JSON)
-def test_stdout_is_json_and_nothing_else(command):
+def test_json_output_is_only_json(command):
     more = ("--repetitions", "1") if command == "bench" else ()
     ended = mindyn_program(command, *WITH_JSON[command], *more, "--json")
     assert ended.code == 0
     assert json.loads(ended.out)
 
 
-def test_simulate_says_in_json_what_it_wrote(tmp_path):
+def test_json_of_simulate_describes_the_log(tmp_path):
     ended = mindyn_program("simulate", "planar2", "--seconds", 0.5, "--out", tmp_path / "run.csv", "--json")
-    said = json.loads(ended.out)
-    log = mindyn.read_log(said["log"], mindyn.load_robot("planar2"))
-    assert said["samples"] == len(log)
-    assert said["joints"] == list(log.joint_names)
+    data = json.loads(ended.out)
+    log = mindyn.read_log(data["log"], mindyn.load_robot("planar2"))
+    assert data["samples"] == len(log)
+    assert data["joints"] == list(log.joint_names)
     assert "samples of 2 joints" in ended.err
 
 
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
-    """A folder with two logs of a two-link arm, and a run that was made of the first."""
+    """Return a folder with two logs of a two-link arm, and a run on the first."""
     folder = tmp_path_factory.mktemp("run")
     for seed in (1, 2):
         log = folder / f"{seed}.csv"
@@ -122,90 +118,95 @@ def finished_run(tmp_path_factory):
     return folder
 
 
-def test_report_says_in_json_what_it_found(finished_run):
+def test_json_of_report_has_validation_and_feasibility(finished_run):
     out = finished_run / "report.html"
     ended = mindyn_program("report", finished_run / "run", "--validate", finished_run / "2.csv", "--out", out, "--json")
-    said = json.loads(ended.out)
-    assert said["report"] == str(out)
+    data = json.loads(ended.out)
+    assert data["report"] == str(out)
     assert out.is_file()
-    found, log = mindyn.load_estimate(finished_run / "run/estimate.json"), finished_run / "2.csv"
-    assert said["validation"] == mindyn.validate(found, mindyn.read_log(log, found.robot)).to_dict()
-    assert said["feasibility"] == mindyn.check_feasible(found).to_dict()
+    estimate, log = mindyn.load_estimate(finished_run / "run/estimate.json"), finished_run / "2.csv"
+    assert data["validation"] == mindyn.validate(estimate, mindyn.read_log(log, estimate.robot)).to_dict()
+    assert data["feasibility"] == mindyn.check_feasible(estimate).to_dict()
     unjudged = mindyn_program("report", finished_run / "run", "--out", out, "--json")
     assert json.loads(unjudged.out)["validation"] is None
 
 
 @pytest.mark.parametrize(("to", "name"), [("toml", "arm.toml"), ("ros2", "arm_dynamics")])
-def test_export_says_in_json_what_it_wrote(finished_run, to, name):
-    ended = mindyn_program("export", finished_run / "run", "--to", to, "--out", finished_run / name, "--mend", "--json")
-    said = json.loads(ended.out)
-    assert said["robot"] == "planar2"
-    assert said["mended"]
-    assert all(Path(path).is_file() for path in said["files"])
-    assert any(Path(path).name == ("arm.toml" if to == "toml" else "package.xml") for path in said["files"])
+def test_json_of_export_lists_the_written_files(finished_run, to, name):
+    ended = mindyn_program(
+        "export", finished_run / "run", "--to", to, "--out", finished_run / name, "--feasible", "--json"
+    )
+    data = json.loads(ended.out)
+    assert data["robot"] == "planar2"
+    assert data["projected"]
+    assert all(Path(path).is_file() for path in data["files"])
+    assert any(Path(path).name == ("arm.toml" if to == "toml" else "package.xml") for path in data["files"])
 
 
 @pytest.mark.parametrize("name", ["arm_code", "arm_code.c"])
-def test_export_names_the_code_and_its_header(finished_run, name):
+def test_export_lists_code_and_header(finished_run, name):
     out = finished_run / name
-    ended = mindyn_program("export", finished_run / "run", "--to", "c", "--out", out, "--mend", "--json")
+    ended = mindyn_program("export", finished_run / "run", "--to", "c", "--out", out, "--feasible", "--json")
     files = [str(finished_run / "arm_code.c"), str(finished_run / "arm_code.h")]
     assert json.loads(ended.out)["files"] == files
-    assert f"written: {', '.join(files)}" in ended.err
+    assert f"wrote {', '.join(files)}" in ended.err
 
 
-def test_notes_of_an_export_are_the_same_in_text_and_json(finished_run):
+def test_export_notes_are_the_same_in_text_and_json(finished_run):
     out = finished_run / "noted.urdf"
-    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--feasible", "--json")
     notes = json.loads(ended.out)["notes"]
     assert notes == [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")] != []
 
 
-def test_export_says_what_a_format_leaves_out_and_spares_its_source(finished_run):
+def test_export_lists_omitted_parts_and_never_overwrites_its_source(finished_run):
     out = finished_run / "arm.urdf"
-    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--mend", "--json")
+    ended = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--feasible", "--json")
     assert "rotor inertia at the joints" in ended.err
     assert any("rotor inertia" in note for note in json.loads(ended.out)["notes"])
-    assert all("set it there as armature, or write MJCF or C" in said for said in (ended.err, out.read_text()))
+    assert all("set it there as armature, or write MJCF or C" in text for text in (ended.err, out.read_text()))
     before = out.read_text()
-    again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--mend")
+    again = mindyn_program("export", finished_run / "run", "--to", "urdf", "--out", out, "--source", out, "--feasible")
     assert (again.code, out.read_text()) == (1, before)
-    assert "hint: give --out another name" in again.err
+    assert "hint: pass another name with --out" in again.err
 
 
 def test_export_replays_a_log_in_mujoco_and_edits_mjcf(finished_run):
     pytest.importorskip("mujoco")
-    out, run = finished_run / "edited.xml", ("export", finished_run / "run", "--to", "mjcf", "--mend", "--out")
+    out, run = finished_run / "edited.xml", ("export", finished_run / "run", "--to", "mjcf", "--feasible", "--out")
     assert mindyn_program(*run, finished_run / "first.xml").code == 0
     given = (*run, out, "--source", finished_run / "first.xml", "--check", finished_run / "2.csv")
-    said = json.loads(mindyn_program(*given, "--json").out)["check"]
-    assert said["MuJoCo"]["total"] < said["mindyn"]["total"] + 0.05
+    errors = json.loads(mindyn_program(*given, "--json").out)["check"]
+    assert errors["MuJoCo"]["total"] < errors["mindyn"]["total"] + 0.05
     assert "MuJoCo" in mindyn_program(*given).out.splitlines()[0]
 
 
-def test_exported_code_turns_friction_over_as_the_fit_did(finished_run):
+def test_exported_code_has_the_friction_transition_of_the_fit(finished_run):
     robot = mindyn.load_robot("planar2")
-    log, smooth = mindyn.read_log(finished_run / "1.csv", robot), Treatment(friction=mindyn.Friction("tanh", 0.05))
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), smooth)
-    found.save(finished_run / "smooth.json")
+    log, smooth = (
+        mindyn.read_log(finished_run / "1.csv", robot),
+        EquationSettings(friction=mindyn.Friction("tanh", 0.05)),
+    )
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), smooth)
+    estimate.save(finished_run / "smooth.json")
     code = finished_run / "arm.c"
-    given = ("export", finished_run / "smooth.json", "--to", "c", "--out", code, "--mend", "--prefix", "arm_")
+    given = ("export", finished_run / "smooth.json", "--to", "c", "--out", code, "--feasible", "--prefix", "arm_")
     assert mindyn_program(*given).code == 0
     assert "void arm_inverse_dynamics(" in code.read_text()
     assert "tanh(" in code.read_text()
-    refused = mindyn_program("export", finished_run / "run", "--to", "mat", "--out", "a.mat", "--prefix", "arm_")
-    assert refused.code == 1
-    assert "--prefix is of C functions" in refused.err
+    wrong_format = mindyn_program("export", finished_run / "run", "--to", "mat", "--out", "a.mat", "--prefix", "arm_")
+    assert wrong_format.code == 1
+    assert "--prefix needs --to c or --to cpp" in wrong_format.err
     spoilt = mindyn_program(
         "export", finished_run / "run", "--to", "c", "--out", finished_run / "no.c", "--prefix", "9 a"
     )
     assert spoilt.code == 1
-    assert "hint: --prefix arm_" in spoilt.err
+    assert "hint: such as --prefix arm_" in spoilt.err
     assert not (finished_run / "no.c").exists()
 
 
-def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
-    """Every setting of `Sensors` but the sides is an option: the log is what a hand-made run of the same gives."""
+def test_simulate_options_equal_the_sensors_of_the_library(tmp_path):
+    """Check that every setting of `Sensors` except the sides is an option, with the same log as in Python."""
     settings = {
         "rate_hz": 100.0,
         "counts_per_revolution": 500.0,
@@ -217,7 +218,7 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
         "noise_side": "motor",
         "seed": 3,
     }
-    assert {"position_side", "torque_side", *settings} == {one.name for one in fields(mindyn.Sensors)}
+    assert {"position_side", "torque_side", *settings} == {setting.name for setting in fields(mindyn.Sensors)}
     short = {"counts_per_revolution": "counts", "noise_side": "noise_at"}
     named = {short.get(name, name): value for name, value in settings.items()}
     given = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
@@ -225,7 +226,7 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
     assert mindyn_program("simulate", "planar2", "--seconds", 1, *given).code == 0
     robot = mindyn.load_robot("planar2")
     log = mindyn.read_log(tmp_path / "run.parquet", robot)
-    reference = simulate.sine_reference(robot, 3)
+    reference = simulate.make_sine_reference(robot, 3)
     controller = mindyn.ComputedTorque(robot, reference, 100.0, 20.0)
     start = {"q0": reference(0.0)[0], "qd0": reference(0.0)[1]}
     run = mindyn.simulate(robot, controller, seconds=1.0, sensors=mindyn.Sensors(**settings), **start)
@@ -233,43 +234,43 @@ def test_simulate_reads_with_the_sensors_of_the_library(tmp_path):
     np.testing.assert_array_equal(log.tau, run.measured.torque)
 
 
-def test_simulate_takes_a_urdf_with_friction_on_some_joints_only(tmp_path):
+def test_simulate_accepts_a_urdf_with_friction_on_some_joints(tmp_path):
     robot = mindyn.load_robot("planar2")
     some = replace(robot, drives=(mindyn.Drive("joint1", viscous=0.1),))
     mindyn.write_urdf(some, tmp_path / "arm.urdf", force=True)
     given = ("simulate", tmp_path / "arm.urdf", "--seconds", 0.2, "--out", tmp_path / "run.csv")
     assert mindyn_program(*given).code == 0
-    assert "leave the counts out" in mindyn_program(*given, "--counts", 500).err
+    assert "omit counts_per_revolution" in mindyn_program(*given, "--counts", 500).err
 
 
 @pytest.mark.parametrize("ends", [{"lower": 2.0}, {"upper": -3.0}, {"lower": 0.5, "upper": 0.7}, {}])
-def test_simulated_motions_stay_within_ends_that_are_stated(ends):
+def test_simulated_motions_stay_within_the_position_limits(ends):
     robot = mindyn.load_robot("planar2")
     joints = tuple(replace(joint, limits=Limits(**ends)) for joint in robot.joints)
-    motion = simulate.sine_reference(replace(robot, joints=joints), 0)
+    motion = simulate.make_sine_reference(replace(robot, joints=joints), 0)
     q = np.array([motion(t)[0] for t in np.linspace(0, 10, 500)])
     assert q.min() >= ends.get("lower", -np.inf)
     assert q.max() <= ends.get("upper", np.inf)
     assert np.ptp(q, axis=0).min() > 0.05
 
 
-def test_counts_of_a_parallelogram_are_those_of_its_kernels():
+def test_counts_of_a_parallelogram_equal_those_of_its_kernels():
     ended = mindyn_program("count", "palletiser", "--json")
     robot = mindyn.load_robot("palletiser")
     kernels = mindyn.compile_model(robot, base=mindyn.base_parameters(robot)).operation_counts
-    counted = {one["equation"]: one for one in json.loads(ended.out)["counts"] if one["formulation"][0] != "s"}
+    counted = {row["equation"]: row for row in json.loads(ended.out)["counts"] if row["formulation"][0] != "s"}
     for title in ("inverse dynamics", "inertia matrix", "forward dynamics", "regressor"):
-        made = kernels[title.replace(" ", "_")]
+        counts = kernels[title.replace(" ", "_")]
         assert (counted[title]["multiplications"], counted[title]["additions"]) == (
-            made.multiplications,
-            made.additions,
+            counts.multiplications,
+            counts.additions,
         )
     assert "in the primary joints" in ended.err
-    assert "other formulations are for open chains and are left out" in ended.err
+    assert "the other formulations are only for open chains" in ended.err
 
 
 def completed(line: str, folder: Path) -> list[str]:
-    """What bash is offered after `line`."""
+    """Return the completions of bash after `line`."""
     asks = {"_MINDYN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     code = "import sys; sys.argv = ['mindyn']; from mindyn.cli.main import app; app(prog_name='mindyn')"
     done = subprocess.run(
@@ -278,7 +279,7 @@ def completed(line: str, folder: Path) -> list[str]:
     return done.stdout.split()
 
 
-def test_a_shell_completes_commands_and_robots(tmp_path):
+def test_a_shell_completes_commands_robots_and_options(tmp_path):
     (tmp_path / "arm.urdf").touch()
     (tmp_path / "notes.txt").touch()
     (tmp_path / "arms").mkdir()
@@ -290,7 +291,7 @@ def test_a_shell_completes_commands_and_robots(tmp_path):
     assert completed("mindyn identify arm log --method in", tmp_path) == ["instruments"]
 
 
-def test_robot_files_complete_in_folders_below(tmp_path, monkeypatch):
+def test_robot_files_complete_in_subfolders(tmp_path, monkeypatch):
     (tmp_path / "arms").mkdir()
     for name in ("one.urdf", "two.toml", "three.xml", "mesh.stl", ".hidden.toml"):
         (tmp_path / "arms" / name).touch()
@@ -303,37 +304,37 @@ def test_robot_files_complete_in_folders_below(tmp_path, monkeypatch):
 
 
 def findings(ended) -> dict[str, dict]:
-    return {one["name"]: one for one in json.loads(ended.out)["findings"]}
+    return {check["name"]: check for check in json.loads(ended.out)["findings"]}
 
 
-def test_doctor_finds_a_working_core():
+def test_doctor_reports_a_working_core():
     ended = mindyn_program("doctor", "--json")
     assert ended.code == 0
-    found = findings(ended)
-    assert found["mindyn"]["version"] == mindyn.__version__
-    assert 0 <= found["kernel"]["deviation"] < doctor.LARGEST_DEVIATION
-    assert found["SIMD"]["float32"] == 2 * found["SIMD"]["float64"]
-    assert found["cache"]["folder"] == str(cache.directory())
-    assert {f"extra {name}" for name in doctor.EXTRAS} <= set(found)
+    checks = findings(ended)
+    assert checks["mindyn"]["version"] == mindyn.__version__
+    assert 0 <= checks["kernel"]["deviation"] < doctor.LARGEST_DEVIATION
+    assert checks["SIMD"]["float32"] == 2 * checks["SIMD"]["float64"]
+    assert checks["cache"]["folder"] == str(cache.cache_directory())
+    assert {f"extra {name}" for name in doctor.EXTRAS} <= set(checks)
     text = mindyn_program("doctor").out
-    assert all(name in text for name in found)
+    assert all(name in text for name in checks)
 
 
-def test_doctor_says_what_installs_a_missing_extra(monkeypatch):
+def test_doctor_prints_the_install_command_of_a_missing_extra(monkeypatch):
     monkeypatch.setattr(doctor.util, "find_spec", lambda _: None)
-    for one in doctor.extras():
-        assert one.state == "missing"
-        assert one.mend == f"pip install 'mindyn[{one.name.removeprefix('extra ')}]'"
+    for check in doctor.check_extras():
+        assert check.state == "missing"
+        assert check.remedy == f"pip install 'mindyn[{check.name.removeprefix('extra ')}]'"
 
 
-def test_extras_are_those_of_the_project():
+def test_doctor_checks_the_extras_of_the_project():
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for name in doctor.EXTRAS:
         assert any(line.startswith(doctor.EXTRAS[name].package) for line in stated[name])
 
 
 @pytest.mark.parametrize("how", ["wrong numbers", "no compiler"])
-def test_doctor_answers_no_where_kernels_do_not_work(monkeypatch, how):
+def test_doctor_fails_if_kernels_do_not_work(monkeypatch, how):
     from mindyn.kernels.model import Model
 
     def broken(_, q, *__, **___):
@@ -348,16 +349,16 @@ def test_doctor_answers_no_where_kernels_do_not_work(monkeypatch, how):
     assert "hint: " in ended.err
 
 
-def test_doctor_compiles_anew_and_leaves_the_cache_alone(tmp_path, monkeypatch):
+def test_doctor_recompiles_without_touching_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
-    assert doctor.kernel().state == "ok"
-    assert doctor.kernel().state == "ok"
+    assert doctor.check_kernel().state == "ok"
+    assert doctor.check_kernel().state == "ok"
     assert list(tmp_path.iterdir()) == []
     assert os.environ["MINDYN_CACHE_DIR"] == str(tmp_path)
 
 
 @pytest.mark.parametrize("device", [True, False])
-def test_doctor_names_the_gpu_that_cupy_sees(monkeypatch, device):
+def test_doctor_names_the_gpu(monkeypatch, device):
     def properties(_):
         if not device:
             raise RuntimeError("cudaErrorNoDevice")
@@ -365,36 +366,36 @@ def test_doctor_names_the_gpu_that_cupy_sees(monkeypatch, device):
 
     runtime = SimpleNamespace(getDeviceProperties=properties)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
-    found = doctor.gpu()
-    assert (found.state, found.says) == (
+    check = doctor.check_gpu()
+    assert (check.state, check.message) == (
         ("ok", "A100") if device else ("missing", "CuPy finds no device: cudaErrorNoDevice")
     )
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert doctor.gpu().mend == "pip install 'mindyn[gpu]'"
+    assert doctor.check_gpu().remedy == "pip install 'mindyn[gpu]'"
 
 
-def test_doctor_says_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
+def test_doctor_reports_a_cache_that_is_not_writable(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path / "file"))
-    found = doctor.cache()
-    assert (found.state, found.mend) == ("missing", "set MINDYN_CACHE_DIR to a folder that is yours alone")
-    assert "it is not a folder" in found.says
+    check = doctor.check_cache()
+    assert (check.state, check.remedy) == ("missing", "set MINDYN_CACHE_DIR to a folder that only you can write")
+    assert "it is not a folder" in check.message
 
 
-def test_cache_usage_is_that_of_its_objects(tmp_path):
+def test_cache_usage_counts_only_objects(tmp_path):
     sizes = [(tmp_path / name).write_bytes(bytes(size)) for name, size in (("a.o", 5), ("b.o", 3), ("note.txt", 1))]
-    assert cache.usage(tmp_path) == (2, sum(sizes[:2]))
+    assert cache.cache_usage(tmp_path) == (2, sum(sizes[:2]))
 
 
-def test_bench_times_every_kernel_and_pinocchio_beside_it():
+def test_bench_times_every_kernel_and_pinocchio():
     pytest.importorskip("pinocchio")
-    speeds = bench.measured(mindyn.load_robot("planar2"), repetitions=1)
-    assert [one.kernel for one in speeds] == list(bench.KERNELS)
-    assert all(0 < one.one_thread < one.pinocchio for one in speeds)
+    speeds = bench.measure_kernels(mindyn.load_robot("planar2"), repetitions=1)
+    assert [speed.kernel for speed in speeds] == list(bench.KERNELS)
+    assert all(0 < speed.one_thread < speed.pinocchio for speed in speeds)
 
 
-def test_bench_does_without_pinocchio(monkeypatch):
+def test_bench_works_without_pinocchio(monkeypatch):
     monkeypatch.setattr(bench, "find_spec", lambda _: None)
     ended = mindyn_program("bench", "scara", "--repetitions", 1, "--json")
-    beside = [one["pinocchio"] for one in json.loads(ended.out)["ns_per_sample"].values()]
-    assert (beside, ended.err) == ([None] * len(bench.KERNELS), "")
+    times = [entry["pinocchio"] for entry in json.loads(ended.out)["ns_per_sample"].values()]
+    assert (times, ended.err) == ([None] * len(bench.KERNELS), "")

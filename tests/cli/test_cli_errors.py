@@ -1,21 +1,20 @@
-"""Every command refuses what it cannot use with a message, a hint and exit code 1; nothing is printed or written."""
+"""Invalid input ends every command with a message, a hint and exit code 1; nothing is printed or written."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from importlib import import_module
 from inspect import signature
 
 import pytest
 from cli.program import mindyn_program
 
-from mindyn.cli.main import COMMANDS, NOTHING_KEPT
+from mindyn.cli.main import COMMANDS, NOTHING_WRITTEN, load_function
 from mindyn.errors import InputError
 from mindyn.robots.loading import RobotOptions
 
-OF_ROBOTS = {
+ROBOT_COMMANDS = {
     "robots": (),
     "base": (),
     "count": (),
@@ -25,11 +24,11 @@ OF_ROBOTS = {
     "log": (),
     "identify": ("log.csv",),
     "compare": ("--repetitions", "1", "--workers", "1"),
-    "tests": (".",),
+    "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
 }
-"""Commands that take a robot, and what they need behind it."""
-BEFORE_THE_ROBOT = {"tests": ("plan",), "log": ("table.csv",)}
+"""Commands that take a robot, and the arguments after it."""
+ARGUMENTS_BEFORE_ROBOT = {"step-by-step": ("plan",), "log": ("table.csv",)}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +41,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def assert_refused(ended, *words: str) -> None:
+def assert_rejected(ended, *words: str) -> None:
     assert ended.code == 1
     assert ended.out == ""
     last = ended.err[ended.err.index("error: ") :]
@@ -53,34 +52,36 @@ def assert_refused(ended, *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("robot", "says"),
+    ("robot", "message"),
     [
         ("puma650", "did you mean 'puma560'?"),
         ("nothing_like_it", "neither a bundled robot nor a file"),
         ("missing.urdf", "there is no file 'missing.urdf'"),
-        ("broken.urdf", "look at line 1"),
+        ("broken.urdf", "check line 1"),
         ("table.csv", "mindyn reads .toml, .urdf"),
         ("folder.toml", "is a folder, not a file"),
     ],
 )
-@pytest.mark.parametrize("command", OF_ROBOTS)
-def test_a_wrong_robot(command, robot, says, folder):
+@pytest.mark.parametrize("command", ROBOT_COMMANDS)
+def test_every_command_rejects_a_wrong_robot(command, robot, message, folder):
     before = sorted(folder.rglob("*"))
-    assert_refused(mindyn_program(command, *BEFORE_THE_ROBOT.get(command, ()), robot, *OF_ROBOTS[command]), says)
+    assert_rejected(
+        mindyn_program(command, *ARGUMENTS_BEFORE_ROBOT.get(command, ()), robot, *ROBOT_COMMANDS[command]), message
+    )
     assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("more", [(), ("--stream",)])
 @pytest.mark.parametrize(
-    ("log", "says"),
+    ("log", "message"),
     [
         ("missing.csv", "there is no log 'missing.csv'"),
-        ("table.csv", "state columns.position"),
+        ("table.csv", "set columns.position"),
         ("table.xyz", "there is no log"),
     ],
 )
-def test_a_wrong_log(log, says, more):
-    assert_refused(mindyn_program("identify", "planar2", log, *more), says)
+def test_identify_rejects_a_wrong_log(log, message, more):
+    assert_rejected(mindyn_program("identify", "planar2", log, *more), message)
 
 
 @pytest.fixture
@@ -90,51 +91,51 @@ def log(folder):
     return folder / "run.csv"
 
 
-def test_a_missing_column(log):
+def test_a_missing_column_is_named(log):
     sidecar = log.with_name("run.csv.toml")
     whole = sidecar.read_text()
     sidecar.write_text(whole.replace("{joint}.torque", "{joint}.effort"))
-    assert_refused(mindyn_program("identify", "planar2", log), "joint1.effort", "joint1.torque")
+    assert_rejected(mindyn_program("identify", "planar2", log), "joint1.effort", "joint1.torque")
     sidecar.write_text(whole.replace('time = "time"', 'time = "stamp"'))
-    assert_refused(mindyn_program("identify", "planar2", log), "no time column 'stamp'")
+    assert_rejected(mindyn_program("identify", "planar2", log), "no time column 'stamp'")
 
 
 @pytest.mark.parametrize("more", [(), ("--stream",)])
 def test_joints_of_a_log_that_are_not_used_are_named(more):
     assert mindyn_program("simulate", "puma560", "--seconds", 1, "--out", "puma.csv").code == 0
     ended = mindyn_program("identify", "planar2", "puma.csv", *more)
-    assert re.search(r"joint3, joint4, joint5, joint6\s+Check that it is the log of this robot", ended.err)
+    assert re.search(r"joint3, joint4, joint5, joint6\s+Check that the log belongs to this robot", ended.err)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "no entry 'ordre'")],
+    ("text", "message"),
+    [(None, "there is no file of settings"), ("order =", "is not valid TOML"), ("ordre = 2", "unknown entry 'ordre'")],
 )
-def test_wrong_settings(log, folder, text, says):
+def test_wrong_settings_are_rejected(log, folder, text, message):
     if text is not None:
         (folder / "settings.toml").write_text(text)
-    assert_refused(mindyn_program("identify", "planar2", log, "--conditioning", "settings.toml"), says)
+    assert_rejected(mindyn_program("identify", "planar2", log, "--conditioning", "settings.toml"), message)
 
 
-def test_a_folder_that_cannot_be(log):
-    assert_refused(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be a folder")
+def test_an_invalid_output_folder_is_rejected(log):
+    assert_rejected(mindyn_program("identify", "planar2", log, "--out", "table.csv"), "cannot be created")
     out = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "table.csv/run.csv")
-    assert_refused(out, "there is no folder 'table.csv'")
-    assert_refused(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
+    assert_rejected(out, "the folder 'table.csv' of --out does not exist")
+    assert_rejected(mindyn_program("simulate", "planar2", "--out", "run.xyz"), "must end with .csv or .parquet")
     log.with_name("taken.csv").mkdir()
     ended = mindyn_program("simulate", "planar2", "--seconds", 0.1, "--out", "taken.csv")
-    assert_refused(ended, "'taken.csv' cannot be written: it is a folder")
+    assert_rejected(ended, "'taken.csv' cannot be written: it is a folder")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("count",), "mindyn count puma560"),
         (("base", "planar2", "--form", "magic"), "the forms are: structural, lin"),
         (("base", "planar2", "--json", "--latex"), "exclude each other"),
         (("excite", "planar2"), "velocity = { joint1 = 2.0 }"),
         (("excite", "planar2", "--limits", "none.toml"), "there is no file of limits"),
-        (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "leave the counts out"),
+        (("simulate", "scara", "--out", "s.csv", "--counts", 100, "--seconds", 0.1), "omit counts_per_revolution"),
         (("simulate", "planar2", "--out", "s.csv", "--seed", -1), "seed = -1 must be a whole number, zero or more"),
         (("simulate", "planar2", "--out", "s.csv", "--seconds", 0), "hint: such as 10.0"),
         (("simulate", "planar2", "--out", "s.csv", "--rate-hz", 0), "hint: such as 1000.0"),
@@ -146,42 +147,51 @@ def test_a_folder_that_cannot_be(log):
         (("excite", "panda", "--starts", 0), "hint: such as 1"),
         (("identify", "planar2", "table.csv", "--method", "robots"), "hint: did you mean 'robust'?"),
         (("identify", "planar2", "table.csv", "--lock", "jiont1=0"), "hint: did you mean 'joint1'?"),
-        (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: like --lock gripper=0.02"),
-        (("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"), "hint: leave one joint"),
+        (("identify", "planar2", "table.csv", "--lock", "joint1=nan"), "hint: such as --lock gripper=0.02"),
+        (
+            ("identify", "planar2", "table.csv", "--lock", "joint1=0", "--lock", "joint2=0"),
+            "hint: keep at least one joint",
+        ),
         (("identify", "planar2", "table.csv", "--drives", "drives.toml"), "hint: did you mean 'ratio'?"),
-        (("simulate", "panda", "--out", "s.csv", "--drives"), "as in `mindyn identify`; it is no switch"),
-        (("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1), "as in `mindyn identify`; it is no switch"),
+        (("simulate", "panda", "--out", "s.csv", "--drives"), "--drives needs a file with [[drive]] tables"),
+        (
+            ("simulate", "panda", "--out", "s.csv", "--drives", "--seed", 1),
+            "--drives needs a file with [[drive]] tables",
+        ),
         (
             ("simulate", "puma560", "--out", "s.csv", "--torque-noise", 0.3),
-            "hint: --noise-at motor, or --noise-at joint",
+            "hint: pass --noise-at motor or --noise-at joint",
         ),
-        (("simulate", "puma560", "--out", "s.csv", "--motion", "none"), "hint: `mindyn excite ROBOT --out DIR` writes"),
-        (("excite", "panda", "--speed", 2), "part of the limits"),
+        (
+            ("simulate", "puma560", "--out", "s.csv", "--motion", "none"),
+            "hint: write one with `mindyn excite ROBOT --out DIR`",
+        ),
+        (("excite", "panda", "--speed", 2), "fraction of the limits"),
         (("excite", "panda", "--floor", 0, "--no-floor"), "exclude each other"),
     ],
 )
-def test_what_a_command_cannot_do(arguments, says):
-    assert_refused(mindyn_program(*arguments), says)
+def test_invalid_arguments_are_rejected_with_a_hint(arguments, message):
+    assert_rejected(mindyn_program(*arguments), message)
 
 
-def test_a_comparison_without_any_result():
+def test_a_comparison_without_results_is_an_error():
     methods = ("--method", "output error", "--method", "closed-loop instruments")
     rates = ("--repetitions", 2, "--workers", 1, "--seconds", 2, "--rate-hz", 100, "--control-rate-hz", 150)
     ended = mindyn_program("compare", "planar2", *methods, *rates)
-    assert_refused(ended, "no method gave a result in any of 2 repetitions", "\n  output error: ", "\n  closed-loop ")
+    assert_rejected(ended, "no method gave a result in any of 2 repetitions", "\n  output error: ", "\n  closed-loop ")
 
 
 @pytest.mark.parametrize(
     ("module", "file", "extra"),
     [("mujoco", "arm.xml", "mjcf"), ("h5py", "run.h5", "hdf5"), ("mcap", "run.mcap", "ros")],
 )
-def test_a_missing_extra_says_what_installs_it(module, file, extra, folder, monkeypatch):
+def test_a_missing_extra_prints_the_install_command(module, file, extra, folder, monkeypatch):
     (folder / file).write_text("<mujoco/>" if extra == "mjcf" else "not empty")
     for name in [name for name in sys.modules if name.partition(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     arguments = ("robots", file) if extra == "mjcf" else ("identify", "planar2", file)
-    assert_refused(mindyn_program(*arguments), f"pip install 'mindyn[{extra}]'")
+    assert_rejected(mindyn_program(*arguments), f"pip install 'mindyn[{extra}]'")
 
 
 def test_wrong_usage_ends_with_code_2():
@@ -193,17 +203,17 @@ def test_wrong_usage_ends_with_code_2():
 
 
 @pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt, 130), (InputError("no"), 1)])
-def test_how_the_program_ends(monkeypatch, raised, code):
+def test_errors_and_interrupts_have_their_exit_codes(monkeypatch, raised, code):
     def stopped(*_, **__):
         raise raised
 
     monkeypatch.setattr(RobotOptions, "load", stopped)
     ended = mindyn_program("robots", "planar2")
     assert ended.code == code
-    assert ended.err == ("error: no\n" if code == 1 else f"interrupted: {NOTHING_KEPT}\n")
+    assert ended.err == ("error: no\n" if code == 1 else f"interrupted: {NOTHING_WRITTEN}\n")
 
 
-def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
+def test_an_unexpected_exception_is_not_hidden(monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError
 
@@ -212,21 +222,21 @@ def test_an_unexpected_exception_is_shown_as_it_is(monkeypatch):
         mindyn_program("robots", "planar2")
 
 
-def test_every_command_that_takes_a_robot_is_tried():
-    assert set(OF_ROBOTS) <= set(COMMANDS)
-    for command in set(COMMANDS) - set(OF_ROBOTS):
-        function = getattr(import_module(f"mindyn.cli.{command}"), command)
-        assert "robot" not in signature(function).parameters, f"{command} takes a robot: add it to OF_ROBOTS"
+def test_every_command_that_takes_a_robot_is_tested():
+    assert set(ROBOT_COMMANDS) <= set(COMMANDS)
+    for command in set(COMMANDS) - set(ROBOT_COMMANDS):
+        function = load_function(command)
+        assert "robot" not in signature(function).parameters, f"{command} takes a robot: add it to ROBOT_COMMANDS"
 
 
-def test_a_reader_that_goes_away_ends_the_program_quietly():
+def test_a_closed_pipe_ends_the_program_without_a_traceback():
     command = [sys.executable, "-c", "from mindyn.cli.main import run; run()", "robots", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         program.stdout.close()
         assert b"Traceback" not in program.stderr.read()
 
 
-def test_motion_that_hold_out_keeps_apart_is_said(folder):
+def test_motion_only_in_the_held_out_part_is_an_error(folder):
     rows = ["t,q1,q2,tau1,tau2"]
     rows += [f"{k / 100},{0.3 if k < 400 else k / 400 - 0.7},0.1,{1 + k % 3},2" for k in range(500)]
     (folder / "late.csv").write_text("\n".join(rows) + "\n")
@@ -234,4 +244,4 @@ def test_motion_that_hold_out_keeps_apart_is_said(folder):
     units = 'units = { time = "s", position = "rad", torque = "N m" }'
     (folder / "late.csv.toml").write_text(f'side = "joint"\n{columns}\n{units}\n')
     ended = mindyn_program("identify", "planar2", "late.csv", "--hold-out", "0.2")
-    assert_refused(ended, "all motion is in the last 20 % of the logs", "rows = [first, end]")
+    assert_rejected(ended, "all motion is in the last 20 % of the logs", "rows = [first, end]")

@@ -1,4 +1,4 @@
-"""`mindyn tests` and `mindyn check --method yoshida`."""
+"""`mindyn step-by-step` and `mindyn check --method yoshida`."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from typer.testing import CliRunner
 
 from mindyn import StepByStep, base_parameters, load_estimate, load_robot, plan_tests
 from mindyn.cli.check import check
-from mindyn.cli.tests import tests as step_tests
+from mindyn.cli.step_by_step import step_by_step
 from mindyn.excitation.step_simulation import simulate_tests
 
 
 def run(function, *arguments):
     app = typer.Typer()
     app.command()(function)
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_tests_are_planned_simulated_and_identified(tmp_path):
-    planned = run(step_tests, "plan", "planar2", tmp_path, "--seconds", "1")
+def test_step_by_step_plans_simulates_and_identifies(tmp_path):
+    planned = run(step_by_step, "plan", "planar2", tmp_path, "--seconds", "1")
     assert planned.exit_code == 0, planned.output
     assert (tmp_path / "plan.json").exists()
-    assert run(step_tests, "simulate", "planar2", tmp_path, "--rate", "500").exit_code == 0
-    done = run(step_tests, "identify", "planar2", tmp_path)
+    assert run(step_by_step, "simulate", "planar2", tmp_path, "--rate", "500").exit_code == 0
+    done = run(step_by_step, "identify", "planar2", tmp_path)
     assert done.exit_code == 0, done.output
-    found = load_estimate(tmp_path / "estimate.json")
-    told = [name not in found.left_out for name in found.names]
-    assert np.abs(found.beta - found.base.values)[told].max() < 1e-2 * np.abs(found.base.values).max()
-    assert "7 tests simulated with the values found agree" in done.stdout
-    simulated = found.provenance["simulated"]
-    assert [one["doubted"] for one in simulated] == 7 * [False]
-    early = run(step_tests, "identify", "planar2", tmp_path, "--through", "accelerated-01")
+    estimate = load_estimate(tmp_path / "estimate.json")
+    kept = [name not in estimate.dropped for name in estimate.names]
+    assert np.abs(estimate.beta - estimate.base.values)[kept].max() < 1e-2 * np.abs(estimate.base.values).max()
+    assert "7 tests simulated with the estimated values agree" in done.stdout
+    simulated = estimate.provenance["simulated"]
+    assert [test["suspect"] for test in simulated] == 7 * [False]
+    early = run(step_by_step, "identify", "planar2", tmp_path, "--through", "accelerated-01")
     assert early.exit_code == 0, early.output
-    assert [one["test"] for one in load_estimate(tmp_path / "estimate.json").provenance["simulated"]] == [
-        one["test"] for one in simulated[:5]
+    assert [test["test"] for test in load_estimate(tmp_path / "estimate.json").provenance["simulated"]] == [
+        test["test"] for test in simulated[:5]
     ]
-    assert run(step_tests, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
-    assert run(step_tests, "dance", "planar2", tmp_path).exit_code != 0
-    assert run(step_tests, "simulate", "planar2", tmp_path / "none").exit_code != 0
+    assert run(step_by_step, "identify", "planar2", tmp_path, "--through", "nothing").exit_code != 0
+    assert run(step_by_step, "dance", "planar2", tmp_path).exit_code != 0
+    assert run(step_by_step, "simulate", "planar2", tmp_path / "none").exit_code != 0
     assert not (tmp_path / "none").exists()
-    assert run(step_tests, "plan", "planar2", tmp_path / "made" / "here", "--seconds", "1").exit_code == 0
+    assert run(step_by_step, "plan", "planar2", tmp_path / "made" / "here", "--seconds", "1").exit_code == 0
     assert (tmp_path / "made" / "here" / "plan.json").exists()
 
 
 def estimate_file(path, robot, factor):
-    """An estimate of a planar arm, whose second inertia is shrunk by a factor."""
+    """Return an estimate of a planar arm, with its second inertia scaled by a factor."""
     plan = plan_tests(robot, seconds=1.0)
-    found = StepByStep().fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
-    beta = found.beta.copy()
-    beta[[k for k, name in enumerate(found.names) if name.startswith("Izz2")]] *= factor
-    replace(found, beta=beta).save(path)
+    estimate = StepByStep().fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
+    beta = estimate.beta.copy()
+    beta[[k for k, name in enumerate(estimate.names) if name.startswith("Izz2")]] *= factor
+    replace(estimate, beta=beta).save(path)
 
 
-def test_check_by_yoshidas_cones(tmp_path):
+def test_check_uses_the_cones_of_yoshida(tmp_path):
     robot = replace(load_robot("planar2"), drives=())
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     estimate_file(good, robot, 1.0)
@@ -64,9 +64,9 @@ def test_check_by_yoshidas_cones(tmp_path):
     done = run(check, good, "--method", "yoshida")
     assert done.exit_code == 0, done.output
     assert "every leading minor is inside" in done.stdout
-    refused = run(check, bad, "--method", "yoshida", "--json")
-    assert refused.exit_code == 3
-    data = json.loads(refused.stdout)
+    rejected = run(check, bad, "--method", "yoshida", "--json")
+    assert rejected.exit_code == 3
+    data = json.loads(rejected.stdout)
     assert data["holds"] is False
     assert set(data["modified"]) == set(base_parameters(robot).names)
     assert run(check, good, "--method", "magic").exit_code != 0

@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 from functools import cache
-from importlib import import_module
 
 import polars as pl
 import pytest
@@ -15,7 +14,7 @@ from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 from logs.every_format import BY_JOINT, FORMATS, Recording, planar_motion, write_recording
 
 import mindyn
-from mindyn.cli.main import COMMANDS
+from mindyn.cli.main import COMMANDS, load_function
 from mindyn.export.toml_writer import write_toml
 
 FREE, OTHER, LOADED = planar_motion(1408), planar_motion(700, seed=1), planar_motion(700, seed=2, payload=3.0)
@@ -24,7 +23,7 @@ CHANGING = ("sources", "seconds", "finished", "command", "out", "files", "runs",
 
 
 def output_of(*words):
-    """What a command prints, as JSON; it must succeed."""
+    """Run a command that must succeed, and return its JSON."""
     ended = mindyn_program(*words)
     assert ended.code == 0, ended.err
     return json.loads(ended.out)
@@ -32,7 +31,7 @@ def output_of(*words):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A saved estimate of the arm, from CSV."""
+    """Return a saved estimate of the arm, from CSV."""
     folder = tmp_path_factory.mktemp("saved")
     path = write_recording(folder, "csv", FREE)
     assert mindyn_program("identify", "planar2", path, "--out", folder / "run", "--no-report").code == 0
@@ -41,15 +40,15 @@ def run(tmp_path_factory):
 
 def identify(folder, form, run):  # noqa: ARG001 - one signature for all
     path = write_recording(folder, form, OTHER)
-    found = output_of(
+    result = output_of(
         "identify", "planar2", path, "--hold-out", "0.3", "--out", folder / "made", "--no-report", "--json"
     )
     saved = json.loads((folder / "made" / "estimate.json").read_text())
-    return found, {key: saved[key] for key in ("beta", "treatment") if key in saved}
+    return result, {key: saved[key] for key in ("beta", "settings") if key in saved}
 
 
 def identify_stream(folder, form, run):  # noqa: ARG001
-    path, other = (write_recording(folder, form, one, name) for one, name in ((OTHER, "a"), (LOADED, "b")))
+    path, other = (write_recording(folder, form, finding, name) for finding, name in ((OTHER, "a"), (LOADED, "b")))
     return output_of("identify", "planar2", path, "--validate", other, "--stream", "--json")
 
 
@@ -65,7 +64,7 @@ def payload(folder, form, run):
 
 
 def contact(folder, form, run):
-    free, other = (write_recording(folder, form, one, name) for one, name in ((FREE, "a"), (OTHER, "b")))
+    free, other = (write_recording(folder, form, event, name) for event, name in ((FREE, "a"), (OTHER, "b")))
     ended = mindyn_program("contact", run, other, "--free", free, "--json")
     return json.loads(ended.out)
 
@@ -80,13 +79,13 @@ def report(folder, form, run):
 
 
 def fleet(folder, form, run):
-    for number, one in enumerate((FREE, OTHER)):
+    for number, path in enumerate((FREE, OTHER)):
         (folder / f"robot{number}").mkdir()
-        write_recording(folder / f"robot{number}", form, one)
+        write_recording(folder / f"robot{number}", form, path)
     pattern = folder / "{robot_id}" / f"run{FORMATS[form][0]}"
-    found = output_of("fleet", "planar2", pattern, "--out", folder / "study", "--settings", run, "--json")
+    study = output_of("fleet", "planar2", pattern, "--out", folder / "study", "--settings", run, "--json")
     values = pl.read_parquet(folder / "study" / "parameters.parquet").select("parameter", "value", "deviation")
-    return found, values.to_dict(as_series=False)
+    return study, values.to_dict(as_series=False)
 
 
 def compare(folder, form, run):  # noqa: ARG001
@@ -109,8 +108,8 @@ def compare(folder, form, run):  # noqa: ARG001
     signals = {"position": {**signal("position"), "scale": 1.0}, "velocity": None, "torque": signal("torque")}
     path.with_name(path.name + ".toml").unlink()
     (folder / "set").mkdir()
-    for one in (path, folder / "arm.toml"):
-        one.rename(folder / "set" / one.name)
+    for entry in (path, folder / "arm.toml"):
+        entry.rename(folder / "set" / entry.name)
     (folder / "splits.json").write_text(json.dumps({"sets": {"set": {**stated, **signals}}}))
     return output_of("compare", "--logs", folder, "--method", "weighted", "--json")
 
@@ -120,32 +119,32 @@ USES = {one.__name__: one for one in (identify, identify_stream, log, payload, c
 
 def without_changing(value):
     if isinstance(value, dict):
-        return {key: without_changing(one) for key, one in value.items() if key not in CHANGING}
-    return [without_changing(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: without_changing(item) for key, item in value.items() if key not in CHANGING}
+    return [without_changing(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def assert_alike(found, expected, where="output"):
-    """Numbers beside each other to 1e-12 of the largest, all else equal."""
+def assert_alike(actual, expected, where="output"):
+    """Assert that numbers agree to 1e-12 of the largest, and that everything else is equal."""
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
-        for key, one in expected.items():
-            assert_alike(found[key], one, f"{where}.{key}")
+        assert actual.keys() == expected.keys(), where
+        for key, item in expected.items():
+            assert_alike(actual[key], item, f"{where}.{key}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), where
-        numbers = [k for k, one in enumerate(expected) if isinstance(one, float)]
+        assert len(actual) == len(expected), where
+        numbers = [k for k, item in enumerate(expected) if isinstance(item, float)]
         if any(expected[k] for k in numbers):
-            assert_close([found[k] for k in numbers], [expected[k] for k in numbers], SAME_ALGEBRA)
+            assert_close([actual[k] for k in numbers], [expected[k] for k in numbers], SAME_ALGEBRA)
         elif numbers:
-            assert_negligible([found[k] for k in numbers], 1.0, SAME_ALGEBRA)
-        for k, one in enumerate(expected):
+            assert_negligible([actual[k] for k in numbers], 1.0, SAME_ALGEBRA)
+        for k, item in enumerate(expected):
             if k not in numbers:
-                assert_alike(found[k], one, f"{where}[{k}]")
+                assert_alike(actual[k], item, f"{where}[{k}]")
     elif isinstance(expected, float) and expected:
-        assert_close([found], [expected], SAME_ALGEBRA)
+        assert_close([actual], [expected], SAME_ALGEBRA)
     elif isinstance(expected, str):
-        assert re.sub(r"run\.\w+", "LOG", found) == re.sub(r"run\.\w+", "LOG", expected), where
+        assert re.sub(r"run\.\w+", "LOG", actual) == re.sub(r"run\.\w+", "LOG", expected), where
     else:
-        assert found == expected, where
+        assert actual == expected, where
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +153,7 @@ def expected(tmp_path_factory, run):
 
 
 STREAMED = ("json lines", "parquet", "npz by columns", "hdf5 chunks", "mat 5", "mcap", "rosbag2 folder")
-"""One of each reader: choosing settings twice takes seconds."""
+"""One format per reader, because selecting settings takes seconds."""
 CASES = [
     pytest.param(use, form, marks=() if use in ("log", "payload", "contact", "fleet") else pytest.mark.slow)
     for use in USES
@@ -171,13 +170,15 @@ def test_every_format_gives_the_numbers_of_csv(tmp_path, use, form, run, expecte
 def test_every_command_that_takes_a_log_is_used_here():
     takes = set()
     for name in COMMANDS:
-        function = getattr(import_module(f"mindyn.cli.{name}"), name)
+        function = load_function(name)
         helps = " ".join(
-            str(getattr(one, "help", ""))
+            str(getattr(metadata, "help", ""))
             for p in inspect.signature(function).parameters.values()
-            for one in getattr(p.annotation, "__metadata__", ())
+            for metadata in getattr(p.annotation, "__metadata__", ())
         )
         if re.search(r"\blogs?\b", f"{helps} {COMMANDS[name]}", re.IGNORECASE):
             takes.add(name)
-    # `simulate` and `excite` write logs; `tests` reads those that it wrote; `demo` makes its own.
-    assert takes - {"simulate", "excite", "tests", "demo", "check"} <= {name.split("_")[0] for name in USES}, takes
+    # `simulate` and `excite` write logs; `step-by-step` reads its own logs; `demo` simulates its own.
+    assert takes - {"simulate", "excite", "step-by-step", "demo", "check"} <= {name.split("_")[0] for name in USES}, (
+        takes
+    )

@@ -1,4 +1,4 @@
-"""Ctrl-C that a library swallows is raised again; one that is handled is not."""
+"""A Ctrl-C that a library swallows is raised again; a handled one is not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mindyn.interrupts import AGAIN_SECONDS, acknowledge, insistent_interrupts
+from mindyn.interrupts import RERAISE_DELAY_S, acknowledge_interrupt, reraise_interrupts
 
 SWALLOWED = """
 import signal, time
-from mindyn.interrupts import insistent_interrupts
+from mindyn.interrupts import reraise_interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with insistent_interrupts():
+with reraise_interrupts():
     try:
         signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt:
@@ -31,7 +31,7 @@ with insistent_interrupts():
 """
 
 
-def test_a_swallowed_interrupt_comes_again_and_tidying_up_is_left_alone():
+def test_a_swallowed_interrupt_is_raised_again_but_not_during_cleanup():
     ran = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60)
     assert (ran.stdout, ran.stderr) == ("heard once more\n", "")
 
@@ -44,24 +44,24 @@ def default_handler():
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_one_that_is_acknowledged_does_not_come_again():
-    with insistent_interrupts():
+def test_an_acknowledged_interrupt_is_not_raised_again():
+    with reraise_interrupts():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        acknowledge()
-        time.sleep(AGAIN_SECONDS + 0.2)
+        acknowledge_interrupt()
+        time.sleep(RERAISE_DELAY_S + 0.2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_a_second_ctrl_c_is_heard_while_the_first_is_handled():
+def test_a_second_ctrl_c_is_raised_while_the_first_is_handled():
     def pressed_twice():
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
             signal.raise_signal(signal.SIGINT)
 
-    with insistent_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
+    with reraise_interrupts(), pytest.raises(KeyboardInterrupt) as heard:
         pressed_twice()
     assert isinstance(heard.value.__context__, KeyboardInterrupt)
 
@@ -94,6 +94,6 @@ def test_ctrl_c_during_an_import_ends_the_program_with_one_line(name):
     assert ran.stderr == "interrupted: nothing was written\n"
 
 
-def test_the_command_is_that_which_imports_under_guard():
+def test_the_loaded_command_is_imported_under_guard():
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         assert tomllib.load(file)["project"]["scripts"]["mindyn"] == "mindyn.__main__:main"

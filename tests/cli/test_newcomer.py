@@ -1,4 +1,4 @@
-"""A newcomer at a terminal of 80 columns: from a URDF and a CSV file to an exported model, and Ctrl-C on the way."""
+"""A new user at a terminal of 80 columns: from a URDF and a CSV file to an exported model, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from cli.program import mindyn_program
 
 import mindyn
 from mindyn import escaping
-from mindyn.cli.main import COMMANDS, EXAMPLES, NOTHING_KEPT
-from mindyn.robots.table import text_table
+from mindyn.cli.main import COMMAND_EXAMPLES, COMMANDS, NOTHING_WRITTEN
+from mindyn.robots.table import format_table
 
 COLUMNS, MOST_LINES = 80, 25
 
 
 @pytest.fixture(scope="module")
 def arm(tmp_path_factory):
-    """A folder with the URDF of a robot with four joints and the log of a run of it."""
+    """Return a folder with the URDF of a robot with four joints and a log."""
     folder = tmp_path_factory.mktemp("newcomer")
     robot = mindyn.load_robot("scara")
     drives = tuple(mindyn.Drive(joint, viscous=2.0) for joint in robot.joint_names)
@@ -35,7 +35,7 @@ def arm(tmp_path_factory):
     return folder
 
 
-def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
+def test_no_line_wraps_and_no_output_is_longer_than_the_screen(arm, monkeypatch):
     monkeypatch.chdir(arm)
     script = (
         ("robots", "arm.urdf"),
@@ -43,7 +43,7 @@ def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
         ("identify", "arm.urdf", "run1.csv", "--hold-out", 0.3, "--out", "run1"),
         ("check", "run1"),
         ("report", "run1"),
-        ("export", "run1", "--to", "urdf", "--out", "model.urdf", "--mend"),
+        ("export", "run1", "--to", "urdf", "--out", "model.urdf", "--feasible"),
         ("robots", "nothing.urdf"),
     )
     for words in script:
@@ -56,10 +56,10 @@ def test_no_line_wraps_and_no_command_floods_the_screen(arm, monkeypatch):
         assert "\x1b" not in ended.out + ended.err, "colours are for terminals"
 
 
-def test_other_commands_keep_to_the_columns_too(tmp_path, monkeypatch):
+def test_other_commands_fit_the_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for words in (
-        ("tests", "plan", "planar2", "plan"),
+        ("step-by-step", "plan", "planar2", "plan"),
         ("compare", "planar2", "--repetitions", 1, "--seconds", 2, "--workers", 1, "--method", "least squares"),
         ("base", "scara"),
         ("papers",),
@@ -73,14 +73,14 @@ def test_other_commands_keep_to_the_columns_too(tmp_path, monkeypatch):
     assert "<bool>" not in ended.out, "nothing is typed behind a switch"
 
 
-def test_tables_are_folded_between_words_to_the_columns_there_are():
+def test_tables_wrap_between_words():
     rows = [("name", "what it says"), ("constant-velocity-01", "word " * 30), ("x" * 70, "y")]
-    assert max(map(len, text_table(rows).splitlines())) > COLUMNS
-    held = escaping.COLUMNS.set(COLUMNS)
+    assert max(map(len, format_table(rows).splitlines())) > COLUMNS
+    held = escaping.TERMINAL_COLUMNS.set(COLUMNS)
     try:
-        lines = text_table(rows).splitlines()
+        lines = format_table(rows).splitlines()
     finally:
-        escaping.COLUMNS.reset(held)
+        escaping.TERMINAL_COLUMNS.reset(held)
     assert max(map(len, lines)) <= COLUMNS
     assert sum(line.count("word") for line in lines) == 30
     assert any(line.startswith("constant-velocity-01 ") for line in lines)
@@ -95,7 +95,7 @@ def test_verbose_shows_every_parameter(arm):
 
 
 def interrupted(folder, after, *words):
-    """Exit code and stderr of a command that gets Ctrl-C, as a terminal sends it, once `after` is printed or drawn."""
+    """Return exit code and stderr of a command that gets Ctrl-C once `after` is printed or drawn."""
     master, terminal = pty.openpty()
     command = [sys.executable, "-c", "from mindyn.cli.main import run; run()", *map(str, words)]
     program = subprocess.Popen(
@@ -130,29 +130,31 @@ def interrupted(folder, after, *words):
     ],
 )
 def test_ctrl_c_ends_with_one_line_and_leaves_no_empty_folder(arm, after, words):
-    code, said = interrupted(arm, after, *words)
-    assert code == 130, said
-    assert NOTHING_KEPT in " ".join(said.split())
-    assert "Traceback" not in said
-    assert "Error" not in said
+    code, lines = interrupted(arm, after, *words)
+    assert code == 130, lines
+    assert NOTHING_WRITTEN in " ".join(lines.split())
+    assert "Traceback" not in lines
+    assert "Error" not in lines
     assert not (arm / "deep").exists()
 
 
-def test_a_fleet_that_is_interrupted_before_it_read_a_log_leaves_no_folder(tmp_path, monkeypatch):
+def test_an_early_interrupt_of_fleet_leaves_no_folder(tmp_path, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mindyn.cli.fleet.study_fleet", stopped)
     ended = mindyn_program("fleet", "planar2", "logs/{robot_id}/*.csv", "--out", tmp_path / "deep" / "fleet")
     assert ended.code == 130
-    assert ended.err == f"interrupted: {NOTHING_KEPT}\n"
+    assert ended.err == f"interrupted: {NOTHING_WRITTEN}\n"
     assert not (tmp_path / "deep").exists()
 
 
-def test_every_command_has_its_place_and_an_example():
-    placed = {name: example for group in EXAMPLES.values() for name, example in group.items()}
+def test_every_command_has_a_panel_and_an_example():
+    placed = {name: example for group in COMMAND_EXAMPLES.values() for name, example in group.items()}
     assert set(placed) == set(COMMANDS)
     assert all(example.split()[0] == name for name, example in placed.items())
     shown = mindyn_program("--help", columns=COLUMNS).out
     assert all(f"$ mindyn {example}" in shown for example in placed.values())
-    assert [shown.index(panel) for panel in EXAMPLES] == sorted(shown.index(panel) for panel in EXAMPLES)
+    assert [shown.index(panel) for panel in COMMAND_EXAMPLES] == sorted(
+        shown.index(panel) for panel in COMMAND_EXAMPLES
+    )

@@ -1,4 +1,4 @@
-"""A wrong input is one error or warning on the first screen, with its remedy, by the command and as JSON."""
+"""A wrong input gives a single error or warning with its remedy, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS = {
 
 
 def recorded(robot):
-    """Motion and torque of the robot with friction."""
+    """Return motion and torque of the robot with friction."""
     rng = np.random.default_rng(3)
     t, n = np.arange(0, 16, 0.01), robot.joint_count
     rates = 2 * np.pi * np.arange(1, 6) / 16
@@ -57,9 +57,9 @@ def test_a_wrong_input_is_one_finding_with_its_remedy(name, fault, tmp_path, mon
     given = ("identify", "robot.toml", "log.csv", "--conditioning", "settings.toml", "--method", "ordinary", *gravity)
     done = mindyn_program(*given, "--json")
     findings = json.loads(done.out)["findings"]
-    (shown,) = [one for one in findings if one["severity"] != "info" and one["explained_by"] is None]
+    (shown,) = [finding for finding in findings if finding["severity"] != "info" and finding["explained_by"] is None]
     assert shown["kind"] == FAULTS[fault]
     lines = done.err.splitlines()
-    (line,) = [k for k, one in enumerate(lines) if one.startswith(("error ", "warning "))]
+    (line,) = [k for k, finding in enumerate(lines) if finding.startswith(("error ", "warning "))]
     assert lines[line] == f"{shown['severity']:<8} {shown['message']}"
     assert lines[line + 1].strip() == shown["remedy"] != ""

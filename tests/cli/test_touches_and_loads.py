@@ -1,4 +1,4 @@
-"""What `mindyn contact` and `mindyn payload` say at a terminal of 80 columns."""
+"""Output of `mindyn contact` and `mindyn payload` at a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def done(*words: object) -> tuple[str, str]:
 
 
 CODE = ("UR ", "Franka ", "KUKA ", "URDF ", "MJCF ", "C  ", "In frame ")
-"""Lines to be copied, which are not broken."""
+"""Lines to copy, which are not wrapped."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """An estimate of a two-joint arm, and logs: free, pushed in its second second, and with a load."""
+    """Return an estimate of a two-joint arm, and logs: free, with a push after 1 s, and with a payload."""
     folder = tmp_path_factory.mktemp("arm")
     arm = mindyn.load_robot("planar2")
     mindyn.write_toml(arm.with_payload(mass=MASS, com=(0.1, 0, 0), inertia=[[0.01, 0, 0], [0, 0.01, 0], [0, 0, 0.01]]),
@@ -47,26 +47,26 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_contact_says_when_and_where_first(folder):
-    said, talk = done("contact", folder / "run1", folder / "pushed.csv", "--free", folder / "free.csv",
+def test_contact_prints_contacts_first(folder):
+    text, talk = done("contact", folder / "run1", folder / "pushed.csv", "--free", folder / "free.csv",
                       "--save", folder / "bounds.json")  # fmt: skip
-    assert said.startswith("1 contact (false alarms to expect: 1 an hour)")
-    assert "joint2" in said
-    assert "thresholds from" in said
-    assert "bounds.json, to be taken with --thresholds" in " ".join(talk.split())
+    assert text.startswith("1 contact (expected false alarms: 1 per hour)")
+    assert "joint2" in text
+    assert "thresholds from" in text
+    assert "bounds.json: reuse it with --thresholds" in " ".join(talk.split())
     with_saved = ("--thresholds", folder / "bounds.json")
-    said, _ = done("contact", folder / "run1", folder / "free.csv", *with_saved)
-    assert said.startswith("No contact")
+    text, _ = done("contact", folder / "run1", folder / "free.csv", *with_saved)
+    assert text.startswith("No contact")
 
 
-def test_payload_says_mass_and_centre_first(folder):
-    said, _ = done("payload", folder / "run1", folder / "loaded.csv")
-    assert said.startswith("The load has a mass of ")
-    assert "UR set_target_payload(" in said
-    assert "not identifiable" in said, "out of its plane a planar arm tells nothing"
-    found = mindyn_program("payload", folder / "run1", folder / "loaded.csv", "--json")
-    low, high = json.loads(found.out)["mass_interval"]
+def test_payload_prints_mass_and_centre_first(folder):
+    text, _ = done("payload", folder / "run1", folder / "loaded.csv")
+    assert text.startswith("Payload mass ")
+    assert "UR set_target_payload(" in text
+    assert "not identifiable" in text, "a planar arm does not determine parameters out of its plane"
+    as_json = mindyn_program("payload", folder / "run1", folder / "loaded.csv", "--json")
+    low, high = json.loads(as_json.out)["mass_interval"]
     assert low < MASS < high
     ended = mindyn_program("payload", folder / "run1", folder / "run1.csv", columns=COLUMNS)
     assert ended.code == 1
-    assert "a training log: what the arm carried in it is part of the estimate" in " ".join(ended.err.split())
+    assert "a training log: its payload is part of the estimate" in " ".join(ended.err.split())

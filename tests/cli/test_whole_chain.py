@@ -1,4 +1,4 @@
-"""The commands of the page on the whole chain, run as they stand for a bundled arm and for a published UR5."""
+"""Run the commands of the workflow page for a bundled arm and for a published UR5."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.program import mindyn_program
 
 ROOT = Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "whole_chain.py")
+spec = importlib.util.spec_from_file_location("whole_chain", ROOT / "benchmarks" / "identification" / "whole_chain.py")
 whole_chain = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(whole_chain)
 commands, run = whole_chain.commands, whole_chain.run
@@ -29,14 +29,14 @@ WRITTEN = (
 
 
 def in_this_process(words, folder):
-    """As a person in that folder would start it, without loading everything anew for each command."""
+    """Run a command in that folder, without a new process for each command."""
     assert Path.cwd() == folder
     ended = mindyn_program(*words)
     return ended.code, ended.err
 
 
 def test_every_command_of_the_chain_works(tmp_path, monkeypatch, capsys):
-    """For the UR5 where its file is there, else for the Panda; `make chain` runs both, each command in a process."""
+    """Use the UR5 if its file is available, otherwise the Panda; `make study NAME=chain` runs both in processes."""
     monkeypatch.chdir(tmp_path)
     robot = str(UR5) if UR5.is_file() else "panda"
     assert len(commands(robot, quick=True)) <= 12

@@ -1,4 +1,4 @@
-"""FIGAROH as a method of one file (examples/figaroh_method.py), where it is installed."""
+"""FIGAROH as a method in one file (examples/figaroh_method.py), if it is installed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mindyn import compile_model, load_robot, log_of_arrays
-from mindyn.comparison.methods import named_methods
+from mindyn import compile_model, load_robot, log_from_arrays
+from mindyn.comparison.methods import select_methods
 
 FILE = Path(__file__).parents[2] / "examples" / "figaroh_method.py"
 
@@ -23,9 +23,9 @@ def test_figaroh_predicts_another_motion():
         q = np.column_stack([np.sin(a * t), np.cos(b * t)])
         qd = np.column_stack([a * np.cos(a * t), -b * np.sin(b * t)])
         qdd = np.column_stack([-a * a * np.sin(a * t), -b * b * np.cos(b * t)])
-        return log_of_arrays(robot.joint_names, t, q, model.inverse_dynamics(q, qd, qdd))
+        return log_from_arrays(robot.joint_names, t, q, model.inverse_dynamics(q, qd, qdd))
 
-    (fit,) = named_methods([str(FILE)]).values()
+    (fit,) = select_methods([str(FILE)]).values()
     other = log(1.7, 3.1)
     predicted = fit(robot, [log(2.0, 1.3), log(1.1, 2.6)])(other)
     inner = slice(100, -100)
@@ -34,4 +34,4 @@ def test_figaroh_predicts_another_motion():
 
 
 def test_the_file_is_a_method_without_it_too():
-    assert list(named_methods([str(FILE)])) == ["figaroh"]
+    assert list(select_methods([str(FILE)])) == ["figaroh"]

@@ -1,4 +1,4 @@
-"""`mindyn compare --logs`: sets of a folder made here, read as their splits.json says, scored by the rules."""
+"""`mindyn compare --logs`: read the sets of a folder by their splits.json, and score methods by the rules."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
 from estimators.recovered import smooth_samples
+from raising import raises
 
 import mindyn
-from mindyn.comparison.comparing import compare_on_logs
+from mindyn.comparison.log_comparison import compare_on_logs
 from mindyn.comparison.log_sets import read_sets
-from mindyn.comparison.methods import LOG_METHODS, named_methods
-from mindyn.errors import InputError
+from mindyn.comparison.methods import LOG_METHODS, select_methods
+from mindyn.errors import Code, InputError
 from mindyn.export.toml_writer import write_toml
 
 GEARS = np.array([[50.0, 0.0], [8.0, -40.0]])
@@ -56,13 +57,13 @@ def folder(tmp_path, motion):
     torque = np.linalg.solve(GEARS.T, motion.tau.T).T
     for file, values in (("q.csv", motors), ("tau.csv", torque)):
         np.savetxt(tmp_path / "tables" / file, values, delimiter=",", header="a,b", comments="")
-    one = np.eye(2).tolist()
+    result = np.eye(2).tolist()
     common = {"rate_hz": motion.rate_hz, "model": "model/arm.toml (as it is)", "joints": list(robot.joint_names)}
     rows = [{"rows": [0, 2000]}], [{"rows": [2000, 3000], "score_rows": [2020, 2980]}]
     arrays = {
-        "position": {"array": "q", "scale": 1.0, "to_joint": one, "offset": [0.0, 0.0]},
+        "position": {"array": "q", "scale": 1.0, "to_joint": result, "offset": [0.0, 0.0]},
         "velocity": None,
-        "torque": {"array": "tau", "to_joint": one},
+        "torque": {"array": "tau", "to_joint": result},
         "splits": {"main": _split(rows, "run.npz"), "other": _split(rows, "run.npz")},
     }
     tables = {
@@ -82,7 +83,7 @@ def folder(tmp_path, motion):
 
 
 def _split(rows, file):
-    train, held_out = ([{**one, "file": file} for one in part] for part in rows)
+    train, held_out = ([{**item, "file": file} for item in part] for part in rows)
     return {"train": train, "held_out": held_out}
 
 
@@ -93,7 +94,7 @@ def changed(folder, change):
     path.write_text(json.dumps(content))
 
 
-def test_sets_are_read_as_they_are_stated(folder, motion):
+def test_sets_are_read_as_described(folder, motion):
     splits = read_sets(folder)
     assert [split.name for split in splits] == ["arrays, main", "arrays, other", "tables"]
     for split in splits:
@@ -106,61 +107,66 @@ def test_sets_are_read_as_they_are_stated(folder, motion):
 
 def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
     (folder / "mean.py").write_text(MEAN)
-    found = compare_on_logs(read_sets(folder), named_methods([str(folder / "mean.py")]))
+    result = compare_on_logs(read_sets(folder), select_methods([str(folder / "mean.py")]))
     mean = motion.tau[:2000].mean(axis=0)
     scored = motion.tau[2020:2980]
     expected = np.linalg.norm(scored - mean) / np.linalg.norm(scored)
-    for split in found.splits:
-        assert_close(found.scores["mean torque"][split].total, expected, SAME_ALGEBRA)
+    for split in result.splits:
+        assert_close(result.scores["mean torque"][split].total, expected, SAME_ALGEBRA)
 
 
 def test_no_method_sees_the_torque_it_is_asked_for(folder):
     (folder / "cheat.py").write_text(CHEAT)
-    found = compare_on_logs(read_sets(folder), named_methods([str(folder / "cheat.py")]))
-    assert all(one.total == 1.0 for one in found.scores["cheat"].values())  # it was given zeros
+    result = compare_on_logs(read_sets(folder), select_methods([str(folder / "cheat.py")]))
+    assert all(score.total == 1.0 for score in result.scores["cheat"].values())  # it was given zeros
 
 
 def test_our_fit_and_pinocchio_explain_an_arm_without_noise(folder):
     pytest.importorskip("pinocchio")
-    found = compare_on_logs(read_sets(folder, ["arrays"]), {k: LOG_METHODS[k] for k in ("weighted", "pinocchio")})
-    assert all(one.total < 0.01 for scores in found.scores.values() for one in scores.values()), found.table()
+    result = compare_on_logs(read_sets(folder, ["arrays"]), {k: LOG_METHODS[k] for k in ("weighted", "pinocchio")})
+    assert all(score.total < 0.01 for scores in result.scores.values() for score in scores.values()), result.table()
 
 
 def test_two_recordings_are_compared_by_their_intervals(folder):
     (split, *_) = read_sets(folder)
     halves = tuple(split.training[0].between(a, b) for a, b in ((0, 1000), (1000, 2000)))
-    found = compare_on_logs([replace(split, training=halves)], {})
-    one = found.agreements[split.name]
-    assert 0 < one.within <= one.compared
+    result = compare_on_logs([replace(split, training=halves)], {})
+    item = result.agreements[split.name]
+    assert 0 < item.within <= item.compared
     assert compare_on_logs([split], {}).agreements == {}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "code", "subject"),
     [
-        (lambda entry: entry.pop("splits"), "KeyError"),
-        (lambda entry: entry["position"].update(scale=2.0), "scale 2.0"),
-        (lambda entry: entry["position"].update(to_joint=[[2, 0], [0, 2]]), "to_joint of position"),
-        (lambda entry: entry.update(model="model/none.toml"), "none.toml"),
+        (lambda entry: entry.pop("splits"), Code.WRONG_FORMAT, "tables"),
+        (lambda entry: entry["position"].update(scale=2.0), Code.WRONG_UNIT, "position"),
+        (lambda entry: entry["position"].update(to_joint=[[2, 0], [0, 2]]), Code.DISAGREEMENT, "position"),
     ],
 )
-def test_what_cannot_be_understood_is_named(folder, change, said):
+def test_invalid_sets_raise(folder, change, code, subject):
     changed(folder, change)
-    with pytest.raises(mindyn.MindynError, match=said):
+    with raises(mindyn.MindynError, code, subject):
         read_sets(folder)
 
 
-def test_methods_are_named_or_refused(tmp_path):
+def test_a_missing_model_of_a_set_is_named(folder):
+    changed(folder, lambda entry: entry.update(model="model/none.toml"))
+    with pytest.raises(mindyn.MindynError, match="none.toml"):
+        read_sets(folder)
+
+
+def test_unknown_methods_raise(tmp_path):
     (tmp_path / "empty.py").write_text("x = 1")
     (tmp_path / "broken.py").write_text("1 / 0")
-    for name, said in (
-        ("least", "no method 'least'"),
-        ("no.py", "no file"),
-        ("empty.py", "has no method"),
-        ("broken.py", "division"),
+    for name, code in (
+        ("least", Code.UNKNOWN_NAME),
+        (str(tmp_path / "no.py"), Code.MISSING_FILE),
+        (str(tmp_path / "empty.py"), Code.WRONG_FORMAT),
+        (str(tmp_path / "broken.py"), Code.UNREADABLE),
     ):
-        with pytest.raises(InputError, match=said):
-            named_methods([str(tmp_path / name) if name.endswith(".py") else name])
+        with raises(InputError, code, name):
+            select_methods([name])
 
 
 def test_the_command_writes_one_page(folder):
@@ -179,17 +185,17 @@ def test_the_command_writes_one_page(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        ((), "no robot was given"),
-        (("planar2", "--logs", "."), "not both"),
-        (("planar2", "--set", "a"), "belong to --logs"),
+        ((), "no robot is given"),
+        (("planar2", "--logs", "."), "exclude each other"),
+        (("planar2", "--set", "a"), "needs --logs"),
         (("--logs", "."), "splits.json"),
-        (("--logs", ".", "--model", "x"), "names no set"),
+        (("--logs", ".", "--model", "x"), "must be SET=FILE"),
     ],
 )
-def test_the_command_refuses_what_does_not_fit(tmp_path, monkeypatch, arguments, said):
+def test_the_command_rejects_invalid_arguments(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     ended = mindyn_program("compare", *arguments)
     assert ended.code != 0
-    assert said in ended.err
+    assert message in ended.err

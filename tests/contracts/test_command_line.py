@@ -10,6 +10,8 @@ from pathlib import Path
 
 from cli.program import mindyn_program as run
 
+import mindyn
+
 MINDYN = Path(sys.executable).parent / "mindyn"
 
 
@@ -17,7 +19,7 @@ def test_the_installed_program_says_what_is_wrong_and_what_it_is():
     """The one test in a process of its own: the others hold the same program in theirs."""
     piped = os.environ | {"COLUMNS": ""}
     for words, code, out, err in (
-        (("--version",), 0, "mindyn 0.", ""),
+        (("--version",), 0, f"mindyn {mindyn.__version__}\n", ""),
         (("robots", "puma650"), 1, "", "error: 'puma650' is neither a bundled robot nor a file"),
     ):
         done = subprocess.run([MINDYN, *words], capture_output=True, text=True, timeout=300, env=piped)
@@ -41,7 +43,7 @@ def test_errors_name_the_cause_and_end_with_code_1(tmp_path):
     assert "Traceback" not in done.err
     broken = tmp_path / "arm.urdf"
     broken.write_text("<robot")
-    assert "hint: look at line 1" in run("robots", str(broken)).err
+    assert "hint: check line 1" in run("robots", str(broken)).err
     assert run("nonsense").code == 2
 
 
@@ -86,4 +88,4 @@ def test_simulate_writes_a_log_that_reads_back(tmp_path):
     assert run("simulate", "scara", "--seconds", "0.5", "--out", str(tmp_path / "s.csv")).code == 0
     assert mindyn.read_log(tmp_path / "s.csv", mindyn.load_robot("scara")).q.shape[1] == 4
     assert run("simulate", "puma560", "--out", str(tmp_path / "run.xyz")).code == 1
-    assert "no folder" in run("simulate", "puma560", "--out", str(tmp_path / "no" / "run.csv")).err
+    assert "does not exist" in run("simulate", "puma560", "--out", str(tmp_path / "no" / "run.csv")).err

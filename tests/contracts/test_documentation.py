@@ -17,7 +17,7 @@ import pytest
 import typer
 
 import mindyn
-from mindyn.cli.main import app
+from mindyn.cli.main import app, load_function
 from mindyn.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ def test_commands_of_the_pages_exist_with_their_options(line):
         return
     assert name in COMMANDS
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(getattr(import_module(f"mindyn.cli.{name}"), name))
+    alone.command(name)(load_function(name))
     command = typer.main.get_command(alone)
     _, extra, _ = command.make_parser(command.context_class(command)).parse_args(list(arguments))
     assert not extra

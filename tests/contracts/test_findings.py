@@ -13,15 +13,15 @@ import pytest
 from estimators.recovered import smooth_samples
 
 import mindyn
-from mindyn.cli.printing import say_findings
+from mindyn.cli.printing import print_findings
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds
 from mindyn.identification.diagnostics.diagnose import EXPLAINS, explain
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.rows import rows_of
-from mindyn.report.gathering import gather
+from mindyn.regression.rows import build_rows
+from mindyn.report.collection import collect_report_data
 from mindyn.report.inputs import ReportInputs
-from mindyn.report.writing import page
+from mindyn.report.writing import build_page
 
 DIAGNOSTICS = Path(thresholds.__file__).parent
 PLAIN = (0, 0.5, 1, 2)
@@ -35,18 +35,18 @@ def finding(kind, severity=Severity.WARNING, joints=()):
 @pytest.fixture(scope="module")
 def estimate():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
-    return mindyn.LeastSquares().fit(rows_of(robot, smooth_samples(robot, 400)))
+    return mindyn.LeastSquares().fit(build_rows(robot, smooth_samples(robot, 400)))
 
 
 @pytest.mark.parametrize("severity", Severity)
 def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
     found = replace(estimate, findings=tuple(finding(kind, severity) for kind in Kind))
-    html = page(gather(ReportInputs(found)))
+    html = build_page(collect_report_data(ReportInputs(found)))
     found.save(tmp_path / "estimate.json")
     saved = json.loads((tmp_path / "estimate.json").read_text())["findings"]
     assert mindyn.load_estimate(tmp_path / "estimate.json").findings == found.findings
     for one in found.findings:
-        say_findings([one], verbose=True)
+        print_findings([one], verbose=True)
         said = capsys.readouterr().err
         assert said.splitlines() == [f"{severity:<8} {one.message}", f"{'':9}{one.remedy}"]
         explained = any(one.kind in EXPLAINS.get(kind, ()) for kind in Kind)
@@ -56,7 +56,7 @@ def test_every_kind_is_shown_everywhere(estimate, severity, capsys, tmp_path):
 
 
 def test_infos_are_counted_unless_asked_for(capsys):
-    say_findings([finding(Kind.CONTACT), finding(Kind.STAMPS, Severity.INFO), finding(Kind.GEARS, Severity.INFO)])
+    print_findings([finding(Kind.CONTACT), finding(Kind.STAMPS, Severity.INFO), finding(Kind.GEARS, Severity.INFO)])
     said = capsys.readouterr().err
     assert "message of CONTACT" in said
     assert "message of STAMPS" not in said
@@ -99,7 +99,7 @@ def test_thresholds_are_few_and_state_their_rates():
     texts = [node.value.value for node in tree.body[1:] if isinstance(node, ast.Expr)]
     assert len(texts) == len(names)
     for name, text in zip(names, texts, strict=True):
-        assert re.search(r"Rates:|Decides words alone|Rates as", text), f"{name} states no rates"
+        assert re.search(r"Rates:|affects only the wording|Rates as", text), f"{name} states no rates"
 
 
 @pytest.mark.parametrize("path", sorted(DIAGNOSTICS.glob("*.py")), ids=lambda path: path.name)

@@ -8,7 +8,7 @@ import numpy as np
 from robots import random_robot, with_random_drives
 
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.sensors import Sensors, measure
@@ -59,6 +59,6 @@ def encoder_samples(robot, motion, *, position_noise=0.0, torque_noise=0.0, seed
     """What is left of a motion after noisy sensors and central differences."""
     sensors = Sensors(rate_hz, position_noise=position_noise, torque_noise=torque_noise, seed=seed)
     read = measure(replace(robot, drives=()), motion, sensors)
-    log = log_of_arrays(robot.joint_names, read.t, read.position, read.torque)
+    log = log_from_arrays(robot.joint_names, read.t, read.position, read.torque)
     raw = Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
     return condition(log, robot, raw).samples

@@ -16,10 +16,10 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 
 
@@ -42,7 +42,7 @@ def test_drives_that_a_loop_keeps_in_step_share_their_friction(friction, tmp_pat
     robot = driven_parallelogram(mindyn.load_robot("parallelogram_planar").joint_names)
     samples = smooth_samples(robot, 3000)
     found = LeastSquares().fit(equations(robot, samples, friction=friction))
-    assert not found.untold
+    assert not found.unidentifiable
     if friction == Friction():
         assert_close(found.predict(samples), samples.tau, 1e-9)
     found.save(tmp_path / "estimate.json")
@@ -75,12 +75,12 @@ def test_instrumental_variables_of_a_parallelogram():
 def test_what_needs_all_rows_refuses_a_stream(estimator, tmp_path):
     robot = revolute_robot()
     with pytest.raises(InputError, match=r"all rows are needed at once.*\nhint: read_log"):
-        mindyn.identify(robot, scanned(noisy_log(robot, 3000), robot, tmp_path), estimator, Treatment(SETTINGS))
+        mindyn.identify(robot, scanned(noisy_log(robot, 3000), robot, tmp_path), estimator, EquationSettings(SETTINGS))
 
 
 def test_last_link_first_identifies_a_robot_without_drives():
     robot = random_robot(3, joints=3, tree=False)
     s = smooth_samples(robot, 3000)
-    log = log_of_arrays(s.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
-    found = mindyn.identify(robot, log, mindyn.LastLinkFirst(), Treatment(AS_LOGGED))
+    log = log_from_arrays(s.joint_names, np.arange(3000) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
+    found = mindyn.identify(robot, log, mindyn.LastLinkFirst(), EquationSettings(AS_LOGGED))
     assert_close(found.beta, found.base.values, 1e-6)

@@ -9,8 +9,9 @@ import pytest
 from closed_loops import CONTROL_HZ, driven_arm, encoder_samples, sines, tracked, tracking
 from closeness import assert_close
 from equations import equations
+from raising import raises
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.least_squares import LeastSquares
 
@@ -49,12 +50,12 @@ def test_encoder_noise_biases_least_squares_but_not_closed_loop_instruments():
     assert all(one.provenance["settled"] for one in fits["iv"])
 
 
-def test_models_that_cannot_be_simulated_are_refused():
+def test_models_that_cannot_be_simulated_are_rejected():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
     plain = LeastSquares().fit(equations(robot, samples))
-    with pytest.raises(InputError, match="first candidate .given. cannot be simulated"):
+    with raises(InputError, Code.NOT_CONVERGED, "given"):
         ClosedLoopInstruments(controller, replace(plain, beta=-plain.base.values), **LOOP).fit(
             equations(robot, samples)
         )

@@ -11,7 +11,7 @@ from closeness import assert_close
 import mindyn
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import SineMotion
 
@@ -31,7 +31,7 @@ def recorded():
     q, qd, qdd = motion.rows(np.arange(2500) / 250)
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
     samples = Samples(robot.primary_names, q, qd, qdd, tau, 250.0, np.zeros(len(q), dtype=np.int64))
-    return rows_of(robot, samples), Regressor(robot).base.values
+    return build_rows(robot, samples), Regressor(robot).base.values
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from robots import random_robot
 from scipy.signal import lfilter
 
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import LONGEST_MEMORY, Colouring, _process, coloured_spread, colouring_of
+from mindyn.estimators.covariance import LONGEST_MEMORY, Colouring, _process, coloured_covariance_of, colouring_of
 from mindyn.estimators.instruments import instrument_step
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.regressor import Regressor
@@ -42,7 +42,7 @@ def test_a_process_as_long_as_is_looked_for_is_found():
     assert variance == pytest.approx(1 - 0.81, rel=1e-6)
 
 
-def test_a_residual_that_never_changes_is_foreseen():
+def test_a_residual_that_never_changes_is_predicted():
     coefficients, variance = _process(np.ones(LONGEST_MEMORY + 1), 1e4)
     assert 0 < variance < 1e-6
     assert coefficients[1:].sum() == pytest.approx(-1.0, rel=1e-6)
@@ -72,7 +72,7 @@ def test_the_spread_of_coloured_noise_is_that_of_columns_through_its_filter(usab
     weights, processes = np.array([2.0, 0.5]), (np.array([1.0, -0.8, 0.1]), np.ones(1))
     colouring = Colouring(processes, (3.0, 0.7), (0.0, 0.0))
     data = samples if together else one_by_one(samples)
-    found = coloured_spread(regressor, data, colouring, weights, None, 1)
+    found = coloured_covariance_of(regressor, data, colouring, weights, None, 1)
     for j, (a, variance) in enumerate(zip(processes, (3.0, 0.7), strict=True)):
         rows = Y[:, j] * (kept[:, j : j + 1] if usable else 1.0)
         shaped = np.vstack([lfilter([1.0], a, part, axis=0) for part in np.split(rows, 3)])

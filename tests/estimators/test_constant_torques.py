@@ -20,8 +20,8 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Kind
 from mindyn.identification.methods import METHODS
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 
 METHODS_AND_DEFAULT = {
     "joint": LeastSquares(),
@@ -62,12 +62,14 @@ def test_predictions_are_bounded(name, method, constant):
     arm, estimator = ARMS[name](), METHODS_AND_DEFAULT[method]
     for joint in range(arm.joint_count):
         whole, dead = recorded(arm, joint, constant, noise=1e-3)
-        treatment = estimator.treatment_for(arm, Treatment(drives="stated"))
+        equation_settings = estimator.settings_for(arm, EquationSettings(drives="stated"))
         try:
-            estimate = estimator.fit(rows_of(arm, dead, treatment))
+            estimate = estimator.fit(build_rows(arm, dead, equation_settings))
         except InputError:
             continue
-        plain = LeastSquares(weights="ordinary").fit(rows_of(arm, dead, replace(treatment, base_form="structural")))
+        plain = LeastSquares(weights="ordinary").fit(
+            build_rows(arm, dead, replace(equation_settings, base_form="structural"))
+        )
         largest = np.maximum(rms(plain.predict(dead)), rms(whole.tau))
         predicted = rms(estimate.predict(dead))
         assert predicted[joint] <= 2 * largest[joint] + abs(constant)
@@ -124,7 +126,7 @@ def test_a_passive_joint_that_fits_is_fitted_like_plain_least_squares(seed):
     arm = replace(arm, links=(*arm.links[:-1], replace(arm.links[-1], phi=np.zeros(10))))
     samples = smooth_samples(arm, count=800, seed=seed)
     assert not samples.tau[:, -1].any()
-    rows = rows_of(arm, samples, Treatment(drives="stated"))
+    rows = build_rows(arm, samples, EquationSettings(drives="stated"))
     plain, weighted = (LeastSquares(weights=kind).fit(rows) for kind in ("ordinary", "joint"))
     size = np.abs(samples.tau).max()
     for estimate in (plain, weighted):

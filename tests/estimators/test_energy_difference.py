@@ -42,7 +42,7 @@ def test_recovers_random_robots_without_coulomb_friction(form):
         robot = some_robot(seed)
         samples = smooth_samples(robot, count=8000, seed=seed, rate=400.0)
         estimate = EnergyDifference(form, interval_s=0.1).fit(equations(robot, blind(samples)))
-        assert not estimate.untold
+        assert not estimate.unidentifiable
         assert_close(estimate.beta, estimate.base.values, WITHOUT_COULOMB)
 
 
@@ -170,7 +170,7 @@ def test_intervals_with_unusable_rows_are_left_out():
         assert_close(estimate.beta, estimate.base.values, WITHOUT_COULOMB)
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = some_robot(2)
     samples = smooth_samples(robot, count=100, rate=400.0)
     for settings, words in (

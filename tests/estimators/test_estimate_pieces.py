@@ -7,22 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from raising import raises
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators import model_acceleration as accelerations
 from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.essential import essential
-from mindyn.estimators.estimate import Estimate, load_estimate, unfiltered_prediction
-from mindyn.estimators.estimate_files import _contradictions, robot_from_record, robot_record
+from mindyn.estimators.estimate import Estimate, load_estimate, predict_unfiltered
+from mindyn.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
 from mindyn.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
-from mindyn.estimators.last_link_first import _condition, _Found, _status
+from mindyn.estimators.last_link_first import _condition, _PartialEstimate, _status
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import _definite, model_acceleration
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
@@ -40,7 +41,7 @@ def made(regressor, **fields):
     residuals = tuple(JointResidual(name, 100, 0.1, 2.0) for name in regressor.joint_names)
     given = {"covariance": root @ root.T, **fields}
     beta = np.arange(1.0, p + 1)
-    return Estimate(regressor, beta, given.pop("covariance"), "made up.", residuals, Treatment(), **given)
+    return Estimate(regressor, beta, given.pop("covariance"), "made up.", residuals, EquationSettings(), **given)
 
 
 def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor):
@@ -51,7 +52,7 @@ def test_deviations_correlations_and_half_widths_follow_the_covariance(regressor
     open_one = C.copy()
     open_one[1, 1], open_one[2] = np.inf, 0.0
     open_one[:, 2] = 0.0
-    loose = made(regressor, covariance=open_one, untold=(regressor.names[1],), left_out=(regressor.names[2],))
+    loose = made(regressor, covariance=open_one, unidentifiable=(regressor.names[1],), dropped=(regressor.names[2],))
     assert not loose.correlations[[1, 2]].any()
     assert_close(loose.correlations[0, 0], 1.0, SAME_ALGEBRA)
     rows = np.eye(regressor.count)[[0, 1]] * 2
@@ -72,16 +73,16 @@ def test_blocks_and_shifts_are_taken_off_where_noise_alone_counts(regressor):
     shifts = np.random.default_rng(1).normal(size=(2, p))
     blocks = JackknifeDeviation(9, False, np.full(p, 9.0), np.full(p, 2.0))
     plain = made(regressor).covariance
-    whole = made(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, block_spread=blocks)
+    whole = made(regressor, covariance=plain * 4 + shifts.T @ shifts, shifts=shifts, jackknife=blocks)
     alone = whole.by_noise_alone()
     assert_close(alone.covariance, plain, ORACLE)
     assert alone.shifts is None
-    assert alone.block_spread is None
+    assert alone.jackknife is None
     assert_close(whole.half_widths / whole.deviations, np.full(p, 2.306004135), 1e-8)  # Student's, 8 degrees
     assert_close(whole.quantile, 2.306004135, 1e-8)
-    few = replace(blocks, telling=np.full(p, 2.9), count=2)
+    few = replace(blocks, significant=np.full(p, 2.9), count=2)
     assert_close(few.quantiles, np.full(p, 1.959963984540054), ORACLE)
-    assert_close(replace(blocks, telling=np.full(p, 3.0)).quantiles, np.full(p, 4.302652730), 1e-8)
+    assert_close(replace(blocks, significant=np.full(p, 3.0)).quantiles, np.full(p, 4.302652730), 1e-8)
     assert_close(few.quantile, 12.70620474, 1e-8)
     assert JackknifeDeviation.from_dict(blocks.to_dict()).to_dict() == blocks.to_dict()
 
@@ -98,24 +99,24 @@ def test_ends_of_physical_values_go_before_those_of_the_covariance(regressor):
     assert found.physical.ends[1, 3] == 9.0  # what it holds is not changed
     again = Physical.from_dict(held.to_dict())
     assert np.array_equal(again.ends, ends, equal_nan=True)
-    assert again.prior_shares is None
+    assert again.prior_fractions is None
 
 
 def test_values_by_name_and_states_of_any_shape(regressor):
     found = made(regressor)
     assert found.value(regressor.names[2]) == 3.0
-    with pytest.raises(InputError, match="no parameter 'nothing'; there are: "):
+    with raises(InputError, Code.UNKNOWN_NAME, "nothing"):
         found.value("nothing")
     rng = np.random.default_rng(3)
     q, qd, qdd = rng.normal(size=(3, 4, 3, 2))
     flat = [one.reshape(-1, 2) for one in (q, qd, qdd)]
     dense = regressor.dense(regressor.parts(*flat)) @ found.beta
     assert_close(found.predict(q, qd, qdd), dense.reshape(4, 3, 2), ORACLE)
-    with pytest.raises(InputError, match="predict takes samples, or q, qd and qdd"):
+    with raises(InputError, Code.MISSING_VALUE):
         found.predict(q, qd)
-    with pytest.raises(InputError, match=r"q has shape \(4, 3, 1\), but \(..., 2\) is needed"):
+    with raises(InputError, Code.WRONG_SHAPE, "q"):
         found.predict(q[..., :1], qd[..., :1], qdd[..., :1])
-    with pytest.raises(InputError, match="was made from samples"):
+    with raises(InputError, Code.MISSING_VALUE, "conditioning"):
         found.samples_of(None)
 
 
@@ -126,15 +127,15 @@ def test_predictions_in_blocks_are_those_of_all_rows(regressor, monkeypatch):
     samples = Samples(regressor.joint_names, q, qd, qdd, 0 * q, 100.0, np.zeros(23, dtype=np.int64))
     beta = rng.normal(size=regressor.count)
     whole = regressor.dense(regressor.parts(q, qd, qdd)) @ beta
-    assert_close(unfiltered_prediction(regressor, beta, samples), whole, ORACLE)
+    assert_close(predict_unfiltered(regressor, beta, samples), whole, ORACLE)
 
 
 def test_a_file_of_another_format_says_so(tmp_path):
     for text, hint in (('{"format": "mindyn estimate 99"}', "a later version"), ('{"format": 4}', ""), ("{}", "")):
         (tmp_path / "e.json").write_text(text)
-        with pytest.raises(InputError, match="is not an estimate of mindyn: its format is") as refused:
+        with pytest.raises(InputError, match="is not an estimate of mindyn: its format is") as rejected:
             load_estimate(tmp_path / "e.json")
-        assert bool(hint) == ("a later version of mindyn wrote it" in str(refused.value))
+        assert bool(hint) == ("another version of mindyn wrote it" in str(rejected.value))
 
 
 PHYSICAL = {"labels": ["x"], "values": [1.0], "unconstrained": [1.0, 2.0], "ends": [[0, 0], [1, 1]]}
@@ -147,13 +148,13 @@ def content(**changes):
         "covariance": [[1.0, 0.0], [0.0, None]],
         "residuals": [{}],
         "shifts": None,
-        "block_spread": None,
+        "jackknife": None,
         "physical": None,
         "joint_weights": [1.0],
-        "left_out": [],
-        "untold": ["b"],
+        "dropped": [],
+        "unidentifiable": ["b"],
     }
-    return list(_contradictions({**values, **changes}))
+    return list(_find_disagreements({**values, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -165,22 +166,22 @@ def content(**changes):
         {"covariance": [[-1.0, 0.0], [0.0, None]]},
         {"covariance": [[1.0, 0.0], [0.0, 1.0]]},  # the second is untold
         {"covariance": [[None, 0.0], [0.0, None]]},
-        {"covariance": [[1.0, 0.5], [0.5, 1.0]], "untold": ["a"]},
-        {"covariance": [[1.0, 0.5], [0.4, 1.0]], "untold": []},
-        {"covariance": [[1.0, 1.5], [1.5, 1.0]], "untold": []},
-        {"covariance": [[1.0, 0.0], [0.0, 1.0]], "untold": [], "shifts": [[1.1, 0.0]]},
+        {"covariance": [[1.0, 0.5], [0.5, 1.0]], "unidentifiable": ["a"]},
+        {"covariance": [[1.0, 0.5], [0.4, 1.0]], "unidentifiable": []},
+        {"covariance": [[1.0, 1.5], [1.5, 1.0]], "unidentifiable": []},
+        {"covariance": [[1.0, 0.0], [0.0, 1.0]], "unidentifiable": [], "shifts": [[1.1, 0.0]]},
         {"shifts": [[1.0]]},
-        {"block_spread": {"telling": [1.0], "widened": [1.0, 1.0]}},
+        {"jackknife": {"significant": [1.0], "inflated": [1.0, 1.0]}},
         {"physical": PHYSICAL | {"ends": [[0, 0]]}},
         {"physical": PHYSICAL | {"labels": []}},
         {"physical": PHYSICAL | {"unconstrained": [1.0]}},
-        {"left_out_ends": [[0, 0]]},
-        {"left_out_ends": [[0], [1]]},
+        {"dropped_ends": [[0, 0]]},
+        {"dropped_ends": [[0], [1]]},
         {"joint_weights": [1.0, 2.0]},
-        {"untold": ["z"]},
-        {"left_out": ["y"]},
-        {"left_out": ["a"], "covariance": [[0.0, 0.0], [0.0, None]]},
-        {"left_out": ["a"], "beta": [0.0, 2.0]},
+        {"unidentifiable": ["z"]},
+        {"dropped": ["y"]},
+        {"dropped": ["a"], "covariance": [[0.0, 0.0], [0.0, None]]},
+        {"dropped": ["a"], "beta": [0.0, 2.0]},
     ],
 )
 def test_what_contradicts_itself_is_named(changes):
@@ -192,11 +193,11 @@ def test_what_contradicts_itself_is_named(changes):
     [
         {},
         {"shifts": [[0.5, 0.0]]},
-        {"block_spread": {"telling": [1.0, 1.0], "widened": [1.0, 1.0]}},
+        {"jackknife": {"significant": [1.0, 1.0], "inflated": [1.0, 1.0]}},
         {"physical": PHYSICAL},
-        {"left_out_ends": [[0, 0], [1, 1]]},
+        {"dropped_ends": [[0, 0], [1, 1]]},
         {"joint_weights": None, "residuals": []},
-        {"left_out": ["a"], "beta": [0.0, 2.0], "covariance": [[0.0, 0.0], [0.0, None]]},
+        {"dropped": ["a"], "beta": [0.0, 2.0], "covariance": [[0.0, 0.0], [0.0, None]]},
     ],
 )
 def test_what_agrees_is_sound(changes):
@@ -222,7 +223,7 @@ def test_a_joint_is_solved_with_what_later_ones_gave():
     tables = [np.column_stack([first, taus[0]]), np.column_stack([last, taus[1]])]
     columns = (np.arange(3), np.array([1, 2]))
     information = Information(("a", "b"), ("x", "y", "z"), columns, tuple(map(triangle_of, tables)), (40, 30))
-    found = _Found.nothing(3)
+    found = _PartialEstimate.nothing(3)
     found.add(information, 1)
     w = np.linalg.lstsq(last, taus[1], rcond=None)[0]
     assert_close(found.beta, [0.0, *w], ORACLE)
@@ -239,7 +240,7 @@ def test_a_joint_is_solved_with_what_later_ones_gave():
     variance = max(0.0, residual @ residual - np.trace(rest @ C @ rest.T)) / 39
     assert_close(found.covariance[0, 0], variance / (A[:, 0] @ A[:, 0]) + (G @ C @ G.T)[0, 0], ORACLE)
     assert_close(found.covariance[0, 1:], -(G @ C)[0], ORACLE)
-    assert found.untold == []
+    assert found.unidentifiable == []
     assert_close(found.conditions, [np.linalg.cond(last / np.linalg.norm(last, axis=0)), 1.0], ORACLE)
     assert_close(_condition(np.array([[3.0, 0.0], [0.0, 1e-6]])), 1.0, ORACLE)
     said = _status(information, found, 0.25)
@@ -269,7 +270,7 @@ def test_expected_accelerations_are_cut_off_at_the_largest_measured(regressor, m
     M[3] = np.diag([1.0, -1.0])
     coasting = rng.normal(size=(5, 2))
     monkeypatch.setattr(accelerations, "inertia_matrices", lambda *_: M)
-    monkeypatch.setattr(accelerations, "unfiltered_prediction", lambda *_: coasting)
+    monkeypatch.setattr(accelerations, "predict_unfiltered", lambda *_: coasting)
     found = model_acceleration(regressor, None, samples)
     largest = np.abs(samples.qdd).max(axis=0)
     for k in range(5):
@@ -298,7 +299,7 @@ def test_what_the_data_do_not_support_is_left_out_by_an_f_test(regressor):
     rows = Rows.of_information(regressor, information)
     found = essential(LeastSquares(), rows, level=0.05)
     full = LeastSquares().fit(rows)
-    kept = [k for k, name in enumerate(regressor.names) if name not in found.left_out]
+    kept = [k for k, name in enumerate(regressor.names) if name not in found.dropped]
     assert {k for k in range(p) if beta[k]} <= set(kept)
     threshold = f_distribution.isf(0.05, 1, 40 - p)
     weights = np.concatenate([np.full(20, w) for w in full.joint_weights])
@@ -331,7 +332,7 @@ def test_the_noise_of_a_joint_is_over_rows_less_parameters_and_at_least_one(rows
     rng = np.random.default_rng(8)
     Y, tau = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     table = triangle_of(np.column_stack([Y, tau]))
-    found = _Found.nothing(2)
+    found = _PartialEstimate.nothing(2)
     found.add(Information(("a",), ("x", "y"), (np.arange(2),), (table,), (rows,)), 0)
     left = tau - Y @ np.linalg.lstsq(Y, tau, rcond=None)[0]
     expected = left @ left / {2: 1, 3: 1, 4: 2}[rows] * np.linalg.inv(Y.T @ Y)
@@ -341,11 +342,11 @@ def test_the_noise_of_a_joint_is_over_rows_less_parameters_and_at_least_one(rows
 def test_parts_of_an_estimate_that_it_has_not_come_back_as_nothing():
     without = Physical(("a",), np.ones(1), np.zeros(1), ("link",))
     assert Physical.from_dict(without.to_dict()).ends is None
-    assert Physical.from_dict(without.to_dict()).prior_shares is None
+    assert Physical.from_dict(without.to_dict()).prior_fractions is None
     ends = np.array([[0.5], [np.nan]])
-    held = Physical.from_dict(replace(without, ends=ends, prior_shares=np.array([0.25])).to_dict())
+    held = Physical.from_dict(replace(without, ends=ends, prior_fractions=np.array([0.25])).to_dict())
     assert np.array_equal(held.ends, ends, equal_nan=True)
-    assert held.prior_shares.tolist() == [0.25]
+    assert held.prior_fractions.tolist() == [0.25]
 
 
 def test_the_home_of_a_linkage_is_kept_in_the_record_of_its_robot():

@@ -9,7 +9,7 @@ from robots import random_robot, with_random_drives
 import mindyn
 
 
-def test_the_noise_is_told_whatever_is_forgotten():
+def test_the_noise_is_known_whatever_is_forgotten():
     robot, noise = with_random_drives(random_robot(2, joints=2, tree=False), 2), 0.3
     samples = exact_samples(robot, 6000, noise=noise)
     for forgetting in (1.0, 0.998):

@@ -8,17 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
+from raising import raises
 from scipy.linalg import block_diag
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators import recursive_instruments
-from mindyn.estimators.instrumental_variables import _expected, _require_definite, torque_noise
+from mindyn.estimators.instrumental_variables import _expected_columns, _require_definite, torque_noise
 from mindyn.estimators.instruments import InstrumentStep, _Products
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.estimators.step_by_step import StepByStep, _Sequence, _status
 from mindyn.estimators.step_noise import TestRows, noises_of
-from mindyn.loads.from_runs import _linear_gains, _output_gains
+from mindyn.loads.from_runs import _fit_linear_gains, _refine_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.parts import Limits
@@ -43,17 +44,17 @@ def factors(noise=0.0, load=1.0, rows=60):
 
 def test_linear_equations_tell_gains_and_values():
     made, _, x = factors()
-    found, h = _linear_gains(ARM, made, 2)
+    found, h = _fit_linear_gains(ARM, made, 2)
     assert_close(found, x, ORACLE)
     assert_close(h, 1 / GAINS, ORACLE)
-    with pytest.raises(InputError, match="the runs do not tell the gain of joint a, b"):
-        _linear_gains(ARM, factors(load=0.0)[0], 2)
+    with pytest.raises(InputError, match="the runs do not determine the gain of joint a, b"):
+        _fit_linear_gains(ARM, factors(load=0.0)[0], 2)
 
 
 def test_gains_minimise_what_is_left_of_the_signals():
     made, tables, x = factors(noise=0.2)
-    start = _linear_gains(ARM, made, 2)
-    found = _output_gains(ARM, made, *start, 120)
+    start = _fit_linear_gains(ARM, made, 2)
+    found = _refine_gains(ARM, made, *start, 120)
     assert found.joint_names == ("a", "b")
 
     def residuals(x, h):
@@ -84,9 +85,9 @@ def test_gains_minimise_what_is_left_of_the_signals():
 
 def test_gains_begin_above_zero_and_must_settle():
     made, _, x = factors(noise=0.05)
-    turned = _output_gains(ARM, made, x, np.array([0.25, -2.0]), 120)
+    turned = _refine_gains(ARM, made, x, np.array([0.25, -2.0]), 120)
     assert_close(turned.values, GAINS, 0.1)
-    both = _output_gains(ARM, made, x, np.array([-0.25, -2.0]), 120)
+    both = _refine_gains(ARM, made, x, np.array([-0.25, -2.0]), 120)
     assert_close(both.values, GAINS, 0.1)
 
 
@@ -150,11 +151,11 @@ def test_the_status_of_tests_counts_what_they_tell():
     group = TestRows("a", np.eye(2), np.array([3.0, 4.0]), np.eye(2), np.zeros(2), np.zeros((2, 0)), ())
     sequence = SimpleNamespace(beta=np.array([3.0, 3.0]), yields=(1,))
     push = SimpleNamespace(name="push", yields=2)
-    plan = SimpleNamespace(names=("x", "y", "z"), left_out=("z",), tests=(push,), motions=(1, 2))
+    plan = SimpleNamespace(names=("x", "y", "z"), dropped=("z",), tests=(push,), motions=(1, 2))
     said = _status(plan, [group], sequence, ("y",))
     assert said == (
-        "1 tests in 2 motions tell 1 parameters and leave 20 % of the mean torques unexplained; "
-        "combinations fewer than planned came from push (1 of 2); they cannot tell: y."
+        "1 tests in 2 motions determine 1 parameters and leave 20 % of the mean torques unexplained; "
+        "fewer combinations than planned came from push (1 of 2); unidentifiable: y."
     )
     whole = SimpleNamespace(**{**vars(plan), "tests": (SimpleNamespace(name="push", yields=1),)})
     assert _status(whole, [group], sequence, ()).endswith("of the mean torques unexplained.")
@@ -206,7 +207,7 @@ def test_rows_without_a_usable_inertia_matrix_are_not_expected():
     usable = np.array([[True, True], [True, False], [True, True], [False, True]])
     samples = Samples(("a", "b"), blank, blank, blank, blank, 1.0, np.zeros(4, dtype=int), usable=usable)
     instrument = SimpleNamespace(definite=np.array([True, True, False, True]), qdd=blank + 7, indefinite_part=0.25)
-    found = _expected(samples, instrument)
+    found = _expected_columns(samples, instrument)
     assert found.usable.tolist() == [[True, True], [True, False], [False, False], [False, True]]
     assert (found.qdd == 7).all()
     _require_definite(SimpleNamespace(indefinite_part=0.5), 1)
@@ -278,10 +279,10 @@ def test_recursive_instruments_are_weighted_sums(online, forgetting):
     spread = np.linalg.inv(A) @ ((Omega * ages[:, None] ** 2).T @ Omega) @ np.linalg.inv(A).T
     assert_close(made.covariance[:2, :2], variance * spread, ORACLE)
     assert made.covariance[2, 2] == np.inf
-    assert (made.count, made.left_out) == (200, 40)
+    assert (made.count, made.dropped) == (200, 40)
 
 
-def test_recursive_instruments_refuse_what_they_cannot_use(online):
+def test_recursive_instruments_reject_what_they_cannot_use(online):
     model, data = online
     for forgetting in (0.0, 1.01, -1.0):
         with pytest.raises(InputError, match="must lie in"):
@@ -298,7 +299,7 @@ def test_recursive_instruments_refuse_what_they_cannot_use(online):
     with pytest.raises(InputError, match="too few rows: 1 samples"):
         _ = made.beta
     made.update(*data[0][:, None])
-    with pytest.raises(InputError, match="2 samples so far do not tell all 2 parameters"):
+    with raises(InputError, Code.NOT_IDENTIFIABLE, "samples"):
         _ = made.beta
     exact = RecursiveInstruments(model)
     for row in data[:2]:

@@ -18,11 +18,11 @@ from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import inertia_matrices, model_acceleration
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identification.selection.choosing import choose
+from mindyn.identification.selection.choose import choose
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 
 RECOVERY = 1e-8
 
@@ -136,7 +136,7 @@ def test_friction_shapes_take_part_in_the_instrument():
     assert_close(estimate.beta, beta, RECOVERY)
 
 
-def test_an_indefinite_instrument_model_is_refused_or_told():
+def test_an_indefinite_instrument_model_is_rejected_or_known():
     robot = two_links()
     samples = exact_samples(robot)
     plain = LeastSquares().fit(equations(robot, samples))
@@ -167,7 +167,7 @@ def partly_indefinite(estimate, samples):
     raise AssertionError("no such parameter")
 
 
-def test_an_indefinite_estimate_is_told():
+def test_an_indefinite_estimate_is_known():
     robot = two_links()
     samples = exact_samples(robot)
     strange = partly_indefinite(LeastSquares().fit(equations(robot, samples)), samples)
@@ -183,12 +183,12 @@ def test_what_the_data_cannot_tell_is_named():
     samples = replace(samples, qd=still, qdd=still)
     samples = replace(samples, tau=true.predict(samples))
     estimate = InstrumentalVariables(true).fit(equations(robot, samples))
-    assert estimate.untold
-    assert estimate.untold[0] in estimate.status
+    assert estimate.unidentifiable
+    assert estimate.unidentifiable[0] in estimate.status
     assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
 
-def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
+def test_instruments_that_have_nothing_in_common_with_the_motion_are_rejected():
     robot = random_robot(0, joints=1, tree=False, gravity=(0.0, 0.0, 0.0))
     samples = exact_samples(robot)
     true = LeastSquares().fit(equations(robot, samples))
@@ -198,7 +198,7 @@ def test_instruments_that_have_nothing_in_common_with_the_motion_are_refused():
         InstrumentalVariables(true).fit(equations(robot, apart))
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = two_links()
     samples = exact_samples(robot)
     with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):
@@ -214,10 +214,10 @@ def test_what_it_cannot_treat_is_refused_by_name():
 def test_noise_that_a_controller_feeds_back_is_filtered_out_by_choice():
     """Encoder noise is in the torque and so in the instruments: the rows as they are would be biased."""
     arm, log = recorded(1207)
-    chosen = choose(arm, log, InstrumentalVariables(), CHOSEN).treatment
+    chosen = choose(arm, log, InstrumentalVariables(), CHOSEN).settings
     assert chosen.filter_hz is not None
     true = base_parameters(arm, drives=True).values
-    plain = LeastSquares().fit(rows_of(arm, log, AS_THEY_ARE))
-    found = InstrumentalVariables().fit(rows_of(arm, log, chosen))
+    plain = LeastSquares().fit(build_rows(arm, log, AS_THEY_ARE))
+    found = InstrumentalVariables().fit(build_rows(arm, log, chosen))
     assert np.abs(found.beta[: len(true)] - true).max() < 0.05 * np.abs(plain.beta - true).max()
     assert np.mean(np.abs(found.beta[: len(true)] - true) < 3 * found.deviations[: len(true)]) > 0.9

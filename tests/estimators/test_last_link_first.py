@@ -16,12 +16,12 @@ from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import Regressor, regressor_of
+from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 
-LIN = Treatment(base_form="lin")
+LIN = EquationSettings(base_form="lin")
 
 RECOVERY = 1e-8
 
@@ -37,7 +37,7 @@ def test_recovers_the_mlc_of_random_serial_robots(seeds):
         samples = exact_samples(robot, count=120, seed=seed)
         estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
         assert estimate.base.form == "lin"
-        assert not estimate.untold
+        assert not estimate.unidentifiable
         assert_close(estimate.beta, lin_base(robot).values, RECOVERY)
         assert_close(estimate.predict(samples), samples.tau, RECOVERY)
 
@@ -49,7 +49,7 @@ def test_robots_of_the_recovery_have_both_kinds_of_joints_in_every_group():
 
 
 def test_later_torques_know_nothing_of_earlier_parameters():
-    regressor = regressor_of(serial(5), LIN)
+    regressor = build_regressor(serial(5), LIN)
     for joint, columns in enumerate(regressor.columns):
         owners = [int(regressor.names[k].rsplit("_", 1)[1]) for k in columns]
         assert min(owners) == joint + 1
@@ -66,7 +66,7 @@ def test_columns_of_the_last_revolute_joint_are_those_of_the_paper():
     w, wd = last_rates(structure, q, qd, qdd)
     x, y, z = w.T
     paper = [-x * y, wd[:, 2], x * x - y * y, wd[:, 0] - y * z, wd[:, 1] + x * z]
-    regressor = regressor_of(robot, LIN)
+    regressor = build_regressor(robot, LIN)
     Y = regressor.dense(regressor.parts(q, qd, qdd))[:, -1]
     columns = [regressor.names.index(f"{name}_3") for name in ("U11-22", "U33", "U12", "U13", "U23")]
     assert_close(Y[:, columns], np.stack(paper, axis=1), SAME_ALGEBRA)
@@ -107,10 +107,12 @@ def test_drives_are_found_with_the_mlc_coupled_gears_too(seeds):
         robot = with_random_drives(serial(seed), seed)
         samples = exact_samples(robot, count=250, seed=seed)
         estimate = LastLinkFirst().fit(equations(robot, samples, base_form="lin"))
-        assert not estimate.untold
+        assert not estimate.unidentifiable
         assert_close(estimate.beta, estimate.base.values, RECOVERY)
         assert_close(estimate.predict(samples), samples.tau, RECOVERY)
-        assert_close(estimate.base.to(Regressor(robot).base) @ estimate.beta, Regressor(robot).base.values, RECOVERY)
+        assert_close(
+            estimate.base.transform_to(Regressor(robot).base) @ estimate.beta, Regressor(robot).base.values, RECOVERY
+        )
 
 
 def test_the_geared_puma_is_found_from_the_last_link():
@@ -146,13 +148,13 @@ def test_a_joint_whose_rows_leave_parameters_open_is_named():
     samples = exact_samples(robot)
     still = np.zeros_like(samples.qd)
     estimate = LastLinkFirst().fit(equations(robot, replace(samples, qd=still, qdd=still), base_form="lin"))
-    assert estimate.untold
+    assert estimate.unidentifiable
     assert estimate.provenance["joint_conditions"][robot.joint_names[-1]] is None
-    assert estimate.untold[0] in estimate.status
-    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.untold]]).all()
+    assert estimate.unidentifiable[0] in estimate.status
+    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.unidentifiable]]).all()
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = serial(3)
     tree = next(one for one in (random_robot(k, joints=5, tree=True) for k in range(20)) if one.parents.count(-1) > 1)
     with pytest.raises(MindynError, match="serial"):
@@ -180,7 +182,7 @@ def test_errors_of_a_later_joint_are_handed_on_with_the_opposite_sign():
                 made[moved, -1] += 1.0
             factors.append(made)
         return LastLinkFirst().fit(
-            Rows.of_information(rows.regressor, replace(whole, factors=tuple(factors)), rows.treatment)
+            Rows.of_information(rows.regressor, replace(whole, factors=tuple(factors)), rows.settings)
         )
 
     first = fitted()

@@ -13,11 +13,11 @@ from robots import random_robot
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model
-from mindyn.loads.from_runs import Payload, drive_gains, known_torque, payload_of_runs, regressor_with_load
+from mindyn.loads.from_runs import Payload, drive_gains, load_torque, payload_from_runs, regressor_with_load
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
@@ -28,7 +28,7 @@ LINK = ROBOT.link_names[-1]
 def runs(noise):
     """A run without and one with the load, of other motions, with noise of the torque."""
     unloaded, loaded = exact_samples(ROBOT, 80, seed=1, noise=noise), exact_samples(ROBOT, 90, seed=2, noise=noise)
-    return unloaded, replace(loaded, tau=loaded.tau + known_torque(ROBOT, loaded, LINK, LOAD))
+    return unloaded, replace(loaded, tau=loaded.tau + load_torque(ROBOT, loaded, LINK, LOAD))
 
 
 def dense(samples):
@@ -40,7 +40,7 @@ def dense(samples):
 
 def test_a_load_and_its_spread_are_those_of_weighted_least_squares():
     unloaded, loaded = runs(0.5)
-    found = payload_of_runs(ROBOT, unloaded, loaded)
+    found = payload_from_runs(ROBOT, unloaded, loaded)
     weights = LeastSquares().fit(equations(ROBOT, unloaded)).joint_weights
     root = np.sqrt(weights)[:, None]
     Y, _ = dense(unloaded)
@@ -56,10 +56,10 @@ def test_a_load_and_its_spread_are_those_of_weighted_least_squares():
     expected, _, rank, _ = np.linalg.lstsq(rows, right, rcond=1e-12)
     assert_close((rows @ np.concatenate([np.zeros(p), found.phi]))[-20:], (rows[:, p:] @ expected[p:])[-20:], 1e-6)
     left = right - rows @ expected
-    told = [k for k, name in enumerate(("m", "mcx", "mcy", "mcz")) if name not in found.untold]
+    known = [k for k, name in enumerate(("m", "mcx", "mcy", "mcz")) if name not in found.unidentifiable]
     variance = float(left @ left) / (len(right) - rank)
     inverse = np.linalg.pinv(rows.T @ rows, rcond=1e-12)[p:, p:]
-    assert_close(np.diag(found.covariance)[told], variance * np.diag(inverse)[told], 1e-6)
+    assert_close(np.diag(found.covariance)[known], variance * np.diag(inverse)[known], 1e-6)
     assert found.link == LINK
     assert abs(found.mass - 3.0) < 4 * np.sqrt(found.covariance[0, 0])
 
@@ -71,12 +71,12 @@ def test_gains_of_runs_are_found_with_the_load_or_with_its_mass():
         found = drive_gains(ROBOT, unloaded, loaded, **given)
         assert_close(found.values, gains, 1e-6)
     for given, said in (
-        ({}, "takes the ten parameters phi of the load, or its mass"),
-        ({"phi": LOAD, "mass": 3.0}, "takes the ten parameters phi of the load, or its mass"),
-        ({"mass": 0.0}, "a positive number of kg, got 0.0"),
-        ({"mass": float("inf")}, "a positive number of kg"),
-        ({"phi": LOAD[:4]}, r"phi has shape \(4,\), but \(10,\) is needed"),
-        ({"phi": 0 * LOAD}, "the load puts no torque on joint joint1, joint2"),
+        ({}, "drive_gains needs either phi or mass of the load"),
+        ({"phi": LOAD, "mass": 3.0}, "drive_gains needs either phi or mass of the load"),
+        ({"mass": 0.0}, "a positive number in kg, got 0.0"),
+        ({"mass": float("inf")}, "a positive number in kg"),
+        ({"phi": LOAD[:4]}, r"phi must have shape \(10,\), got \(4,\)"),
+        ({"phi": 0 * LOAD}, "the load exerts no torque on joint joint1, joint2"),
     ):
         with pytest.raises(InputError, match=said):
             drive_gains(ROBOT, unloaded, loaded, **given)
@@ -100,7 +100,7 @@ def test_columns_of_a_load_stand_behind_those_of_the_arm():
 
 
 def test_a_load_in_the_axes_of_a_frame():
-    pose = Pose(from_quaternion(0.8, 0.1, -0.5, 0.3), np.array([0.3, -0.2, 0.1]))
+    pose = Pose(rotation_from_quaternion(0.8, 0.1, -0.5, 0.3), np.array([0.3, -0.2, 0.1]))
     covariance = np.diag(np.linspace(0.01, 0.1, 10) ** 2)
     found = Payload(LINK, LOAD, covariance, (), 2.0, unconstrained=LOAD + 0.1)
     moved = found.in_frame(pose, "tool")

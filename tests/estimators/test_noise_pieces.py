@@ -65,21 +65,21 @@ def test_a_fit_says_how_many_combinations_stay_open(regressor):
     if alone:
         names = ", ".join(regressor.names[k] for k in alone)
         assert f"the data leave 1 combinations open, among: {names} (their values" in found.status
-    whole = LeastSquares(left_out=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
+    whole = LeastSquares(dropped=(regressor.names[0],)).fit(Rows.of_information(regressor, information))
     assert whole.status.startswith(f"{regressor.count - 1} parameters from 120 equations")
     assert "open" not in whole.status
-    assert whole.untold == ()
+    assert whole.unidentifiable == ()
 
 
 def test_answers_are_words_with_their_reason():
-    assert Answer("possible", True, "because.").sentence == "possible: because."
-    assert Answer("possible", None, "because.").sentence == "undecided: because."
-    no = Answer("consistent", False, "because.", {"as_likely": True})
+    assert Answer("positive_definite", True, "because.").sentence == "positive definite: because."
+    assert Answer("positive_definite", None, "because.").sentence == "undecided: because."
+    no = Answer("consistent", False, "because.", {"within_uncertainty": True})
     assert no.sentence.endswith(": because.")
     assert not no.sentence.startswith("consistent:")
-    assert no.as_likely
-    assert not Answer("consistent", True, "", {"as_likely": True}).as_likely
-    assert not Answer("consistent", False, "").as_likely
+    assert no.within_uncertainty
+    assert not Answer("consistent", True, "", {"within_uncertainty": True}).within_uncertainty
+    assert not Answer("consistent", False, "").within_uncertainty
     assert no.to_dict()["sentence"] == no.sentence
 
 

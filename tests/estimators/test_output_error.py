@@ -80,7 +80,7 @@ def test_sensitivities_are_the_derivatives_of_the_simulation():
     controller = tracking(robot, sines(robot))
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=100, control_rate_hz=CONTROL_HZ)
-    start = loop.wanted_start()
+    start = loop.reference_start()
     found = loop.sensitivities(base.values, *start)
     for k in range(base.count):
         step = np.zeros(base.count)
@@ -106,7 +106,7 @@ def test_noise_of_positions_does_not_matter_and_that_of_torques_is_stated():
     assert np.abs(np.mean(errors, axis=0)).max() < 4 / np.sqrt(len(errors))
 
 
-def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
+def test_a_candidate_that_runs_away_is_rejected_and_unstable_steps_are_known():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed").samples()
@@ -120,7 +120,7 @@ def test_a_candidate_that_runs_away_is_refused_and_unstable_steps_are_told():
     heavy = replace(true, beta=20.0 * true.base.values)
     estimate = OutputError(controller, jacobian="exact", start=heavy, **LOOP).fit(equations(robot, samples))
     assert estimate.provenance["unstable_candidates"] > 0
-    assert "were unstable and were not taken" in estimate.status
+    assert "were unstable and were rejected" in estimate.status
     assert not estimate.provenance["settled"]
     assert "NOT settled" in estimate.status
 
@@ -145,7 +145,7 @@ def test_what_has_not_settled_is_said():
     assert "NOT settled" in estimate.status
 
 
-def test_what_it_cannot_treat_is_refused_by_name():
+def test_what_it_cannot_treat_is_rejected_by_name():
     robot = driven_arm(0)
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
@@ -158,7 +158,7 @@ def test_what_it_cannot_treat_is_refused_by_name():
     ):
         with pytest.raises(InputError, match=message):
             OutputError(controller, **settings)
-    with pytest.raises(InputError, match="no whole multiple"):
+    with pytest.raises(InputError, match="must be a whole multiple"):
         OutputError(controller, control_rate_hz=130.0).fit(equations(robot, samples))
     with pytest.raises(InputError, match="control_rate_hz must be a finite number above 0"):
         OutputError(controller, control_rate_hz=0.0).fit(equations(robot, samples))
@@ -168,7 +168,7 @@ def test_what_it_cannot_treat_is_refused_by_name():
     cut = replace(samples, segments=(np.arange(len(samples)) // 50).astype(np.int64))
     with pytest.raises(InputError, match="segments"):
         OutputError(controller).fit(equations(robot, cut))
-    with pytest.raises(InputError, match=r"one output \(2, 1\), torques of the robot's 2 joints"):
+    with pytest.raises(InputError, match=r"one output of shape \(2, 1\), the torques of the robot's 2 joints"):
         OutputError(tracking(driven_arm(0, joints=3), sines(driven_arm(0, joints=3)))).fit(equations(robot, samples))
     q, qd = casadi.SX.sym("q", 2), casadi.SX.sym("qd", 2)
     law = casadi.Function("law", [q, qd], [-q - qd], ["q", "qd"], ["tau"])
@@ -179,7 +179,7 @@ def test_what_it_cannot_treat_is_refused_by_name():
 @pytest.mark.parametrize(
     ("signals", "says"),
     [
-        (lambda _times: {"gain": 1.0}, "the law reads aim, which its signals do not give; they give: gain"),
+        (lambda _times: {"gain": 1.0}, "the law reads aim, but its signals are: gain"),
         (lambda times: {"aim": np.zeros((len(times), 1))}, r"'aim' has shape \(101, 1\), but \(101, 2\) is needed"),
         (lambda times: {"aim": np.zeros(len(times))}, "'aim' has shape"),
         (lambda times: {"aim": np.zeros((len(times) - 1, 2))}, "a row for each time"),
@@ -187,7 +187,7 @@ def test_what_it_cannot_treat_is_refused_by_name():
         (lambda times: {"aim": np.zeros((len(times), 2)), "q_r": np.zeros((1, 2))}, "'q_r' has shape"),
     ],
 )
-def test_signals_that_do_not_fit_their_law_are_refused(signals, says):
+def test_signals_that_do_not_fit_their_law_are_rejected(signals, says):
     """The compiled loop reads them without looking: a column or row too few would be memory of something else."""
     robot = driven_arm(0)
     samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
@@ -197,13 +197,13 @@ def test_signals_that_do_not_fit_their_law_are_refused(signals, says):
         OutputError(ControlLaw(law, signals)).fit(equations(robot, samples))
 
 
-def test_laws_that_the_loop_cannot_take_are_refused():
+def test_laws_that_the_loop_cannot_take_are_rejected():
     robot = driven_arm(0)
     samples = tracked(robot, tracking(robot, sines(robot)), method="fixed", seconds=1.0).samples()
     q, other = casadi.SX.sym("q", 2), casadi.SX.sym("other", 2)
     for inputs, outputs, names, says in (
-        ([q], [-q, q], ["q"], "gives 2 outputs"),
-        ([q, other], [other - q], ["q", "held"], "'held' has a name that steps use themselves"),
+        ([q], [-q, q], ["q"], "has 2 outputs"),
+        ([q, other], [other - q], ["q", "held"], "'held' has a reserved name"),
         ([other, q], [other - q], ["position", "qd"], "the law reads position"),
     ):
         law = casadi.Function("law", inputs, outputs, names, ["tau", "more"][: len(outputs)])

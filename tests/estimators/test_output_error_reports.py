@@ -12,7 +12,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from equations import equations
 from recovered import exact_samples
 
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.estimators import output_error
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.model_acceleration import inertia_matrices
@@ -81,11 +81,11 @@ def test_candidates_on_the_way_that_are_indefinite_are_counted_and_that_of_the_e
     found = search.fit(equations(robot, replace(samples, tau=1.1 * samples.tau)))
     assert found.provenance["indefinite_iterates"] == 1
     assert found.provenance["unstable_candidates"] == 3
-    assert "3 candidates tried were unstable and were not taken" in found.status
+    assert "3 candidates were unstable and were rejected" in found.status
     assert "the inertia matrix of the estimate is indefinite on the simulated motion" in found.status
 
 
-def test_steps_are_measured_in_deviations_and_what_is_untold_does_not_count():
+def test_steps_are_measured_in_deviations_and_what_is_unidentifiable_does_not_count():
     covariance = np.diag([4.0, 0.25, np.inf])
     assert _size(np.array([1.0, 0.1, 50.0]), covariance, np.zeros(3)) == pytest.approx(0.5)
     assert _size(np.array([0.1, -2.0, 50.0]), covariance, np.zeros(3)) == pytest.approx(4.0)
@@ -120,12 +120,12 @@ def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
     rows = equations(robot, recorded)
     replay = LoopReplay(LoopSettings(controller, CONTROL_HZ, initial="reference"), rows.regressor, recorded)
     motions = replay.run(np.stack([rows.regressor.base.values, 1.5 * rows.regressor.base.values]))
-    closure = closure_of(robot)
+    closure = home_closure(robot)
     for number in range(2):
         found = replay.samples(motions, number)
         assert_close(found.q, motions.q[number], SAME_ALGEBRA)
         assert_close(found.tau, motions.tau[number], SAME_ALGEBRA)
-        solved, reached = closure.reachable(found.q)
+        solved, reached = closure.find_reachable(found.q)
         assert reached.all()
         assert_close(found.dependent_q, solved[:, list(closure.dependent)], 1e-8)
     assert_close(replay.samples(motions).q, motions.q[0], SAME_ALGEBRA)

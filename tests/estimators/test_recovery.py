@@ -13,7 +13,7 @@ from identifiability.parallelogram_arms import arm, closed_at_zero, home_of, ran
 from robots import random_robot, with_random_drives
 from scipy.signal import lfilter
 
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.estimators.essential import essential
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive import RecursiveLeastSquares
@@ -34,7 +34,7 @@ def test_noise_free_logs_give_the_parameters_to_1e8(seed):
     robot = with_random_drives(robot, seed) if seed % 3 else with_estimated_drives(robot)
     truth = structural_base(robot, drives=True).values
     found = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
-    assert found.untold == ()
+    assert found.unidentifiable == ()
     assert_close(found.beta, truth, 1e-8)
 
 
@@ -46,7 +46,7 @@ def test_parallelograms_give_their_parameters_to_1e8(seed):
     robot = with_random_gears(robot, seed) if seed % 2 == 0 else with_estimated_drives(robot)
     truth = base_parameters(robot, drives=True).values
     found = LeastSquares().fit(equations(robot, exact_samples(robot, 700, seed)))
-    assert found.untold == ()
+    assert found.unidentifiable == ()
     assert [one.joint for one in found.residuals] == list(robot.primary_names)
     assert_close(found.beta, truth, 1e-8)
 
@@ -135,8 +135,8 @@ def test_essential_parameters_leave_out_what_is_zero_and_keep_what_is_not():
         robot, drives=tuple(replace(d, viscous=2.0, coulomb=1.0) for d in robot.drives)
     )  # rotor inertia and offset are zero
     found = essential(LeastSquares(), equations(robot, exact_samples(robot, 1500, noise=0.5)))
-    assert {"fo1", "fo2", "fo3"} & set(found.left_out)
-    assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(found.left_out)
+    assert {"fo1", "fo2", "fo3"} & set(found.dropped)
+    assert not {"fv1", "fv2", "fv3", "fc1", "fc2", "fc3"} & set(found.dropped)
 
 
 def test_a_payload_comes_from_runs_with_and_without_it():
@@ -145,7 +145,7 @@ def test_a_payload_comes_from_runs_with_and_without_it():
     found = payload(robot, exact_samples(robot, 900, 1), exact_samples(loaded, 900, 2))
     assert_close(found.phi, loaded.links[-1].phi - robot.links[-1].phi, 1e-7)
     assert found.mass == pytest.approx(2.0)
-    assert found.untold == ()
+    assert found.unidentifiable == ()
 
 
 def test_gains_come_from_a_known_load():

@@ -86,7 +86,7 @@ def test_forgetting_weighs_samples_by_age(case):
     assert_close(taken_in(samples, model, forgetting=0.99).beta, expected, ORACLE)
 
 
-def test_bad_samples_and_too_few_are_refused(case):
+def test_bad_samples_and_too_few_are_rejected(case):
     samples, model = case
     online = RecursiveInstruments(model)
     with pytest.raises(InputError, match="too few rows"):

@@ -42,7 +42,7 @@ def test_reducing_an_estimate_is_reducing_the_robot_it_found():
 
 
 @pytest.mark.parametrize("wrong", [{"tolerance": -1.0}, {"tolerance": float("nan")}, {"keep": 3.5}, {"keep": 99}])
-def test_impossible_wishes_are_refused(wrong):
+def test_impossible_wishes_are_rejected(wrong):
     robot = mindyn.load_robot("planar2")
     motion = np.random.default_rng(0).normal(size=(3, 20, 2))
     with pytest.raises(InputError, match="tolerance must be|keep must be"):

@@ -11,13 +11,13 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.errors import InputError
 from mindyn.estimators.closed_loop_instruments import _require_stable
 from mindyn.estimators.output_error import _size
-from mindyn.estimators.simulated_states import First, _require_simulable
+from mindyn.estimators.simulated_states import InitialModel, _require_simulable
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
 
 
-def test_columns_beyond_those_of_forward_dynamics_are_refused():
+def test_columns_beyond_those_of_forward_dynamics_are_rejected():
     robot = load_robot("planar2")
     _require_simulable(Regressor(robot))
     with pytest.raises(InputError, match="friction of direction 'tanh' cannot be simulated"):
@@ -27,16 +27,16 @@ def test_columns_beyond_those_of_forward_dynamics_are_refused():
 
 
 @pytest.mark.parametrize(("pivot", "reason"), [(-0.1, "its inertia matrix is indefinite"), (0.1, "gains may not suit")])
-def test_a_motion_that_runs_away_is_refused_with_the_likely_cause(pivot, reason):
+def test_a_motion_that_runs_away_is_rejected_with_the_likely_cause(pivot, reason):
     lost = SimpleNamespace(stable=np.array([False]), pivots=np.array([pivot]))
     with pytest.raises(InputError, match=reason):
-        First(np.zeros(3), lost, "given")
+        InitialModel(np.zeros(3), lost, "given")
     with pytest.raises(InputError, match=reason):
         _require_stable(lost, 2)
-    First(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
+    InitialModel(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
 
 
-def test_the_size_of_a_step_is_in_standard_deviations_of_what_is_told():
+def test_the_size_of_a_step_is_in_standard_deviations_of_what_is_known():
     covariance = np.diag([4.0, 0.25, np.inf])
     assert_close(_size(np.array([2.0, 2.0, 50.0]), covariance, np.ones(3)), 4.0, 1e-3)
     assert_close(_size(np.array([-6.0, 0.0, 50.0]), covariance, np.ones(3)), 3.0, 1e-3)

@@ -66,7 +66,7 @@ def test_sensitivities_are_the_derivatives_of_the_simulation():
     controller = tracking(robot, SWING)
     base = Regressor(robot).base
     loop = ClosedLoop(robot, base, controller, rate_hz=100.0, rows=100, control_rate_hz=CONTROL_HZ)
-    start = loop.wanted_start()
+    start = loop.reference_start()
     found = loop.sensitivities(base.values, *start)
     for k in range(base.count):
         step = np.zeros(base.count)
@@ -104,8 +104,8 @@ def test_recovers_a_press_without_noise(recorded, method):
 def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_not(recorded):
     """Positions as encoders read them, differentiated: least squares shrinks what multiplies accelerations."""
     controller, rows = recorded
-    robot, clean = rows.robot, rows.whole("a test")
-    log = mindyn.log_of_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
+    robot, clean = rows.robot, rows.all_samples("a test")
+    log = mindyn.log_from_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
     raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
     read = equations(robot, mindyn.condition(log, robot, raw).samples)
     plain, found = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)

@@ -22,11 +22,11 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
-from mindyn.schemas import violations
+from mindyn.schemas import find_violations
 
 SAVED = Path(__file__).with_name("saved_estimate.json")
 
@@ -36,7 +36,7 @@ def saved() -> dict:
     return json.loads(SAVED.read_text())
 
 
-def refused(tmp_path, values) -> str:
+def rejected(tmp_path, values) -> str:
     (tmp_path / "estimate.json").write_text(json.dumps(values))
     with pytest.raises(InputError) as error:
         load_estimate(tmp_path / "estimate.json")
@@ -45,7 +45,7 @@ def refused(tmp_path, values) -> str:
 
 def test_what_is_saved_follows_the_published_schema(saved):
     assert load_estimate(SAVED).to_dict() == saved
-    assert not list(violations(saved, schema(), ""))
+    assert not list(find_violations(saved, schema(), ""))
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.Draft202012Validator.check_schema(schema())
     jsonschema.Draft202012Validator(schema()).validate(saved)
@@ -60,37 +60,37 @@ CHANGES = {
     "covariance of another size": (("covariance",), [[1.0]], "covariance must have"),
     "covariance with a short row": (("covariance", 1), [1.0], "covariance must have"),
     "negative variance": (("covariance", 0, 0), -1.0, "not negative"),
-    "names that are numbers": (("names", 0), 5, r"names\[0\] = 5 must be a text"),
+    "names that are numbers": (("names", 0), 5, r"names\[0\] = 5 must be a string"),
     "residuals that are text": (("residuals",), "none", "residuals = 'none' must be a list"),
     "negative residual": (("residuals", 0, "rms"), -1.0, "at least 0"),
-    "a parameter that is none left out": (("left_out",), ["nothing"], "which is not a parameter"),
+    "a parameter that is none left out": (("dropped",), ["nothing"], "which is not a parameter"),
     "weights of too few joints": (("joint_weights",), [1.0], "joint_weights must have the shape"),
     "shifts of another length": (("shifts",), [[1.0]], "shifts must have the shape"),
     "a robot that is a list": (("robot",), [], r"robot = \[\] must be a table"),
-    "no treatment": (("treatment",), None, "treatment = None must be a table"),
-    "a later format": (("format",), "mindyn estimate 99", "a later version of mindyn wrote it"),
+    "no settings": (("settings",), None, "settings = None must be a table"),
+    "a later format": (("format",), "mindyn estimate 99", "another version of mindyn wrote it"),
     "a format that is a list": (("format",), [1], "not an estimate of mindyn"),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_unsound_content_is_refused_with_its_place(tmp_path, saved, name):
+def test_unsound_content_is_rejected_with_its_place(tmp_path, saved, name):
     (*way, last), value, says = CHANGES[name]
     changed = copy.deepcopy(saved)
     part = changed
     for key in way:
         part = part[key]
     part[last] = value
-    assert re.search(says, refused(tmp_path, changed))
+    assert re.search(says, rejected(tmp_path, changed))
 
 
-@pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "treatment", "physical"])
+@pytest.mark.parametrize("key", ["robot", "base", "names", "beta", "covariance", "residuals", "settings", "physical"])
 def test_a_missing_entry_is_named(tmp_path, saved, key):
-    assert f"has no entry {key!r}" in refused(tmp_path, {name: value for name, value in saved.items() if name != key})
+    assert f"has no entry {key!r}" in rejected(tmp_path, {name: value for name, value in saved.items() if name != key})
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_is_changed_is_read_or_refused(tmp_path, saved, seed):
+def test_whatever_is_changed_is_read_or_rejected(tmp_path, saved, seed):
     rng = np.random.default_rng(seed)
     changed = copy.deepcopy(saved)
     for _ in range(rng.integers(1, 4)):
@@ -110,7 +110,7 @@ def test_whatever_is_changed_is_read_or_refused(tmp_path, saved, seed):
         load_estimate(tmp_path / "estimate.json")
 
 
-def test_nested_brackets_and_large_files_are_refused(tmp_path):
+def test_nested_brackets_and_large_files_are_rejected(tmp_path):
     path = tmp_path / "estimate.json"
     path.write_text("[" * 100_000)
     with pytest.raises(InputError, match="nested more than"):
@@ -121,10 +121,10 @@ def test_nested_brackets_and_large_files_are_refused(tmp_path):
         load_estimate(path)
 
 
-def test_other_names_than_those_of_the_robot_are_refused(tmp_path, saved):
+def test_other_names_than_those_of_the_robot_are_rejected(tmp_path, saved):
     """In another order the values would be those of other parameters."""
     names = [saved["names"][1], saved["names"][0], *saved["names"][2:]]
-    assert "names other parameters" in refused(tmp_path, saved | {"names": names})
+    assert "has other parameters" in rejected(tmp_path, saved | {"names": names})
 
 
 def numbers(part, way=()):
@@ -170,12 +170,12 @@ def fitted_estimates() -> dict[str, dict]:
     tau = compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
     for name, settings in {
-        "plain": Treatment(),
-        "lin": Treatment(base_form="lin", drives="stated"),
-        "numeric": Treatment(base_form="numeric"),
-        "friction": Treatment(friction=Friction("tanh", 0.05, ("asymmetric",))),
+        "plain": EquationSettings(),
+        "lin": EquationSettings(base_form="lin", drives="stated"),
+        "numeric": EquationSettings(base_form="numeric"),
+        "friction": EquationSettings(friction=Friction("tanh", 0.05, ("asymmetric",))),
     }.items():
-        made[name] = json.loads(json.dumps(LeastSquares().fit(rows_of(arm, samples, settings)).to_dict()))
+        made[name] = json.loads(json.dumps(LeastSquares().fit(build_rows(arm, samples, settings)).to_dict()))
     return made
 
 
@@ -205,7 +205,7 @@ def test_every_coefficient_of_the_base_set_is_that_of_the_robot(tmp_path, name):
         largest = max(map(abs, K[i]))
         for off in (largest, 1e-6 * largest):
             wrong = changed(ESTIMATES[name], ("base", "matrix", i, j), lambda v, off=off: v + off)
-            assert "not that of its robot" in refused(tmp_path, wrong)
+            assert "not that of its robot" in rejected(tmp_path, wrong)
 
 
 def test_another_choice_of_the_same_base_set_loads(tmp_path):
@@ -218,15 +218,15 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
     q, qd, qdd = rng.normal(size=(3, 50, 2))
     tau = compile_model(arm).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
     samples = Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
-    found = LeastSquares().fit(rows_of(arm, samples, Treatment(drives="stated"), base=other))
+    found = LeastSquares().fit(build_rows(arm, samples, EquationSettings(drives="stated"), base=other))
     found.save(tmp_path / "estimate.json")
     again = load_estimate(tmp_path / "estimate.json")
     assert np.abs(again.predict(q, qd, qdd) - found.predict(q, qd, qdd)).max() < 1e-9
     i, j = np.argwhere((other.matrix != 0) & (other.matrix != 1))[0].tolist()
-    assert "not that of its robot" in refused(tmp_path, changed(found.to_dict(), ("base", "matrix", i, j), 0.5))
+    assert "not that of its robot" in rejected(tmp_path, changed(found.to_dict(), ("base", "matrix", i, j), 0.5))
 
 
 def test_physical_values_are_those_behind_beta(tmp_path):
     document = ESTIMATES["held to what is physical"]
     for way in (("beta", 0), ("physical", "values", 1)):
-        assert "not those behind its beta" in refused(tmp_path, changed(document, way, lambda v: 1.1 * v + 0.1))
+        assert "do not give its beta" in rejected(tmp_path, changed(document, way, lambda v: 1.1 * v + 0.1))

@@ -53,11 +53,11 @@ def test_all_52_parameters_of_yoshidas_puma_are_recovered(plan, table):
     logs = simulate_tests(robot, plan, rate_hz=200.0)
     estimate = StepByStep(rule="gregory").fit(robot, plan, logs)
     truth = yoshida_values(table)
-    found = {yoshida_name(name): estimate.value(name) for name in estimate.names if name not in estimate.left_out}
+    found = {yoshida_name(name): estimate.value(name) for name in estimate.names if name not in estimate.dropped}
     assert found.keys() == truth.keys()
     assert len(found) == 52
     assert max(abs(found[name] - value) for name, value in truth.items()) < RECOVERY
-    assert estimate.untold == ()
+    assert estimate.unidentifiable == ()
     assert estimate.provenance["tests"] == {"static": 5, "constant velocity": 6, "accelerated": 13}
     assert tuple(estimate.provenance["yields"].values()) == tuple(test.yields for test in plan.tests)
 
@@ -68,7 +68,7 @@ def test_recovers_arms_with_and_without_drives(name, driven):
     robot = drawn_drives(load_robot(name), 3) if driven else replace(load_robot(name), drives=())
     plan = plan_tests(robot)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=200.0))
-    assert estimate.untold == ()
+    assert estimate.unidentifiable == ()
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
 
 
@@ -77,7 +77,7 @@ def test_recovers_random_serial_robots_with_coupled_drives_and_offsets(seed):
     robot = with_random_drives(random_robot(seed, joints=1 + seed % 4, tree=False), seed)
     plan = plan_tests(robot, offsets=True, seed=seed)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert estimate.untold == ()
+    assert estimate.unidentifiable == ()
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
     assert tuple(estimate.provenance["yields"].values()) == tuple(test.yields for test in plan.tests)
 
@@ -148,14 +148,14 @@ def test_no_acceleration_is_looked_at(puma, plan, logs):
 def test_all_tests_together_agree_with_the_steps_where_there_is_no_noise(puma, plan, logs):
     estimate = StepByStep(rule="gregory", solution="together").fit(puma, plan, logs)
     assert np.abs(estimate.beta - estimate.base.values).max() < RECOVERY
-    assert not estimate.beta[np.isin(estimate.names, estimate.left_out)].any()
+    assert not estimate.beta[np.isin(estimate.names, estimate.dropped)].any()
 
 
 def test_together_is_the_weighted_least_squares_of_all_rows(puma, plan, logs):
     """Not less sure than the steps in anything; what steps hand on, it mends."""
     spoiled = noisy(logs, 0)
     steps, whole = (StepByStep(solution=one).fit(puma, plan, spoiled) for one in ("steps", "together"))
-    kept = ~np.isin(steps.names, steps.left_out)
+    kept = ~np.isin(steps.names, steps.dropped)
     assert (whole.deviations[kept] <= steps.deviations[kept] * (1 + 1e-9)).all()
     smallest = np.linalg.eigvalsh((steps.covariance - whole.covariance)[np.ix_(kept, kept)]).min()
     assert smallest > -1e-9 * np.abs(steps.covariance).max()
@@ -167,7 +167,7 @@ def test_later_tests_leave_earlier_ones_alone(puma, plan, logs):
     name = last.motions[0].name
     wrong = {**logs, name: replace(logs[name], tau=1.5 * logs[name].tau)}
     one, other = StepByStep().fit(puma, plan, logs), StepByStep().fit(puma, plan, wrong)
-    touched = {*last.tells, *last.mixes}
+    touched = {*last.determines, *last.mixes}
     for k, parameter in enumerate(one.names):
         if parameter not in touched:
             assert other.beta[k] == pytest.approx(one.beta[k], rel=1e-9, abs=1e-12)
@@ -185,7 +185,7 @@ def test_stated_intervals_cover_the_truth(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
     for seed in range(60):
         estimate = StepByStep(rule="gregory", solution=solution).fit(puma, plan, noisy(logs, seed))
-        kept = ~np.isin(estimate.names, estimate.left_out)
+        kept = ~np.isin(estimate.names, estimate.dropped)
         error = (estimate.beta - estimate.base.values)[kept]
         inside.append(np.abs(error) < NORMAL_95 * estimate.deviations[kept])
         errors.append(error)
@@ -216,7 +216,7 @@ def test_encoder_logs_at_5_ms_leave_it_nearly_unbiased(puma, solution):
     for name in ("Izz1R", "Izz2R", "Izz3R", "mcx2R", "mcy3R", "Ixx2R", "fc1", "fv1", "fc3"):
         k = estimate.names.index(name)
         assert abs(bias[k]) < 0.005 * abs(truth[k]), name
-    kept = ~np.isin(estimate.names, estimate.left_out)
+    kept = ~np.isin(estimate.names, estimate.dropped)
     deviation = np.sqrt(np.mean(np.square(stated), axis=0))
     assert (np.abs(bias) < 2 * deviation)[kept].all()
 
@@ -273,14 +273,14 @@ def test_without_the_tenth_test_of_the_reference_four_parameters_stay_open(puma,
     left = tuple(test for test in plan.tests if test.moving != ("joint1", "joint4"))
     shorter = replace(plan, tests=left)
     estimate = StepByStep(rule="gregory").fit(puma, shorter, {name: logs[name] for name in shorter.motions})
-    assert set(estimate.untold) == {"Izz1R", "Ixx3R", "Izz4R", "Im4"}
-    assert all(name in estimate.status for name in estimate.untold)
-    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.untold]]).all()
-    told = ~np.isin(estimate.names, estimate.untold)
-    assert_close(estimate.beta[told], estimate.base.values[told], RECOVERY)
+    assert set(estimate.unidentifiable) == {"Izz1R", "Ixx3R", "Izz4R", "Im4"}
+    assert all(name in estimate.status for name in estimate.unidentifiable)
+    assert np.isinf(estimate.deviations[[estimate.names.index(name) for name in estimate.unidentifiable]]).all()
+    known = ~np.isin(estimate.names, estimate.unidentifiable)
+    assert_close(estimate.beta[known], estimate.base.values[known], RECOVERY)
 
 
-def test_a_test_that_tells_less_than_planned_is_counted(puma, plan, logs):
+def test_a_test_that_shows_less_than_planned_is_counted(puma, plan, logs):
     """The held configurations of one test all alike: one equation in place of three."""
     test = next(t for t in plan.tests if t.name == "accelerated-02")
     first = logs[test.motions[0].name]

@@ -10,7 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.estimators.step_logs import LogChecks, mean_speed
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 
 T = np.arange(100) / 50
 PLAN = SimpleNamespace(joints=("turned", "held"))
@@ -18,7 +18,7 @@ PLAN = SimpleNamespace(joints=("turned", "held"))
 
 def log_of(turned, held=0.3):
     q = np.column_stack([turned * np.ones(len(T)), held * np.ones(len(T))])
-    return log_of_arrays(PLAN.joints, T, q, np.zeros_like(q), np.zeros_like(q))
+    return log_from_arrays(PLAN.joints, T, q, np.zeros_like(q), np.zeros_like(q))
 
 
 HELD = (0.0, 0.3)

@@ -11,16 +11,16 @@ from closeness import SAME_ALGEBRA, assert_close
 from mindyn.errors import InputError
 from mindyn.estimators.step_by_step import StepByStep
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
 
 
 def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):
     log = logs["static-01-1"]
-    rest = log_of_arrays(log.joint_names, log.time + 0.5, log.q, 0 * log.tau, np.zeros_like(log.q))
+    rest = log_from_arrays(log.joint_names, log.time + 0.5, log.q, 0 * log.tau, np.zeros_like(log.q))
     order = np.argsort(np.concatenate([log.time, rest.time]))
     parts = {k: np.concatenate([getattr(log, k), getattr(rest, k)])[order] for k in ("time", "q", "tau", "qd")}
-    ramped = log_of_arrays(log.joint_names, **parts)
+    ramped = log_from_arrays(log.joint_names, **parts)
     one, other = (StepByStep().fit(puma, plan, {**logs, "static-01-1": each}) for each in (log, ramped))
     assert_close(other.beta, one.beta, SAME_ALGEBRA)
 
@@ -56,7 +56,7 @@ def test_a_log_of_the_wrong_test_is_recognised(puma, plan, logs, one, other):
         StepByStep().fit(puma, plan, swapped)
 
 
-def test_a_log_that_follows_no_plan_is_refused(puma, plan, logs):
+def test_a_log_that_follows_no_plan_is_rejected(puma, plan, logs):
     log = logs["accelerated-01-1"]
     moved = log.q + np.array([0, 0, 0, 0.5, 0, 0])
     with pytest.raises(LogError, match="'joint4' is held at .*, where the plan says"):
@@ -69,7 +69,7 @@ def test_a_log_that_follows_no_plan_is_refused(puma, plan, logs):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": replace(log, joint_names=names)})
 
 
-def test_breakaways_in_one_direction_only_are_refused(puma, plan, logs):
+def test_breakaways_in_one_direction_only_are_rejected(puma, plan, logs):
     forwards = logs["static-03-1"].take(logs["static-03-1"].qd[:, 3] > 0)
     with pytest.raises(LogError, match="'joint4' at .* forwards only"):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": forwards})
@@ -80,15 +80,15 @@ def test_breakaways_in_one_direction_only_are_refused(puma, plan, logs):
         StepByStep().fit(puma, plan, {**logs, "static-03-1": replace(logs["static-03-1"], qd=None)})
 
 
-def test_breakaways_with_negative_friction_are_refused(puma, plan, logs):
+def test_breakaways_with_negative_friction_are_rejected(puma, plan, logs):
     log = logs["static-04-1"]
     turned = {**logs, "static-04-1": replace(log, qd=-log.qd)}
     with pytest.raises(LogError, match="inconsistent breakaways: .*'joint3'.*static friction -"):
         StepByStep().fit(puma, plan, turned)
-    assert StepByStep(slack=1e3).fit(puma, plan, turned).untold == ()
+    assert StepByStep(slack=1e3).fit(puma, plan, turned).unidentifiable == ()
 
 
-def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):
+def test_logs_that_cannot_be_integrated_are_rejected(puma, plan, logs):
     log = logs["accelerated-01-1"]
     with pytest.raises(LogError, match="too few for 10 intervals"):
         StepByStep().fit(puma, plan, {**logs, "accelerated-01-1": log.take(slice(None, None, 30))})
@@ -101,7 +101,7 @@ def test_logs_that_cannot_be_integrated_are_refused(puma, plan, logs):
         StepByStep().fit(puma, plan, {**logs, "constant-velocity-01-1": few})
 
 
-def test_settings_and_plans_of_other_robots_are_refused(plan, logs):
+def test_settings_and_plans_of_other_robots_are_rejected(plan, logs):
     with pytest.raises(InputError, match="rule = 'simpson'"):
         StepByStep(rule="simpson")
     with pytest.raises(InputError, match="solution = 'guess'"):

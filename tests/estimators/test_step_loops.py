@@ -38,10 +38,10 @@ def test_exact_logs_give_the_base_parameters_back(name):
     robot = driven(name)
     plan = plan_tests(robot, ranges=RANGES[name])
     assert plan.joints == robot.primary_names
-    assert plan.untold == ()
+    assert plan.unidentifiable == ()
     logs = simulate_tests(robot, plan, rate_hz=500.0)
     found = StepByStep(rule="gregory").fit(robot, plan, logs)
-    assert found.untold == ()
+    assert found.unidentifiable == ()
     assert_close(found.beta, Regressor(robot).base.values, RECOVERED)
 
 
@@ -59,7 +59,7 @@ def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
     mindyn.write_toml(driven("five_bar"), tmp_path / "robot.toml")
     (tmp_path / "tests").mkdir()
     for action in ("plan", "simulate", "identify"):
-        ended = mindyn_program("tests", action, tmp_path / "robot.toml", tmp_path / "tests")
+        ended = mindyn_program("step-by-step", action, tmp_path / "robot.toml", tmp_path / "tests")
         assert ended.code == 0, ended.err
     found = mindyn.load_estimate(tmp_path / "tests" / "estimate.json")
     assert found.robot.loops[0].name == "five_bar"
@@ -70,12 +70,22 @@ def test_the_program_plans_simulates_and_identifies_a_five_bar(tmp_path):
 @pytest.mark.parametrize("name", sorted(SIX_BARS))
 def test_plans_of_six_bars_determine_all_parameters_in_a_wide_range(name):
     plan = plan_tests(six_bar(name, reach=1.0))
-    assert plan.untold == ()
+    assert plan.unidentifiable == ()
+
+
+@pytest.mark.parametrize(("name", "seed", "reach"), [("stephenson-3", 4, 0.7), ("stephenson-3", 0, 0.6)])
+def test_logs_determine_all_that_a_plan_does_not_list(name, seed, reach):
+    robot = six_bar(name, seed, reach=reach)
+    plan = plan_tests(robot)
+    found = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
+    assert bool(plan.unidentifiable) == bool(found.unidentifiable)
+    if not plan.unidentifiable:
+        assert_close(found.beta, Regressor(robot).base.values, 1e-5)
 
 
 def test_the_program_lists_what_no_test_determines(tmp_path):
     mindyn.write_toml(six_bar("watt-1", reach=0.05), tmp_path / "robot.toml")
-    ended = mindyn_program("tests", "plan", tmp_path / "robot.toml", tmp_path / "tests")
+    ended = mindyn_program("step-by-step", "plan", tmp_path / "robot.toml", tmp_path / "tests")
     assert ended.code == 3, ended.err
     assert "no test determines: mcx1R" in ended.out + ended.err
-    assert "mindyn tests simulate" not in ended.out + ended.err
+    assert "mindyn step-by-step simulate" not in ended.out + ended.err

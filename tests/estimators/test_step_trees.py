@@ -18,5 +18,5 @@ def test_recovers_trees(seed):
     assert not robot.is_serial
     plan = plan_tests(robot)
     found = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
-    assert not found.untold
+    assert not found.unidentifiable
     assert np.abs(found.beta - found.base.values).max() < EXACT_LOGS * np.abs(found.base.values).max()

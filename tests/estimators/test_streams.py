@@ -18,12 +18,12 @@ from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
-from mindyn.logs.reading import read_log, scan_log, sparse
+from mindyn.logs.reading import read_log, sample_segments, scan_log
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
 FITS = {
@@ -43,7 +43,7 @@ STATED = {
 def noisy_log(robot, rows, seed=3):
     samples = smooth_samples(robot, rows, seed)
     noise = np.random.default_rng(seed).normal(scale=0.2, size=samples.tau.shape)
-    return log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau + noise)
+    return log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau + noise)
 
 
 def revolute_robot():
@@ -59,18 +59,18 @@ def write(log, path):
 
 def scanned(log, robot, folder, chunk_rows=1000):
     write(log, folder / "run.parquet")
-    return scan_log(folder / "run.parquet", robot, stated=STATED, chunk_rows=chunk_rows)
+    return scan_log(folder / "run.parquet", robot, metadata=STATED, chunk_rows=chunk_rows)
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     robot = revolute_robot()
     log = noisy_log(robot, 12_000)
-    fit, treatment = FITS[name]
-    whole = fit.fit(equations(robot, condition(log, robot, SETTINGS).samples, **treatment))
+    fit, equation_settings = FITS[name]
+    whole = fit.fit(equations(robot, condition(log, robot, SETTINGS).samples, **equation_settings))
     stream = condition_stream(scanned(log, robot, tmp_path), robot, SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
-    pieces = fit.fit(equations(robot, stream, **treatment))
+    pieces = fit.fit(equations(robot, stream, **equation_settings))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-9)
     assert_close(pieces.covariance, whole.covariance, 1e-9)
@@ -78,14 +78,14 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
 
 @pytest.mark.parametrize("block_rows", [150, 2500])
 @pytest.mark.parametrize(
-    ("fit", "treatment"),
+    ("fit", "changes"),
     [
         (LeastSquares(), {"decimation": 3}),
         (LeastSquares(), {"filter_hz": 2.0}),
         (LeastSquares(covariance="correlated"), {"filter_hz": 2.0, "decimation": 7}),
     ],
 )
-def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, treatment, block_rows, tmp_path):
+def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit, changes, block_rows, tmp_path):
     robot = revolute_robot()
     settings = replace(SETTINGS, slow_speed=0.3)
     logs = [_with_gap(noisy_log(robot, 9000, 3), 4321), noisy_log(robot, 4000, 4)]
@@ -93,8 +93,8 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     for folder in folders:
         folder.mkdir()
     scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
-    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **treatment))
-    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **treatment))
+    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **changes))
+    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **changes))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)
@@ -104,7 +104,7 @@ def _with_gap(log, row):
     return replace(log, time=log.time + (np.arange(len(log)) >= row))
 
 
-def test_a_stream_that_can_be_read_once_is_refused_where_two_passes_are_needed():
+def test_a_stream_that_can_be_read_once_is_rejected_where_two_passes_are_needed():
     robot = revolute_robot()
     once = iter(condition_stream(noisy_log(robot, 3000), robot, SETTINGS))
     with pytest.raises(InputError, match="several times"):
@@ -115,20 +115,20 @@ def test_identify_takes_a_scanned_log(tmp_path):
     robot = revolute_robot()
     write(noisy_log(robot, 9000), tmp_path / "run.parquet")
     whole = identify(
-        robot, read_log(tmp_path / "run.parquet", robot, stated=STATED), LeastSquares(), Treatment(SETTINGS)
+        robot, read_log(tmp_path / "run.parquet", robot, metadata=STATED), LeastSquares(), EquationSettings(SETTINGS)
     )
-    scan = scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1000)
-    found = identify(robot, scan, LeastSquares(), Treatment(SETTINGS))
+    scan = scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1000)
+    found = identify(robot, scan, LeastSquares(), EquationSettings(SETTINGS))
     assert_close(found.beta, whole.beta, 1e-9)
     assert found.provenance["samples"] == whole.provenance["samples"]
     assert found.sources == whole.sources
 
 
 @pytest.mark.parametrize("rows", [500, 4000, 50_000])
-def test_sparse_stretches_are_the_log_or_spread_over_it(tmp_path, rows):
+def test_sparse_segments_are_the_log_or_spread_over_it(tmp_path, rows):
     robot = revolute_robot()
     write(noisy_log(robot, rows), tmp_path / "run.parquet")
-    made = sparse(scan_log(tmp_path / "run.parquet", robot, stated=STATED, chunk_rows=1700), 4000)
+    made = sample_segments(scan_log(tmp_path / "run.parquet", robot, metadata=STATED, chunk_rows=1700), 4000)
     assert len(made) == rows if rows <= 2500 else 1000 <= len(made) <= 4000
     assert made.rows[0] == 0
     assert made.rows[-1] > 0.85 * (rows - 1)
@@ -139,9 +139,9 @@ def test_a_parallelogram_is_identified_from_a_log_of_its_primary_joints(tmp_path
     robot = with_estimated_drives(closed_at_zero(arm(entry, 4), home_of(entry)))
     log = noisy_log(robot, 6000)
     write(log, tmp_path / "run.parquet")
-    read = read_log(tmp_path / "run.parquet", robot, stated=STATED)
+    read = read_log(tmp_path / "run.parquet", robot, metadata=STATED)
     assert read.joint_names == robot.primary_names
-    found = identify(robot, read, LeastSquares(), Treatment(SETTINGS))
+    found = identify(robot, read, LeastSquares(), EquationSettings(SETTINGS))
     assert found.residuals[0].rms < 0.3
     found.save(tmp_path / "estimate.json")
     loaded = load_estimate(tmp_path / "estimate.json")

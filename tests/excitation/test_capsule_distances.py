@@ -113,7 +113,7 @@ def test_given_radii_join_the_joints_and_are_no_guess():
     assert max(np.linalg.norm(one.b - one.a) for one in arm.covers) == pytest.approx(0.612)
 
 
-def test_given_capsules_of_unknown_links_are_refused():
+def test_given_capsules_of_unknown_links_are_rejected():
     with pytest.raises(UnknownNameError, match="elbow2"):
         volumes_of(load_robot("ur10"), capsules=(Capsule("elbow2", np.zeros(3), np.ones(3), 0.1),))
 

@@ -92,7 +92,7 @@ def test_d_by_cholesky_is_d_by_eigenvalues(rows, scales, monkeypatch):
     assert_close(gradient * d * d[:, None], by_eigenvalues[1] * d * d[:, None], SAME_ALGEBRA)
 
 
-def test_an_unknown_criterion_is_refused_with_the_known_ones():
+def test_an_unknown_criterion_is_rejected_with_the_known_ones():
     with pytest.raises(MindynError, match="condition, D, A, E"):
         Criterion("G", np.ones(2))
 

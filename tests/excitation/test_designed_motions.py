@@ -24,9 +24,9 @@ from mindyn.excitation.safety import Surroundings, safety_of
 from mindyn.excitation.solving import exact_value
 from mindyn.excitation.starts import places_to_stand, random_motion
 from mindyn.excitation.volumes import volumes_of
-from mindyn.regression.gathering import gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import gather
 from mindyn.robots.drive_matrices import friction_matrix
 
 FAMILY = mindyn.Fourier(4, ramp_s=1.5)
@@ -125,7 +125,7 @@ def test_predicted_deviations_are_those_of_identified_logs(design):
     assert np.abs(ratios - 1).max() < 0.16  # 4.5 standard deviations of a deviation from 400 draws
 
 
-def test_a_design_after_a_log_tells_what_the_log_did_not(design, determinant_design):
+def test_a_design_after_a_log_shows_what_the_log_did_not(design, determinant_design):
     q, qd, qdd, t = determinant_design.sample(100.0)
     segments = np.zeros(len(t), dtype=np.int64)
     samples = mindyn.Samples(design.robot.joint_names, q, qd, qdd, qdd, 100.0, segments)

@@ -82,7 +82,7 @@ def test_the_jacobian_of_every_constraint(start, sharpness):
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     found = np.array([differences(lambda x: problem.excess(x, sharpness)[0], x, d, 1e-5) for d in directions])
     for kind in KINDS:
-        rows = [k for k, label in enumerate(problem.labels * problem.knots.stretches) if kind in label]
+        rows = [k for k, label in enumerate(problem.labels * problem.knots.segments) if kind in label]
         assert rows, f"no {kind} among {problem.labels}"
         assert_close((directions @ jacobian.T)[:, rows], found[:, rows], DERIVATIVE)
 
@@ -90,9 +90,9 @@ def test_the_jacobian_of_every_constraint(start, sharpness):
 def test_smooth_maxima_approach_the_maxima_at_the_knots():
     problem, rng = make_problem(Fourier(3, ramp_s=1.0), "D"), np.random.default_rng(2)
     x = unknowns(problem, rng)
-    exact = problem.greatest_by_stretch(problem.motion(x), problem.knots)
+    exact = problem.greatest_by_segment(problem.motion(x), problem.knots)
     assert_close(
-        exact.reshape(problem.knots.stretches, -1).max(axis=0),
+        exact.reshape(problem.knots.segments, -1).max(axis=0),
         problem.greatest(problem.motion(x), problem.knots),
         SAME_ALGEBRA,
     )

@@ -120,6 +120,6 @@ def test_the_check_of_the_tests_evaluates_the_same_motion():
         (lambda: mindyn.BSpline(points=0), "points"),
     ],
 )
-def test_impossible_families_are_refused(make, words):
+def test_impossible_families_are_rejected(make, words):
     with pytest.raises(mindyn.MindynError, match=words):
         make()

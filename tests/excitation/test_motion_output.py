@@ -12,11 +12,13 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from excitation.full_speed import FULL_SPEED
 from excitation.independent_check import motion_at
+from raising import raises
 from robots import random_robot
 from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
+from mindyn.errors import Code
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.motion_files import ALL
 from mindyn.excitation.motion_plot import html_plot
@@ -162,7 +164,7 @@ def test_no_deviation_is_predicted_relative_to_a_value_that_may_be_zero(design):
     assert "e+" not in replace(design, prediction=tiny).table()
 
 
-def test_unknown_formats_and_folders_are_refused(design, tmp_path):
+def test_unknown_formats_and_folders_are_rejected(design, tmp_path):
     with pytest.raises(mindyn.MindynError, match=".csv, .parquet"):
         design.write(tmp_path / "motion.doc")
     with pytest.raises(mindyn.MindynError, match="no folder"):
@@ -173,13 +175,26 @@ def test_unknown_formats_and_folders_are_refused(design, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(mindyn.MindynError, match="file' is a file"):
         design.write(tmp_path / "file")
-    with pytest.raises(mindyn.MindynError, match="inside' cannot be a folder"):
+    with raises(mindyn.MindynError, Code.NOT_WRITABLE, "inside"):
         design.write(tmp_path / "file" / "inside")
 
 
 def test_a_folder_may_have_a_dot_in_its_name(design, tmp_path):
     (tmp_path / "motion.v2").mkdir()
     assert len(design.write(tmp_path / "motion.v2", rate_hz=10.0)) == len(ALL)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".json", ".h", ".html", ".toml"])
+def test_a_single_file_of_a_motion_comes_with_its_rehearsal(design, suffix, tmp_path):
+    written = [path.name for path in design.write(tmp_path / f"run{suffix}", rate_hz=20.0)]
+    assert {path.name for path in tmp_path.iterdir()} == set(written)
+    if suffix in (".html", ".toml"):
+        assert written == [f"run{suffix}"]
+        return
+    assert written == [f"run{suffix}", f"run-rehearsal{suffix if suffix in ('.csv', '.npz') else '.csv'}"]
+    if suffix == ".csv":
+        ends = [float((tmp_path / name).read_text().splitlines()[-1].split(",")[0]) for name in written]
+        assert_close(ends[1] * design.rehearsal_speed, ends[0], 0.05 * ends[0])
 
 
 LIMITS = """
@@ -246,4 +261,4 @@ def test_the_command_refuses_unknown_limits(arm):
     (arm / "limits.toml").write_text("speed = 2.0\n")
     done = excite(arm)
     assert isinstance(done.exception, mindyn.MindynError)
-    assert "no entry 'speed'" in str(done.exception)
+    assert "unknown entry 'speed'" in str(done.exception)

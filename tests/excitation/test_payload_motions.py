@@ -1,4 +1,4 @@
-"""Motions for payloads tell a load on a known arm better than motions for the arm do."""
+"""Motions for payloads determine a load on a known arm better than motions for the arm do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_volume(design) -> float:
     return -float(np.linalg.slogdet(rows.T @ rows)[1])
 
 
-def test_a_motion_for_payloads_tells_the_load_better():
+def test_a_motion_for_payloads_shows_the_load_better():
     settings = {"seconds": 6.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 2, "noise": 0.5, **FULL_SPEED}
     arm, load = (mindyn.design_motion(ROBOT, purpose=one, **settings) for one in ("arm", "payload"))
     assert load_volume(load) < load_volume(arm)

@@ -16,9 +16,9 @@ from robots import random_robot
 import mindyn
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Pairs
-from mindyn.excitation.constraints import Box, aggregated
+from mindyn.excitation.constraints import Box, aggregate_values
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.keep_out import kept_out, signed_distance
+from mindyn.excitation.keep_out import KeepOut, signed_distance
 from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.volumes import volumes_of
 
@@ -32,7 +32,7 @@ CRATE = Box((0.35, 0.1, 0.0), (0.75, 0.5, 0.4))
 
 
 def require_safe(robot, design, *, floor=0.0, boxes=(CRATE,)):
-    """Refuse a motion that breaks floor, boxes, limits or its own report, or keeps to them without moving."""
+    """Fail if a motion violates floor, boxes, limits or its own report, or does not move."""
     record = design.to_dict()
     parts = worst_parts(design.robot, design.limits, record)
     assert max(parts.values()) <= 1 + TOLERANCE, parts
@@ -80,7 +80,7 @@ def test_what_is_printed_of_a_motion_is_what_pinocchio_finds(tall):
     ends = [Capsule("link3", end, end, 0.03) for end in (capsules[0].a, capsules[0].b)]
     speeds = [np.gradient(place_of(tall, end, q), 1e-3, axis=0) for end in ends]
     assert design.check.speed >= np.linalg.norm(speeds, axis=-1).max() * (1 - 1e-4)
-    assert "share of the whole limits: " in design.table()
+    assert "fraction of the robot's limits: " in design.table()
     shares = np.abs(qd).max(axis=0) / mindyn.MotionLimits.of(tall).velocity
     assert_close(design.shares["velocity"], shares.max(), 1e-6)
     assert design.shares["velocity"] <= 0.5
@@ -144,7 +144,7 @@ def test_parts_of_the_limits_are_parts():
     assert_close(half.acceleration[~stated], 0.25 * whole.velocity[~stated] / 0.2, 1e-15)
     assert np.array_equal(whole.parts(1.0, 1.0).acceleration, whole.acceleration)
     for wrong in (0.0, 1.5, "half", True):
-        with pytest.raises(mindyn.MindynError, match="part of the limits"):
+        with pytest.raises(mindyn.MindynError, match="fraction of the limits"):
             whole.parts(wrong, 0.5)
 
 
@@ -156,7 +156,7 @@ def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
     )
     boxes = (Box((0.1, -0.4, -0.2), (0.5, 0.3, 0.4)), Box((-0.9, -0.9, -0.9), (-0.2, -0.3, -0.1)))
     body = Pairs(tall, capsules, np.zeros((0, 2), dtype=np.intp))
-    constraint = kept_out(body, boxes, [True] * 3, CLEARANCE)
+    constraint = KeepOut(body, boxes, np.array([(i, k) for i in range(3) for k in range(2)], dtype=np.intp), CLEARANCE)
     q = rng.uniform(-2, 2, (200, 3))
     gaps = constraint.gaps(q)
     pairs = [(i, 3 + k) for i, k in constraint.series]
@@ -168,8 +168,8 @@ def test_distances_from_boxes_are_those_of_coal_with_exact_derivatives(tall):
     family = mindyn.Fourier(2, ramp_s=1.0)
     instants = Instants.of(family, 6.0, 40)
     z, along = 0.3 * rng.normal(size=(2, 1 + family.count, 3))
-    slopes = aggregated(constraint, instants, instants.state(z), 20.0)[1]()
-    value = lambda x: aggregated(constraint, instants, instants.state(x), 20.0)[0]  # noqa: E731
+    slopes = aggregate_values(constraint, instants, instants.state(z), 20.0)[1]()
+    value = lambda x: aggregate_values(constraint, instants, instants.state(x), 20.0)[0]  # noqa: E731
     assert_close(np.einsum("wcij,ij->wc", slopes, along), differences(value, z, along, h=1e-5), 10 * DERIVATIVE)
 
 
@@ -187,11 +187,11 @@ def test_the_signed_distance_of_a_box_grows_by_one_along_its_gradient():
 
 
 def test_near_zero_values_get_absolute_deviations(tall):
-    from mindyn.cli.excite import _hardly_told
+    from mindyn.cli.excite import _describe_uncertain_parameters
 
     design = small(tall, floor=None)
     found = design.prediction
     tiny = replace(found, values=np.full(len(found.names), 1e-14))
-    said = " ".join(_hardly_told(tiny))
+    said = " ".join(_describe_uncertain_parameters(tiny))
     assert "%" not in said
     assert f"{found.names[0]} (+- {found.deviations[0]:.2g})" in said

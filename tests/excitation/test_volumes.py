@@ -5,49 +5,30 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars
 import pytest
 from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
+from excitation.arm_files import BOX, SHORT, urdf
 from excitation.independent_check import heights_of
 from robots import random_robot
 
 import mindyn
 from mindyn.errors import UnsafeMotionError
+from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
-from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.excitation.motion_check import check_path
-from mindyn.excitation.motion_design import checked_design
-from mindyn.excitation.volumes import volumes_of
+from mindyn.excitation.motion_design import check_design
+from mindyn.excitation.starts import places_to_stand
+from mindyn.excitation.volumes import Volume, volumes_of
 from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
-
-LINK = """<link name="{name}"><inertial><origin xyz="{com}"/><mass value="2"/>
-<inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>{body}</link>"""
-JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/><origin xyz="{xyz}"/>
-<axis xyz="{axis}"/><limit lower="-2" upper="2" velocity="2" effort="80"{more}/></joint>"""
-BOX = '<{tag}><origin xyz="0 0 0.15"/><geometry>{shape}</geometry></{tag}>'
-
-
-def urdf(*, flange: str = "", forearm: str = "", more: str = "") -> str:
-    joints = [
-        ("waist", "revolute", "base", "turret", "0 0 0.1", "0 0 1"),
-        ("shoulder", "revolute", "turret", "upper", "0 0 0.1", "0 1 0"),
-        ("elbow", "revolute", "upper", "forearm", "0 0 0.3", "0 1 0"),
-        ("mount", "fixed", "forearm", "flange", "0 0 0.3", "0 0 1"),
-    ]
-    links = [
-        LINK.format(name=n, com="0 0 0.15", body=forearm if n == "forearm" else "")
-        for n in ("turret", "upper", "forearm")
-    ]
-    made = [JOINT.format(name=n, kind=k, parent=p, child=c, xyz=x, axis=a, more=more) for n, k, p, c, x, a in joints]
-    parts = ['<link name="base"/>', *links, f'<link name="flange">{flange}</link>', *made]
-    return f'<robot name="arm">{"".join(parts)}</robot>'
 
 
 def random_mesh(rng: np.random.Generator) -> Triangles:
@@ -121,7 +102,7 @@ def test_reported_distances_are_never_larger_than_those_of_a_finer_path(seed, ex
     probes = rng.uniform(-1, 1, (200, 4))
     encounters = find_encounters(robot, volumes, [], [], probes, 0.01)
     ends = rng.uniform(-1, 1, (3, 4))
-    check = check_path(encounters, [(ends, None)], (4, 4))
+    check = check_path(encounters, [(ends, None)], 0)
     share = np.linspace(0, 1, 400)[:, None]
     fine = np.concatenate([a + share * (b - a) for a, b in pairwise(ends)])
     monkeypatch.undo()
@@ -182,7 +163,7 @@ def test_a_moving_link_without_a_volume_ends_with_exit_code_3_and_no_file(tmp_pa
     assert ended.code == 3
     assert "--radius forearm=0.08" in ended.err
     assert not (tmp_path / "motion").exists()
-    plan = mindyn_program("tests", "plan", file, tmp_path / "plan")
+    plan = mindyn_program("step-by-step", "plan", file, tmp_path / "plan")
     assert plan.code in (1, 3)
     assert not (tmp_path / "plan" / "plan.json").exists()
 
@@ -200,11 +181,13 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
     limits = tmp_path / "cell.toml"
     limits.write_text(f"velocity = 0.8\nlower = -2.0\nupper = 2.0\nhome = {home.tolist()}\n{crate}")
     options = ("--limits", limits, "--tracking-error", 0.02)
-    ended = mindyn_program("tests", "plan", "ur10", tmp_path / "plan", *options)
+    ended = mindyn_program("step-by-step", "plan", "ur10", tmp_path / "plan", *options)
     assert ended.code == 0, ended.err
     said = " ".join(ended.out.split())
     assert "Checked 6 of 6 links against floor, each other, 1 obstacle" in said
     assert "straight ways between the motions checked, from home and back too; warning: guessed volume" in said
+    comments = [line for line in next((tmp_path / "plan").glob("*.csv")).read_text().splitlines() if line[0] == "#"]
+    assert comments[0].startswith("# Checked 6 of 6 links")
     robot = mindyn.load_robot("ur10")
     origins = [Capsule(name, np.zeros(3), np.zeros(3), 0.01) for name in robot.link_names]
     plan = json.loads((tmp_path / "plan" / "plan.json").read_text())
@@ -221,26 +204,71 @@ def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(t
         places = np.stack([model.forward_kinematics(q, name)[:, :3, 3] for name in robot.link_names])
         assert not ((places > low) & (places < high)).all(axis=-1).any()
     limits.write_text(f"home = {[0.0, 1.2, 0.5, 0.0, 0.5, 0.0]}\n")
-    below = mindyn_program("tests", "plan", "ur10", tmp_path / "other", "--limits", limits)
+    below = mindyn_program("step-by-step", "plan", "ur10", tmp_path / "other", "--limits", limits)
     assert below.code == 3
     assert not (tmp_path / "other").exists()
 
 
-def read_table(file: Path) -> np.ndarray:
-    return np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
-
-
-def test_accelerations_of_drake_are_read_and_grippers_are_held(tmp_path):
+def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp_path):
     file = tmp_path / "arm.urdf"
-    file.write_text(urdf(more=' drake:acceleration="7"').replace('name="elbow"', 'name="left_finger_joint"'))
+    text = urdf(forearm=BOX.format(tag="collision", shape='<box size="0.05 0.05 0.3"/>'))
+    file.write_text(text.replace(' velocity="2"', ""))
     robot = mindyn.load_robot(file)
-    assert [joint.limits.acceleration for joint in robot.joints] == [7.0, 7.0, 7.0]
-    held, findings = joints_to_hold(robot)
-    assert held == {"left_finger_joint": 0.0}
-    assert findings[0].kind is Kind.HELD_JOINT
-    assert joints_to_hold(robot, ["left_finger_joint"]) == ({}, ())
-    assert joints_to_hold(mindyn.load_robot("panda")) == ({}, ())
-    assert issubclass(UnsafeMotionError, mindyn.MindynError)
+    model = mindyn.compile_model(robot)
+    fastest = []
+    for speed in (0.3, 0.9):
+        ended = mindyn_program("step-by-step", "plan", file, tmp_path / str(speed), "--tip-speed", speed)
+        assert ended.code == 0, ended.err
+        assert "warning: guessed limit" in " ".join(ended.out.split())
+        assert "velocity guessed: waist = 3.0, shoulder = 3.0, elbow = 3.0" in " ".join(ended.err.split())
+        rates = [0.0]
+        for path in (tmp_path / str(speed)).glob("accelerated*.motion.csv"):
+            table = read_table(path)
+            tips = model.forward_kinematics(table[:, 1:4], "flange")[:, :3, 3]
+            rates.append(np.linalg.norm(np.diff(tips, axis=0), axis=1).max() / np.diff(table[:, 0]).min())
+        assert max(rates) <= speed
+        fastest.append(max(rates))
+    assert fastest[1] > 1.2 * fastest[0] > 0.2
+
+
+def read_table(file: Path) -> np.ndarray:
+    rows = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    return np.loadtxt(rows, delimiter=",", skiprows=1, ndmin=2)
+
+
+def test_hulls_with_very_many_edges_in_one_corner_are_measured_from_below():
+    """A cone of 600 edges: coal takes 255 of one corner."""
+    robot = random_robot(0, joints=2)
+    angle = np.linspace(0, 2 * np.pi, 600, endpoint=False)
+    rim = np.stack([0.1 * np.cos(angle), 0.1 * np.sin(angle), np.zeros(600)], axis=1)
+    names = robot.link_names
+    cone = Solid(np.vstack([rim, [0.0, 0.0, 0.2]]))
+    ball = Capsule(names[1], [0.05, 0, 0], [0.05, 0, 0], 0.02)
+    volumes = [
+        Volume(names[0], cover([cone], names[0])[0], (cone,), VolumeSource.COLLISION),
+        Volume(names[1], (ball,), (ball.solid,), VolumeSource.COLLISION),
+    ]
+    bodies = Bodies(robot, volumes)
+    pose = np.array([[[0.0, 0, 0], *np.eye(3)], [[0.4, 0.3, 0.3], *np.eye(3)]])
+    slope = np.array([0.2, 0.1]) / np.hypot(0.2, 0.1)
+    away = np.array([np.hypot(0.45, 0.3), 0.3])
+    exact = slope @ (away - np.array([0.1, 0.0])) - 0.02
+    assert exact - 3e-3 < bodies.distance((0, 1), pose) <= exact + 1e-5
+
+
+def test_a_robot_of_many_limbs_finds_a_place_to_stand():
+    """Each of its limbs is free of the next at one position in five, all of them together at one in a million."""
+    problem = SimpleNamespace(start=None, labels=["limb"] * 9)
+    limits = mindyn.MotionLimits(np.full(9, -1.0), np.full(9, 1.0), *np.full((4, 9), np.inf))
+    values = lambda _, q: np.abs(q) / 0.2  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mindyn.excitation.starts.static_values", values)
+        places = places_to_stand(problem, limits, np.random.default_rng(0))
+        assert (np.abs(places) <= 0.2).all()
+        assert len(places) > 0
+        patch.setattr("mindyn.excitation.starts.static_values", lambda _, q: 2 + np.abs(q))
+        with pytest.raises(UnsafeMotionError, match="limb"):
+            places_to_stand(problem, limits, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -258,16 +286,6 @@ def test_every_pair_keeps_the_tracking_error_or_is_a_warning(seed):
     assert counts[0] == 0
 
 
-SHORT = {
-    "seconds": 6.0,
-    "family": mindyn.Fourier(2),
-    "starts": 1,
-    "noise": 1.0,
-    "rate_hz": 20.0,
-    "deadline_s": 0.5,
-}
-
-
 def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
     robot = mindyn.load_robot("ur10")
     starts = []
@@ -276,9 +294,9 @@ def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
         starts.append(design.motion.start)
         if len(starts) < failures:
             raise UnsafeMotionError("two links touch")
-        return checked_design(design, *others)
+        return check_design(design, *others)
 
-    monkeypatch.setattr("mindyn.excitation.design.checked_design", fail)
+    monkeypatch.setattr("mindyn.excitation.design.check_design", fail)
     failures = 3
     design = mindyn.design_motion(robot, **SHORT)
     assert design.check is not None
@@ -305,20 +323,6 @@ def test_a_motion_for_a_payload_has_a_volume_for_it(tmp_path):
     assert not any(inside(one, flange).all() for one in plain.capsules if one.link == "forearm")
 
 
-def test_designed_motions_hold_grippers_in_python_too(tmp_path):
-    file = tmp_path / "arm.urdf"
-    file.write_text(urdf(more=' drake:acceleration="7"').replace('name="elbow"', 'name="left_finger_joint"'))
-    robot = mindyn.load_robot(file)
-    limits = mindyn.MotionLimits.of(robot, velocity=[1.0, 2.0, 3.0])
-    design = mindyn.design_motion(robot, **SHORT, limits=limits, home=[0.0, 0.1, 0.0])
-    assert design.robot.joint_names == ("waist", "shoulder")
-    assert design.limits.velocity.tolist() == [0.5, 1.0]
-    assert Kind.HELD_JOINT in {one.kind for one in design.findings}
-    moved = mindyn.design_motion(robot, **SHORT, limits=limits, move=["left_finger_joint"])
-    assert moved.robot.joint_names == robot.joint_names
-    assert Kind.HELD_JOINT not in {one.kind for one in moved.findings}
-
-
 @pytest.mark.parametrize("joints", [1, 2, 3])
 def test_csv_files_state_what_was_checked_and_are_read_as_logs(joints, tmp_path):
     robot = random_robot(4, joints=joints, gravity=(0.0, -9.81, 0.0))
@@ -337,3 +341,18 @@ def test_csv_files_state_what_was_checked_and_are_read_as_logs(joints, tmp_path)
         assert len(t) > 300
         assert_close(q, run.derivative(t, 0), SAME_ALGEBRA)
     assert speeds[1] <= 0.2505
+
+
+def test_finer_covers_contain_the_same_solids_and_leave_the_inside_of_an_arch_free():
+    along = np.linspace(0, np.pi, 60)
+    cube = np.array(np.meshgrid(*[[-0.02, 0.02]] * 3)).reshape(3, 8).T
+    arch = np.stack([np.cos(along), np.sin(along), np.zeros(60)], axis=1)
+    solids = [Solid(cube + 0.8 * place) for place in arch]
+    coarse = Volume("link", *cover(solids, "link"), VolumeSource.COLLISION)
+    fine = coarse.refined(8)
+    for volume in (coarse, fine):
+        assert all(any(inside(one, solid.points).all() for one in volume.covers) for solid in solids)
+    covered = [sum(inside(one, 0.7 * arch) for one in volume.covers).astype(bool) for volume in (coarse, fine)]
+    assert covered[0].mean() > 2 * covered[1].mean()
+    guess = Volume("link", coarse.covers, coarse.solids, VolumeSource.ELLIPSOID)
+    assert guess.refined(8) is guess

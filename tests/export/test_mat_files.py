@@ -1,4 +1,4 @@
-"""MAT files: what SciPy loads is what was written."""
+"""MAT files read by SciPy have the written values."""
 
 from __future__ import annotations
 
@@ -8,84 +8,87 @@ import numpy as np
 import pytest
 from equations import equations
 from estimators.recovered import exact_samples
+from raising import raises
 from scipy.io import loadmat
 
 import mindyn
-from mindyn.errors import ExportError, InputError
+from mindyn.errors import Code, ExportError, InputError
 from mindyn.regression.regressor import with_estimated_drives
 
 
 def texts(cells) -> list[str]:
-    """A cell array of text as MATLAB shows it."""
+    """Return a cell array of strings as a list."""
     return [str(cell.item()) for cell in cells.ravel()]
 
 
 @pytest.fixture(scope="module")
 def estimate():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
-    found = mindyn.LeastSquares(left_out=("fo1",)).fit(equations(robot, exact_samples(robot, noise=0.01)))
-    covariance = found.covariance.copy()
+    fitted = mindyn.LeastSquares(dropped=("fo1",)).fit(equations(robot, exact_samples(robot, noise=0.01)))
+    covariance = fitted.covariance.copy()
     covariance[0, 0] = np.inf
-    return replace(found, covariance=covariance)
+    return replace(fitted, covariance=covariance)
 
 
 @pytest.mark.parametrize("drives", [False, True])
-def test_a_robot(tmp_path, drives):
+def test_a_mat_file_of_a_robot_has_its_parameters(tmp_path, drives):
     robot = mindyn.load_robot("puma560")
     mindyn.write_mat(robot, tmp_path / "arm.mat", drives=drives)
-    found = loadmat(tmp_path / "arm.mat")
+    variables = loadmat(tmp_path / "arm.mat")
     base = mindyn.base_parameters(robot, drives=drives)
-    assert texts(found["base_names"]) == list(base.names)
-    assert texts(found["standard_names"]) == list(base.labels)
-    assert texts(found["base_expressions"]) == list(base.expressions)
-    assert texts(found["joint_names"]) == list(robot.joint_names)
-    np.testing.assert_array_equal(found["base_matrix"], base.matrix)
-    np.testing.assert_array_equal(found["gravity"], robot.gravity[:, None])
-    np.testing.assert_allclose(found["base_matrix"] @ found["standard_values"], found["base_values"], atol=1e-12)
-    np.testing.assert_array_equal(found["standard_values"][: 10 * robot.joint_count, 0], robot.phi)
+    assert texts(variables["base_names"]) == list(base.names)
+    assert texts(variables["standard_names"]) == list(base.labels)
+    assert texts(variables["base_expressions"]) == list(base.expressions)
+    assert texts(variables["joint_names"]) == list(robot.joint_names)
+    np.testing.assert_array_equal(variables["base_matrix"], base.matrix)
+    np.testing.assert_array_equal(variables["gravity"], robot.gravity[:, None])
+    np.testing.assert_allclose(
+        variables["base_matrix"] @ variables["standard_values"], variables["base_values"], atol=1e-12
+    )
+    np.testing.assert_array_equal(variables["standard_values"][: 10 * robot.joint_count, 0], robot.phi)
 
 
 def test_a_robot_without_parameters_has_no_values(tmp_path):
     robot = mindyn.load_robot("planar2")
     bare = mindyn.Robot(robot.name, robot.root, robot.joints, tuple(mindyn.Link(n) for n in robot.link_names))
     mindyn.write_mat(bare, tmp_path / "bare.mat")
-    found = loadmat(tmp_path / "bare.mat")
-    assert "base_matrix" in found
-    assert not {"standard_values", "base_values"} & set(found)
+    variables = loadmat(tmp_path / "bare.mat")
+    assert "base_matrix" in variables
+    assert not {"standard_values", "base_values"} & set(variables)
 
 
 def test_joints_of_a_robot_with_loops_are_its_primary_ones(tmp_path):
     robot = mindyn.load_robot("palletiser")
     mindyn.write_mat(robot, tmp_path / "arm.mat")
-    found = loadmat(tmp_path / "arm.mat")
-    assert texts(found["joint_names"]) == list(robot.primary_names) != list(robot.joint_names)
-    assert len(found["joint_kinds"]) == len(robot.primary_names)
+    variables = loadmat(tmp_path / "arm.mat")
+    assert texts(variables["joint_names"]) == list(robot.primary_names) != list(robot.joint_names)
+    assert len(variables["joint_kinds"]) == len(robot.primary_names)
     title = mindyn.compile_model(robot).title()
     assert f"joints {', '.join(robot.primary_names)};" in title
 
 
-def test_an_estimate(tmp_path, estimate):
+def test_a_mat_file_of_an_estimate_has_its_values(tmp_path, estimate):
     mindyn.write_mat(estimate, tmp_path / "fit.mat")
-    found = loadmat(tmp_path / "fit.mat")
-    assert texts(found["names"]) == list(estimate.names)
-    np.testing.assert_array_equal(found["values"][:, 0], estimate.beta)
-    np.testing.assert_array_equal(found["covariance"], estimate.covariance)
-    np.testing.assert_array_equal(found["deviations"][:, 0], estimate.deviations)
-    np.testing.assert_array_equal(found["base_matrix"], estimate.base.matrix)
-    assert str(found["status"][0]) == estimate.status
-    assert texts(found["left_out"]) == list(estimate.left_out) == ["fo1"]
-    assert len(found["residual_rms"]) == 2
-    prior = found["base_matrix"] @ found["prior_standard_values"]
+    variables = loadmat(tmp_path / "fit.mat")
+    assert texts(variables["names"]) == list(estimate.names)
+    np.testing.assert_array_equal(variables["values"][:, 0], estimate.beta)
+    np.testing.assert_array_equal(variables["covariance"], estimate.covariance)
+    np.testing.assert_array_equal(variables["deviations"][:, 0], estimate.deviations)
+    np.testing.assert_array_equal(variables["base_matrix"], estimate.base.matrix)
+    assert str(variables["status"][0]) == estimate.status
+    assert texts(variables["dropped"]) == list(estimate.dropped) == ["fo1"]
+    assert len(variables["residual_rms"]) == 2
+    prior = variables["base_matrix"] @ variables["prior_standard_values"]
     np.testing.assert_allclose(prior[:, 0], estimate.base.values, atol=1e-12)
 
 
-def test_written_whole_or_not_at_all(tmp_path):
+def test_a_failed_mat_file_is_not_written(tmp_path):
     robot = mindyn.load_robot("planar2")
-    with pytest.raises(ExportError, match="no folder"):
+    with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "no")):
         mindyn.write_mat(robot, tmp_path / "no" / "arm.mat")
     (tmp_path / "taken.mat").mkdir()
     with pytest.raises(ExportError, match="cannot be written"):
         mindyn.write_mat(robot, tmp_path / "taken.mat")
-    with pytest.raises(InputError, match="of a Robot or an Estimate, got str"):
+    with raises(InputError, Code.WRONG_TYPE, "model"):
         mindyn.write_mat("planar2", tmp_path / "arm.mat")
     assert [path.name for path in tmp_path.iterdir()] == ["taken.mat"]

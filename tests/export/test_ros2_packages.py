@@ -1,4 +1,4 @@
-"""A ROS 2 package builds with CMake alone, its functions equal the kernels, and ament is used where it is."""
+"""A ROS 2 package builds with CMake, its functions equal the kernels, and it uses ament if available."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from raising import raises
 
 import mindyn
-from mindyn.errors import ExportError, InputError
-from mindyn.export.ros2_package import CONTROL
+from mindyn.errors import Code, ExportError, InputError
+from mindyn.export.ros2_package import CONTROL_FUNCTIONS
 
 needs_cmake = pytest.mark.skipif(
     shutil.which("cmake") is None or shutil.which("gcc") is None, reason="no cmake or gcc on this machine"
@@ -27,7 +28,7 @@ macro(ament_package)
   file(APPEND "${CMAKE_BINARY_DIR}/ament.txt" "package ${PROJECT_NAME}\\n")
 endmacro()
 """
-"""Stands for ament: writes down what it is asked."""
+"""Stands in for ament and records its calls."""
 
 USER = """\
 cmake_minimum_required(VERSION 3.12)
@@ -61,7 +62,7 @@ def built(package, build, *options: str) -> None:
 
 
 @needs_cmake
-def test_functions_of_the_library_are_the_kernels(tmp_path):
+def test_functions_of_the_library_equal_the_kernels(tmp_path):
     robot = mindyn.load_robot("puma560")
     model = mindyn.compile_model(robot, drives=True)
     mindyn.write_ros2_package(model, tmp_path / "puma_dynamics")
@@ -69,12 +70,12 @@ def test_functions_of_the_library_are_the_kernels(tmp_path):
     (shared,) = (path for path in (tmp_path / "build").glob("libpuma_dynamics.*"))
     library = ctypes.CDLL(str(shared))
     n, rng = robot.joint_count, np.random.default_rng(0)
-    for name in CONTROL:
+    for name in CONTROL_FUNCTIONS:
         kernel = model.kernel(name)
         given = [rng.uniform(-2, 2, n) for _ in kernel.input_shapes]
         expected = kernel(*given)
         out = np.full(expected.shape, np.nan)
-        arrays = [ctypes.c_void_p(one.ctypes.data) for one in (*given, out)]
+        arrays = [ctypes.c_void_p(array.ctypes.data) for array in (*given, out)]
         getattr(library, f"puma_dynamics_{name}")(*arrays)
         assert_close(out, expected, SAME_ALGEBRA)
 
@@ -94,16 +95,16 @@ def test_another_project_finds_the_installed_library(tmp_path):
 
 
 @needs_cmake
-def test_ament_makes_the_package_where_it_is(tmp_path):
+def test_the_package_is_an_ament_package_if_ament_is_found(tmp_path):
     mindyn.write_ros2_package(mindyn.load_robot("planar2"), tmp_path / "arm_dynamics")
     (tmp_path / "ament").mkdir()
     (tmp_path / "ament" / "ament_cmakeConfig.cmake").write_text(AMENT)
     cmake("-S", tmp_path / "arm_dynamics", "-B", tmp_path / "build", f"-Dament_cmake_DIR={tmp_path / 'ament'}")
-    said = (tmp_path / "build" / "ament.txt").read_text()
-    assert said == "targets export_arm_dynamics;HAS_LIBRARY_TARGET\npackage arm_dynamics\n"
+    calls = (tmp_path / "build" / "ament.txt").read_text()
+    assert calls == "targets export_arm_dynamics;HAS_LIBRARY_TARGET\npackage arm_dynamics\n"
 
 
-def test_the_manifest_says_what_ros_asks(tmp_path):
+def test_package_xml_has_the_required_entries(tmp_path):
     robot = mindyn.load_robot("planar2")
     who = {"maintainer": "A & B", "email": "a@example.com", "license": "MIT"}
     mindyn.write_ros2_package(robot, tmp_path / "arm_dynamics", **who)
@@ -119,24 +120,24 @@ def test_the_manifest_says_what_ros_asks(tmp_path):
     files += ("include/arm_dynamics/arm_dynamics.h", "include/arm_dynamics/arm_dynamics.hpp")
     assert written == {f"arm_dynamics/{name}" for name in files}
     readme = (tmp_path / "arm_dynamics" / "README.md").read_text()
-    assert all(f"arm_dynamics_{name}(" in readme for name in CONTROL)
+    assert all(f"arm_dynamics_{name}(" in readme for name in CONTROL_FUNCTIONS)
     assert "@" not in readme
 
 
 @pytest.mark.parametrize("name", ["Arm", "2arm", "arm-dynamics", "arm__x", "arm_", "", "arm dynamics"])
-def test_names_that_ros_refuses_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="cannot name a ROS package"):
+def test_invalid_package_names_are_rejected(tmp_path, name):
+    with raises(InputError, Code.INVALID_VALUE, name):
         mindyn.write_ros2_package(mindyn.load_robot("planar2"), tmp_path / "arm", name=name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_written_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_a_failed_package_leaves_no_files(tmp_path, monkeypatch):
     robot = mindyn.load_robot("planar2")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine.txt").touch()
-    with pytest.raises(ExportError, match="is there already"):
+    with raises(ExportError, Code.DUPLICATE, "taken"):
         mindyn.write_ros2_package(robot, tmp_path / "taken")
-    with pytest.raises(ExportError, match="no folder"):
+    with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "no")):
         mindyn.write_ros2_package(robot, tmp_path / "no" / "arm")
     with pytest.raises(mindyn.MindynError, match="no equation 'magic'"):
         mindyn.write_ros2_package(robot, tmp_path / "arm", functions=("magic",))

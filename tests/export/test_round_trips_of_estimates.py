@@ -1,15 +1,15 @@
-"""An estimate through every format into a foreign tool: its torques, less exactly what the format says it left out.
+"""Estimates in every format, read by other tools: the torques agree, minus the parts that the format omits.
 
-| format     | read by              | left out                                | friction                              |
+| format     | read by              | omitted                                 | friction                              |
 |------------|----------------------|-----------------------------------------|---------------------------------------|
-| URDF       | MuJoCo               | rotors, offsets, extra torques          | dry friction softened near standstill |
+| URDF       | MuJoCo               | rotors, offsets, extra torques          | dry friction smoothed near standstill |
 | URDF       | Pinocchio            | rotors, offsets, extra torques          | not in rnea                           |
-| MJCF       | MuJoCo               | offsets, extra torques                  | dry friction softened near standstill |
-| Pinocchio  | Pinocchio            | (offsets, extra torques are refused)    | not in rnea                           |
+| MJCF       | MuJoCo               | offsets, extra torques                  | dry friction smoothed near standstill |
+| Pinocchio  | Pinocchio            | (offsets, extra torques are rejected)   | not in rnea                           |
 | TOML       | mindyn               | nothing                                 | sign                                  |
 | C, C++     | gcc, clang, g++, ... | nothing                                 | as fitted: sign or tanh               |
 
-CUDA runs in kernels/test_cuda_on_cpu.py and, where there is a device, kernels/test_on_gpu.py.
+CUDA is tested in kernels/test_cuda_on_cpu.py and, with a device, in kernels/test_on_gpu.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMPILERS = ("gcc", "clang", "g++", "clang++")
 
 
 def simulated(friction: Friction):
-    """An estimate of a Panda from noisy torques, and motions to compare on."""
+    """Return an estimate of a Panda from noisy torques, and motions for the comparison."""
     robot, rng = mindyn.load_robot("panda"), np.random.default_rng(7)
     drives = tuple(
         Drive(name, (-1) ** k * 80.0, {}, 2e-4 + 1e-4 * k, 0.3, 0.4 + 0.1 * k, 0.2 - 0.1 * k, "joint")
@@ -45,9 +45,9 @@ def simulated(friction: Friction):
     q, qd, qdd = rng.uniform(-1.5, 1.5, (3, 800, 7))
     tau = mindyn.compile_model(arm, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.01, q.shape)
     samples = mindyn.Samples(arm.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
-    treatment = mindyn.Treatment(drives="stated", friction=friction)
-    found = mindyn.LeastSquares().fit(mindyn.rows_of(arm, samples, treatment))
-    return found, q[:40], qd[:40], qdd[:40], found.predict(samples)[:40]
+    settings = mindyn.EquationSettings(drives="stated", friction=friction)
+    estimate = mindyn.LeastSquares().fit(mindyn.build_rows(arm, samples, settings))
+    return estimate, q[:40], qd[:40], qdd[:40], estimate.predict(samples)[:40]
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +71,15 @@ def terms(full, q, qd, qdd):
     }
 
 
-def numbers_in(notes, what):
-    """The numbers behind the names of joints in the sentence on `what`, in their order."""
-    (sentence,) = [part for note in notes for part in re.split(r";(?! the links)|: the ", note) if what in part]
-    return [float(one) for one in re.findall(r"' \(?(-?[\d.e+-]+)", sentence)]
+def comment_in(path):
+    """Return the first comment of an XML file."""
+    return re.search(r"<!--(.*?)-->", path.read_text(), re.DOTALL)[1]
+
+
+def numbers_in(comment, what):
+    """Return the numbers after the names of joints in the sentence about `what`, in their order."""
+    (sentence,) = [part for part in re.split(r"; |: the |(?<=\.) (?=[A-Z])", comment) if what in part and "'" in part]
+    return [float(number) for number in re.findall(r"' \(?(-?[\d.e+-]+)", sentence)]
 
 
 def pinocchio_torques(model, q, qd, qdd):
@@ -83,31 +88,30 @@ def pinocchio_torques(model, q, qd, qdd):
 
 
 def without_dry_friction(path):
-    """The file beside, without what MuJoCo regularises."""
+    """Write a copy of the file without dry friction, which MuJoCo regularises."""
     other = path.with_stem("frictionless")
     other.write_text(re.sub(r' (friction|frictionloss)="[^"]+"', r' \1="0"', path.read_text()))
     return other
 
 
-def of_urdf_in_mujoco(found, full, folder, q, qd, qdd):
-    said = mindyn.write_urdf(found, folder / "arm.urdf", meshes=False)
-    return mujoco_torques(full, without_dry_friction(folder / "arm.urdf"), q, qd, qdd), said
+def of_urdf_in_mujoco(estimate, full, folder, q, qd, qdd):
+    path = mindyn.write_urdf(estimate, folder / "arm.urdf", meshes=False)
+    return mujoco_torques(full, without_dry_friction(path), q, qd, qdd), comment_in(path)
 
 
-def of_urdf_in_pinocchio(found, full, folder, q, qd, qdd):  # noqa: ARG001
-    said = mindyn.write_urdf(found, folder / "arm.urdf")
-    return pinocchio_torques(pin.buildModelFromUrdf(str(folder / "arm.urdf")), q, qd, qdd), said
+def of_urdf_in_pinocchio(estimate, full, folder, q, qd, qdd):  # noqa: ARG001
+    path = mindyn.write_urdf(estimate, folder / "arm.urdf")
+    return pinocchio_torques(pin.buildModelFromUrdf(str(path)), q, qd, qdd), comment_in(path)
 
 
-def of_mjcf_in_mujoco(found, full, folder, q, qd, qdd):
-    said = mindyn.write_mjcf(found, folder / "arm.xml")
-    return mujoco_torques(full, without_dry_friction(folder / "arm.xml"), q, qd, qdd), said
+def of_mjcf_in_mujoco(estimate, full, folder, q, qd, qdd):
+    path = mindyn.write_mjcf(estimate, folder / "arm.xml")
+    return mujoco_torques(full, without_dry_friction(path), q, qd, qdd), comment_in(path)
 
 
-def of_toml(found, full, folder, q, qd, qdd):  # noqa: ARG001
-    mindyn.write_toml(full, folder / "arm.toml")
-    again = mindyn.compile_model(mindyn.load_robot(folder / "arm.toml"), drives=True)
-    return again.inverse_dynamics(q, qd, qdd), ()
+def of_toml(estimate, full, folder, q, qd, qdd):  # noqa: ARG001
+    path = mindyn.write_toml(full, folder / "arm.toml")
+    return mindyn.compile_model(mindyn.load_robot(path), drives=True).inverse_dynamics(q, qd, qdd), ""
 
 
 TABLE = {
@@ -116,15 +120,15 @@ TABLE = {
     "mjcf, MuJoCo": (of_mjcf_in_mujoco, ("torque offset", "extra torque"), ("dry",)),
     "toml": (of_toml, (), ()),
 }
-"""How torques come back, what the format leaves out and says so, and what the tool's inverse dynamics do not count."""
+"""Torques of the written file, parts that the format omits, and parts that the inverse dynamics of the tool ignore."""
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_torques_are_the_estimates_less_what_is_said(plain, name, tmp_path):
-    found, q, qd, qdd, expected = plain
+def test_torques_of_written_files_equal_the_estimate_without_omitted_parts(plain, name, tmp_path):
+    estimate, q, qd, qdd, expected = plain
     way, left_out, uncounted = TABLE[name]
-    full = mindyn.full_model(found)
-    back, said = way(found, full, tmp_path, q, qd, qdd)
+    full = mindyn.full_model(estimate)
+    back, comment = way(estimate, full, tmp_path, q, qd, qdd)
     parts = terms(full, q, qd, qdd)
     assert_close(back + sum(parts[part] for part in (*left_out, *uncounted)), expected, PUBLISHED_FILE)
     stated = {
@@ -133,13 +137,13 @@ def test_torques_are_the_estimates_less_what_is_said(plain, name, tmp_path):
         "extra torque": [full.extras[0].coefficient],
     }
     for part in left_out:
-        assert numbers_in(said, part) == pytest.approx(stated[part], rel=1e-2)
-    assert ("a fit without offsets" in " ".join(said)) == ("torque offset" in left_out)
+        assert numbers_in(comment, part) == pytest.approx(stated[part], rel=1e-2)
+    assert ("a fit without offsets" in comment) == ("torque offset" in left_out)
 
 
-def test_pinocchio_has_what_it_can_say_and_refuses_the_rest(plain):
-    found, q, qd, qdd, expected = plain
-    full = mindyn.full_model(found)
+def test_pinocchio_converts_what_it_can_express_and_rejects_the_rest(plain):
+    estimate, q, qd, qdd, expected = plain
+    full = mindyn.full_model(estimate)
     with pytest.raises(ExportError, match=r"torque offset.*joint1.*extra torque|extra torque.*torque offset"):
         mindyn.to_pinocchio(full, drives=True)
     parts = terms(full, q, qd, qdd)
@@ -151,9 +155,9 @@ def test_pinocchio_has_what_it_can_say_and_refuses_the_rest(plain):
 
 def test_dry_friction_in_mujoco_is_softer_near_standstill_and_never_larger(plain, tmp_path):
     """The documented regularisation: at constant speed MuJoCo's friction is between zero and its full size."""
-    found, q, qd, _, _ = plain
-    full, rest = mindyn.full_model(found), 0 * q
-    mindyn.write_mjcf(found, tmp_path / "arm.xml")
+    estimate, q, qd, _, _ = plain
+    full, rest = mindyn.full_model(estimate), 0 * q
+    mindyn.write_mjcf(estimate, tmp_path / "arm.xml")
     for speed, least, most in ((1e-3, 0.0, 0.9), (10.0, 1.0, 1.0)):
         given = (q, speed * qd, rest)
         files = (tmp_path / "arm.xml", without_dry_friction(tmp_path / "arm.xml"))
@@ -165,22 +169,22 @@ def test_dry_friction_in_mujoco_is_softer_near_standstill_and_never_larger(plain
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_code_has_the_estimates_torques_with_friction_as_fitted(smooth_code, compiler, tmp_path):
+def test_exported_code_gives_the_torques_of_the_estimate(smooth_code, compiler, tmp_path):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler} on this machine")
     folder, (_, q, qd, qdd, expected) = smooth_code
     wrapped = compiler.endswith("++")
     objects, language = tmp_path / "arm.o", "clang" if "clang" in compiler else "gcc"
     subprocess.run([language, "-O1", "-fPIC", "-c", folder / "arm.c", "-o", objects], check=True)
-    library, made = tmp_path / "arm.so", [compiler, "-shared", "-fPIC", "-O1", "-I", folder]
+    library, command = tmp_path / "arm.so", [compiler, "-shared", "-fPIC", "-O1", "-I", folder]
     (tmp_path / "call.cpp").write_text(CALL)
     sources = [tmp_path / "call.cpp", "-std=c++17"] if wrapped else []
-    subprocess.run([*made, *sources, objects, "-lm", "-o", library], check=True)
+    subprocess.run([*command, *sources, objects, "-lm", "-o", library], check=True)
     function = getattr(ctypes.CDLL(str(library)), "call" if wrapped else "arm_inverse_dynamics")
     tau = np.empty_like(q)
     for row in range(len(q)):
-        arrays = [np.ascontiguousarray(one[row]) for one in (q, qd, qdd)]
-        function(*(ctypes.c_void_p(one.ctypes.data) for one in (*arrays, tau[row])))
+        arrays = [np.ascontiguousarray(array[row]) for array in (q, qd, qdd)]
+        function(*(ctypes.c_void_p(array.ctypes.data) for array in (*arrays, tau[row])))
     assert_close(tau, expected, PUBLISHED_FILE)
 
 
@@ -201,7 +205,7 @@ extern "C" void call(const double *q, const double *qd, const double *qdd, doubl
 
 @pytest.fixture(scope="module")
 def smooth_code(tmp_path_factory):
-    """Code of an estimate whose friction turns over as tanh."""
+    """Write code of an estimate with tanh friction."""
     folder, smooth = tmp_path_factory.mktemp("code"), simulated(Friction("tanh", 0.1))
     full = mindyn.full_model(smooth[0], friction="fitted")
     mindyn.compile_model(full, drives=True).write_c(folder / "arm.hpp")

@@ -1,6 +1,6 @@
-"""The plugin of inverse_dynamics_solver: compiled against its documented declarations, it gives the kernels' torques.
+"""The plugin of inverse_dynamics_solver, compiled with its documented declarations, gives the torques of the kernels.
 
-ROS 2 itself is not here; `solver_interface` stands for it.
+`solver_interface` replaces ROS 2.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import pytest
 from closeness import PUBLISHED_FILE, assert_close
 from kernels.test_cpp import WARNINGS, eigen_folder
 from logs.real_sets import needs_real_data, real_log, real_robot
+from raising import raises
 from robots import with_random_drives
 
 import mindyn
-from mindyn.errors import ExportError
+from mindyn.errors import Code, ExportError
 from mindyn.export.ros2_package import solver_terms
 from mindyn.robots.parts import Drive, ExtraTorque
 
@@ -58,7 +59,7 @@ int main(int, char **arguments)
 
 
 def replayed(model, q, qd, qdd, folder):
-    """Torques with friction of the plugin along a motion, by a program that is built in the folder."""
+    """Return torques with friction of the plugin along a motion, from a program built in the folder."""
     mindyn.write_ros2_package(model, folder / "arm", solver=True)
     (folder / "replay.cpp").write_text(REPLAY)
     include = ["-I", "arm/include", "-I", str(INTERFACE), f"-isystem{eigen_folder()}"]
@@ -73,13 +74,13 @@ def replayed(model, q, qd, qdd, folder):
 
 @needs_compiler
 @needs_real_data
-def test_a_measured_log_replayed_through_the_plugin(tmp_path):
-    """Of a UR10, with the friction, rotors and offsets that least squares finds; MINDYN_REAL_DATA has the log."""
+def test_the_plugin_gives_the_torques_of_the_estimate_on_a_measured_log(tmp_path):
+    """Use a log of a UR10 in MINDYN_REAL_DATA, with friction, rotors and offsets identified by least squares."""
     robot, log = real_robot("ur10_unisa"), real_log("ur10_unisa", "ur10_exciting_trajectory.csv")
     settings = mindyn.Conditioning(rate_hz=125.0, position_cutoff_hz=5.0, torque_cutoff_hz=5.0, edge_s=0.1)
-    smooth = mindyn.Treatment(settings, friction=mindyn.Friction("tanh", 0.05))
-    found = mindyn.identify(robot, log.between(0, 1720), mindyn.LeastSquares(), smooth)
-    model = mindyn.compile_model(mindyn.full_model(found, friction="fitted", force=True), drives=True)
+    smooth = mindyn.EquationSettings(settings, friction=mindyn.Friction("tanh", 0.05))
+    estimate = mindyn.identify(robot, log.between(0, 1720), mindyn.LeastSquares(), smooth)
+    model = mindyn.compile_model(mindyn.full_model(estimate, friction="fitted", force=True), drives=True)
     s = mindyn.condition([log], robot, settings).samples
     tau = replayed(model, s.q, s.qd, s.qdd, tmp_path)
     assert_close(tau, model.inverse_dynamics(s.q, s.qd, s.qdd), PUBLISHED_FILE)
@@ -88,7 +89,7 @@ def test_a_measured_log_replayed_through_the_plugin(tmp_path):
 
 
 @needs_compiler
-def test_springs_and_offsets_are_at_rest_and_friction_is_of_speed(tmp_path):
+def test_springs_and_offsets_are_in_the_gravity_term_and_friction_depends_on_speed(tmp_path):
     robot = mindyn.load_robot("stanford")
     drives = tuple(Drive(name, 50.0, {}, 1e-4, 0.3, 0.2, 0.1, "joint") for name in robot.joint_names)
     extras = (
@@ -101,16 +102,17 @@ def test_springs_and_offsets_are_at_rest_and_friction_is_of_speed(tmp_path):
 
 
 @needs_compiler
-def test_joints_that_follow_others_linearly_are_behind_the_primary_ones(tmp_path):
+def test_mimic_joints_are_projected_onto_the_primary_joints(tmp_path):
     model = mindyn.compile_model(with_random_drives(mindyn.load_robot("parallelogram_scara"), 1), drives=True)
     q, qd, qdd = np.random.default_rng(2).uniform(-1, 1, (3, 5, len(model.robot.primary_names)))
     assert_close(replayed(model, q, qd, qdd, tmp_path), model.inverse_dynamics(q, qd, qdd), PUBLISHED_FILE)
 
 
-def test_what_the_interface_cannot_say_is_refused():
+def test_robots_that_the_interface_cannot_express_are_rejected():
     robot = mindyn.load_robot("planar2")
     mixed = ExtraTorque("sticky", "joint1", "qd * sin(q2)", 0.4)
-    with pytest.raises(ExportError, match="'sticky' depend on positions and speeds together"):
+    with raises(ExportError, Code.UNSUPPORTED, "planar2") as raised:
         solver_terms(mindyn.compile_model(replace(robot, extras=(mixed,)), drives=True))
-    with pytest.raises(ExportError, match="that are solved for, and inverse_dynamics_solver is of arms"):
+    assert "'sticky'" in raised.value.message
+    with raises(ExportError, Code.UNSUPPORTED, "five_bar"):
         solver_terms(mindyn.compile_model(mindyn.load_robot("five_bar")))

@@ -1,4 +1,4 @@
-"""MuJoCo loads the URDF that is written, with the dynamics that URDF can say; meshes stay, or go on request."""
+"""MuJoCo loads written URDF files with the dynamics that URDF can express; meshes are optional."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def shown(path, what):
     return parse_xml(path.read_text(), path.name).findall(f"link/{what}/geometry/*")
 
 
-def test_meshes_stay_unless_they_are_to_go(source, tmp_path):
+def test_meshes_are_kept_unless_disabled(source, tmp_path):
     robot, kept, bare = mindyn.load_robot(source), tmp_path / "kept.urdf", tmp_path / "bare.urdf"
     mindyn.write_urdf(robot, kept, source=source)
-    assert [one.get("filename") for one in shown(kept, "visual")] == ["package://arm/link.dae"] * 2
+    assert [element.get("filename") for element in shown(kept, "visual")] == ["package://arm/link.dae"] * 2
     mindyn.write_urdf(robot, bare, source=source, meshes=False)
     assert shown(bare, "visual") == []
-    assert [one.tag for one in shown(bare, "collision")] == ["box"]
+    assert [element.tag for element in shown(bare, "collision")] == ["box"]
 
 
 @pytest.mark.parametrize("edited", [True, False])
-def test_mujoco_has_the_torques_of_the_links(source, tmp_path, edited):
+def test_mujoco_gives_the_torques_of_the_links(source, tmp_path, edited):
     pytest.importorskip("mujoco")
     stated = mindyn.load_robot(source)
     heavier = replace(stated, links=tuple(replace(link, phi=1.7 * link.phi) for link in stated.links))
@@ -61,17 +61,12 @@ def test_mujoco_has_the_torques_of_the_links(source, tmp_path, edited):
     assert_close(mujoco_torques(heavier, path, q, qd, qdd), expected, PUBLISHED_FILE)
 
 
-def test_a_forced_robot_says_what_was_left_out_in_the_file(source, tmp_path):
+def test_a_forced_urdf_lists_omitted_parts_in_its_comment(source, tmp_path):
     robot = mindyn.load_robot(source)
     driven = replace(robot, drives=(Drive("a", 100.0, rotor_inertia=2e-4), Drive("b", 50.0, rotor_inertia=1e-4)))
-    said = mindyn.write_urdf(driven, tmp_path / "driven.urdf", source=source, force=True)
-    text = (tmp_path / "driven.urdf").read_text()
-    for words in (
-        "rotor inertia at the joints, in brackets what the links have there at q = 0: 'a' 2 kg m^2 (",
-        "set it there as armature",
-    ):
-        assert words in text
-        assert any(words in one for one in said)
+    text = mindyn.write_urdf(driven, tmp_path / "driven.urdf", source=source, force=True).read_text()
+    assert "rotor inertia at the joints (in brackets: of the links at q = 0): 'a' 2 kg m^2 (" in text
+    assert "set it there as armature" in text
 
 
 FINGERS = """<joint name="grasp" type="prismatic"><parent link="tool"/><child link="finger"/><origin xyz="0.05 0 0"/>
@@ -86,21 +81,21 @@ THUMB = '<inertial><mass value="0.1"/><inertia ixx="1e-4" ixy="0" ixz="0" iyy="1
 
 
 @pytest.mark.parametrize(("finger", "thumb", "stays"), [(0.2, THUMB, True), (40.0, THUMB, False), (0.2, "", False)])
-def test_mujoco_has_the_torques_of_a_robot_with_held_joints(source, tmp_path, finger, thumb, stays):
-    """What held joints move keeps its inertials; where no body would be left, the joints become fixed."""
+def test_mujoco_gives_the_torques_of_a_robot_with_held_joints(source, tmp_path, finger, thumb, stays):
+    """Check that held bodies keep their inertials, and that joints become fixed if no physical body is left."""
     pytest.importorskip("mujoco")
     source.write_text(ARM.replace("</robot>", FINGERS.format(mass=finger, thumb=thumb)))
     held = {"grasp": 0.03} | ({"other": 0.03} if stays else {})  # else held since it mimics
     stated = mindyn.load_robot(source, lock=held)
     phi = (stated.links[0].phi, np.array([3.0, 0.4, 0.02, 0.1, 0.05, -0.003, 0.12, -0.015, 0.001, 0.13]))
-    links = tuple(replace(link, phi=one) for link, one in zip(stated.links, phi, strict=True))
-    found = replace(stated, links=links)
+    links = tuple(replace(link, phi=values) for link, values in zip(stated.links, phi, strict=True))
+    identified = replace(stated, links=links)
     path = tmp_path / "found.urdf"
-    mindyn.write_urdf(found, path, source=source, meshes=False)
+    mindyn.write_urdf(identified, path, source=source, meshes=False)
     kinds = {joint.get("name"): joint.get("type") for joint in parse_xml(path.read_text(), path.name).findall("joint")}
     assert (kinds["grasp"], kinds["other"]) == ("prismatic" if stays else "fixed",) * 2
     again = mindyn.load_robot(path, lock=held if stays else {})
-    assert_close(again.phi, found.phi, PUBLISHED_FILE)
+    assert_close(again.phi, identified.phi, PUBLISHED_FILE)
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 20, 2))
-    expected = mindyn.compile_model(found).inverse_dynamics(q, qd, qdd)
-    assert_close(mujoco_torques(found, path, q, qd, qdd), expected, PUBLISHED_FILE)
+    expected = mindyn.compile_model(identified).inverse_dynamics(q, qd, qdd)
+    assert_close(mujoco_torques(identified, path, q, qd, qdd), expected, PUBLISHED_FILE)

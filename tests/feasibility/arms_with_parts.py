@@ -1,4 +1,4 @@
-"""A URDF as people have them: fixed parts, a tool frame, meshes, limits, comments, a placeholder of a friction."""
+"""A typical URDF: fixed parts, a tool frame, meshes, limits, comments and a placeholder of friction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Physical parameters drawn without the code under test: point masses and unit drives span all that is physical."""
+"""Draw physical parameters without the code under test: point masses and unit drives span the physical set."""
 
 from __future__ import annotations
 

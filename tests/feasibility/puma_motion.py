@@ -49,9 +49,9 @@ def consistent_puma():
     price = cp.sum_squares(cp.multiply(weights, value - base.values[:36]))
     cp.Problem(cp.Minimize(price + 1e-6 * cp.sum(phi[::10])), links).solve(solver=cp.CLARABEL)
     everything = base.embedding @ np.append(value.value, base.values[36:])
-    made = tuple(Link(link.name, everything[10 * i : 10 * i + 10]) for i, link in enumerate(robot.links))
+    result = tuple(Link(link.name, everything[10 * i : 10 * i + 10]) for i, link in enumerate(robot.links))
     distance = float(np.sqrt(np.mean((weights * (value.value - base.values[:36])) ** 2)))
-    return replace(robot, links=made), distance
+    return replace(robot, links=result), distance
 
 
 def motion(kind, count, seed):

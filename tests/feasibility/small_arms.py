@@ -17,15 +17,15 @@ def planar_arm(lengths, joints=2):
     """Revolute joints about parallel vertical axes; lengths[i] from joint i + 1 to joint i + 2."""
     names = ["base", *(f"link{k + 1}" for k in range(joints))]
     origins = [IDENTITY, *(Pose(np.eye(3), np.array([L, 0.0, 0.0])) for L in lengths)]
-    made = [
+    result = [
         Joint(f"joint{k + 1}", "revolute", names[k], names[k + 1], origins[k], np.array([0.0, 0.0, 1.0]))
         for k in range(joints)
     ]
-    return Robot("planar", Link("base"), tuple(made), tuple(map(Link, names[1:])), np.array([0.0, 0.0, -9.81]))
+    return Robot("planar", Link("base"), tuple(result), tuple(map(Link, names[1:])), np.array([0.0, 0.0, -9.81]))
 
 
 def long_rod_on_a_slide():
-    """A rod of 2 m, 3 kg that turns on a slide: its mass is told by the slide, its width by nothing but the data."""
+    """A rod of 2 m, 3 kg that turns on a slide: the slide determines its mass, only the data determine its width."""
     rod = phi_about_origin(3.0, np.array([1.0, 0.0, 0.0]), np.diag([0.01, 1.0, 1.0]))
     slide = phi_about_origin(1.0, np.zeros(3), np.diag([0.01, 0.01, 0.01]))
     joints = (

@@ -1,4 +1,4 @@
-"""Rows that hold friction to what brakes are the friction power of the regressor itself, whatever the gear."""
+"""Rows for dissipative friction equal the friction power of the regressor, for any gear ratio."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.feasibility.physical_space import BRAKING_SPEEDS, space_of
+from mindyn.feasibility.physical_space import BRAKING_SPEEDS_RAD_S, space_of
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import FITTED_SHAPES
 
@@ -25,8 +25,8 @@ def test_a_braking_row_is_friction_torque_along_the_speed(ratio, side):
     )
     regressor = Regressor(robot, mindyn.Friction("sign", 0.0, FITTED_SHAPES))
     space = space_of(regressor)
-    speeds = np.concatenate([-BRAKING_SPEEDS, BRAKING_SPEEDS])
-    assert len(space.brakes) == 2 * len(speeds)
+    speeds = np.concatenate([-BRAKING_SPEEDS_RAD_S, BRAKING_SPEEDS_RAD_S])
+    assert len(space.braking_rows) == 2 * len(speeds)
     rng = np.random.default_rng(3)
     start = 10 * robot.joint_count
     seen = []
@@ -37,7 +37,7 @@ def test_a_braking_row_is_friction_torque_along_the_speed(ratio, side):
         qd = np.column_stack([speeds, np.zeros_like(speeds)])
         directions = regressor.directions(0 * qd, qd, np.zeros(len(qd), dtype=np.int64), 100.0)
         tau = regressor.dense(regressor.parts(0 * qd, qd, 0 * qd, directions))[:, 0] @ (space.matrix @ x)
-        rows = space.brakes[: len(speeds)] @ x
+        rows = space.braking_rows[: len(speeds)] @ x
         seen.append(rows / (np.sign(speeds) * tau))
     assert (np.array(seen) > 0).all()
     for factors in seen[1:]:

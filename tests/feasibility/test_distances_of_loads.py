@@ -1,4 +1,4 @@
-"""Distances, certificates and ends that judgements rest on, by inverse covariances and duality."""
+"""Distances, certificates and interval ends, compared with inverse covariances and duality."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility import intervals, mending
+from mindyn.feasibility import intervals, projection
 from mindyn.feasibility.bounds import Bounds
-from mindyn.feasibility.check import judge_plausible
-from mindyn.feasibility.intervals import LEEWAY, physical_ends
+from mindyn.feasibility.check import check_plausible
+from mindyn.feasibility.intervals import INTERVAL_MARGIN, physical_ends
 from mindyn.feasibility.nearest import _adjoint, relative_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.loads import consistent_gains
-from mindyn.loads.from_runs import FARTHEST, Payload, known_torque
-from mindyn.loads.payload import _consistent, _open_spread
+from mindyn.loads.from_runs import MAX_LOAD_HALF_WIDTHS, Payload, load_torque
+from mindyn.loads.payload import _make_consistent, _unseen_covariance
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
 
@@ -34,24 +34,24 @@ def spread(seed=0):
     return root @ mix @ mix.T @ root
 
 
-def test_a_load_is_possible_near_what_the_fit_gave():
+def test_a_load_near_the_fit_is_feasible():
     C = spread()
     away = np.linalg.cholesky(C)[:, 2]  # one standard deviation, in a direction of the covariance
     for part, near in ((0.99, True), (1.01, False)):
-        found = Payload("tool", LOAD, C, (), 2.0, unconstrained=LOAD + part * FARTHEST * 2.0 * away)
-        assert found.is_possible == near
-    assert Payload("tool", LOAD, C, ()).is_possible
+        result = Payload("tool", LOAD, C, (), 2.0, unconstrained=LOAD + part * MAX_LOAD_HALF_WIDTHS * 2.0 * away)
+        assert result.is_feasible == near
+    assert Payload("tool", LOAD, C, ()).is_feasible
 
 
 @pytest.mark.parametrize("length", [1e-4, 1.0, 1e3])
-def test_whether_a_load_is_possible_does_not_depend_on_the_unit_of_length(length):
+def test_feasibility_of_a_load_does_not_depend_on_the_unit_of_length(length):
     """Moments go with the unit, inertias with its square; a point-like load has variances 16 decades apart."""
     units = np.array([1.0, *[length] * 3, *[length**2] * 6])
     away = np.linalg.cholesky(spread())[:, 9]
     for part, near in ((0.99, True), (1.01, False)):
-        free = units * (LOAD + part * FARTHEST * 2.0 * away)
-        found = Payload("tool", units * LOAD, spread() * np.outer(units, units), (), 2.0, unconstrained=free)
-        assert found.is_possible == near
+        free = units * (LOAD + part * MAX_LOAD_HALF_WIDTHS * 2.0 * away)
+        result = Payload("tool", units * LOAD, spread() * np.outer(units, units), (), 2.0, unconstrained=free)
+        assert result.is_feasible == near
 
 
 def test_the_nearest_load_that_can_exist_has_a_certificate():
@@ -59,21 +59,21 @@ def test_the_nearest_load_that_can_exist_has_a_certificate():
     C = spread()
     free = LOAD - np.array([0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.3])
     assert np.linalg.eigvalsh(pseudo_inertia(free))[0] < 0
-    found = _consistent(Payload("tool", free, C, ()))
-    y = np.linalg.solve(C, found.phi - free)
-    size = np.abs(y * found.phi).sum()
-    assert abs(y @ found.phi) < SOLVED * size
+    result = _make_consistent(Payload("tool", free, C, ()))
+    y = np.linalg.solve(C, result.phi - free)
+    size = np.abs(y * result.phi).sum()
+    assert abs(y @ result.phi) < SOLVED * size
     assert np.linalg.eigvalsh(_adjoint(y))[0] > -SOLVED * np.linalg.norm(_adjoint(y))
-    assert np.linalg.eigvalsh(pseudo_inertia(found.phi))[0] > -1e-6
-    assert_close(found.unconstrained, free, SAME_ALGEBRA)
+    assert np.linalg.eigvalsh(pseudo_inertia(result.phi))[0] > -1e-6
+    assert_close(result.unconstrained, free, SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_what_a_run_does_not_see_does_not_depend_on_units_of_torque(scale):
+def test_unobserved_directions_do_not_depend_on_units_of_torque(scale):
     Y = np.random.default_rng(1).normal(size=(40, 6))
     Y[:, 5] = Y[:, 0]
-    found = _open_spread(scale * Y.T @ Y, np.array([3, 4, 5]))
-    assert_close(found, 1e6 * np.diag([0.0, 0.0, 1.0]), 1e-6)
+    result = _unseen_covariance(scale * Y.T @ Y, np.array([3, 4, 5]))
+    assert_close(result, 1e6 * np.diag([0.0, 0.0, 1.0]), 1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -82,32 +82,36 @@ def estimate():
     return LeastSquares().fit(equations(robot, exact_samples(robot, 120, noise=0.5)))
 
 
-def test_where_no_program_is_solved_ends_are_those_without_physics(monkeypatch, estimate):
-    monkeypatch.setattr(intervals, "_extremes", lambda *given: np.full((2, len(given[5])), np.nan))
+def test_unsolved_programs_leave_the_ends_without_physics(monkeypatch, estimate):
+    monkeypatch.setattr(intervals, "_find_extremes", lambda *given: np.full((2, len(given[5])), np.nan))
     ends = physical_ends(estimate)
     space = space_of(estimate.regressor)
     middle, wide = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
-    signed = np.array([name in {space.labels[k] for k in space.signed} for name in estimate.names])
+    signed = np.array([name in {space.labels[k] for k in space.nonnegative} for name in estimate.names])
     assert_close(middle[~signed], estimate.beta[~signed], 1e-9)
     assert (wide[~signed] >= estimate.half_widths[~signed]).all()
-    assert (wide[~signed] < 1.5 * estimate.half_widths[~signed] + 2 * LEEWAY * estimate.deviations[~signed]).all()
+    assert (
+        wide[~signed] < 1.5 * estimate.half_widths[~signed] + 2 * INTERVAL_MARGIN * estimate.deviations[~signed]
+    ).all()
 
 
-def test_mending_with_data_takes_their_price(monkeypatch, estimate):
+def test_a_projection_with_data_uses_their_cost(monkeypatch, estimate):
     asked = []
-    monkeypatch.setattr(mending, "data_moves", lambda *given: given)
-    monkeypatch.setattr(mending, "nearest_possible", lambda *given: asked.append(given))
-    monkeypatch.setattr(mending, "_reported", lambda *given: given)
+    monkeypatch.setattr(projection, "data_moves", lambda *given: given)
+    monkeypatch.setattr(projection, "find_nearest_positive_definite", lambda *given: asked.append(given))
+    monkeypatch.setattr(projection, "_build_estimate", lambda *given: given)
     rows = SimpleNamespace()
-    mending.mend_possible(estimate, data=rows, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1)))
+    projection.project_to_positive_definite(
+        estimate, data=rows, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1))
+    )
     assert asked[0][2] == (estimate, rows)
-    mending.mend_possible(estimate, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1)))
+    projection.project_to_positive_definite(estimate, ranges=dict.fromkeys(estimate.robot.joint_names, (0.0, 0.1)))
     assert asked[1][2].shape[0] == len(estimate.beta)
 
 
 def test_values_outside_of_bounds_are_named_by_how_far_they_are(estimate):
     links = estimate.robot.link_names
-    answer = judge_plausible(estimate, Bounds(masses=dict.fromkeys(links, (900.0, 1000.0))))
+    answer = check_plausible(estimate, Bounds(masses=dict.fromkeys(links, (900.0, 1000.0))))
     assert answer.holds is False
     space = space_of(estimate.regressor)
     nearest = np.array([answer.witness["nearest"][name] for name in space.names])
@@ -120,21 +124,21 @@ def test_values_outside_of_bounds_are_named_by_how_far_they_are(estimate):
 def test_gains_and_links_are_fitted_in_turns_until_they_stay(monkeypatch):
     robot = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
     unloaded, loaded = exact_samples(robot, 80, seed=1, noise=0.3), exact_samples(robot, 90, seed=2, noise=0.3)
-    loaded = replace(loaded, tau=loaded.tau + known_torque(robot, loaded, robot.link_names[-1], LOAD))
+    loaded = replace(loaded, tau=loaded.tau + load_torque(robot, loaded, robot.link_names[-1], LOAD))
     turns = []
     one_turn = consistent_gains._information
     monkeypatch.setattr(consistent_gains, "_information", lambda *given: turns.append(given[2]) or one_turn(*given))
-    found = consistent_gains.consistent_drive_gains(robot, unloaded, loaded, LOAD)
-    assert 2 <= len(turns) < consistent_gains.TURNS
-    assert_close(found.gains.values, turns[-1], 2 * consistent_gains.GAINS_FINAL)
-    assert np.abs(turns[1] / turns[0] - 1).max() > consistent_gains.GAINS_FINAL
+    gains = consistent_gains.consistent_drive_gains(robot, unloaded, loaded, LOAD)
+    assert 2 <= len(turns) < consistent_gains.MAX_GAIN_ROUNDS
+    assert_close(gains.gains.values, turns[-1], 2 * consistent_gains.GAIN_TOLERANCE)
+    assert np.abs(turns[1] / turns[0] - 1).max() > consistent_gains.GAIN_TOLERANCE
 
 
-def test_ends_of_values_within_what_is_physical_are_those_of_the_covariance():
+def test_ends_of_values_inside_the_physical_set_are_those_of_the_covariance():
     """Where nothing binds: the ball of the misfit alone, wherever the search begins."""
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
-    ends = physical_ends(found)
-    expected = np.stack([found.beta - found.half_widths, found.beta + found.half_widths])
-    assert np.abs(ends - expected).max(initial=0.0, where=np.isfinite(ends)) < 0.01 * found.half_widths.max()
-    assert (np.abs(ends - expected) <= 0.02 * found.half_widths).mean() > 0.8
+    result = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
+    ends = physical_ends(result)
+    expected = np.stack([result.beta - result.half_widths, result.beta + result.half_widths])
+    assert np.abs(ends - expected).max(initial=0.0, where=np.isfinite(ends)) < 0.01 * result.half_widths.max()
+    assert (np.abs(ends - expected) <= 0.02 * result.half_widths).mean() > 0.8

@@ -1,4 +1,4 @@
-"""Friction of a full model as torques by formula: they make the torque of the fit's columns."""
+"""Friction of a full model as formulas: they give the torque of the columns of the fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from closeness import ORACLE, assert_close
 from robots import geared_arm
 
-from mindyn.feasibility.full_model import _sum, friction_torques
+from mindyn.feasibility.full_model import _format_sum, friction_torques
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
@@ -33,17 +33,17 @@ def test_formulas_make_the_torque_of_the_columns(robot, direction, shapes):
     regressor = Regressor(robot, friction)
     rng = np.random.default_rng(1)
     tail = regressor.parameters[base.count :]
-    values = {one.place: float(v) for one, v in zip(tail, rng.uniform(0.1, 1.0, len(tail)), strict=True)}
+    values = {element.identity: float(v) for element, v in zip(tail, rng.uniform(0.1, 1.0, len(tail)), strict=True)}
     values |= {("coulomb", drive.joint, "fc"): drive.coulomb for drive in robot.drives}
     q, qd, qdd = rng.uniform(-2, 2, (3, 12, 2))
     directions = regressor.directions(q, qd, np.zeros(12, dtype=np.int64), 100.0)
-    beta = np.concatenate([base.values, [values[one.place] for one in tail]])
+    beta = np.concatenate([base.values, [values[entry.identity] for entry in tail]])
     expected = regressor.dense(regressor.parts(q, qd, qdd, directions)) @ beta
-    made = friction_torques(robot, friction, values, fitted=True)
-    drives = tuple(replace(one, coulomb=0.0) for one in robot.drives) if direction == "tanh" else robot.drives
-    whole = replace(robot, drives=drives, extras=tuple(made))
+    result = friction_torques(robot, friction, values, fitted=True)
+    drives = tuple(replace(value, coulomb=0.0) for value in robot.drives) if direction == "tanh" else robot.drives
+    whole = replace(robot, drives=drives, extras=tuple(result))
     assert_close(compile_model(whole, drives=True).inverse_dynamics(q, qd, qdd), expected, ORACLE)
-    assert len({one.name for one in made}) == len(made)
+    assert len({item.name for item in result}) == len(result)
 
 
 def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
@@ -52,12 +52,12 @@ def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
     assert friction_torques(GEARED, friction, values, fitted=False) == []
     assert friction_torques(GEARED, Friction(joint_side=(SECOND,)), {}, fitted=True) == []
     smooth = friction_torques(GEARED, friction, values, fitted=True)
-    assert [(one.name, one.joint) for one in smooth] == [
+    assert [(value.name, value.joint) for value in smooth] == [
         (f"coulomb_{FIRST}", FIRST),
         (f"coulomb_{SECOND}_on_{FIRST}", FIRST),
         (f"coulomb_{SECOND}", SECOND),
     ]
-    assert_close([one.coefficient for one in smooth], [3.0, 2.0 * 0.25, 2.0], ORACLE)
+    assert_close([item.coefficient for item in smooth], [3.0, 2.0 * 0.25, 2.0], ORACLE)
     taken = replace(GEARED, extras=(ExtraTorque(f"coulomb_{FIRST}", FIRST, "q", 1.0),))
     assert friction_torques(taken, friction, values, fitted=True)[0].name == f"coulomb_{FIRST}_2"
 
@@ -73,4 +73,4 @@ def test_a_model_with_sharp_friction_leaves_coulomb_friction_to_the_drives():
     ],
 )
 def test_sums_over_joints_as_formulas(weights, joint, formula):
-    assert _sum(np.array(weights), joint, "qd") == formula
+    assert _format_sum(np.array(weights), joint, "qd") == formula

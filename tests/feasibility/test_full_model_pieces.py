@@ -1,4 +1,4 @@
-"""How a full model is put together: rooms of links, balls for unknown ones, rows of programs, what is said."""
+"""Parts of full models: margins of links, balls for unknown links, rows of programs, and notes."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SOLVED, assert_close
+from raising import raises
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility.conic import matrix_of_triangle
 from mindyn.feasibility.consistent import (
-    _most_weighty,
-    _roomiest,
-    _told,
+    _find_innermost,
+    _pair_moves,
+    _select_largest,
     arm_witness,
-    judge_base,
-    judge_values,
+    check_base_values,
+    check_values,
 )
 from mindyn.feasibility.full_model import (
-    _ends,
-    _forced,
-    _further_in,
+    _add_margins,
+    _build_robot,
+    _child_joint_positions,
+    _describe_transition,
+    _fill_with_balls,
+    _force_parameters,
     _independent_rows,
-    _nearest_to_prior,
-    _no_wider,
-    _robot,
-    _rooms,
-    _sharper,
-    _with_balls,
-    _with_room,
+    _link_margins,
+    _move_to_prior,
+    _shift_cone,
+    _width_rows,
     full_model,
 )
 from mindyn.feasibility.physical_space import space_of, space_of_base
-from mindyn.feasibility.priors import Prior, prior_of
+from mindyn.feasibility.priors import Prior, build_prior
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -56,35 +57,35 @@ def solid(space, widths=(0.02, 0.03)):
     return x
 
 
-def test_the_room_of_a_link_is_its_smallest_eigenvalue_unless_that_is_rounding(space):
+def test_the_margin_of_a_link_is_its_smallest_eigenvalue_unless_negligible(space):
     D = np.diag([2.0, 2.0, 2.0, 1.0])
     x = solid(space)
     expected = [np.linalg.eigvalsh(D @ pseudo_inertia(x[space.link(i)]) @ D)[0] for i in range(2)]
-    assert_close(_rooms(space, x), expected, ORACLE)
+    assert_close(_link_margins(space, x), expected, ORACLE)
     flat = solid(space)
     flat[space.link(0)] = phi_about_origin(2.0, np.zeros(3), np.diag([0.1, 0.1, 0.2 - 1e-7]))
-    assert _rooms(space, flat)[0] == 0.0
-    assert _rooms(space, flat)[1] > 0
+    assert _link_margins(space, flat)[0] == 0.0
+    assert _link_margins(space, flat)[1] > 0
     outside = solid(space)
     outside[space.link(1)] = phi_about_origin(2.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))
-    assert _rooms(space, outside)[1] == 0.0
+    assert _link_margins(space, outside)[1] == 0.0
 
 
 def test_rows_are_reduced_to_a_basis():
     rows = np.array([[1.0, 0, 0], [0, 2.0, 0], [1.0, 2.0, 0], [0, 0, 1e-11]])
-    found = _independent_rows(rows)
-    assert found.shape == (2, 3)
-    assert_close(found @ found.T, np.eye(2), ORACLE)
-    assert not found[:, 2].any()
+    result = _independent_rows(rows)
+    assert result.shape == (2, 3)
+    assert_close(result @ result.T, np.eye(2), ORACLE)
+    assert not result[:, 2].any()
     assert _independent_rows(np.diag([1.0, 1e-9])).shape == (2, 2)
 
 
 def test_a_margin_is_taken_off_the_eigenvalues(space):
     rows = space.cone_rows(space.units)[0]
     v = solid(space) / space.units
-    inner = _further_in(rows, 0.125)
-    found = matrix_of_triangle(inner.matrix @ v + inner.offset)
-    assert_close(found, matrix_of_triangle(rows.matrix @ v) - 0.125 * np.eye(4), ORACLE)
+    inner = _shift_cone(rows, 0.125)
+    result = matrix_of_triangle(inner.matrix @ v + inner.offset)
+    assert_close(result, matrix_of_triangle(rows.matrix @ v) - 0.125 * np.eye(4), ORACLE)
     assert not rows.offset.any()
     assert (inner.kind, inner.order) == ("semidefinite", 4)
 
@@ -92,13 +93,13 @@ def test_a_margin_is_taken_off_the_eigenvalues(space):
 def test_a_link_is_no_wider_than_a_multiple_of_its_length(space):
     x = solid(space)
     for link, length in ((0, 0.5), (1, 0.5)):  # that of the robot for the last, which carries no joint
-        row = _no_wider(space, link, 2.0)
+        row = _width_rows(space, link, 2.0)
         phi = x[space.link(link)]
         r = 2.0 * length
         assert_close(row.matrix @ (x / space.units), [phi[0] - phi[[4, 6, 9]].sum() / 2 / r**2], ORACLE)
         assert (row.kind, row.offset.tolist()) == ("nonnegative", [0.0])
     long = space_of(Regressor(with_estimated_drives(planar_arm([0.9, 0.1], 3))))
-    row = _no_wider(long, 0, 1.0)
+    row = _width_rows(long, 0, 1.0)
     ball = phi_about_origin(1.0, np.zeros(3), np.eye(3))
     moved = np.zeros(long.size)
     moved[long.link(0)] = ball
@@ -108,9 +109,11 @@ def test_a_link_is_no_wider_than_a_multiple_of_its_length(space):
 def test_unknown_links_are_balls_between_their_joints(space):
     x = solid(space)
     known = x[space.link(0)]
-    assert [one.tolist() for one in _ends(space, 0)] == [[0.5, 0.0, 0.0]]
-    assert _ends(space, 1) == []
-    first, second = _with_balls(space, x, (None, None), [0, 1])
+    assert [child_joint_position.tolist() for child_joint_position in _child_joint_positions(space, 0)] == [
+        [0.5, 0.0, 0.0]
+    ]
+    assert _child_joint_positions(space, 1) == []
+    first, second = _fill_with_balls(space, x, (None, None), [0, 1])
     mass, com, J = mass_com_inertia(first)
     assert_close([mass, *com], [2.5, 0.25, 0, 0], ORACLE)  # the mean mass, which is more
     assert_close(J, 0.4 * 2.5 * 0.25**2 * np.eye(3), ORACLE)
@@ -118,20 +121,20 @@ def test_unknown_links_are_balls_between_their_joints(space):
     assert mass == 3.0  # its own, which is more than the mean
     assert not com.any()
     assert_close(J, 0.4 * 3.0 * 0.05**2 * np.eye(3), ORACLE)
-    kept, _ = _with_balls(space, x, (known, None), [1])
+    kept, _ = _fill_with_balls(space, x, (known, None), [1])
     assert kept is known
 
 
-def test_links_of_least_mass_get_room_within_their_dynamics(space):
+def test_links_of_smallest_mass_get_a_margin_within_their_dynamics(space):
     thin = solid(space, (1e-9, 1e-9))
-    found = _with_room(space, thin, drives_stay=True)
-    assert_close(space.matrix @ found, space.matrix @ thin, 1e-8)
-    assert_close(found[20:], thin[20:], SOLVED)
+    result = _add_margins(space, thin, drives_stay=True)
+    assert_close(space.matrix @ result, space.matrix @ thin, 1e-8)
+    assert_close(result[20:], thin[20:], SOLVED)
     enough = 1e-2 * 2.5
-    assert max(_rooms(space, thin)) < 1e-6
-    rooms = _rooms(space, found)
+    assert max(_link_margins(space, thin)) < 1e-6
+    rooms = _link_margins(space, result)
     assert_close(rooms[0], enough, 1e-2)
-    assert 0.7 * enough < rooms[1] < enough  # as much as its told inertia leaves
+    assert 0.7 * enough < rooms[1] < enough  # as much as its known inertia allows
 
 
 def test_the_nearest_to_a_prior_keeps_the_dynamics(space):
@@ -139,126 +142,126 @@ def test_the_nearest_to_a_prior_keeps_the_dynamics(space):
     wanted = solid(space, (0.025, 0.01))
     prior = Prior(tuple(wanted[space.link(i)] for i in range(2)), "euclidean", ())
     for stay in (True, False):
-        found = _nearest_to_prior(space, x, prior, [], drives_stay=stay)
-        assert_close(space.matrix @ found, space.matrix @ x, 1e-8)
-        assert prior.value(space, found) < prior.value(space, x)
-        assert min(_rooms(space, found)) > 0
+        result = _move_to_prior(space, x, prior, [], drives_stay=stay)
+        assert_close(space.matrix @ result, space.matrix @ x, 1e-8)
+        assert prior.value(space, result) < prior.value(space, x)
+        assert min(_link_margins(space, result)) > 0
     # What dynamics leave free has no slope at the minimum, where no condition binds.
     free = np.linalg.svd(np.vstack([space.matrix, np.eye(space.size)[20:]]) * space.units)[2]
     rank = np.linalg.matrix_rank(np.vstack([space.matrix, np.eye(space.size)[20:]]) * space.units)
-    stayed = _nearest_to_prior(space, x, prior, [], drives_stay=True)
+    stayed = _move_to_prior(space, x, prior, [], drives_stay=True)
     slope = free[rank:] @ (prior.gradient(space, stayed) * space.units)
     assert np.abs(slope).max() < 1e-3 * np.abs(prior.gradient(space, x) * space.units).max()
-    lightest = _nearest_to_prior(space, x, prior_of(planar_arm([0.5]), None), [], drives_stay=True)
+    lightest = _move_to_prior(space, x, build_prior(planar_arm([0.5]), None), [], drives_stay=True)
     assert lightest[space.masses].sum() < 0.9 * x[space.masses].sum()
 
 
 def estimate(space, x, friction=None, robot=None):
-    made = with_estimated_drives(planar_arm([0.5])) if robot is None else robot
-    regressor = Regressor(made, friction or Friction())
-    return SimpleNamespace(robot=made, regressor=regressor, beta=space.matrix @ x, physical=None)
+    result = with_estimated_drives(planar_arm([0.5])) if robot is None else robot
+    regressor = Regressor(result, friction or Friction())
+    return SimpleNamespace(robot=result, regressor=regressor, beta=space.matrix @ x, physical=None)
 
 
 def test_parameters_become_links_and_drives(space):
     x = solid(space)
     notes: list[str] = []
-    robot = _robot(estimate(space, x), space, x, notes, fitted=False)
+    robot = _build_robot(estimate(space, x), space, x, notes, fitted=False)
     assert_close(robot.phi, x[:20], EXACT)
-    got = [[one.rotor_inertia, one.viscous, one.coulomb, one.offset] for one in robot.drives]
+    got = [[value.rotor_inertia, value.viscous, value.coulomb, value.offset] for value in robot.drives]
     assert got == [[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]]
     assert notes == []
     soft = estimate(space, x, Friction("tanh", 0.25))
-    sharp = _robot(soft, space, x, notes, fitted=False)
-    assert notes == [_sharper(soft.regressor.friction)]
+    sharp = _build_robot(soft, space, x, notes, fitted=False)
+    assert notes == [_describe_transition(soft.regressor.friction)]
     assert sharp.findings[-1].kind == "completed parameters"
-    assert [one.coulomb for one in sharp.drives] == [0.3, 0.7]
-    smooth = _robot(soft, space, x, [], fitted=True)
-    assert [one.coulomb for one in smooth.drives] == [0.0, 0.0]
-    assert sorted(one.joint for one in smooth.extras) == ["joint1", "joint2"]
+    assert [item.coulomb for item in sharp.drives] == [0.3, 0.7]
+    smooth = _build_robot(soft, space, x, [], fitted=True)
+    assert [drive.coulomb for drive in smooth.drives] == [0.0, 0.0]
+    assert sorted(extra.joint for extra in smooth.extras) == ["joint1", "joint2"]
     flat = x.copy()
     flat[space.link(1)] = phi_about_origin(2.0, np.zeros(3), np.diag([0.1, 0.1, 0.2]))
-    told: list[str] = []
-    _robot(estimate(space, flat), space, flat, told, fitted=False)
-    assert told == ["at the edge of what a body can be: link2"]
+    result: list[str] = []
+    _build_robot(estimate(space, flat), space, flat, result, fitted=False)
+    assert result == ["links on the boundary of the physical set: link2"]
 
 
-def test_what_a_sharp_direction_leaves_out_is_told():
-    assert _sharper(Friction("tanh", 0.25)).endswith("in the fit it did so over 0.25 rad/s of speed")
+def test_the_transition_around_zero_velocity_is_described():
+    assert _describe_transition(Friction("tanh", 0.25)).endswith("in the fit the transition takes 0.25 rad/s of speed")
     travel = SimpleNamespace(direction="presliding", width=0.01)
-    assert _sharper(travel).endswith("in the fit it did so over 0.02 rad of travel")
+    assert _describe_transition(travel).endswith("in the fit the transition takes 0.02 rad of travel")
 
 
 def test_coefficients_of_extra_torques_follow_the_drives():
     bare = with_estimated_drives(planar_arm([0.5]))
     robot = replace(bare, extras=(ExtraTorque("spring", "joint2", "q", 3.0), ExtraTorque("twist", "joint1", "q", 1.0)))
-    made = space_of(Regressor(robot))
-    x = np.zeros(made.size)
+    item = space_of(Regressor(robot))
+    x = np.zeros(item.size)
     x[:20] = solid(space_of(Regressor(bare)))[:20]
     x[20:28] = 0.1
     x[28:] = [7.0, 8.0]
-    found = _robot(estimate(made, x, robot=robot), made, x, [], fitted=False)
-    assert [(one.name, one.coefficient) for one in found.extras] == [("spring", 7.0), ("twist", 8.0)]
+    result = _build_robot(estimate(item, x, robot=robot), item, x, [], fitted=False)
+    assert [(extra.name, extra.coefficient) for extra in result.extras] == [("spring", 7.0), ("twist", 8.0)]
 
 
 def test_forced_values_have_positive_masses_and_the_torques_of_links(space):
     x = solid(space)
     x[space.labels.index("fc1")] = -0.4
     bad = estimate(space, x)
-    found = _forced(bad, space)
-    assert (found[space.masses] >= 0.9e-3).all()
-    assert 0 <= found[space.labels.index("fc1")] < 1e-9
-    off = space.matrix @ found - bad.beta
-    wrong = [name for name, one in zip(space.names, off, strict=True) if abs(one) > 1e-3]
+    result = _force_parameters(bad, space)
+    assert (result[space.masses] >= 0.9e-3).all()
+    assert 0 <= result[space.labels.index("fc1")] < 1e-9
+    off = space.matrix @ result - bad.beta
+    wrong = [name for name, item in zip(space.names, off, strict=True) if abs(item) > 1e-3]
     assert wrong == ["fc1"]
 
 
-def test_friction_of_a_full_model_is_one_of_two(space):
-    with pytest.raises(InputError, match="friction = 'smooth'; it may be"):
+def test_an_unknown_friction_of_a_full_model_raises(space):
+    with raises(InputError, Code.UNKNOWN_NAME, "smooth"):
         full_model(estimate(space, solid(space)), friction="smooth")
 
 
 def test_the_weightiest_names_cover_most_of_a_certificate():
     names = tuple("abcdefgh")
-    assert _most_weighty(names, np.array([0.0, 3.0, -1.0, 0, 0, 0, 0, 0])) == ["b"]
-    assert _most_weighty(names, np.array([2.0, 1.5, 0, 0, 0, 0, 0, -3.0])) == ["h", "a"]
-    assert set(_most_weighty(names, np.array([2.0, 1.9, 0, 0, 0, 0, 0, 0.5]))) == {"a", "b"}
-    assert len(_most_weighty(names, np.ones(8))) == 5
-    assert _told(names, ["c", "a"], np.arange(8.0), 10 + np.arange(8.0)) == [("c", 2.0, 12.0), ("a", 0.0, 10.0)]
+    assert _select_largest(names, np.array([0.0, 3.0, -1.0, 0, 0, 0, 0, 0])) == ["b"]
+    assert _select_largest(names, np.array([2.0, 1.5, 0, 0, 0, 0, 0, -3.0])) == ["h", "a"]
+    assert set(_select_largest(names, np.array([2.0, 1.9, 0, 0, 0, 0, 0, 0.5]))) == {"a", "b"}
+    assert len(_select_largest(names, np.ones(8))) == 5
+    assert _pair_moves(names, ["c", "a"], np.arange(8.0), 10 + np.arange(8.0)) == [("c", 2.0, 12.0), ("a", 0.0, 10.0)]
 
 
-def test_the_roomiest_arm_is_at_most_a_kilogram_inside(space):
+def test_the_innermost_arm_is_at_most_a_kilogram_inside(space):
     x = solid(space)
-    found, margin = _roomiest(space, space.matrix @ x, SimpleNamespace(x=None))
-    assert_close(space.matrix @ found, space.matrix @ x, 1e-8)
-    assert_close(margin, min(0.2, space.thinnest(found)), SOLVED)  # fv1, or the thinnest link
-    assert (found[list(space.signed)] > 0.19).all()  # rotor inertias too, of which the links' take up the rest
-    assert space.thinnest(found) >= space.thinnest(x) - 1e-9
-    told = arm_witness(space, x)
-    assert told["masses"] == {"link1": 2.0, "link2": 3.0}
-    assert told["physical"]["fc2"] == 0.7
+    result, margin = _find_innermost(space, space.matrix @ x, SimpleNamespace(x=None))
+    assert_close(space.matrix @ result, space.matrix @ x, 1e-8)
+    assert_close(margin, min(0.2, space.smallest_eigenvalue(result)), SOLVED)  # fv1, or the thinnest link
+    assert (result[list(space.nonnegative)] > 0.19).all()  # rotor inertias too, of which the links' take up the rest
+    assert space.smallest_eigenvalue(result) >= space.smallest_eigenvalue(x) - 1e-9
+    item = arm_witness(space, x)
+    assert item["masses"] == {"link1": 2.0, "link2": 3.0}
+    assert item["physical"]["fc2"] == 0.7
 
 
-def test_an_arm_without_drives_has_a_roomiest_one_too(space):
+def test_an_arm_without_drives_has_an_innermost_one_too(space):
     """Nothing bounds how far inside the drives are that there are none of, but for the one kilogram of all margins."""
     alone = space_of_base(base_parameters(planar_arm([0.5])))
     x = solid(space)[: alone.size]
-    found, margin = _roomiest(alone, alone.matrix @ x, SimpleNamespace(x=None))
-    assert_close(alone.matrix @ found, alone.matrix @ x, 1e-8)
-    assert margin == alone.worst(found) > alone.worst(x) > 0
+    result, margin = _find_innermost(alone, alone.matrix @ x, SimpleNamespace(x=None))
+    assert_close(alone.matrix @ result, alone.matrix @ x, 1e-8)
+    assert margin == alone.smallest_margin(result) > alone.smallest_margin(x) > 0
 
 
-def test_answers_say_how_near_the_edge_values_are(space):
-    inside = judge_values(space, space.matrix @ solid(space))
+def test_answers_mention_values_on_the_boundary(space):
+    inside = check_values(space, space.matrix @ solid(space))
     assert inside.holds
     assert "at the edge" not in inside.sentence
     edge = solid(space)
     edge[space.labels.index("fc1")] = 0.0
-    answer = judge_values(space, space.matrix @ edge)
+    answer = check_values(space, space.matrix @ edge)
     assert answer.holds
-    assert "at the edge of what is physical" in answer.sentence
+    assert "on the boundary of the physical set" in answer.sentence
     assert answer.witness["distance"] <= 1e-5
     for wrong in (np.zeros(3), np.full(len(space.names), np.nan)):
         with pytest.raises(InputError, match=rf"{len(space.names)} finite values are needed, got"):
-            judge_values(space, wrong)
-    alone = judge_base(space.base, (space.matrix @ solid(space))[: space.base.count].tolist())
+            check_values(space, wrong)
+    alone = check_base_values(space.base, (space.matrix @ solid(space))[: space.base.count].tolist())
     assert alone.holds

@@ -1,4 +1,4 @@
-"""From logs to a consistent arm with settings chosen on the way, in Python and on the command line."""
+"""From logs to a consistent arm with selected settings, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 import typer
 from estimators.recovered import smooth_samples
 from feasibility.arms_with_parts import URDF
+from raising import raises
 from typer.testing import CliRunner
 
-from mindyn import Conditioning, PhysicallyConsistent, Treatment, identify, load_robot, read_log
+from mindyn import Conditioning, EquationSettings, PhysicallyConsistent, identify, load_robot, read_log
 from mindyn.cli.identify import identify as identify_command
-from mindyn.errors import InputError
-from mindyn.feasibility.consistent import judge_consistent
+from mindyn.errors import Code, InputError
+from mindyn.feasibility.consistent import check_consistent
 from mindyn.regression.regressor import with_estimated_drives
 
 SIDECAR = """
@@ -46,33 +47,33 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_settings_of_identify_are_used_and_said(folder):
+def test_settings_of_identify_are_used_and_reported(folder):
     robot = load_robot(folder / "arm.urdf")
     log = read_log(folder / "run.parquet", robot)
     plain = identify(robot, log)
-    found = identify(robot, log, PhysicallyConsistent(covariance="correlated"))
-    assert judge_consistent(found).holds is True
-    assert found.treatment == plain.treatment
-    assert found.cross_validated == plain.cross_validated
-    assert found.provenance["tried"]
-    assert found.predict_log(log).shape == (len(log), 2)
+    estimate = identify(robot, log, PhysicallyConsistent(covariance="correlated"))
+    assert check_consistent(estimate).holds is True
+    assert estimate.settings == plain.settings
+    assert estimate.cross_validated == plain.cross_validated
+    assert estimate.provenance["tried"]
+    assert estimate.predict_log(log).shape == (len(log), 2)
 
 
 def test_it_is_an_estimator_like_others(folder):
     robot = load_robot(folder / "arm.urdf")
     log = read_log(folder / "run.parquet", robot)
     fit = PhysicallyConsistent(prior_weight=1e-3, kinds="all")
-    found = identify(robot, log, fit, Treatment(Conditioning(position_cutoff_hz=20.0), 10.0, 2))
-    assert judge_consistent(found).holds is True
-    assert "prior" in found.status
+    estimate = identify(robot, log, fit, EquationSettings(Conditioning(position_cutoff_hz=20.0), 10.0, 2))
+    assert check_consistent(estimate).holds is True
+    assert "prior" in estimate.status
 
 
-def test_another_arms_prior_is_refused_before_any_fit(folder):
+def test_a_prior_of_another_arm_raises_before_any_fit(folder):
     robot = load_robot(folder / "arm.urdf")
-    log, said = read_log(folder / "run.parquet", robot), []
-    with pytest.raises(InputError, match="the prior 'puma560' has other joints"):
-        identify(robot, log, PhysicallyConsistent(prior=load_robot("puma560")), progress=said.append)
-    assert said == []
+    log, result = read_log(folder / "run.parquet", robot), []
+    with raises(InputError, Code.DISAGREEMENT, "puma560"):
+        identify(robot, log, PhysicallyConsistent(prior=load_robot("puma560")), progress=result.append)
+    assert result == []
 
 
 def test_the_command_identifies_a_consistent_arm(folder):
@@ -89,8 +90,8 @@ def test_the_command_identifies_a_consistent_arm(folder):
     result = CliRunner().invoke(app, given, catch_exceptions=False)
     assert result.exit_code == 0
     assert "physically consistent" in json.loads(result.stdout)["status"]
-    refused = CliRunner().invoke(app, [*given[:2], "--prior", given[0]])
-    assert refused.exit_code != 0
+    item = CliRunner().invoke(app, [*given[:2], "--prior", given[0]])
+    assert item.exit_code != 0
     assert CliRunner().invoke(app, [*given[:2], "--no-offsets"]).exit_code != 0
     bare = CliRunner().invoke(app, [*given, "--no-offsets"], catch_exceptions=False)
-    assert "fo1" in json.loads(bare.stdout)["settings"]["left_out"]
+    assert "fo1" in json.loads(bare.stdout)["settings"]["dropped"]

@@ -1,4 +1,4 @@
-"""Intervals after the constraint: they cover the truth as often as they say, and never leave what is physical."""
+"""Intervals after the constraint cover the truth at their level and stay physical."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pytest
 from closeness import assert_close
 from equations import equations
 from estimators.recovered import exact_samples
+from raising import raises
 from robots import random_robot, with_random_drives
 
 from mindyn import LeastSquares, PhysicallyConsistent
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import pseudo_inertia
-from mindyn.algebra.spread import NORMAL_95
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.feasibility import constrained_intervals
-from mindyn.feasibility.intervals import torque_bands, with_physical_intervals
+from mindyn.feasibility.intervals import add_physical_intervals, torque_bands
 from mindyn.feasibility.physical_space import space_of
 
 
@@ -31,13 +32,13 @@ def test_pooled_coverage_of_intervals_and_bands():
     covered, banded, widths = [], [], []
     for trial in range(24):
         robot = arm_with_a_frictionless_drive(trial)
-        found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, seed=trial, noise=1.5)))
-        intervals = constrained_intervals(found)
-        truth = found.base.values
+        estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 200, seed=trial, noise=1.5)))
+        intervals = constrained_intervals(estimate)
+        truth = estimate.base.values
         covered += list((truth >= intervals.low) & (truth <= intervals.high))
-        widths += list((intervals.high - intervals.low) / (2 * NORMAL_95 * found.deviations))
+        widths += list((intervals.high - intervals.low) / (2 * NORMAL_95 * estimate.deviations))
         unseen = exact_samples(robot, 40, seed=1000 + trial)
-        low, high = torque_bands(found, unseen)
+        low, high = torque_bands(estimate, unseen)
         banded += list(((unseen.tau >= low) & (unseen.tau <= high)).ravel())
     assert 0.93 <= np.mean(covered) <= 0.985
     assert 0.93 <= np.mean(banded) <= 0.98
@@ -48,90 +49,90 @@ def test_ends_are_those_of_an_independent_solver():
     import cvxpy as cp
 
     robot = arm_with_a_frictionless_drive(2)
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 100, noise=4.0)))
-    intervals, space = constrained_intervals(found), space_of(found.regressor)
-    W = np.linalg.cholesky(np.linalg.inv(found.covariance)).T
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 100, noise=4.0)))
+    intervals, space = constrained_intervals(estimate), space_of(estimate.regressor)
+    W = np.linalg.cholesky(np.linalg.inv(estimate.covariance)).T
     x = cp.multiply(space.units, cp.Variable(space.size))
-    rules = [x[list(space.signed)] >= 0]
+    rules = [x[list(space.nonnegative)] >= 0]
     for i in range(2):
         P = sum(x[10 * i + k] * pseudo_inertia(unit) for k, unit in enumerate(np.eye(10)))
         rules.append(P >> 0)
-    misfit = cp.norm(W @ (space.matrix @ x - found.beta))
+    misfit = cp.norm(W @ (space.matrix @ x - estimate.beta))
     least = cp.Problem(cp.Minimize(misfit), rules).solve(solver=cp.SCS, eps=1e-7, max_iters=200_000)
     assert least > 1  # physics has something to say
-    for k in range(1, len(found.beta), 5):
+    for k in range(1, len(estimate.beta), 5):
         for end, sense in ((intervals.low[k], cp.Minimize), (intervals.high[k], cp.Maximize)):
             reached = cp.Problem(sense(space.matrix[k] @ x), [*rules, misfit <= np.hypot(least, NORMAL_95)])
             expected = reached.solve(solver=cp.SCS, eps=1e-7, max_iters=200_000)
-            assert abs(end - expected) < 1e-2 * found.deviations[k], found.names[k]
+            assert abs(end - expected) < 1e-2 * estimate.deviations[k], estimate.names[k]
 
 
-def test_intervals_keep_to_what_is_physical():
+def test_intervals_are_physical():
     robot = arm_with_a_frictionless_drive(3)
-    found = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, exact_samples(robot, 100, noise=5.0)))
-    made = with_physical_intervals(found)
-    signed = [k for k, name in enumerate(found.names) if name.startswith(("fv", "fc"))]
-    assert (made.intervals[0, signed] >= 0).all()
-    assert ((made.beta >= made.intervals[0]) & (made.beta <= made.intervals[1])).all()
-    assert "interval" in str(constrained_intervals(found))
-    assert "without physical bounds" in found.table()
-    assert "without physical bounds" not in made.table()
+    estimate = PhysicallyConsistent(prior=None, kinds="all").fit(equations(robot, exact_samples(robot, 100, noise=5.0)))
+    result = add_physical_intervals(estimate)
+    signed = [k for k, name in enumerate(estimate.names) if name.startswith(("fv", "fc"))]
+    assert (result.intervals[0, signed] >= 0).all()
+    assert ((result.beta >= result.intervals[0]) & (result.beta <= result.intervals[1])).all()
+    assert "interval" in str(constrained_intervals(estimate))
+    assert "without physical bounds" in estimate.table()
+    assert "without physical bounds" not in result.table()
 
 
-def test_where_the_prior_decides_there_is_no_interval():
+def test_values_that_the_prior_determines_have_no_interval():
     robot = with_random_drives(random_robot(7, joints=3, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     rows = equations(robot, exact_samples(robot, 100, noise=5.0))
     light, heavy = (
-        with_physical_intervals(PhysicallyConsistent(prior_weight=weight, kinds="all").fit(rows))
+        add_physical_intervals(PhysicallyConsistent(prior_weight=weight, kinds="all").fit(rows))
         for weight in (1e-6, 1e3)
     )
-    of_links = [k for k, one in enumerate(heavy.parameters) if one.kind == "link"]
+    of_links = [k for k, parameter in enumerate(heavy.parameters) if parameter.kind == "link"]
     assert np.isnan(heavy.intervals[0, of_links]).sum() > 0.8 * len(of_links)
-    assert (heavy.physical.prior_shares[of_links] > 0.5).sum() > 0.8 * len(of_links)
+    assert (heavy.physical.prior_fractions[of_links] > 0.5).sum() > 0.8 * len(of_links)
     assert np.isfinite(light.intervals).mean() > 0.9
     assert "from the prior" in heavy.table()
 
 
 @pytest.mark.parametrize("divergence", ["entropic", "euclidean"])
-def test_shares_of_the_prior_are_those_of_refits(divergence):
+def test_fractions_of_the_prior_equal_those_of_refits(divergence):
     """A prior's share is by how much of a small change of the torque a value does not follow."""
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     samples = exact_samples(robot, 300, noise=0.5)
     estimator = PhysicallyConsistent(
         prior_weight=0.01, kinds="all", divergence=divergence, weights=(1.0, 1.0), prior=robot
     )
-    found = estimator.fit(equations(robot, samples))
-    step = 1e-3 * np.random.default_rng(0).standard_normal(len(found.beta)) * np.abs(found.beta)
-    moved = replace(samples, tau=samples.tau + replace(found, beta=step).predict(samples))
-    follows = estimator.fit(equations(robot, moved)).beta - found.beta
-    assert (found.physical.prior_shares >= 0).all()
-    assert (found.physical.prior_shares <= 1).all()
-    certain = found.physical.prior_shares < 0.01
+    estimate = estimator.fit(equations(robot, samples))
+    step = 1e-3 * np.random.default_rng(0).standard_normal(len(estimate.beta)) * np.abs(estimate.beta)
+    moved = replace(samples, tau=samples.tau + replace(estimate, beta=step).predict(samples))
+    follows = estimator.fit(equations(robot, moved)).beta - estimate.beta
+    assert (estimate.physical.prior_fractions >= 0).all()
+    assert (estimate.physical.prior_fractions <= 1).all()
+    certain = estimate.physical.prior_fractions < 0.01
     assert certain.sum() >= 3
     assert_close(follows[certain], step[certain], 0.1)
 
 
-def test_where_the_constraint_does_not_bind_intervals_are_the_usual_ones():
+def test_inactive_constraints_give_the_free_intervals():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
-    intervals = constrained_intervals(found)
-    np.testing.assert_allclose(intervals.high - intervals.low, 2 * NORMAL_95 * found.deviations, rtol=0.01)
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 400, noise=1e-4)))
+    intervals = constrained_intervals(estimate)
+    np.testing.assert_allclose(intervals.high - intervals.low, 2 * NORMAL_95 * estimate.deviations, rtol=0.01)
 
 
 def test_bands_of_measured_torque_are_wider():
     robot = arm_with_a_frictionless_drive(1)
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
     samples = exact_samples(robot, 30, seed=5)
-    low, high = torque_bands(found, samples)
-    wide_low, wide_high = torque_bands(found, samples, noise=True)
+    low, high = torque_bands(estimate, samples)
+    wide_low, wide_high = torque_bands(estimate, samples, noise=True)
     assert (wide_high - wide_low).mean() > 1.5 * (high - low).mean()
 
 
 def test_levels_are_checked_and_order_intervals():
     robot = arm_with_a_frictionless_drive(0)
-    found = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
-    with pytest.raises(InputError, match="level"):
-        constrained_intervals(found, level=1.5)
-    narrow, wide = (constrained_intervals(found, level=level) for level in (0.5, 0.99))
+    estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 200, noise=1.0)))
+    with raises(InputError, Code.OUT_OF_RANGE, "level"):
+        constrained_intervals(estimate, level=1.5)
+    narrow, wide = (constrained_intervals(estimate, level=level) for level in (0.5, 0.99))
     assert (narrow.low >= wide.low).all()
     assert (narrow.high <= wide.high).all()

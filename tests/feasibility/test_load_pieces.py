@@ -1,4 +1,4 @@
-"""Loads, descents and cuts piece by piece, against sums made here and valleys whose bottom is known."""
+"""Parts of loads, descents and cuts, compared with sums computed here and known minima."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
+from raising import raises
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.nearest_possible import HeldError, NearestPossible, _Cuts
-from mindyn.feasibility.worst_configurations import _to_the_end, _together, descended, extremes_at
-from mindyn.feasibility.yoshida_mending import TwoLinks, _angle, _stepped_inside, in_circular_cone, mend_two_links
+from mindyn.errors import Code
+from mindyn.feasibility.nearest_positive_definite import FixedParametersError, NearestPositiveDefinite, _Cuts
+from mindyn.feasibility.worst_configurations import _descend_to_minimum, _descend_together, descend_from, extremes_at
+from mindyn.feasibility.yoshida_projection import (
+    TwoLinks,
+    _angle,
+    _step_inside,
+    project_on_circular_cone,
+    project_two_links,
+)
 from mindyn.loads import payload
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import (
-    _consistent,
+    _correlated_rows,
     _gain_shifts,
-    _known_part,
-    _memory,
-    _open_spread,
+    _known_information,
+    _make_consistent,
     _pseudo_inertia_rows,
+    _unseen_covariance,
 )
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
@@ -28,28 +36,30 @@ from mindyn.regression.triangles import triangle_of
 
 
 def test_memory_of_residuals_is_that_of_a_first_order_process():
-    found = SimpleNamespace(residuals=[SimpleNamespace(correlation=c) for c in (0.5, None, -0.3, 0.999)])
-    assert_close(_memory(found), [3.0, 1.0, 1.0, 199.0], ORACLE)
+    result = SimpleNamespace(residuals=[SimpleNamespace(correlation=c) for c in (0.5, None, -0.3, 0.999)])
+    assert_close(_correlated_rows(result), [3.0, 1.0, 1.0, 199.0], ORACLE)
 
 
-def test_a_load_starts_from_what_the_estimate_knows():
+def test_the_fit_of_a_load_starts_from_the_estimate():
     kinds = ["link", "link", "rotor", "coulomb", "link"]
     names = ["a", "b", "c", "d", "e"]
     parameters = [SimpleNamespace(name=n, kind=k) for n, k in zip(names, kinds, strict=True)]
     root = np.diag([0.1, 0.2, 0.3, 0.4, 0.5]) + 0.02
     C = root @ root.T
-    found = SimpleNamespace(beta=np.arange(5.0), covariance=C, parameters=parameters, left_out=("b",), untold=("e",))
-    information, start, free = _known_part(found, 5)
+    result = SimpleNamespace(
+        beta=np.arange(5.0), covariance=C, parameters=parameters, dropped=("b",), unidentifiable=("e",)
+    )
+    information, start, free = _known_information(result, 5)
     assert start.tolist() == [0, 1, 2, 3, 4, *[0] * 10]
     assert free.tolist() == [0, 2, 3, 4, *range(5, 15)]
-    own = np.linalg.inv(C[np.ix_([0, 2], [0, 2])])
-    assert_close(information[:2, :2], own, ORACLE)
+    item = np.linalg.inv(C[np.ix_([0, 2], [0, 2])])
+    assert_close(information[:2, :2], item, ORACLE)
     assert not information[2:].any()
     sure = C.copy()
     sure[0] = sure[:, 0] = sure[3] = sure[:, 3] = 0.0  # a link's value that is known for sure stays, friction does not
     sure[4, 4] = np.inf
-    certain = SimpleNamespace(**{**vars(found), "covariance": sure, "untold": ()})
-    information, _, free = _known_part(certain, 5)
+    certain = SimpleNamespace(**{**vars(result), "covariance": sure, "unidentifiable": ()})
+    information, _, free = _known_information(certain, 5)
     assert free.tolist() == [2, 3, 4, *range(5, 15)]
     assert_close(information[0, 0], 1 / C[2, 2], ORACLE)
     assert not information[1:].any()
@@ -60,9 +70,9 @@ def test_directions_of_a_load_that_a_run_does_not_see_are_wide():
     Y = rng.normal(size=(40, 6))
     Y[:, 5] = Y[:, 0]  # of the three of the load (3, 4, 5), the last is one with a column of the arm
     A = Y.T @ Y
-    spread = _open_spread(A, np.array([3, 4, 5]))
+    spread = _unseen_covariance(A, np.array([3, 4, 5]))
     assert_close(spread, 1e6 * np.diag([0.0, 0.0, 1.0]), 1e-6)
-    assert not _open_spread(np.eye(6), np.array([3, 4, 5])).any()
+    assert not _unseen_covariance(np.eye(6), np.array([3, 4, 5])).any()
 
 
 def test_scales_of_torques_shift_a_load():
@@ -78,24 +88,24 @@ def test_scales_of_torques_shift_a_load():
     assert_close(shifts[0], load, EXACT)
     for joint in range(2):
         Y = tables[joint][:, :13]
-        own = (np.linalg.inv(A) @ (weights[joint] * Y.T @ (Y[:, ten] @ load)))[ten]
-        assert_close(shifts[1 + joint], own - load * own[0] / load[0], ORACLE)
+        result = (np.linalg.inv(A) @ (weights[joint] * Y.T @ (Y[:, ten] @ load)))[ten]
+        assert_close(shifts[1 + joint], result - load * result[0] / load[0], ORACLE)
     massless = theta.copy()
     massless[3] = 0.0
     assert np.isfinite(_gain_shifts(whole, weights, free, np.linalg.inv(A), massless, ten)).all()
 
 
-def test_a_load_that_can_exist_stays_and_another_moves_by_its_spread():
+def test_a_feasible_load_stays_and_another_moves_by_its_covariance():
     rows = _pseudo_inertia_rows()
     phi = phi_about_origin(2.0, np.array([0.1, 0.2, -0.1]), np.diag([0.02, 0.03, 0.04]))
     P = pseudo_inertia(phi)
     entries = [P[i, j] * (1 if i == j else np.sqrt(2)) for j in range(4) for i in range(j + 1)]
     assert_close(rows @ phi, entries, SAME_ALGEBRA)
     C = np.diag([0.1, *[0.01] * 3, *[1e-3] * 6])
-    kept = _consistent(Payload("hand", phi, C, ()))
+    kept = _make_consistent(Payload("hand", phi, C, ()))
     assert_close(kept.phi, phi, SOLVED)
     assert_close(kept.unconstrained, phi, EXACT)
-    light = _consistent(Payload("hand", np.array([-1.0, *[0.0] * 9]), C, ()))
+    light = _make_consistent(Payload("hand", np.array([-1.0, *[0.0] * 9]), C, ()))
     assert np.abs(light.phi).max() < 1e-3
 
 
@@ -122,32 +132,32 @@ TURN = np.array([[-np.pi, np.pi], [-1.0, 1.0]])
 def test_descents_end_in_the_valley():
     q = np.random.default_rng(0).uniform(TURN[:, 0], TURN[:, 1], (50, 2))
     family = Valley()
-    together = _together(family, None, TURN, q[:8])
-    before, after = (family.matrices(one, None)[:, 0, 0] for one in (q[:8], together))
+    together = _descend_together(family, None, TURN, q[:8])
+    before, after = (family.matrices(item, None)[:, 0, 0] for item in (q[:8], together))
     assert (after <= before).all()
     assert after.max() < 1.01
-    end = _to_the_end(family, None, TURN, np.array([-1.0, 0.9]))
+    end = _descend_to_minimum(family, None, TURN, np.array([-1.0, 0.9]))
     assert_close(end, [-np.pi / 2, 0.3], 1e-5)
     walled = np.array([[-0.5, 1.0], [0.5, 1.0]])
-    assert_close(_to_the_end(family, None, walled, np.array([0.2, 0.8])), [-0.5, 0.5], 1e-6)
+    assert_close(_descend_to_minimum(family, None, walled, np.array([0.2, 0.8])), [-0.5, 0.5], 1e-6)
     still = np.array([[0.2, 0.2], [0.8, 0.8]])
-    assert _to_the_end(family, None, still, np.array([0.2, 0.8])).tolist() == [0.2, 0.8]
+    assert _descend_to_minimum(family, None, still, np.array([0.2, 0.8])).tolist() == [0.2, 0.8]
     least = family.matrices(q, None)[:, 0, 0]
-    found = descended(family, None, TURN, q, least)
-    assert len(found.values) == 32
-    assert_close(found.values[0], 1.0, 1e-9)
-    assert (np.diff(found.values) >= 0).all()
-    assert_close(np.abs(found.u[0]), [1.0, 0.0], 1e-6)
-    few = descended(family, None, TURN, q[:2], least[:2])
+    result = descend_from(family, None, TURN, q, least)
+    assert len(result.values) == 32
+    assert_close(result.values[0], 1.0, 1e-9)
+    assert (np.diff(result.values) >= 0).all()
+    assert_close(np.abs(result.u[0]), [1.0, 0.0], 1e-6)
+    few = descend_from(family, None, TURN, q[:2], least[:2])
     assert len(few.q) == 2
 
 
 def test_extremes_come_in_order_with_their_directions():
     q = np.array([[0.0, 0.3], [-np.pi / 2, 0.3], [np.pi / 2, 9.0]])
-    found = extremes_at(Valley(), None, q)
-    assert_close(found.values, [1.0, 2.0, 5.0], ORACLE)
-    assert found.q.tolist() == q[[1, 0, 2]].tolist()
-    assert np.abs(found.u[2]).round(9).tolist() == [0.0, 1.0]
+    result = extremes_at(Valley(), None, q)
+    assert_close(result.values, [1.0, 2.0, 5.0], ORACLE)
+    assert result.q.tolist() == q[[1, 0, 2]].tolist()
+    assert np.abs(result.u[2]).round(9).tolist() == [0.0, 1.0]
 
 
 def cuts(spread=None, eps=1.0):
@@ -167,57 +177,57 @@ def cuts(spread=None, eps=1.0):
 
 
 def test_cuts_are_half_spaces_of_unit_normals_that_the_nearest_keeps_to():
-    made = cuts()
+    result = cuts()
     q = np.zeros((1, 2))
-    made._add(np.array([0.2, -0.6]), q)
-    assert_close(np.linalg.norm(made.rows, axis=1), [1.0, 1.0], ORACLE)
-    y = made.nearest()
+    result._add(np.array([0.2, -0.6]), q)
+    assert_close(np.linalg.norm(result.rows, axis=1), [1.0, 1.0], ORACLE)
+    y = result.nearest()
     # 0.2 + 0.5 y1 >= 1 and -0.6 + 2 y2 >= 1
     assert_close(y, [1.6, 0.8], 1e-5)
-    assert len(made.rows) == 2
+    assert len(result.rows) == 2
     more = cuts()
     more._add(np.array([2.0, 3.0]), q)
     assert len(more.rows) == 0
     stuck = cuts(np.diag([0.5, 0.0]))
-    with pytest.raises(HeldError, match="in a direction that no free parameter changes"):
+    with raises(FixedParametersError, Code.NOT_FEASIBLE, "fixed parameters"):
         stuck._add(np.array([0.2, -0.6]), q)
-    assert NearestPossible(np.zeros(2), np.array([3.0, 4.0]), 0.0, 0.0, 1, 1).distance == 5.0
+    assert NearestPositiveDefinite(np.zeros(2), np.array([3.0, 4.0]), 0.0, 0.0, 1, 1).distance == 5.0
 
 
 def test_inactive_cuts_are_dropped_but_for_the_newest():
-    made = cuts()
-    made.rows, made.sides = np.tile([1.0, 0.0], (310, 1)), np.arange(310.0)
+    result = cuts()
+    result.rows, result.sides = np.tile([1.0, 0.0], (310, 1)), np.arange(310.0)
     multipliers = np.zeros(310)
     multipliers[[2, 5]] = 1.0
     multipliers[3] = 0.9e-7
     multipliers[4] = 1.1e-7
-    made._drop_inactive(multipliers)
-    assert made.sides.tolist() == [2.0, 4.0, 5.0, *range(10, 310)]
+    result._drop_inactive(multipliers)
+    assert result.sides.tolist() == [2.0, 4.0, 5.0, *range(10, 310)]
 
 
 def test_a_point_is_moved_inside_along_the_constant_function():
     facets = np.array([[1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]])
-    assert_close(_stepped_inside(np.array([3.0, 4.0, 3.0]), facets, 0.1), [3.0, 4.0, 3.0 + 0.1 * np.sqrt(34)], ORACLE)
+    assert_close(_step_inside(np.array([3.0, 4.0, 3.0]), facets, 0.1), [3.0, 4.0, 3.0 + 0.1 * np.sqrt(34)], ORACLE)
     deep = np.array([0.0, 0.0, 5.0])
-    assert _stepped_inside(deep, facets, 0.1).tolist() == deep.tolist()
+    assert _step_inside(deep, facets, 0.1).tolist() == deep.tolist()
 
 
 @pytest.mark.parametrize("R", [(0.3, 0.4), (-0.3, 0.4), (-0.3, -0.4), (0.3, -0.4), (-0.5, 0.0)])
-def test_the_way_of_a_centre_is_told_from_its_double_angle(R):
+def test_the_direction_of_a_centre_follows_from_its_double_angle(R):
     arm = TwoLinks(1.0, 1.0, *R, 0.7)
     angle = _angle(arm, arm.second_minor)
     assert_close([np.cos(angle), np.sin(angle)], np.array(R) / 0.5, ORACLE)
 
 
-def test_arms_at_the_bounds_of_what_is_possible():
+def test_arms_on_the_boundary_of_the_possible_set():
     assert TwoLinks(1.0, 1.0, 0.6, 0.79, 1.0).is_possible
     assert not TwoLinks(1.0, 1.0, 0.6, 0.81, 1.0).is_possible
     assert not TwoLinks(-1.0, -1.0, 0.0, 0.0, 1.0).is_possible
     assert not TwoLinks(1.0, 0.0, 0.0, 0.0, 1.0).is_possible
-    assert in_circular_cone(np.array([3.0, 4.0, 5.0])).tolist() == [3.0, 4.0, 5.0]
-    assert in_circular_cone(np.array([3.0, 4.0, -5.0])).tolist() == [0.0, 0.0, 0.0]
-    assert_close(in_circular_cone(np.array([3.0, 4.0, 0.0])), [1.5, 2.0, 2.5], ORACLE)
-    wide = mend_two_links(TwoLinks(2.0, 1.0, 1.5, 0.0, 1.0), inside=0.1)
+    assert project_on_circular_cone(np.array([3.0, 4.0, 5.0])).tolist() == [3.0, 4.0, 5.0]
+    assert project_on_circular_cone(np.array([3.0, 4.0, -5.0])).tolist() == [0.0, 0.0, 0.0]
+    assert_close(project_on_circular_cone(np.array([3.0, 4.0, 0.0])), [1.5, 2.0, 2.5], ORACLE)
+    wide = project_two_links(TwoLinks(2.0, 1.0, 1.5, 0.0, 1.0), inside=0.1)
     assert_close(wide.J1 * wide.J2, 1.1 * (wide.Rx**2 + wide.Ry**2), ORACLE)
 
 
@@ -233,16 +243,16 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
         mass = next(waiting)
         return SimpleNamespace(mass=mass, phi=mass)
 
-    monkeypatch.setattr(payload, "_fitted", fitted)
-    monkeypatch.setattr(payload, "carrier_of", lambda *_: "hand")
-    monkeypatch.setattr(payload, "REFRESHES", 9)
+    monkeypatch.setattr(payload, "_fit_payload", fitted)
+    monkeypatch.setattr(payload, "find_load_carrier", lambda *_: "hand")
+    monkeypatch.setattr(payload, "MAX_FRICTION_UPDATES", 9)
     friction = SimpleNamespace(needs_load=True)
-    found = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
+    result = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
     run = object.__new__(Samples)
-    assert payload._against(found, run, None, 0.0).mass == masses[-2]
+    assert payload._fit_with_estimate(result, run, None, 0.0).mass == masses[-2]
     assert carried == [None, *masses[:-2]]
     waiting, friction.needs_load = iter(masses), False
-    assert payload._against(found, run, None, 0.0).mass == masses[0]
+    assert payload._fit_with_estimate(result, run, None, 0.0).mass == masses[0]
 
 
 def test_the_way_of_a_centre_is_the_nearer_of_the_two():

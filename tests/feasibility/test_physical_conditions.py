@@ -1,4 +1,4 @@
-"""Conditions on the parameters of links, at values whose answer is known by hand; how a prior is chosen."""
+"""Conditions on link parameters at values with a known answer; selection of a prior."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.feasibility.consistent import judge_values
-from mindyn.feasibility.mending import EPS_SHARE, _default_eps
+from mindyn.feasibility.consistent import check_values
 from mindyn.feasibility.nearest import relative_metric
-from mindyn.feasibility.physical_space import LEAST_INSIDE, ROOMY, space_of
-from mindyn.feasibility.physically_consistent import _distinct, _errors, _plainest, choose_prior
+from mindyn.feasibility.physical_space import MIN_INSIDE_EIGENVALUE, WIDTH_ALLOWANCE, space_of
+from mindyn.feasibility.physically_consistent import _compute_errors, _distinct_models, _select_simplest, choose_prior
+from mindyn.feasibility.projection import EPS_FRACTION, _default_eps
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 
 
@@ -33,7 +33,7 @@ def solid(space, **drives):
     return x
 
 
-def test_masses_and_links_lie_where_they_are_said_to(space):
+def test_slices_of_masses_and_links_select_their_parameters(space):
     x = solid(space)
     assert x[space.masses].tolist() == [2.0, 3.0]
     for i in range(2):
@@ -42,42 +42,44 @@ def test_masses_and_links_lie_where_they_are_said_to(space):
     assert space.length == 0.5
 
 
-def test_the_worst_of_all_conditions_is_told(space):
+def test_the_smallest_margin_is_that_of_all_conditions(space):
     x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
     scaled = np.diag([2.0, 2.0, 2.0, 1.0])  # lengths in units of 0.5 m
     least = min(np.linalg.eigvalsh(scaled @ pseudo_inertia(x[space.link(i)]) @ scaled)[0] for i in range(2))
-    assert_close(space.thinnest(x), least, ORACLE)
-    assert space.worst(x) == 0.0  # the frictions that are zero
-    assert space.worst(solid(space, fc2=-0.7)) == -0.7
+    assert_close(space.smallest_eigenvalue(x), least, ORACLE)
+    assert space.smallest_margin(x) == 0.0  # the frictions that are zero
+    assert space.smallest_margin(solid(space, fc2=-0.7)) == -0.7
     flat = solid(space)
     flat[space.link(1)][4:] = 0.0
-    assert space.worst(flat) == space.thinnest(flat) < 0
+    assert space.smallest_margin(flat) == space.smallest_eigenvalue(flat) < 0
 
 
-def test_values_are_brought_inside_and_no_further(space):
+def test_move_inside_changes_values_no_more_than_needed(space):
     x = solid(space, Im1=0.1, fc1=0.2, fv1=0.0)
-    assert_close(space.inside(x), x, ORACLE)
+    assert_close(space.move_inside(x), x, ORACLE)
     rod = solid(space, fc1=-0.2)
     rod[space.link(1)] = phi_about_origin(3.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
-    found = space.inside(rod)
-    assert space.thinnest(found) > 0
-    assert found[space.labels.index("fc1")] == 0.0
-    assert_close(found[space.link(0)], rod[space.link(0)], ORACLE)
-    assert_close(found[space.link(1)], rod[space.link(1)], 10 * LEAST_INSIDE)
+    result = space.move_inside(rod)
+    assert space.smallest_eigenvalue(result) > 0
+    assert result[space.labels.index("fc1")] == 0.0
+    assert_close(result[space.link(0)], rod[space.link(0)], ORACLE)
+    assert_close(result[space.link(1)], rod[space.link(1)], 10 * MIN_INSIDE_EIGENVALUE)
     heavy = solid(space)
     heavy[space.link(1)] = phi_about_origin(3000.0, np.zeros(3), np.diag([0.0, 0.1, 0.1]))
-    assert_close(space.thinnest(space.inside(heavy)), 3000 * LEAST_INSIDE, 1e-3)  # of the largest eigenvalue, its mass
+    assert_close(
+        space.smallest_eigenvalue(space.move_inside(heavy)), 3000 * MIN_INSIDE_EIGENVALUE, 1e-3
+    )  # of the largest eigenvalue, its mass
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_cones_hold_what_is_physical_whatever_the_units(space, scaled):
+def test_cones_contain_physical_values_in_any_units(space, scaled):
     units = space.units if scaled else None
     rows = space.cone_rows(units)
-    assert [one.kind for one in rows] == ["semidefinite", "semidefinite", "nonnegative"]
+    assert [row.kind for row in rows] == ["semidefinite", "semidefinite", "nonnegative"]
     x = solid(space, Im1=0.1, Im2=0.2, fv1=0.3, fc2=0.4)
     v = x / space.units if scaled else x
-    for i, one in enumerate(rows[:2]):
-        values = one.matrix @ v + one.offset
+    for i, result in enumerate(rows[:2]):
+        values = result.matrix @ v + result.offset
         D = np.diag([2.0, 2.0, 2.0, 1.0]) if scaled else np.eye(4)
         P = D @ pseudo_inertia(x[space.link(i)]) @ D
         assert_close(np.linalg.norm(values), np.linalg.norm(P), ORACLE)
@@ -87,24 +89,24 @@ def test_cones_hold_what_is_physical_whatever_the_units(space, scaled):
     assert (rows[2].matrix @ (bad / space.units if scaled else bad)).min() < 0
 
 
-def test_a_light_link_has_no_wide_mass(space):
+def test_a_light_link_is_compact(space):
     rows = space.compact_rows()
     assert (rows.matrix @ solid(space) > 0).all()
     far = solid(space)
     far[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))
     assert (rows.matrix @ far > 0).tolist() == [True, False]
-    believed = [None, phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))]
-    assert (space.compact_rows(believed).matrix @ far > 0).all()  # unless that is what is believed
+    assumed = [None, phi_about_origin(3.0, np.zeros(3), 1e3 * np.eye(3))]
+    assert (space.compact_rows(assumed).matrix @ far > 0).all()  # unless that is what is believed
     radius = np.sqrt(far[space.link(1)][[4, 6, 9]].sum() / 2 / 3.0)
     wider = far.copy()
-    wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * ROOMY**2 * 1e3 * np.eye(3))
+    wider[space.link(1)] = phi_about_origin(3.0, np.zeros(3), 1.01 * WIDTH_ALLOWANCE**2 * 1e3 * np.eye(3))
     assert radius > space.reach
-    assert not (space.compact_rows(believed).matrix @ wider > 0).all()
+    assert not (space.compact_rows(assumed).matrix @ wider > 0).all()
 
 
 def test_the_usual_margin_is_a_part_of_the_least_inertia_that_there_is():
     M = np.array([np.diag([4.0, 0.5, 0.0]), np.diag([2.0, 0.7, 0.0]), np.diag([3.0, -0.6, 0.0])])
-    assert_close(_default_eps(M), EPS_SHARE * 0.6, SAME_ALGEBRA)
+    assert_close(_default_eps(M), EPS_FRACTION * 0.6, SAME_ALGEBRA)
 
 
 class Model:
@@ -118,7 +120,7 @@ class Model:
     def zero(self):
         return tuple({"rotor": 0, "friction": 1}[kind] for kind in sorted(self.out))
 
-    def without(self, kinds):
+    def drop_kinds(self, kinds):
         return Model(kinds)
 
     def solve(self, information, weights, weight):  # noqa: ARG002
@@ -137,28 +139,28 @@ class Fold:
         return np.array([10 * beta[0] + self.more])
 
 
-def test_the_plainest_model_within_the_spread_is_taken(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.physically_consistent.combined", lambda parts: parts[0])
+def test_the_simplest_model_within_the_standard_error_is_selected(monkeypatch):
+    monkeypatch.setattr("mindyn.feasibility.physically_consistent.add_information", lambda parts: parts[0])
     folds, weights = [Fold(0.0), Fold(0.1)], np.ones(1)
-    assert _distinct(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
+    assert _distinct_models(Model()) == [("rotor", "friction"), ("friction",), ("rotor",), ()]
     tried = []
-    taken = _errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
-    assert _plainest(taken) == 1
-    assert [one["without"] for one in tried] == [["rotor"], ["friction"], []]
-    found = choose_prior(Model(), folds, weights, None, kinds=True)
-    assert (found.weight, found.without) == (pytest.approx(1e-2), ("friction",))
-    assert choose_prior(Model(), folds, weights, None, kinds=False).without == ()
+    taken = _compute_errors(Model(), folds, weights, [(("rotor",), 1e-2), (("friction",), 1e-2), ((), 1e-2)], tried)
+    assert _select_simplest(taken) == 1
+    assert [item["without"] for item in tried] == [["rotor"], ["friction"], []]
+    result = choose_prior(Model(), folds, weights, None, kinds=True)
+    assert (result.weight, result.dropped_kinds) == (pytest.approx(1e-2), ("friction",))
+    assert choose_prior(Model(), folds, weights, None, kinds=False).dropped_kinds == ()
     given = choose_prior(Model(), folds, weights, 0.3, kinds=True)
-    assert (given.weight, given.without) == (0.3, ("friction",))
+    assert (given.weight, given.dropped_kinds) == (0.3, ("friction",))
     assert choose_prior(Model(), folds, weights, 0.3, kinds=False).tried == ()
 
 
 def test_how_far_consistent_values_are_is_a_mean_over_all_values(space):
     beta = space.matrix @ solid(space, Im1=0.1, Im2=0.1, fv1=0.3, fv2=0.3, fc1=0.4, fc2=0.4)
-    assert judge_values(space, beta).holds is True
+    assert check_values(space, beta).holds is True
     wrong = beta.copy()
     wrong[space.names.index("fc1")] = -0.4
-    answer = judge_values(space, wrong)
+    answer = check_values(space, wrong)
     assert answer.holds is False
     assert answer.witness["contradicting"] == ["fc1"]
     nearest = np.array(list(answer.witness["nearest"].values()))

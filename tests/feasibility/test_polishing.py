@@ -1,4 +1,4 @@
-"""Minima of consistent fits to rounding: what SciPy's solver of constrained problems finds, and no row passed."""
+"""Polished minima equal those of the constrained solver of SciPy, and satisfy all rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from closeness import ORACLE, ROUND_TRIP, SAME_ALGEBRA, assert_close
 from scipy.optimize import minimize
 
-from mindyn.feasibility.polishing import POLISHING_STEPS, SmoothFit
+from mindyn.feasibility.polishing import MAX_POLISHING_STEPS, SmoothFit
 
 SCIPY = 1e-7
 """Of SLSQP."""
@@ -41,19 +41,19 @@ def test_the_minimum_is_that_of_another_solver(seed):
     start = np.full(10, 0.5)
     near = minimize(smooth.cost, start, method="SLSQP", constraints=rows, options={"ftol": 1e-13, "maxiter": 500})
     rough = near.x + 1e-7 * np.random.default_rng(seed).normal(size=10)
-    found = smooth.polished(rough)
-    assert smooth.cost(found) <= smooth.cost(near.x) + 1e-12
-    assert_close(found, near.x, 1e3 * SCIPY)
-    assert (smooth.least[0] @ found > -1e-12).all()
-    assert abs(float((smooth.equal[0] @ found + smooth.equal[1])[0])) < 1e-13
-    again = smooth.polished(found)
-    assert_close(again, found, 1e-12)
+    result = smooth.polish(rough)
+    assert smooth.cost(result) <= smooth.cost(near.x) + 1e-12
+    assert_close(result, near.x, 1e3 * SCIPY)
+    assert (smooth.least[0] @ result > -1e-12).all()
+    assert abs(float((smooth.equal[0] @ result + smooth.equal[1])[0])) < 1e-13
+    again = smooth.polish(result)
+    assert_close(again, result, 1e-12)
 
 
-def test_what_begins_outside_stays_as_it_is():
+def test_a_start_outside_is_returned_unchanged():
     smooth = problem(0)
     outside = np.full(10, -1.0)
-    assert np.array_equal(smooth.polished(outside), outside)
+    assert np.array_equal(smooth.polish(outside), outside)
 
 
 def quadratic(weight=0.3):
@@ -82,7 +82,7 @@ def test_a_step_solves_the_equations_of_the_minimum_with_the_rows_that_bind(bind
     whole = np.block([[fit.A.T @ fit.A + H, -C.T], [C, np.zeros((len(C), len(C)))]])
     right = np.concatenate([fit.A.T @ (fit.b - fit.A @ v) - gradient, -(C @ v + c)])
     expected = np.linalg.solve(whole, right)
-    step, multipliers = fit._step(v, binding)
+    step, multipliers = fit._newton_step(v, binding)
     assert_close(step, expected[:5], ORACLE)
     assert_close(multipliers, expected[5:], ORACLE)
 
@@ -92,44 +92,44 @@ def test_a_step_without_any_rows_is_plain_least_squares():
     free = SmoothFit(fit.A, fit.b, fit.prior, (np.zeros((0, 5)), np.zeros(0)), (np.zeros((0, 5)), np.zeros(0)))
     v = np.arange(5.0)
     _, gradient, H = fit.prior(v)
-    step, multipliers = free._step(v, np.zeros(0, dtype=bool))
+    step, multipliers = free._newton_step(v, np.zeros(0, dtype=bool))
     assert_close(step, np.linalg.solve(fit.A.T @ fit.A + H, fit.A.T @ (fit.b - fit.A @ v) - gradient), ORACLE)
     assert multipliers.shape == (0,)
-    assert_close(free.polished(v), v + step, ORACLE)
+    assert_close(free.polish(v), v + step, ORACLE)
     assert_close(free.cost(v), 0.5 * ((fit.A @ v - fit.b) ** 2).sum() + fit.prior(v)[0], SAME_ALGEBRA)
 
 
 def test_a_step_ends_at_the_first_row_that_it_would_pass():
     fit, v = quadratic(), np.array([0.0, 0.0, 0.5, 0.6, 0.4])  # slacks 1, 1 and 0.5
     none = np.zeros(3, dtype=bool)
-    assert fit._share(v, np.array([9.0, 9.0, -0.5, -0.25, -0.4]), none) == 1.0
-    assert fit._share(v, np.array([0.0, 0.0, -2.0, -1.0, 0.0]), none) == 0.5
-    assert fit._share(v, np.array([0.0, 0.0, -4.0, -1.0, 0.0]), none) == 0.25
-    assert fit._share(v, np.array([0.0, 0.0, -4.0, -1.0, 0.0]), np.array([True, False, False])) == 0.5
-    assert fit._share(v, np.array([0.0, 0.0, -1.0, -0.5, 0.0]), none) == 1.0  # as far as the row is not past it
+    assert fit._step_fraction(v, np.array([9.0, 9.0, -0.5, -0.25, -0.4]), none) == 1.0
+    assert fit._step_fraction(v, np.array([0.0, 0.0, -2.0, -1.0, 0.0]), none) == 0.5
+    assert fit._step_fraction(v, np.array([0.0, 0.0, -4.0, -1.0, 0.0]), none) == 0.25
+    assert fit._step_fraction(v, np.array([0.0, 0.0, -4.0, -1.0, 0.0]), np.array([True, False, False])) == 0.5
+    assert fit._step_fraction(v, np.array([0.0, 0.0, -1.0, -0.5, 0.0]), none) == 1.0  # as far as the row is not past it
     outside = v - [0, 0, 1.2, 0, 0]
-    assert fit._share(outside, np.array([0.0, 0.0, -1.0, 0.0, 0.0]), none) == 0.0
+    assert fit._step_fraction(outside, np.array([0.0, 0.0, -1.0, 0.0, 0.0]), none) == 0.0
 
 
-def test_a_step_is_halved_while_the_prior_has_no_value():
+def test_a_step_is_halved_while_the_prior_is_infinite():
     def prior(v):
         return (np.inf if v[0] <= 0 else -np.log(v[0])), np.array([-1 / v[0]]), np.array([[v[0] ** -2]])
 
     none = np.zeros((0, 1)), np.zeros(0)
     fit = SmoothFit(np.zeros((1, 1)), np.zeros(1), prior, none, none)
-    assert fit._share(np.array([1.0]), np.array([-3.0]), np.zeros(0, dtype=bool)) == 0.25
-    assert fit._share(np.array([1.0]), np.array([-0.5]), np.zeros(0, dtype=bool)) == 1.0
-    assert 0 < fit._share(np.array([-1.0]), np.array([1e-3]), np.zeros(0, dtype=bool)) <= 1e-6
+    assert fit._step_fraction(np.array([1.0]), np.array([-3.0]), np.zeros(0, dtype=bool)) == 0.25
+    assert fit._step_fraction(np.array([1.0]), np.array([-0.5]), np.zeros(0, dtype=bool)) == 1.0
+    assert 0 < fit._step_fraction(np.array([-1.0]), np.array([1e-3]), np.zeros(0, dtype=bool)) <= 1e-6
 
 
 def test_the_row_that_pulls_hardest_is_set_free_first():
     fit = quadratic()
     binding = np.array([True, False, True])
-    assert fit._freed(binding, np.array([-9.0, 0.5, 0.2])) is None  # the equality's multiplier may have any sign
-    assert fit._freed(binding, np.array([0.0, 0.5, -0.2])).tolist() == [True, False, False]
-    assert fit._freed(binding, np.array([0.0, -0.5, -0.2])).tolist() == [False, False, True]
-    assert fit._freed(binding, np.array([0.0, 1.0, -0.5e-9])) is None  # rounding of the others
-    assert fit._freed(np.zeros(3, dtype=bool), np.array([-1.0])) is None
+    assert fit._release_row(binding, np.array([-9.0, 0.5, 0.2])) is None  # the equality's multiplier may have any sign
+    assert fit._release_row(binding, np.array([0.0, 0.5, -0.2])).tolist() == [True, False, False]
+    assert fit._release_row(binding, np.array([0.0, -0.5, -0.2])).tolist() == [False, False, True]
+    assert fit._release_row(binding, np.array([0.0, 1.0, -0.5e-9])) is None  # rounding of the others
+    assert fit._release_row(np.zeros(3, dtype=bool), np.array([-1.0])) is None
     assert binding.tolist() == [True, False, True]
 
 
@@ -145,14 +145,14 @@ def bounded(target):
 def test_rows_join_and_leave_those_that_bind():
     fit = bounded([1.0, -2.0, 3.0])
     for start in ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [1e-7, 5.0, 0.0], [0.0, 1.0, 3.0], [2.0, -1e-9, 3.0]):
-        assert_close(fit.polished(np.array(start)), [1.0, 0.0, 3.0], SAME_ALGEBRA)
+        assert_close(fit.polish(np.array(start)), [1.0, 0.0, 3.0], SAME_ALGEBRA)
 
 
-def test_where_a_solver_ends_outside_the_cost_may_rise_by_the_multipliers_part():
+def test_if_the_solver_ends_outside_the_cost_may_rise_by_the_multipliers_times_the_violation():
     fit = bounded([1.0, -2.0])
     for far in ([1.0, -1.0], [1.0, -1e-7]):
         assert fit.cost(np.array(far)) < fit.cost(np.array([1.0, 0.0]))
-        assert_close(fit.polished(np.array(far)), [1.0, 0.0], SAME_ALGEBRA)
+        assert_close(fit.polish(np.array(far)), [1.0, 0.0], SAME_ALGEBRA)
 
 
 def test_a_minimum_below_zero_is_polished_too():
@@ -164,9 +164,9 @@ def test_a_minimum_below_zero_is_polished_too():
         return value + deep, gradient, H
 
     low = SmoothFit(fit.A, fit.b, prior, fit.equal, fit.least)
-    exact = fit.polished(np.array([0.1, 0.1, 0.5, 0.3, 0.1]))
+    exact = fit.polish(np.array([0.1, 0.1, 0.5, 0.3, 0.1]))
     rough = exact + 1e-7 * np.array([1.0, -1.0, 0.3, 0.2, 0.0])
-    assert_close(low.polished(rough), exact, SAME_ALGEBRA)
+    assert_close(low.polish(rough), exact, SAME_ALGEBRA)
 
 
 def from_below(target, floor):
@@ -180,9 +180,9 @@ def from_below(target, floor):
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_rows_that_a_solver_ends_at_all_bind_from_the_start(side):
     """More of them than there are steps, each at another distance: one at a time would not come to an end."""
-    floor = side * np.linspace(1.0, 3.0, 3 * POLISHING_STEPS)
+    floor = side * np.linspace(1.0, 3.0, 3 * MAX_POLISHING_STEPS)
     ended = floor + np.geomspace(1e-9, 1e-7, len(floor))
-    assert_close(from_below(floor - 1.0, floor).polished(ended), floor, ROUND_TRIP)
+    assert_close(from_below(floor - 1.0, floor).polish(ended), floor, ROUND_TRIP)
 
 
 @pytest.mark.parametrize("height", [-7e3, -7.0, 7.0, 7e3])
@@ -199,7 +199,7 @@ def test_a_row_that_was_reached_on_the_way_binds_whatever_its_offset(height):
     )
     second = A[:, 1] @ (A @ below - A[:, 0] * height) / (A[:, 1] @ A[:, 1])
     for above, aside in np.random.default_rng(1).uniform(0.1, 3.0, (20, 2)):
-        assert_close(fit.polished(np.array([height + above, aside])), [height, second], SAME_ALGEBRA)
+        assert_close(fit.polish(np.array([height + above, aside])), [height, second], SAME_ALGEBRA)
 
 
 @pytest.mark.parametrize("shift", [-10.0, 0.0, 10.0])
@@ -207,4 +207,4 @@ def test_rows_that_need_not_bind_are_set_free_wherever_the_values_lie(shift):
     """From the corner of v >= floor to a minimum inside of it; sizes of values are those of either sign."""
     floor = np.array([-3.0, -4.0, -5.0]) + shift
     fit = from_below(floor + np.array([1.0, 2.0, -1.0]), floor)
-    assert_close(fit.polished(floor.copy()), floor + np.array([1.0, 2.0, 0.0]), SAME_ALGEBRA)
+    assert_close(fit.polish(floor.copy()), floor + np.array([1.0, 2.0, 0.0]), SAME_ALGEBRA)

@@ -1,4 +1,4 @@
-"""Priors, lengths and certificates piece by piece: by other formulas, differences and hand numbers."""
+"""Parts of priors, lengths and certificates, compared with other formulas, differences and numbers by hand."""
 
 from __future__ import annotations
 
@@ -8,15 +8,30 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import DERIVATIVE, EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
+from raising import raises
 from small_arms import long_rod_on_a_slide, planar_arm
 
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
 from mindyn.algebra.poses import Pose
-from mindyn.errors import InputError
-from mindyn.feasibility.conic import ConeRows, Program, matrix_of_triangle
-from mindyn.feasibility.nearest import _adjoint, _in_units, _moved, certificate_slack, relative_metric, with_values
-from mindyn.feasibility.physical_space import SHORTEST_LENGTH, physical_values, space_of, space_of_base
-from mindyn.feasibility.priors import Prior, _add_entropic, _not_used, _same_joints, placeholders, prior_of
+from mindyn.errors import Code, InputError
+from mindyn.feasibility.conic import ConeRows, ConicProgram, matrix_of_triangle
+from mindyn.feasibility.nearest import (
+    _adjoint,
+    _scale_rows,
+    _shift_rows,
+    certificate_slack,
+    match_values,
+    relative_metric,
+)
+from mindyn.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of, space_of_base
+from mindyn.feasibility.priors import (
+    Prior,
+    _add_entropic,
+    _format_unused,
+    _have_same_joints,
+    build_prior,
+    find_placeholders,
+)
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -59,7 +74,7 @@ def test_a_prior_its_slope_and_its_curvature_agree(space, divergence):
         constant = np.log(np.linalg.det(P0))
         assert_close(prior.value(space, x), float((ratios - np.log(ratios)).sum() - constant), ORACLE)
     else:
-        off, size = (np.linalg.norm(_scaled(one, 0.5)) for one in (x[space.link(1)] - BALL, BALL))
+        off, size = (np.linalg.norm(_scaled(item, 0.5)) for item in (x[space.link(1)] - BALL, BALL))
         assert_close(prior.value(space, x), (off / size) ** 2, ORACLE)
     assert_close(prior.gradient(space, x), by_differences(lambda v: prior.value(space, v), x), DERIVATIVE)
     assert_close(prior.curvature(space, x), by_differences(lambda v: prior.gradient(space, v), x), DERIVATIVE)
@@ -71,7 +86,7 @@ def _scaled(phi, length):
     return pseudo_inertia(phi / np.array([1.0, *[length] * 3, *[length**2] * 6]))
 
 
-def test_an_entropic_prior_has_no_value_outside_of_what_bodies_can_be(space):
+def test_an_entropic_prior_is_infinite_outside_of_the_physical_set(space):
     x = state(space)
     assert np.isfinite(Prior((None, BALL), "entropic", ()).value(space, x))
     x[space.link(1)] = phi_about_origin(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))
@@ -82,12 +97,12 @@ def test_an_entropic_prior_has_no_value_outside_of_what_bodies_can_be(space):
 
 
 @pytest.mark.parametrize("divergence", ["entropic", "euclidean"])
-def test_a_program_with_a_prior_ends_where_prices_and_slope_cancel(space, divergence):
+def test_at_the_minimum_costs_cancel_the_gradient_of_the_prior(space, divergence):
     """Least w D(x) + c.x over x of the second link: w grad D = -c there; a kilogram of the first costs 3."""
     weight, prior, units = 0.7, Prior((None, BALL), divergence, ()), space.units
     price = np.zeros(space.size)
     price[space.link(1)] = 0.5 * np.array([1.0, 0.5, -0.3, 0.2, 1.0, 0.1, -0.2, 2.0, 0.3, 1.5])
-    program = Program(space.size)
+    program = ConicProgram(space.size)
     program.cost[:] = price * units
     prior.add_to(program, space, units, weight, 3.0)
     assert program.cost[0] == 3.0
@@ -100,16 +115,17 @@ def test_a_program_with_a_prior_ends_where_prices_and_slope_cancel(space, diverg
     assert_close(weight * prior.gradient(space, x)[space.link(1)] * units[space.link(1)], -(price * units)[10:20], 1e-2)
 
 
-def test_what_a_prior_says_of_itself():
-    assert Prior((None, None), "entropic", ()).sentence.startswith("no prior: masses")
-    assert not Prior((None, None), "entropic", ()).believed
+def test_the_sentence_of_a_prior_names_its_links():
+    assert Prior((None, None), "entropic", ()).sentence.startswith("no prior: unidentifiable masses")
+    assert not Prior((None, None), "entropic", ()).is_known
     half = Prior((BALL, None), "euclidean", ())
-    assert half.believed
+    assert half.is_known
     assert (
-        half.sentence == "what the data cannot tell takes the prior (euclidean) for 1 of 2 links, the rest least mass"
+        half.sentence
+        == "unidentifiable parameters take the prior (euclidean) for 1 of 2 links, the smallest mass for the others"
     )
-    assert Prior((BALL, BALL), "entropic", ()).sentence == "what the data cannot tell takes the prior (entropic)"
-    assert _not_used({"a": "why", "b": "other", "c": "why"}) == [
+    assert Prior((BALL, BALL), "entropic", ()).sentence == "unidentifiable parameters take the prior (entropic)"
+    assert _format_unused({"a": "why", "b": "other", "c": "why"}) == [
         "not used as a prior: a, c (why)",
         "not used as a prior: b (other)",
     ]
@@ -117,56 +133,56 @@ def test_what_a_prior_says_of_itself():
 
 def arm(*bodies):
     robot = planar_arm([0.5] * (len(bodies) - 1), len(bodies))
-    return replace(robot, links=tuple(replace(one, phi=phi) for one, phi in zip(robot.links, bodies, strict=True)))
+    return replace(robot, links=tuple(replace(link, phi=phi) for link, phi in zip(robot.links, bodies, strict=True)))
 
 
 def test_links_that_state_the_same_body_are_placeholders_unless_there_is_one():
     ball, turned = phi_about_origin(2.0, np.zeros(3), np.diag([0.02, 0.03, 0.04])), np.diag([0.04, 0.02, 0.03])
     same = phi_about_origin(2.0, np.array([0.3, 0.0, 0.0]), turned)
-    found = placeholders(arm(ball, same))
-    assert set(found) == {"link1", "link2"}
-    assert set(found.values()) == {"every link states the same mass and inertia, a placeholder"}
-    assert placeholders(arm(ball)) == {}
-    assert placeholders(arm(ball, 1.5 * ball)) == {}
-    assert placeholders(arm(ball, ball, 1.5 * ball)) == {}
-    assert placeholders(arm(ball, None)) == {"link2": "it states no parameters"}
-    assert set(placeholders(arm(ball, same, None))) == {"link1", "link2", "link3"}
+    result = find_placeholders(arm(ball, same))
+    assert set(result) == {"link1", "link2"}
+    assert set(result.values()) == {"every link has the same mass and inertia, a placeholder"}
+    assert find_placeholders(arm(ball)) == {}
+    assert find_placeholders(arm(ball, 1.5 * ball)) == {}
+    assert find_placeholders(arm(ball, ball, 1.5 * ball)) == {}
+    assert find_placeholders(arm(ball, None)) == {"link2": "it has no inertial parameters"}
+    assert set(find_placeholders(arm(ball, same, None))) == {"link1", "link2", "link3"}
     heavy_unit = phi_about_origin(2.0, np.zeros(3), np.eye(3))
     unit = phi_about_origin(1.0, np.array([0.1, 0.0, 0.0]), np.eye(3))
-    assert placeholders(arm(ball, heavy_unit)) == {}
-    assert placeholders(arm(ball, unit)) == {"link2": "mass 1 and the unit tensor are a placeholder"}
-    wrong = placeholders(arm(ball, phi_about_origin(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))))
+    assert find_placeholders(arm(ball, heavy_unit)) == {}
+    assert find_placeholders(arm(ball, unit)) == {"link2": "mass 1 and the unit tensor are a placeholder"}
+    wrong = find_placeholders(arm(ball, phi_about_origin(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))))
     assert list(wrong) == ["link2"]
 
 
-def test_a_prior_of_other_links_or_joints_is_refused():
+def test_a_prior_with_other_links_or_joints_raises():
     robot = arm(BALL, 2 * BALL)
     other = arm(3 * BALL, 5 * BALL)
-    assert_close(prior_of(robot, other).links[1], 5 * BALL, EXACT)
-    assert_close(prior_of(robot, "robot", "euclidean").links[0], BALL, EXACT)
+    assert_close(build_prior(robot, other).links[1], 5 * BALL, EXACT)
+    assert_close(build_prior(robot, "robot", "euclidean").links[0], BALL, EXACT)
     lighter_world = replace(other, gravity=np.zeros(3))
-    assert _same_joints(robot, lighter_world)
-    assert_close(prior_of(robot, lighter_world).links[0], 3 * BALL, EXACT)
+    assert _have_same_joints(robot, lighter_world)
+    assert_close(build_prior(robot, lighter_world).links[0], 3 * BALL, EXACT)
     longer = planar_arm([0.7])
     joints = (replace(robot.joints[0], child="x"), replace(robot.joints[1], parent="x"))
     renamed = replace(other, links=(replace(other.links[0], name="x"), other.links[1]), joints=joints)
     for wrong in (longer, renamed):
-        with pytest.raises(InputError, match="the prior 'planar' has other joints or link frames than robot 'planar'"):
-            prior_of(robot, wrong)
-    with pytest.raises(InputError, match="prior = 'ur10'; it may be"):
-        prior_of(robot, "ur10")
-    with pytest.raises(InputError, match="divergence = 'plain'; it may be"):
-        prior_of(robot, None, "plain")
-    assert prior_of(robot, None).links == (None, None)
+        with raises(InputError, Code.DISAGREEMENT, "planar"):
+            build_prior(robot, wrong)
+    with raises(InputError, Code.UNKNOWN_NAME, "ur10"):
+        build_prior(robot, "ur10")
+    with raises(InputError, Code.UNKNOWN_NAME, "plain"):
+        build_prior(robot, None, "plain")
+    assert build_prior(robot, None).links == (None, None)
 
 
-def test_a_prior_is_widened_from_a_width_of_ten_millimetres_down():
+def test_a_prior_thinner_than_ten_millimetres_is_made_thicker():
     mass = 2.0
     for part, widened in ((1.001, False), (0.999, True)):
         least = part * mass * 0.01**2 / 3
         tensor = np.diag([0.04 + 0.02, least + 0.02, least + 0.04])
         phi = phi_about_origin(mass, np.array([0.1, 0.2, 0.3]), tensor)
-        prior = prior_of(arm(phi), "robot")
+        prior = build_prior(arm(phi), "robot")
         assert bool(prior.notes) == widened
         assert np.array_equal(prior.links[0], phi) != widened
         _, com, J = mass_com_inertia(prior.links[0])
@@ -176,12 +192,12 @@ def test_a_prior_is_widened_from_a_width_of_ten_millimetres_down():
 
 
 def test_lengths_of_a_robot():
-    one = space_of_base(base_parameters(planar_arm([0.5, 0.3], 3)))
-    assert_close([one.length, one.reach], [0.4, 0.8], SAME_ALGEBRA)  # the first joint is at the base itself
+    result = space_of_base(base_parameters(planar_arm([0.5, 0.3], 3)))
+    assert_close([result.length, result.reach], [0.4, 0.8], SAME_ALGEBRA)  # the first joint is at the base itself
     short = space_of_base(base_parameters(planar_arm([0.01])))
-    assert (short.length, short.reach) == (SHORTEST_LENGTH, 10 * SHORTEST_LENGTH)
+    assert (short.length, short.reach) == (MIN_LENGTH_M, 10 * MIN_LENGTH_M)
     single = space_of_base(base_parameters(planar_arm([], 1)))
-    assert (single.length, single.reach) == (SHORTEST_LENGTH, 10 * SHORTEST_LENGTH)
+    assert (single.length, single.reach) == (MIN_LENGTH_M, 10 * MIN_LENGTH_M)
     slide = long_rod_on_a_slide()
     joints = (replace(slide.joints[0], limits=Limits(lower=-0.5, upper=2.0)), slide.joints[1])
     stretched = space_of_base(base_parameters(replace(slide, joints=joints)))
@@ -190,7 +206,7 @@ def test_lengths_of_a_robot():
     assert_close(space_of_base(base_parameters(replace(slide, joints=joints, frames=(frame,)))).reach, 5.0, ORACLE)
 
 
-def test_units_are_lengths_of_links_and_what_changes_values_by_one(space):
+def test_units_are_link_lengths_or_unit_changes_of_values(space):
     L = 0.5
     assert_close(space.link_units, [1, L, L, L, *[L * L] * 6], EXACT)
     assert_close(space.units[:20], np.tile(space.link_units, 2), EXACT)
@@ -199,14 +215,14 @@ def test_units_are_lengths_of_links_and_what_changes_values_by_one(space):
     v = state(space) / space.units
     for i, rows in enumerate(space.cone_rows(space.units)[:2]):
         assert rows.order == 4
-        found = matrix_of_triangle(rows.matrix @ v + rows.offset)
+        result = matrix_of_triangle(rows.matrix @ v + rows.offset)
         D = np.diag([1 / L, 1 / L, 1 / L, 1.0])
-        assert_close(found, D @ pseudo_inertia(state(space)[space.link(i)]) @ D, SAME_ALGEBRA)
+        assert_close(result, D @ pseudo_inertia(state(space)[space.link(i)]) @ D, SAME_ALGEBRA)
     for i, rows in enumerate(space.cone_rows()[:2]):
         assert_close(
             matrix_of_triangle(rows.matrix @ state(space)), pseudo_inertia(state(space)[space.link(i)]), ORACLE
         )
-    signed = [space.labels[k] for k in space.signed]
+    signed = [space.labels[k] for k in space.nonnegative]
     assert signed == ["Im1", "fv1", "fc1", "Im2", "fv2", "fc2"]
     assert space.drive_labels("viscous") == ("fv1", "fv2")
     assert len(space.drive_labels()) == 8
@@ -239,25 +255,25 @@ def test_friction_that_grows_with_the_load_brakes_whether_driven_or_not():
     robot = with_estimated_drives(planar_arm([0.5]))
     count = Regressor(robot).base.count
     friction = Friction("sign", 0.0, ("load", "driving"), reference=tuple(np.ones(count)))
-    made = space_of(Regressor(robot, friction))
-    assert len(made.brakes) == 4
-    for row, (drive, sign) in zip(made.brakes, [(1, -1), (1, 1), (2, -1), (2, 1)], strict=True):
-        told = {made.labels[k]: value for k, value in enumerate(row) if value}
-        assert sorted(told.values()) == [sign, 1.0]
-        assert {made.behind[made.labels.index(label)].link_or_joint for label in told} == {f"joint{drive}"}
-        assert [value for label, value in told.items() if "driving" in label] == [sign]
+    result = space_of(Regressor(robot, friction))
+    assert len(result.braking_rows) == 4
+    for row, (drive, sign) in zip(result.braking_rows, [(1, -1), (1, 1), (2, -1), (2, 1)], strict=True):
+        item = {result.labels[k]: value for k, value in enumerate(row) if value}
+        assert sorted(item.values()) == [sign, 1.0]
+        assert {result.columns[result.labels.index(label)].link_or_joint for label in item} == {f"joint{drive}"}
+        assert [value for label, value in item.items() if "driving" in label] == [sign]
 
 
 def test_values_are_compared_in_parts_of_themselves_or_of_their_kind():
     families = ["link", "link", "link", "friction", "friction", "offset"]
-    made = SimpleNamespace(parameters=[SimpleNamespace(family=one) for one in families])
+    result = SimpleNamespace(parameters=[SimpleNamespace(family=family) for family in families])
     beta = np.array([3.0, -4.0, 0.0, 0.2, 1e-9, 0.0])
     link, friction = np.sqrt(25 / 3), np.sqrt(0.04 / 2)
     expected = [1 / 3, 1 / 4, 100 / link, 1 / 0.2, 100 / friction, 100 / link]
-    W = relative_metric(made, beta)
+    W = relative_metric(result, beta)
     assert_close(np.diag(W), expected, 1e-7)
     assert_close(W, np.diag(np.diag(W)), EXACT)
-    assert_close(relative_metric(made, np.zeros(6)), 100 * np.eye(6), SAME_ALGEBRA)
+    assert_close(relative_metric(result, np.zeros(6)), 100 * np.eye(6), SAME_ALGEBRA)
 
 
 def test_a_certificate_is_the_matrix_that_multiplies_a_pseudo_inertia(space):
@@ -269,8 +285,8 @@ def test_a_certificate_is_the_matrix_that_multiplies_a_pseudo_inertia(space):
     y, none = rng.normal(size=len(space.names)), np.zeros(0)
     asked = (space.matrix.T @ y) * space.units
     worst = [np.linalg.eigvalsh(_adjoint(asked[space.link(i)]))[0] for i in range(2)]
-    signed = [asked[k] for k in space.signed]
-    free = [-abs(asked[k]) for k in range(20, space.size) if k not in space.signed]
+    signed = [asked[k] for k in space.nonnegative]
+    free = [-abs(asked[k]) for k in range(20, space.size) if k not in space.nonnegative]
     assert len(free) == 2
     assert_close(certificate_slack(space, y, none), min([*worst, *signed, *free]), ORACLE)
 
@@ -278,22 +294,22 @@ def test_a_certificate_is_the_matrix_that_multiplies_a_pseudo_inertia(space):
 def test_values_are_reached_by_the_shortest_way(space):
     x = state(space)
     beta = space.matrix @ x + 0.1
-    found = with_values(space, x, beta)
-    assert_close(space.matrix @ found, beta, ORACLE)
-    step = (found - x) / space.units
+    result = match_values(space, x, beta)
+    assert_close(space.matrix @ result, beta, ORACLE)
+    step = (result - x) / space.units
     null = np.linalg.svd(space.matrix * space.units)[2][len(beta) :]
     assert np.abs(null @ step).max() < 1e-12
     rows = space.cone_rows(space.units)[0]
     start = x / space.units
-    moved = _moved(rows, start)
+    moved = _shift_rows(rows, start)
     assert_close(moved.matrix @ (0.3 * start) + moved.offset, 1.3 * rows.matrix @ start, ORACLE)
     plain = space.cone_rows()[0]
-    assert_close(_in_units(plain, space.units).matrix @ start, plain.matrix @ x, ORACLE)
+    assert_close(_scale_rows(plain, space.units).matrix @ start, plain.matrix @ x, ORACLE)
 
 
-def test_the_entropic_program_costs_what_the_divergence_does(space):
+def test_the_cost_of_the_entropic_program_equals_the_divergence(space):
     """With the link held: w (tr Q - log det Q) by eigenvalues, Q = L^-1 P L^-T."""
-    x, program = state(space), Program(space.size)
+    x, program = state(space), ConicProgram(space.size)
     _add_entropic(program, space, 1, BALL, space.units, 0.7)
     program.add_rows(ConeRows("zero", np.eye(space.size), -x / space.units))
     ratios = np.linalg.eigvals(np.linalg.inv(pseudo_inertia(BALL)) @ pseudo_inertia(x[space.link(1)])).real

@@ -1,4 +1,4 @@
-"""Consistent fits do not depend on units of torque; stated weights stay; prices of moves by other formulas."""
+"""Consistent fits do not depend on units of torque; given weights stay; costs of moves by other formulas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.consistent_projection import UNIDENTIFIABLE_DEVIATION, covariance_metric, project_to_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.make_consistent import UNTOLD, covariance_metric, mend_consistent
-from mindyn.feasibility.mending import LEAST_COST, data_moves
 from mindyn.feasibility.nearest import relative_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import Prior
+from mindyn.feasibility.projection import MIN_COST_RATIO, data_moves
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.triangles import triangle_of
@@ -50,36 +50,36 @@ def test_a_heavier_arm_of_the_same_kind_is_fitted_alike(space, scale):
         x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))
     x[20:] = 0.3
     problem = FitProblem(space, Prior((None, None), "entropic", ()), ())
-    found = problem.solve(rows_of(space, x), np.ones(2), 0.0)
+    solution = problem.solve(rows_of(space, x), np.ones(2), 0.0)
     scaled = problem.solve(rows_of(space, x, scale), np.full(2, scale**-2.0), 0.0)
-    assert_close(space.matrix @ scaled / scale, space.matrix @ found, 1e-3)
-    assert_close(scaled[space.masses] / scale, found[space.masses], 2e-2)
+    assert_close(space.matrix @ scaled / scale, space.matrix @ solution, 1e-3)
+    assert_close(scaled[space.masses] / scale, solution[space.masses], 2e-2)
 
 
-def test_a_link_of_which_nothing_is_believed_is_not_polished(space):
+def test_a_link_without_a_prior_is_not_polished(space):
     """It takes its least mass, where it is no solid body."""
     x = np.zeros(space.size)
     for i in range(2):
         x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))
-    believed = x[space.link(0)]
-    for links in ((None, believed), (believed, None)):
+    assumed = x[space.link(0)]
+    for links in ((None, assumed), (assumed, None)):
         problem = FitProblem(space, Prior(links, "entropic", ()), ())
-        assert problem.polished(rows_of(space, x), np.ones(2), 0.1, x) is x
-    both = FitProblem(space, Prior((believed, believed), "entropic", ()), ())
-    assert both.polished(rows_of(space, x), np.ones(2), 0.1, x) is not x
+        assert problem.polish(rows_of(space, x), np.ones(2), 0.1, x) is x
+    both = FitProblem(space, Prior((assumed, assumed), "entropic", ()), ())
+    assert both.polish(rows_of(space, x), np.ones(2), 0.1, x) is not x
 
 
-def test_stated_weights_of_joints_stay_and_others_follow_the_residuals():
+def test_given_joint_weights_stay_and_others_follow_the_residuals():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     rows = equations(robot, exact_samples(robot, 120, noise=0.5))
     stated = PhysicallyConsistent(prior_weight=1e-3, kinds="all", weights=(3.0, 0.5)).fit(rows)
     assert_close(stated.joint_weights / stated.joint_weights[0], [1.0, 0.5 / 3.0], SAME_ALGEBRA)
-    own = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
-    expected = np.array([one.rms**-2 for one in own.residuals])
-    assert_close(own.joint_weights / own.joint_weights[0], expected / expected[0], 0.05)
+    estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
+    expected = np.array([residual.rms**-2 for residual in estimate.residuals])
+    assert_close(estimate.joint_weights / estimate.joint_weights[0], expected / expected[0], 0.05)
 
 
-def test_the_metric_of_noise_leaves_untold_and_left_out_parameters_their_size():
+def test_the_noise_metric_scales_unidentifiable_and_dropped_parameters_by_their_size():
     robot = with_random_drives(random_robot(7, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 7)
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 120, noise=0.5)))
     space = space_of(estimate.regressor)
@@ -93,15 +93,15 @@ def test_the_metric_of_noise_leaves_untold_and_left_out_parameters_their_size():
         correlations=np.eye(len(sizes)),
     )
     expected = np.full(len(sizes), 2.0)
-    expected[:2] = UNTOLD * sizes[0], sizes[1]
+    expected[:2] = UNIDENTIFIABLE_DEVIATION * sizes[0], sizes[1]
     W = covariance_metric(fake, space)
     assert_close(np.diag(np.linalg.inv(W.T @ W)), expected**2, ORACLE)
-    mended = mend_consistent(estimate)
-    distance = np.linalg.norm(covariance_metric(estimate, space) @ (mended.beta - estimate.beta))
-    assert mended.provenance["mended"]["distance"] == pytest.approx(distance)
-    assert f"moved by {distance:.3g} standard deviations" in mended.status
-    assert space.worst(mended.physical.values) >= 0
-    assert mended.mended
+    projected = project_to_consistent(estimate)
+    distance = np.linalg.norm(covariance_metric(estimate, space) @ (projected.beta - estimate.beta))
+    assert projected.provenance["projected"]["distance"] == pytest.approx(distance)
+    assert f"moved by {distance:.3g} standard deviations" in projected.status
+    assert space.smallest_margin(projected.physical.values) >= 0
+    assert projected.projected
 
 
 def test_moves_cost_the_residuals_that_they_add():
@@ -119,8 +119,8 @@ def test_moves_cost_the_residuals_that_they_add():
     assert_close((R @ moves).T @ (R @ moves), np.diag([1.0, 1.0, 0.0]), ORACLE)
     scaled = R[:, :2] / np.linalg.norm(R[:, :2], axis=0)
     largest = np.linalg.svd(scaled, compute_uv=False)[0]
-    assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (LEAST_COST * largest)], ORACLE)
-    small = [one * np.array([1e-4, 1e3, 1.0, 1.0]) for one in tables]  # parameters in other units
+    assert_close(np.abs(moves[:, 2]), [0.0, 0.0, 1 / (MIN_COST_RATIO * largest)], ORACLE)
+    small = [item * np.array([1e-4, 1e3, 1.0, 1.0]) for item in tables]  # parameters in other units
     information = Information(("x", "y"), names, columns, tuple(map(triangle_of, small)), (40, 40))
     there = data_moves(SimpleNamespace(names=names, beta=beta * [1e4, 1e-3, 1.0]), information)
     assert_close(np.abs(there * np.array([[1e-4], [1e3], [1.0]])), np.abs(moves), ORACLE)

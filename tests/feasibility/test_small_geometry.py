@@ -1,4 +1,4 @@
-"""Even configurations, scaled triangles, metrics and loads, each by its definition."""
+"""Sampled configurations, scaled triangles, metrics and loads, each by its definition."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.feasibility import worst_configurations
-from mindyn.feasibility.configurations import spread_configurations
+from mindyn.feasibility.configurations import sample_configurations
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
-from mindyn.feasibility.consistent import MOST_OF, NAMED, _most_weighty
-from mindyn.feasibility.make_consistent import covariance_metric
-from mindyn.feasibility.mending import covariance_moves
+from mindyn.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
+from mindyn.feasibility.consistent_projection import covariance_metric
 from mindyn.feasibility.physical_space import space_of
-from mindyn.loads.from_runs import payload_of_runs
-from mindyn.loads.payload import WIDE, _gain_shifts, _memory, _open_spread, payload
+from mindyn.feasibility.projection import covariance_moves
+from mindyn.loads.from_runs import payload_from_runs
+from mindyn.loads.payload import UNSEEN_DEVIATION, _correlated_rows, _gain_shifts, _unseen_covariance, payload
 from mindyn.robots.loading import load_robot
 
 SAVED = Path(__file__).parents[1] / "estimators" / "saved_estimate.json"
@@ -34,7 +34,7 @@ def estimate():
 @pytest.mark.parametrize("joints", [1, 2, 3])
 def test_configurations_fill_their_ranges_evenly(joints):
     ranges = np.array([[-1.0, 3.0], [0.5, 0.5], [0.0, 10.0], [-4.0, -2.0]])[[0, 1, 2, 3][: joints + 1]]
-    q = spread_configurations(ranges, 512, 3)
+    q = sample_configurations(ranges, 512, 3)
     wide = np.ptp(ranges, axis=1) > 0
     assert (q >= ranges[:, 0]).all()
     assert (q <= ranges[:, 1]).all()
@@ -49,12 +49,12 @@ def test_configurations_fill_their_ranges_evenly(joints):
     assert_negligible(first - first[0], 1.0, ORACLE)
     step = first[0, 0]
     assert_negligible(1 / step ** (int(wide.sum()) + 1) - 1 / step - 1, 1.0, ORACLE)  # g^(d + 1) = g + 1
-    assert not np.array_equal(q, spread_configurations(ranges, 512, 4))
+    assert not np.array_equal(q, sample_configurations(ranges, 512, 4))
 
 
 def test_scaled_triangles_keep_lengths_and_come_back():
     rng = np.random.default_rng(0)
-    matrices = [one + one.T for one in rng.normal(size=(3, 4, 4))]
+    matrices = [item + item.T for item in rng.normal(size=(3, 4, 4))]
     columns = triangle(matrices)
     assert columns.shape == (10, 3)
     for column, matrix in zip(columns.T, matrices, strict=True):
@@ -66,7 +66,7 @@ def test_the_metric_of_a_covariance_is_the_root_of_its_inverse(estimate):
     rng = np.random.default_rng(1)
     root = rng.normal(size=(len(estimate.beta),) * 2)
     covariance = root @ root.T * np.outer(*[10.0 ** rng.uniform(-3, 1, len(root))] * 2)
-    plain = replace(estimate, covariance=covariance, shifts=None, block_spread=None)
+    plain = replace(estimate, covariance=covariance, shifts=None, jackknife=None)
     W = covariance_metric(plain, space_of(plain.regressor))
     assert_close(W @ covariance @ W.T, np.eye(len(W)), 1e-6)
     moves = covariance_moves(plain)
@@ -75,32 +75,32 @@ def test_the_metric_of_a_covariance_is_the_root_of_its_inverse(estimate):
 
 def test_the_weightiest_names_cover_most_of_the_squares():
     names = tuple("abcdefghij")
-    assert _most_weighty(names, np.array([0, 0, -5.0, 0, 0.1, 0, 0, 0, 0, 0])) == ["c"]
+    assert _select_largest(names, np.array([0, 0, -5.0, 0, 0.1, 0, 0, 0, 0, 0])) == ["c"]
     weights = np.array([1.0, -2.0, 3.0, 0.5, 0, 0, 0, 0, 0, 0])
-    found = _most_weighty(names, weights)
-    assert found == ["c", "b", "a", "d"][: len(found)]
+    result = _select_largest(names, weights)
+    assert result == ["c", "b", "a", "d"][: len(result)]
     squares = np.sort(weights**2)[::-1]
     covered = np.cumsum(squares) / squares.sum()
-    assert len(found) == min(NAMED, 1 + int((covered < MOST_OF).sum()))
-    assert len(_most_weighty(names, np.ones(10))) <= NAMED
+    assert len(result) == min(MAX_NAMED_PARAMETERS, 1 + int((covered < NAMED_FRACTION).sum()))
+    assert len(_select_largest(names, np.ones(10))) <= MAX_NAMED_PARAMETERS
 
 
 def test_rows_that_follow_each_other_count_for_fewer():
-    residuals = [SimpleNamespace(correlation=one) for one in (None, 0.0, 0.5, -0.3, 0.999)]
-    assert_close(_memory(SimpleNamespace(residuals=residuals)), [1.0, 1.0, 3.0, 1.0, 199.0], SAME_ALGEBRA)
+    residuals = [SimpleNamespace(correlation=item) for item in (None, 0.0, 0.5, -0.3, 0.999)]
+    assert_close(_correlated_rows(SimpleNamespace(residuals=residuals)), [1.0, 1.0, 3.0, 1.0, 199.0], SAME_ALGEBRA)
 
 
-def test_what_a_run_does_not_see_of_a_load_is_as_wide_as_no_load_is():
+def test_unobserved_directions_of_a_load_get_a_large_deviation():
     seen = np.diag([1.0] * 12)
     load = np.arange(2, 12)
-    assert_negligible(_open_spread(seen, load), 1.0, SAME_ALGEBRA)
+    assert_negligible(_unseen_covariance(seen, load), 1.0, SAME_ALGEBRA)
     seen[5, 5] = 0.0
-    found = _open_spread(seen, load)
-    assert_close(np.diag(found), [0, 0, 0, WIDE**2, 0, 0, 0, 0, 0, 0], SAME_ALGEBRA)
-    assert WIDE == 1e3
+    result = _unseen_covariance(seen, load)
+    assert_close(np.diag(result), [0, 0, 0, UNSEEN_DEVIATION**2, 0, 0, 0, 0, 0, 0], SAME_ALGEBRA)
+    assert UNSEEN_DEVIATION == 1e3
     mixed = np.diag([1.0] * 12)
     mixed[0, 0] = mixed[0, 2] = mixed[2, 0] = 1.0  # the mass and a parameter of the arm only ever show together
-    assert_close(np.diag(_open_spread(mixed, load))[0], WIDE**2, ORACLE)
+    assert_close(np.diag(_unseen_covariance(mixed, load))[0], UNSEEN_DEVIATION**2, ORACLE)
 
 
 def test_torques_of_another_scale_are_a_load_of_that_scale():
@@ -108,19 +108,19 @@ def test_torques_of_another_scale_are_a_load_of_that_scale():
     R = [np.triu(rng.normal(size=(12, 12))) for _ in range(2)]
 
     def stacked(weights):
-        return np.vstack([np.sqrt(w) * one for w, one in zip(weights, R, strict=True)]), None
+        return np.vstack([np.sqrt(w) * value for w, value in zip(weights, R, strict=True)]), None
 
     whole, weights, ten = SimpleNamespace(stacked=stacked), np.array([2.0, 0.5]), np.arange(2, 12)
-    A = sum(w * one.T @ one for w, one in zip(weights, R, strict=True))
+    A = sum(w * item.T @ item for w, item in zip(weights, R, strict=True))
     theta = rng.normal(size=12)
-    found = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), theta, ten)
+    result = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), theta, ten)
     load = theta[ten]
-    assert_close(found[0], load, SAME_ALGEBRA)
-    assert_negligible(found[1:, 0], 1.0, ORACLE)  # no mere scaling: the mass is that of the first row
+    assert_close(result[0], load, SAME_ALGEBRA)
+    assert_negligible(result[1:, 0], 1.0, ORACLE)  # no mere scaling: the mass is that of the first row
     for joint in range(2):
-        own = weights[joint] * R[joint].T @ R[joint]
-        shift = np.linalg.solve(A, own[:, ten] @ load)[ten]
-        assert_close(found[1 + joint], shift - load * shift[0] / load[0], ORACLE)
+        outcome = weights[joint] * R[joint].T @ R[joint]
+        shift = np.linalg.solve(A, outcome[:, ten] @ load)[ten]
+        assert_close(result[1 + joint], shift - load * shift[0] / load[0], ORACLE)
     nothing = _gain_shifts(whole, weights, np.arange(12), np.linalg.inv(A), 0 * theta, ten)
     assert (nothing == 0).all()
 
@@ -133,17 +133,17 @@ def test_a_load_hangs_on_the_link_that_is_named(estimate):
         payload(robot, None, link="link1")
 
     with pytest.raises(MindynError, match="gripper"):
-        payload_of_runs(robot, None, None, link="gripper")
+        payload_from_runs(robot, None, None, link="gripper")
 
 
 def test_descents_begin_at_the_lowest_of_each_part(monkeypatch):
-    monkeypatch.setattr(worst_configurations, "_together", lambda *given: given[-1])
-    monkeypatch.setattr(worst_configurations, "_to_the_end", lambda *given: given[-1])
+    monkeypatch.setattr(worst_configurations, "_descend_together", lambda *given: given[-1])
+    monkeypatch.setattr(worst_configurations, "_descend_to_minimum", lambda *given: given[-1])
     monkeypatch.setattr(worst_configurations, "extremes_at", lambda *given: SimpleNamespace(q=given[-1]))
     rng = np.random.default_rng(3)
-    least = rng.normal(size=10 * worst_configurations.STARTS + 3)
+    least = rng.normal(size=10 * worst_configurations.DESCENT_STARTS + 3)
     q = np.arange(float(len(least)))[:, None]
-    begun = worst_configurations.descended(None, None, None, q, least).q[:, 0].astype(int)
+    begun = worst_configurations.descend_from(None, None, None, q, least).q[:, 0].astype(int)
     for part, start in enumerate(begun):
-        own = np.arange(part, len(least), worst_configurations.STARTS)
-        assert start == own[np.argmin(least[own])]
+        result = np.arange(part, len(least), worst_configurations.DESCENT_STARTS)
+        assert start == result[np.argmin(least[result])]

@@ -1,4 +1,4 @@
-"""The same study on a Dask cluster over an object store, by processes, and here; workers and drivers that die."""
+"""The same study on a Dask cluster over an object store, by processes, and serially; workers and drivers that die."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from time import monotonic, sleep
 
 import pytest
 from closeness import ORACLE, assert_close
-from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 
 from mindyn.executors import WorkersLostError
 from mindyn.fleet import work
 from mindyn.fleet.factors import Factor
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.mapping import DIED
+from mindyn.fleet.mapping import WORKER_DIED
 
 ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
-"""`make fleet` tests all 200 logs; here there are as many as show the same."""
+"""`make study NAME=fleet` tests all 200 logs; here there are as many as show the same."""
 SOME = ROBOTS * LOGS // 4
 PATTERN = "s3://logs/fleet/{robot_id}/{date}/*.parquet"
 
@@ -40,21 +40,21 @@ def bucket(store) -> None:
 
 @pytest.fixture(scope="module")
 def serial(bucket, tmp_path_factory) -> FleetStudy:  # noqa: ARG001
-    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), treatment=TREATMENT)
+    return study_fleet(ARM, PATTERN, tmp_path_factory.mktemp("serial"), settings=SETTINGS)
 
 
 @pytest.fixture
 def cluster(bucket) -> Iterator[object]:  # noqa: ARG001
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=60) as made,
-        distributed.Client(made) as client,
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=60) as result,
+        distributed.Client(result) as client,
     ):
         yield client
 
 
 def values(found: FleetStudy) -> bytes:
-    return b"".join(one.estimate.beta.tobytes() for one in (found.type, *found.robots) if one.estimate is not None)
+    return b"".join(item.estimate.beta.tobytes() for item in (found.type, *found.robots) if item.estimate is not None)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -67,20 +67,20 @@ def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, s
             os.kill(killed[0], signal.SIGKILL)
 
     executor = cluster.get_executor(retries=3)
-    found = study_fleet(ARM, PATTERN, tmp_path, treatment=TREATMENT, executor=executor, progress=kill_one)
+    study = study_fleet(ARM, PATTERN, tmp_path, settings=SETTINGS, executor=executor, progress=kill_one)
     assert killed
-    assert found.gathered == ROBOTS * LOGS
-    assert not found.excluded
-    assert values(found) == values(serial)
-    for one, other in zip(found.robots, serial.robots, strict=True):
-        assert_close(one.estimate.beta, other.estimate.beta, ORACLE)
+    assert study.gathered == ROBOTS * LOGS
+    assert not study.excluded
+    assert values(study) == values(serial)
+    for robot, other in zip(study.robots, serial.robots, strict=True):
+        assert_close(robot.estimate.beta, other.estimate.beta, ORACLE)
 
 
 def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path):
     script = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from fleets import *; "
         "from mindyn.fleet.fleet import study_fleet; "
-        f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, treatment=TREATMENT)"
+        f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, settings=TREATMENT)"
     )
     driver = subprocess.Popen([sys.executable, "-c", script])
     end = monotonic() + 60
@@ -90,16 +90,16 @@ def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path)
     driver.wait()
     before = len(list(tmp_path.glob("factors/*/??/*.npz")))
     assert SOME <= before < ROBOTS * LOGS
-    found = study_fleet(ARM, PATTERN, tmp_path, treatment=TREATMENT)
-    assert found.gathered == ROBOTS * LOGS - before
-    assert values(found) == values(serial)
+    study = study_fleet(ARM, PATTERN, tmp_path, settings=SETTINGS)
+    assert study.gathered == ROBOTS * LOGS - before
+    assert values(study) == values(serial)
 
 
 def deadly(generation: bytes, task: work.Task) -> Factor | work.Excluded:
     """Gathers, but dies of one log; a stand-in for one that is larger than memory."""
     if "deadly" in task.name:
         os.kill(os.getpid(), signal.SIGKILL)
-    return work.gather(generation, task)
+    return work.gather_log(generation, task)
 
 
 @pytest.fixture
@@ -112,22 +112,22 @@ def few(tmp_path) -> Path:
 
 
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
-    monkeypatch.setattr("mindyn.fleet.mapping.gather", deadly)
+    monkeypatch.setattr("mindyn.fleet.mapping.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
-    found = study_fleet(ARM, pattern, out, treatment=TREATMENT, workers=2)
-    assert [(Path(one.name).name, one.reason) for one in found.excluded] == [("deadly.parquet", DIED)]
-    assert found.type.logs == 1
+    study = study_fleet(ARM, pattern, out, settings=SETTINGS, workers=2)
+    assert [(Path(item.name).name, item.reason) for item in study.excluded] == [("deadly.parquet", WORKER_DIED)]
+    assert study.type.logs == 1
 
 
-def test_an_executor_that_breaks_keeps_what_is_done_and_says_how_to_go_on(few, monkeypatch):
-    monkeypatch.setattr("mindyn.fleet.mapping.gather", deadly)
+def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, monkeypatch):
+    monkeypatch.setattr("mindyn.fleet.mapping.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as told:
-        study_fleet(ARM, pattern, out, treatment=TREATMENT, executor=pool)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as result:
+        study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)
     kept = len(list(out.glob("factors/*/??/*.npz")))
-    assert f"{kept} of 2 logs are gathered and stay in" in told.value.message
-    assert "same call again" in told.value.hint
+    assert f"{kept} of 2 logs are gathered and kept in" in result.value.message
+    assert "repeat the call" in result.value.hint
     monkeypatch.undo()
     with ThreadPoolExecutor(2) as threads:
-        found = study_fleet(ARM, pattern, out, treatment=TREATMENT, executor=threads)
-    assert (found.gathered, found.type.logs) == (2 - kept, 2)
+        study = study_fleet(ARM, pattern, out, settings=SETTINGS, executor=threads)
+    assert (study.gathered, study.type.logs) == (2 - kept, 2)

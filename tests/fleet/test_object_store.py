@@ -1,4 +1,4 @@
-"""Logs in an object store are read block by block as files are; no credentials in what is said."""
+"""Logs in an object store are read in blocks like files; messages contain no credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import mindyn
 from mindyn.logs.errors import LogError
-from mindyn.logs.places import given_places, matching, place_of
+from mindyn.logs.locations import expand_locations, list_matching, parse_location
 
 SIDECAR = """
 side = "joint"
@@ -43,7 +43,7 @@ def both(store, tmp_path_factory) -> Path:
 
 
 def test_a_log_in_a_store_reads_as_the_file(both, arm):
-    here, there = (mindyn.read_log(one, arm) for one in (both / "run 0.parquet", "s3://logs/arm 1/run 0.parquet"))
+    here, there = (mindyn.read_log(item, arm) for item in (both / "run 0.parquet", "s3://logs/arm 1/run 0.parquet"))
     assert len(there) == 5000
     for name in ("time", "q", "tau", "rows"):
         assert getattr(here, name).tobytes() == getattr(there, name).tobytes()
@@ -59,37 +59,37 @@ def test_a_scan_of_a_store_keeps_to_its_chunks(both, arm):
     chunks = list(scan)
     assert max(map(len, chunks)) <= 1000
     whole = mindyn.read_log(both / "run 1.parquet", arm)
-    assert np.concatenate([one.tau for one in chunks]).tobytes() == whole.tau.tobytes()
+    assert np.concatenate([chunk.tau for chunk in chunks]).tobytes() == whole.tau.tobytes()
 
 
 def test_patterns_name_several(both):
-    assert [str(one.place) for one in matching("s3://logs/arm */run ?.parquet")] == [
+    assert [str(element.place) for element in list_matching("s3://logs/arm */run ?.parquet")] == [
         "s3://logs/arm 1/run 0.parquet",
         "s3://logs/arm 1/run 1.parquet",
     ]
-    assert [one.place for one in matching(f"{both}/run [0].parquet")] == [both / "run 0.parquet"]
-    deep = [one for one in matching("s3://logs/**/run ?.parquet") if "/arm 1/" in str(one.place)]
-    assert len({one.version for one in deep}) == 2
-    with pytest.raises(LogError, match="nothing lies at"):
-        given_places(["s3://logs/none/*.parquet"])
+    assert [entry.place for entry in list_matching(f"{both}/run [0].parquet")] == [both / "run 0.parquet"]
+    deep = [value for value in list_matching("s3://logs/**/run ?.parquet") if "/arm 1/" in str(value.place)]
+    assert len({item.version for item in deep}) == 2
+    with pytest.raises(LogError, match="no file matches"):
+        expand_locations(["s3://logs/none/*.parquet"])
 
 
-def test_what_is_not_there_or_no_parquet_is_refused_by_name(both, arm, store):
-    with pytest.raises(LogError, match="there is no log 's3://logs/arm 1/none.parquet'"):
+def test_missing_or_invalid_objects_raise(both, arm, store):
+    with pytest.raises(LogError, match="the log 's3://logs/arm 1/none.parquet' does not exist"):
         mindyn.read_log("s3://logs/arm 1/none.parquet", arm)
-    with pytest.raises(LogError, match="from an object store mindyn reads .parquet"):
+    with pytest.raises(LogError, match="is not Parquet, the only format"):
         mindyn.read_log("s3://logs/arm 1/run.csv", arm)
     store.put_object(Bucket="logs", Key="arm 1/half.parquet", Body=(both / "run 0.parquet").read_bytes()[:3000])
     with pytest.raises(LogError, match="half.parquet"):
         mindyn.read_log("s3://logs/arm 1/half.parquet", arm)
-    with pytest.raises(LogError, match="keeps one slash of two"):
+    with pytest.raises(LogError, match="which removes a slash"):
         mindyn.read_log(Path("s3://logs/arm 1/run 0.parquet"), arm)
 
 
 @pytest.mark.parametrize("url", ["s3://me:hunter2@logs/none.parquet?X-Amz-Signature=hunter2", "s3://hunter2@logs/a"])
 @pytest.mark.usefixtures("store")
-def test_no_credential_is_said(arm, url):
-    assert "hunter2" not in f"{place_of(url)} {place_of(url)!r}"
-    with pytest.raises(LogError) as refused:
+def test_messages_contain_no_credentials(arm, url):
+    assert "hunter2" not in f"{parse_location(url)} {parse_location(url)!r}"
+    with pytest.raises(LogError) as result:
         mindyn.read_log(url, arm)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(result.value)

@@ -1,4 +1,4 @@
-"""A fleet's logs to estimates and exceptions: what is counted, what is left out, what is named."""
+"""Studies of fleets: counted logs, excluded logs, estimates and differences."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 import polars as pl
 import pytest
 from closeness import ORACLE, assert_close
-from fleets import ARM, SIDECAR, TREATMENT, log_bytes
+from fleets import ARM, SETTINGS, SIDECAR, log_bytes
 from messages import messages
+from raising import raises
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.template import Template, day_of, parsed_day
+from mindyn.fleet.template import Template, find_day, parse_day
 from mindyn.fleet.writing import write_study
-from mindyn.logs.places import Listed
+from mindyn.logs.locations import FileListing
 
 ROBOTS, LOGS = 8, 5
 
@@ -42,7 +43,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def study(logs: Path, out: Path, **more: object) -> FleetStudy:
-    given = {"treatment": TREATMENT, "group_by": ("robot_id", "month"), **more}
+    given = {"settings": SETTINGS, "group_by": ("robot_id", "month"), **more}
     return study_fleet(ARM, f"{logs}/{{robot_id}}/{{date}}/*.parquet", out, **given)
 
 
@@ -52,36 +53,38 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(logs: Path, out: Path) -> FleetStudy:
+def first_study(logs: Path, out: Path) -> FleetStudy:
     return study(logs, out)
 
 
-def values(found: FleetStudy) -> bytes:
-    assert all(one.estimate is not None for one in (found.type, *found.robots))
-    return b"".join(one.estimate.beta.tobytes() for one in (found.type, *found.robots, *found.groups))
+def values(first_study: FleetStudy) -> bytes:
+    assert all(value.estimate is not None for value in (first_study.type, *first_study.robots))
+    return b"".join(
+        item.estimate.beta.tobytes() for item in (first_study.type, *first_study.robots, *first_study.groups)
+    )
 
 
-def test_who_differs_is_named_and_nobody_else(found):
-    assert {(one.robot, one.cause.what, one.drift) for one in found.differences} == {
+def test_robots_that_differ_are_named_and_no_others(first_study):
+    assert {(item.robot, item.cause.what, item.drift) for item in first_study.differences} == {
         ("arm1", "friction", True),
         ("arm3", "payload", False),
         ("arm5", "zero", False),
     }
-    by = {one.robot: one for one in found.differences}
+    by = {difference.robot: difference for difference in first_study.differences}
     assert by["arm1"].cause.where == "joint2"
     assert "3" in by["arm3"].sentence
     assert abs(by["arm5"].size - 0.05) < 0.02
     assert "joint2" in by["arm5"].sentence
 
 
-def test_a_robot_s_estimate_is_that_of_its_logs_alone(found, logs):
-    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, stated=_stated()) for k in range(LOGS)]
-    alone = mindyn.LeastSquares().fit(mindyn.rows_of(ARM, scans, TREATMENT))
-    (member,) = [one for one in found.robots if one.key == ("arm2",)]
+def test_a_robot_s_estimate_is_that_of_its_logs_alone(first_study, logs):
+    scans = [mindyn.scan_log(logs / "arm2" / day(k) / "run.parquet", ARM, metadata=_stated()) for k in range(LOGS)]
+    alone = mindyn.LeastSquares().fit(mindyn.build_rows(ARM, scans, SETTINGS))
+    (member,) = [robot for robot in first_study.robots if robot.key == ("arm2",)]
     assert_close(member.estimate.beta, alone.beta, ORACLE)
     assert (member.logs, len(member.deviations)) == (LOGS, len(alone.beta))
-    assert np.isfinite(member.deviations).mean() > 0.7  # some are told by too few logs
-    assert {one.key for one in found.groups} >= {("arm2", "2026-01"), ("arm2", "2026-03")}
+    assert np.isfinite(member.deviations).mean() > 0.7  # too few logs determine the others
+    assert {group.key for group in first_study.groups} >= {("arm2", "2026-01"), ("arm2", "2026-03")}
 
 
 def _stated() -> dict[str, object]:
@@ -90,11 +93,11 @@ def _stated() -> dict[str, object]:
     return tomllib.loads(SIDECAR)
 
 
-def test_a_second_study_reads_nothing_and_has_the_same_bits(found, logs, out):
-    again = study(logs, out, treatment=None)
+def test_a_second_study_reads_nothing_and_has_the_same_bits(first_study, logs, out):
+    again = study(logs, out, settings=None)
     assert again.gathered == 0
-    assert values(again) == values(found)
-    assert found.gathered == ROBOTS * LOGS
+    assert values(again) == values(first_study)
+    assert first_study.gathered == ROBOTS * LOGS
 
 
 def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
@@ -115,13 +118,13 @@ def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
     first.unlink()
     kept = study(few, tmp_path / "out")
     assert kept.type.logs == 2
-    assert "1 logs count by their factors" in messages(kept)[0]
-    left = study(few, tmp_path / "out", without=["*/a.parquet"])
+    assert "1 logs are used by their factors" in messages(kept)[0]
+    left = study(few, tmp_path / "out", exclude_logs=["*/a.parquet"])
     assert left.type.logs == 1
-    assert [one.reason for one in left.excluded] == ["left out as asked"]
+    assert [item.reason for item in left.excluded] == ["excluded by the user"]
 
 
-def test_what_cannot_count_is_excluded_by_name_and_the_rest_goes_on(tmp_path):
+def test_unusable_logs_are_excluded_by_name_and_the_others_count(tmp_path):
     folder = tmp_path / "logs"
     for k in range(3):
         place = folder / "arm0" / day(k)
@@ -136,83 +139,91 @@ def test_what_cannot_count_is_excluded_by_name_and_the_rest_goes_on(tmp_path):
     wrong.write_parquet(place / "turned.parquet")
     slow = pl.read_parquet(log_bytes(5)).with_columns(pl.col("t") * 2)
     slow.write_parquet(place / "slow.parquet")
-    found = study(folder, tmp_path / "out")
-    reasons = {Path(one.name).name: one.reason for one in found.excluded}
+    result = study(folder, tmp_path / "out")
+    reasons = {Path(item.name).name: item.reason for item in result.excluded}
     assert set(reasons) == {"damaged.parquet", "good.parquet", "other.parquet", "turned.parquet", "slow.parquet"}
     assert "damaged.parquet cannot be read" in reasons["damaged.parquet"]
     assert "has the same bytes as" in reasons["good.parquet"]
     assert "has no position column q1" in reasons["other.parquet"]
-    assert "worse than none" in reasons["turned.parquet"]
-    assert reasons["slow.parquet"].startswith("its rate is 50 Hz")
-    assert found.type.logs == 3
+    assert "worse than zero" in reasons["turned.parquet"]
+    assert reasons["slow.parquet"].startswith("the log has a rate of 50 Hz")
+    assert result.type.logs == 3
 
 
 def test_groups_may_come_from_constant_columns(tmp_path):
     for k in range(2):
         (tmp_path / f"{k}.parquet").write_bytes(log_bytes(k, serial=f"s{k}"))
     (tmp_path / "logs.toml").write_text(SIDECAR)
-    found = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", treatment=TREATMENT, group_by=["serial"])
-    assert [one.key for one in found.robots] == [("s0",), ("s1",)]
+    result = study_fleet(ARM, f"{tmp_path}/*.parquet", tmp_path / "out", settings=SETTINGS, group_by=["serial"])
+    assert [robot.key for robot in result.robots] == [("s0",), ("s1",)]
 
 
-def test_a_study_writes_tables_a_page_and_an_estimate(found, out):
-    write_study(out, found, {"version": "0", "command": ["mindyn"]})
+def test_a_study_writes_tables_a_page_and_an_estimate(first_study, out):
+    write_study(out, first_study, {"version": "0", "command": ["mindyn"]})
     table = pl.read_parquet(out / "parameters.parquet")
     assert set(table["level"]) == {"type", "robot", "group"}
     assert set(table.filter(pl.col("level") == "robot")["robot_id"]) == {f"arm{k}" for k in range(ROBOTS)}
-    assert pl.read_parquet(out / "differences.parquet")["robot"].to_list() == [one.robot for one in found.differences]
-    assert mindyn.load_estimate(out / "estimate.json").beta.tobytes() == found.type.estimate.beta.tobytes()
+    assert pl.read_parquet(out / "differences.parquet")["robot"].to_list() == [
+        difference.robot for difference in first_study.differences
+    ]
+    assert mindyn.load_estimate(out / "estimate.json").beta.tobytes() == first_study.type.estimate.beta.tobytes()
     assert json.loads((out / "fleet.json").read_text())["robots"] == ROBOTS
     page = (out / "report.html").read_text()
     assert "arm5" in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
-def test_templates_say_what_paths_say():
+def test_templates_parse_the_fields_of_paths():
     template = Template("s3://bucket/{robot_id}/{date}/x-*.parquet")
     assert template.fields == ("robot_id", "date")
     assert template.pattern == "s3://bucket/*/*/x-*.parquet"
     assert template.root == "s3://bucket/"
-    from mindyn.logs.places import place_of
+    from mindyn.logs.locations import parse_location
 
-    said = template.said_of(place_of("s3://bucket/r 1/2026-02-03/x-9.parquet"))
-    assert said == {"robot_id": "r 1", "date": "2026-02-03"}
-    assert template.said_of(place_of("s3://bucket/r/2026-02-03/deep/x-9.parquet")) is None
-    assert parsed_day("2026-01-02") == parsed_day("20260101") + 1
-    assert parsed_day("arm") is None
+    result = template.parse_fields(parse_location("s3://bucket/r 1/2026-02-03/x-9.parquet"))
+    assert result == {"robot_id": "r 1", "date": "2026-02-03"}
+    assert template.parse_fields(parse_location("s3://bucket/r/2026-02-03/deep/x-9.parquet")) is None
+    assert parse_day("2026-01-02") == parse_day("20260101") + 1
+    assert parse_day("arm") is None
 
 
-def test_a_log_is_of_the_day_that_its_path_says():
-    listed = Listed(Path("a.parquet"), 9, "1", 86400.0)
-    february = parsed_day("2026-02-01")
-    assert day_of({"date": "20260203"}, listed) == february + 2
-    assert day_of({"month": "2026-02"}, listed) == february
-    assert day_of({"day": "2026-02-03", "month": "2026-02"}, listed) == february + 2
-    assert day_of({"year": "2026", "month": "2", "day": "03"}, listed) == february + 2
-    assert day_of({"year": "2026", "month": "02"}, listed) == february
-    assert day_of({"month": "spring", "robot_id": "2026-02-01"}, listed) == 1.0
+def test_the_day_of_a_log_comes_from_its_path():
+    listed = FileListing(Path("a.parquet"), 9, "1", 86400.0)
+    february = parse_day("2026-02-01")
+    assert find_day({"date": "20260203"}, listed) == february + 2
+    assert find_day({"month": "2026-02"}, listed) == february
+    assert find_day({"day": "2026-02-03", "month": "2026-02"}, listed) == february + 2
+    assert find_day({"year": "2026", "month": "2", "day": "03"}, listed) == february + 2
+    assert find_day({"year": "2026", "month": "02"}, listed) == february
+    assert find_day({"month": "spring", "robot_id": "2026-02-01"}, listed) == 1.0
 
 
 @pytest.mark.parametrize(
-    ("pattern", "words"),
-    [("{a b}/*.parquet", "braces"), ("nothing/{r}/*.parquet", "no log matches"), ("*.parquet", "which robot")],
+    ("pattern", "code"),
+    [
+        ("{a b}/*.parquet", Code.WRONG_FORMAT),
+        ("nothing/{r}/*.parquet", Code.MISSING_FILE),
+        ("*.parquet", Code.MISSING_VALUE),
+    ],
 )
-def test_patterns_that_cannot_serve_are_refused(tmp_path, pattern, words):
-    with pytest.raises(InputError, match=words):
-        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", treatment=TREATMENT)
+def test_invalid_patterns_raise(tmp_path, pattern, code):
+    with raises(InputError, code, f"{tmp_path}/{pattern}"):
+        study_fleet(ARM, f"{tmp_path}/{pattern}", tmp_path / "out", settings=SETTINGS)
 
 
-def test_the_command_writes_the_study(found, logs, out, tmp_path, capsys):
+def test_the_command_writes_the_study(first_study, logs, out, tmp_path, capsys):
     from mindyn.cli.fleet import fleet
 
-    found.type.estimate.save(tmp_path / "type.json")
+    first_study.type.estimate.save(tmp_path / "type.json")
     pattern = f"{logs}/{{robot_id}}/{{date}}/*.parquet"
     fleet("planar2", pattern, out, "robot_id,month", settings=tmp_path / "type.json", as_json=True, verbose=True)
-    said = capsys.readouterr()
-    summary = json.loads(said.out)
+    result = capsys.readouterr()
+    summary = json.loads(result.out)
     assert (summary["robots"], summary["gathered"]) == (ROBOTS, 0)
-    assert [one["robot"] for one in summary["differences"]] == [one.robot for one in found.differences]
-    assert f"{ROBOTS * LOGS} logs match, of which 0 are to be read" in said.err
+    assert [item["robot"] for item in summary["differences"]] == [
+        difference.robot for difference in first_study.differences
+    ]
+    assert f"{ROBOTS * LOGS} logs match, 0 of them must be read" in result.err
     assert (out / "report.html").exists()
     with pytest.raises(InputError, match="exclude each other"):
         fleet("planar2", pattern, out, workers=2, cluster="tcp://127.0.0.1:1")

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from fuzz_readers import SPECIAL
+from readers import SPECIAL
 
 WORDS = (b"0", b"-1", b"1e308", b"nan", b"inf", b"[", b"{", b'"', b"\n", b",", b"\0", b"\xff\xff\xff\xff", b"9" * 11)
 ODD_NUMBERS = (0.0, -0.0, -1.0, 1e308, -1e308, 5e-324, 1e16, float("nan"), float("inf"), float("-inf"))

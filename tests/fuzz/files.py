@@ -1,8 +1,9 @@
-"""Robots, logs, sidecars, saved estimates and commands, changed: each is taken or refused by an error of ours.
+"""Robots, logs, sidecars, saved estimates and commands, mutated: each is accepted or rejected by an error of mindyn.
 
-`make fuzz-files`; `--seconds` says for how long; seeds go on after the last of earlier runs (build/fuzz-files.json,
-or `--record`), which also counts cases by what they tried and keeps what escaped. What was read goes on: a log is
-conditioned, an estimate predicts. A library that ends the process is found by the last hundred that was noted.
+`make study NAME=fuzz-files` runs it; `--seconds` says for how long. Seeds go on after the last of earlier runs
+(build/fuzz-files.json, or `--record`), which also counts cases by what they tried and keeps what escaped. What was read
+goes on: a log is conditioned, an estimate predicts. A library that ends the process is found by the last hundred that
+was noted.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from scipy.io import savemat
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 
 from changes import changed_arrays, changed_bytes, changed_json, changed_words
-from fuzz_readers import mutated as changed_text
-from fuzz_readers import seeds as robot_texts
-from fuzz_readers import try_case as try_robot
 from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text
+from readers import mutated as changed_text
+from readers import seeds as robot_texts
+from readers import try_case as try_robot
 from typer.main import get_command
 
 import mindyn
-from mindyn.cli.main import app, loaded, run
+from mindyn.cli.main import app, load_command, run
 from mindyn.errors import MindynError
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +111,7 @@ class Cases:
         except MindynError as error:
             if len(str(error)) > 8000:
                 raise AssertionError(f"a message of {len(str(error))} characters: {str(error)[:200]}") from error
-            return f"{kind} refused"
+            return f"{kind} rejected"
         return f"{kind} taken"
 
     def _log_case(self, name: str) -> Callable[[int, np.random.Generator], None]:
@@ -179,7 +180,9 @@ class Cases:
             ["simulate", "planar2", "--motion", out, "--out", out + ".csv"],
         ]
         get_command(app)
-        return [(line, [o for p in loaded(line[0]).params for o in p.opts if o.startswith("-")]) for line in lines]
+        return [
+            (line, [o for p in load_command(line[0]).params for o in p.opts if o.startswith("-")]) for line in lines
+        ]
 
     def _command_case(self, seed: int, rng: np.random.Generator) -> None:
         words, options = self.commands[(seed // 100) % len(self.commands)]
@@ -230,7 +233,7 @@ def counted(cases: Cases, path: Path, start: int, seconds: float) -> int:
         record["cases"] += 1
         try:
             ends[cases.run(seed)] += 1
-        except BaseException as error:  # a panic of polars is no Exception
+        except BaseException as error:  # a panic of polars does not derive from Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             where = traceback.extract_tb(error.__traceback__)[-1]

@@ -168,7 +168,7 @@ def change_lines(data: bytes, rng: Rng, _: list[bytes]) -> bytes:
             lines[k] += lines[k - 1]
         case 4:
             cells = lines[k].split(b",")
-            lines[k] = b",".join(cells * int(choose((2, 100, 3000), rng)))
+            lines[k] = b",".join(cells * min(int(choose((2, 100, 3000), rng)), 1 + 4_000_000 // (len(lines[k]) + 1)))
         case _:
             lines[k] = b'"' + lines[k]
     return b"\n".join(lines)

@@ -1,4 +1,6 @@
-"""Logs of every format, changed by operators that know formats; `make fuzz-logs`, until `--cases` logs are counted.
+"""Logs of every format, changed by operators that know formats, until `--cases` are counted.
+
+`make study NAME=fuzz-logs` runs it.
 
 Each log is read in a worker process that reports processor time and peak memory; a worker that ends by itself, takes
 more than 20 s or 2 GB, or raises anything but an error of mindyn is a failure. Seeds go on after the last of earlier
@@ -192,7 +194,7 @@ class Cases:
             if len(str(error)) > 8000:
                 return name, operators, f"FAILED: a message of {len(str(error))} characters"
             return name, operators, "rejected"
-        except BaseException as error:  # a panic of polars is no Exception
+        except BaseException as error:  # a panic of polars does not derive from Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             return name, operators, "FAILED: " + "".join(traceback.format_exception(error)[-6:])[-1500:]
@@ -272,7 +274,6 @@ def run_batch(kept: dict[str, Any], count: int) -> None:
             outcome = f"FAILED: {seconds:.0f} s"
         if peak > LARGEST:
             outcome = f"FAILED: {peak / 2**20:.0f} MB"
-            worker.kill()  # the peak of a process does not fall again
         if outcome.startswith("FAILED"):
             kept["failed"].append(seed)
             print(f"seed {seed} {name} {operators}\n{outcome}", flush=True)
@@ -280,6 +281,9 @@ def run_batch(kept: dict[str, Any], count: int) -> None:
         for one in operators.split("+"):
             outcomes[f"operator {one}"] += 1
         kept["next_seed"], kept["cases"] = seed + 1, kept["cases"] + 1
+        if peak > LARGEST:  # the peak of a process does not fall again
+            worker.kill()
+            break
     worker.wait()
     if ended:
         print(f"seed {kept['next_seed']} {ended}\n{tail_of(said)}", flush=True)

@@ -22,8 +22,8 @@ import mindyn
 from mindyn import MindynError, compile_model, load_robot, write_mjcf, write_toml, write_urdf
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import about_axis
-from mindyn.parameters.certificate import PROMISED, own_states, standard_rows
+from mindyn.algebra.rotations import rotation_about_axis
+from mindyn.parameters.certificate import MAX_RELATIVE_ERROR, sample_states, standard_rows
 from mindyn.robots.parts import Joint, Limits, Link
 from mindyn.robots.robot import Robot
 
@@ -43,20 +43,20 @@ class Case:
     snapped: bool
     deviation: float
     scale: float
-    refused: str = ""
+    rejected: str = ""
 
 
 @dataclass
 class Findings:
-    """Errors of one case by what was computed; what was refused, and what fell back on standard parameters."""
+    """Errors of one case by quantity, rejected forms, and quantities that fell back on standard parameters."""
 
     errors: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> dict[str, float]:
-        return {what: error for what, error in self.errors.items() if not error <= PROMISED}
+        return {what: error for what, error in self.errors.items() if not error <= MAX_RELATIVE_ERROR}
 
 
 def random_case(seed: int) -> Case:
@@ -83,7 +83,7 @@ def _robot(rng, seed: int, deviation: float, scale: float, mass: float) -> Robot
         off = (offset == 0) * (rng.choice([0.0, deviation, ZERO_OFFSET / scale], 3) * rng.normal(size=3))
         turn = rng.normal(size=3)
         size = deviation * 10.0 ** rng.uniform(-1, 0) * (rng.random() < 0.6)
-        R = special_rotation(rng) @ about_axis(turn / np.linalg.norm(turn), size)
+        R = special_rotation(rng) @ rotation_about_axis(turn / np.linalg.norm(turn), size)
         tip = IDENTITY if rng.random() < 0.7 else Pose(special_rotation(rng), rng.uniform(-0.2, 0.2, 3) * scale)
         origin = Pose(R, (offset + off) * scale)
         limits = Limits(-2.0, 2.5, 3.0, effort=100.0)
@@ -130,7 +130,7 @@ class Truth:
         self.robot = robot
         self.model = pinocchio_model(robot)
         self.data = self.model.createData()
-        self.states = own_states(robot, 4, seed=99)
+        self.states = sample_states(robot, 4, seed=99)
         self.size = self.sizes(self.states.q, self.states.qd, self.states.qdd)
 
     def sizes(self, q, qd, qdd) -> np.ndarray:
@@ -157,7 +157,9 @@ def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Fin
     s = truth.states
     expected = truth.torques(s.q, s.qd, s.qdd)
     tau = _each(model.casadi("inverse_dynamics"), s.q, s.qd, s.qdd)[..., 0]
-    if not truth.error(tau, expected) <= PROMISED:  # doubles lose digits in Pinocchio too: then 60 of them decide
+    if (
+        not truth.error(tau, expected) <= MAX_RELATIVE_ERROR
+    ):  # doubles lose digits in Pinocchio too: then 60 of them decide
         expected = np.array([digits.torques(robot, *one) for one in zip(s.q, s.qd, s.qdd, strict=True)])
     found.errors["inverse_dynamics"] = truth.error(tau, expected)
     found.errors["60 digits"] = truth.error(tau[0], digits.torques(robot, s.q[0], s.qd[0], s.qdd[0]), truth.size[0])
@@ -170,7 +172,7 @@ def checked(case: Case, *, thorough: bool = True, compiled: bool = False) -> Fin
         try:
             found.errors[other] = _form(truth, other) if other in FORMS else _formulation(truth, other, expected)
         except MindynError as error:
-            found.refused[other] = str(error)
+            found.rejected[other] = str(error)
     if compiled:
         found.errors["machine code"] = truth.error(model.inverse_dynamics(s.q, s.qd, s.qdd), expected)
     found.fallbacks = model._notes

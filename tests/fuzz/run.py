@@ -1,4 +1,4 @@
-"""`make fuzz`: cases of near_special.py by seed, counted over several runs in build/fuzz.json.
+"""`make study NAME=fuzz`: cases of near_special.py by seed, counted over several runs in build/fuzz.json.
 
 python tests/fuzz/run.py [--cases 20000] [--seconds 0] [--thorough]: goes on after the last seed that was checked, until
 `cases` are counted in all or the seconds of this run are spent; the first failures are kept with their seeds.
@@ -27,7 +27,7 @@ def main() -> int:
     options.add_argument("--thorough", action="store_true", help="every equation and form of every case")
     options.add_argument("--record", type=Path, default=RECORD)
     given = options.parse_args()
-    empty = {"next_seed": 0, "cases": 0, "fallbacks": 0, "refused_forms": 0, "worst": {}, "failures": []}
+    empty = {"next_seed": 0, "cases": 0, "fallbacks": 0, "rejected_forms": 0, "worst": {}, "failures": []}
     state = json.loads(given.record.read_text()) if given.record.exists() else empty
     start = time.monotonic()
     while state["cases"] < given.cases and not (given.seconds and time.monotonic() - start > given.seconds):
@@ -39,7 +39,7 @@ def main() -> int:
     _save(given.record, state)
     worst = max(state["worst"].values(), default=0.0)
     print(f"{state['cases']} cases, {len(state['failures'])} failed, worst error {worst:.1e}, "
-          f"{state['fallbacks']} on standard parameters, {state['refused_forms']} forms refused")  # fmt: skip
+          f"{state['fallbacks']} on standard parameters, {state['rejected_forms']} forms rejected")  # fmt: skip
     return 1 if state["failures"] else 0
 
 
@@ -53,7 +53,7 @@ def _count(state: dict, seed: int, *, thorough: bool) -> None:
     for what, error in found.errors.items():
         state["worst"][what] = max(state["worst"].get(what, 0.0), error)
     state["fallbacks"] += bool(found.fallbacks)
-    state["refused_forms"] += len(found.refused)
+    state["rejected_forms"] += len(found.rejected)
     if found.wrong:
         state["failures"].append({"seed": seed, "source": case.source, "wrong": found.wrong})
 

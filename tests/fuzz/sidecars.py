@@ -31,20 +31,20 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "io"))
 
 from hostile_logs import arrays, columns, csv_text
-from wrong_values import WRONG, places, put
+from wrong_values import WRONG, find_paths, replace_entry
 
 import mindyn
 from mindyn.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.errors import DOUBTS
-from mindyn.logs.mounting import mounted_as_logged
-from mindyn.logs.statement import SIDECAR, SIGNALS
-from mindyn.logs.units import UNITS
+from mindyn.logs.errors import ACCEPTABLE_FINDINGS
+from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS
+from mindyn.logs.mounting import apply_logged_mount
+from mindyn.logs.units import UNIT_FACTORS
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S, LARGEST_KB, LONGEST_MESSAGE = 20.0, 2 * 2**20, 8000
 ROWS = 60
-PLACES = list(places(SIDECAR))
+PLACES = list(find_paths(SIDECAR_SCHEMA))
 DATES = (date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 ODD: tuple[Any, ...] = (
     *WRONG,
@@ -84,7 +84,7 @@ def good_sidecar(rng: random.Random, is_array: bool) -> Table:
         "times": sorted(rng.uniform(0, 0.4) for _ in range(2)),
         "gravity": [0, 0, rng.choice([-9.81, 9.81, 0])],
         "mount": rng.choice(["floor", "wall", "ceiling", [0.1, 0.2, 0.3]]),
-        "accept": rng.sample(DOUBTS, rng.randrange(4)),
+        "accept": rng.sample(ACCEPTABLE_FINDINGS, rng.randrange(4)),
         "draft": rng.random() < 0.1,
     }
     needed = ["joints"] if is_array else []
@@ -95,7 +95,7 @@ def good_sidecar(rng: random.Random, is_array: bool) -> Table:
 
 
 def _wrong_value(table: Table, rng: random.Random) -> Table:
-    return put(table, rng.choice(PLACES), rng.choice(ODD))
+    return replace_entry(table, rng.choice(PLACES), rng.choice(ODD))
 
 
 def _two_swapped(table: Table, rng: random.Random) -> Table:
@@ -113,7 +113,7 @@ def _nested(table: Table, rng: random.Random) -> Table:
 def _renamed(table: Table, rng: random.Random) -> Table:
     key = rng.choice(list(table))
     other = rng.choice(
-        [key.upper(), key + "s", f" {key}", key[:-1], "", "é", key * 50, rng.choice(list(SIDECAR["properties"]))]
+        [key.upper(), key + "s", f" {key}", key[:-1], "", "é", key * 50, rng.choice(list(SIDECAR_SCHEMA["properties"]))]
     )
     return {other if name == key else name: value for name, value in table.items()}
 
@@ -137,8 +137,8 @@ def _longer(table: Table, rng: random.Random) -> Table:
 
 
 def _other_units(table: Table, rng: random.Random) -> Table:
-    units = [unit for known in UNITS.values() for unit in known]
-    chosen = {s: rng.choice([rng.choice(units), {"joint1": rng.choice(units), "joint2": "rad"}]) for s in UNITS}
+    units = [unit for known in UNIT_FACTORS.values() for unit in known]
+    chosen = {s: rng.choice([rng.choice(units), {"joint1": rng.choice(units), "joint2": "rad"}]) for s in UNIT_FACTORS}
     given = table.get("units", {})
     known = given if isinstance(given, Mapping) else {}
     return {**table, "units": {**known, **dict(rng.sample(list(chosen.items()), 2))}}
@@ -240,7 +240,7 @@ class Cases:
         try:
             if rng.random() < 0.05:
                 draft_log(path, self.arm)
-            arm = mounted_as_logged(self.arm, [path]) if rng.random() < 0.5 else self.arm
+            arm = apply_logged_mount(self.arm, [path]) if rng.random() < 0.5 else self.arm
             mindyn.condition(mindyn.read_log(path, arm), arm)
         except MindynError as error:
             if len(str(error)) > LONGEST_MESSAGE:
@@ -260,7 +260,7 @@ def run_cases(cases: Cases, path: Path, count: int, seconds: float) -> int:
         seed, start, fault = record["next_seed"], time.process_time(), ""
         try:
             ends[cases.run(seed)] += 1
-        except BaseException as error:  # a panic of polars is no Exception
+        except BaseException as error:  # a panic of polars does not derive from Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             where = traceback.extract_tb(error.__traceback__)[-1]

@@ -9,9 +9,9 @@ from fuzz.near_special import Truth, random_case
 
 import mindyn
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.parameters.certificate import States
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
 
@@ -42,8 +42,8 @@ def test_another_motion_is_predicted(seed):
     truth = Truth(robot)
     time, seen = swings(robot, 1, 400)
     tau = truth.torques(seen.q, seen.qd, seen.qdd)
-    log = log_of_arrays(robot.joint_names, time, seen.q, tau, seen.qd, seen.qdd)
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), Treatment(AS_LOGGED))
+    log = log_from_arrays(robot.joint_names, time, seen.q, tau, seen.qd, seen.qdd)
+    found = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
     _, other = swings(robot, 2, 100)
     expected = truth.torques(other.q, other.qd, other.qdd)
     error = np.abs(found.predict(other.q, other.qd, other.qdd) - expected).max(axis=0)

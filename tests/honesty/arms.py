@@ -12,7 +12,7 @@ import numpy as np
 import mindyn
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.logs.log import Log, log_of_arrays
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.robots.parts import Drive, Joint, Limits, Link
 from mindyn.robots.robot import Robot
 
@@ -160,4 +160,4 @@ def recorded(arm: Robot, how: Recording, seed: int) -> Log:
     tau = tau + size * how.ripple * np.sin(30 * q + rng.uniform(0, 6, q.shape[1]))
     tau = tau + size * how.noise * rng.normal(size=q.shape)
     q = np.round(q / how.encoder_rad) * how.encoder_rad + 0.3 * how.encoder_rad * rng.normal(size=q.shape)
-    return log_of_arrays(arm.joint_names, t, q, tau)
+    return log_from_arrays(arm.joint_names, t, q, tau)

@@ -54,7 +54,7 @@ def trial(seed: int) -> dict:
     began = process_time()
     found = mindyn.identify(file_of(arm, seed) if seed % 3 else unknown(arm), recorded(arm, how, seed))
     truth, (low, high) = truth_of(found, arm, how), found.intervals
-    without = np.array([name in found.left_out for name in found.names])
+    without = np.array([name in found.dropped for name in found.names])
     held = (low <= truth) & (truth <= high)
     given = np.isfinite(low) & ~without
     centre = found.beta if found.physical is None else found.physical.unconstrained
@@ -65,7 +65,7 @@ def trial(seed: int) -> dict:
         "method": found.method,
         "friction": list(found.regressor.friction.shapes),
         "parameters": len(found.beta),
-        "left_out": len(found.left_out),
+        "dropped": len(found.dropped),
         "inside": held[given].tolist(),
         "left_out_inside": held[np.isfinite(low) & without].tolist(),
         "deviations": (np.abs(truth - centre)[given] / found.deviations[given]).tolist(),

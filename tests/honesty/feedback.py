@@ -4,7 +4,7 @@ python tests/honesty/feedback.py [--arms 30] [--first 0]
 
 Random arms of two and three joints under computed torque: the controller sees noisy encoders and their differences, so
 that the torque, and the accelerations that instruments expect by it, have the noise of the columns. Instruments are
-fitted to the rows as they are, and with the treatment that `choose` chooses for them. Ends with an error unless 93 to
+fitted to the rows as they are, and with the settings that `choose` selects for them. Ends with an error unless 93 to
 98 % of the intervals of the latter hold the truth. Those of `identify` are wider by what a model may lack, which these
 arms have nothing of.
 """
@@ -30,10 +30,10 @@ from mindyn.simulation.controllers import ComputedTorque
 
 RATE_HZ, SECONDS = 500.0, 10.0
 WANTED = (0.93, 0.98)
-AS_THEY_ARE = mindyn.Treatment(
+AS_THEY_ARE = mindyn.EquationSettings(
     mindyn.Conditioning(rate_hz=RATE_HZ, stamps="uniform", position_cutoff_hz=None, delay_s=0.0), drives="stated"
 )
-CHOSEN = replace(mindyn.Treatment.automatic(), drives="stated")
+CHOSEN = replace(mindyn.EquationSettings.automatic(), drives="stated")
 
 
 @dataclass
@@ -70,10 +70,10 @@ def recorded(seed: int, noise_rad: float | None = None) -> tuple[mindyn.Robot, m
     )  # fmt: skip
     held = np.array(loop.torques)
     tau = (held + np.concatenate([held[:1], held[:-1]])) / 2
-    return arm, mindyn.log_of_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
+    return arm, mindyn.log_from_arrays(arm.joint_names, np.arange(len(tau)) / RATE_HZ, np.array(loop.seen), tau)
 
 
-def judged(found: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
+def intervals_and_errors(found: mindyn.Estimate, arm: mindyn.Robot) -> tuple[np.ndarray, np.ndarray, float]:
     """Which intervals hold the truth, errors in deviations, and the largest error as part of the largest value."""
     base = replace(found.base, robot=arm).values
     truth = np.concatenate([base, np.zeros(len(found.beta) - len(base))])
@@ -95,12 +95,12 @@ def main() -> None:
     method = InstrumentalVariables()
     for seed in range(options.first, options.first + options.arms):
         arm, log = recorded(seed, options.noise)
-        chosen = mindyn.choose(arm, log, method, CHOSEN).treatment
+        chosen = mindyn.choose(arm, log, method, CHOSEN).settings
         with suppress(InputError):  # noise may make the first model indefinite
-            found["as they are"].append(judged(method.fit(mindyn.rows_of(arm, log, AS_THEY_ARE)), arm))
+            found["as they are"].append(intervals_and_errors(method.fit(mindyn.build_rows(arm, log, AS_THEY_ARE)), arm))
         try:
-            found["chosen"].append(judged(method.fit(mindyn.rows_of(arm, log, chosen)), arm))
-            found["of identify"].append(judged(mindyn.identify(arm, log, method, chosen), arm))
+            found["chosen"].append(intervals_and_errors(method.fit(mindyn.build_rows(arm, log, chosen)), arm))
+            found["of identify"].append(intervals_and_errors(mindyn.identify(arm, log, method, chosen), arm))
         except InputError as error:
             print(f"{seed}: {chosen.filter_hz and round(chosen.filter_hz, 1)} Hz, rejected: {error.message[:90]}")
             continue
@@ -109,9 +109,9 @@ def main() -> None:
         print(f"{seed}: {used} Hz, {held.sum()} of {len(held)}, off by {100 * error:.2g} %", flush=True)
     for name, trials in found.items():
         inside, sizes = (np.concatenate([one[k] for one in trials]) for k in (0, 1))
-        refused = f", {options.arms - len(trials)} refused" if len(trials) < options.arms else ""
+        rejected = f", {options.arms - len(trials)} rejected" if len(trials) < options.arms else ""
         print(
-            f"rows {name}: {len(trials)} arms{refused}, {100 * inside.mean():.1f} % of {len(inside)} intervals hold "
+            f"rows {name}: {len(trials)} arms{rejected}, {100 * inside.mean():.1f} % of {len(inside)} intervals hold "
             f"the truth, median error {np.median(sizes):.2f} deviations, largest error "
             f"{100 * np.median([one[2] for one in trials]):.2g} % of the largest value"
         )

@@ -3,7 +3,7 @@
 MINDYN_REAL_DATA=... python tests/honesty/repeated_runs.py
 
 The share of parameters with |b1 - b2| <= sqrt(h1^2 + h2^2), h half the 95 % interval: about 95 % where intervals hold.
-Fits are plain, of all parameters, with one treatment for both runs; no error of prediction is computed.
+Fits are plain, of all parameters, with the same settings for both runs; no error of prediction is computed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if __package__ in (None, ""):
 from logs.real_sets import FOLDER, SI, real_log, real_robot
 
 import mindyn
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 PLAIN = mindyn.LeastSquares(covariance="correlated")
 
 
 def agreement(robot, one, other, cutoff_hz: float) -> tuple[float, float]:
     """Shares of parameters that agree: by intervals as they are, and by noise alone."""
-    treatment = Treatment(
+    settings = EquationSettings(
         mindyn.Conditioning(position_cutoff_hz=2.5 * cutoff_hz),
         filter_hz=cutoff_hz,
         friction=mindyn.Friction("tanh", 0.02),
     )
-    both = [mindyn.identify(robot, log, PLAIN, treatment) for log in (one, other)]
+    both = [mindyn.identify(robot, log, PLAIN, settings) for log in (one, other)]
     shares = []
     for found in (both, [each.by_noise_alone() for each in both]):
         apart = np.abs(found[0].beta - found[1].beta)
@@ -42,7 +42,7 @@ def agreement(robot, one, other, cutoff_hz: float) -> tuple[float, float]:
 def measured(folder: str, model: str, file: str, **stated):
     """Robot and log of a set whose columns are q1, q2, ...; `stated` says the rest."""
     robot = mindyn.load_robot(FOLDER / folder / "model" / model)
-    return robot, mindyn.read_log(FOLDER / folder / file, robot, stated={"units": SI, "side": "joint", **stated})
+    return robot, mindyn.read_log(FOLDER / folder / file, robot, metadata={"units": SI, "side": "joint", **stated})
 
 
 def panda():

@@ -28,10 +28,10 @@ from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, rec
 
 import mindyn
 from mindyn.findings import Kind, Severity
-from mindyn.logs.log import log_of_arrays
-from mindyn.regression.treatment import Treatment
+from mindyn.logs.log import log_from_arrays
+from mindyn.regression.settings import EquationSettings
 
-TREATMENT = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
+GIVEN_SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
 ERRORS = {
     "zero 10": Kind.WRONG_JOINT_ZERO,
     "zero 90": Kind.WRONG_JOINT_ZERO,
@@ -153,7 +153,7 @@ def unfit_motion(arm, how, seed, fault, joint):
     size = np.sqrt((tau**2).mean(axis=0)) + 1e-3 * np.abs(tau).max()
     tau = tau + how.noise * size * rng.standard_normal(tau.shape)
     q = np.round(q / how.encoder_rad) * how.encoder_rad + 0.3 * how.encoder_rad * rng.standard_normal(q.shape)
-    return log_of_arrays(arm.joint_names, t, q, tau)
+    return log_from_arrays(arm.joint_names, t, q, tau)
 
 
 def joints_of(number: int, fault: str, robot) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ def seen(estimate) -> list:
 def trial(number: int, fault: str, *, automatic: bool = False) -> dict:
     """Identify a sound or a spoiled log, and compare the findings."""
     robot, log = drawn(number)[2:4] if fault == SOUND else spoiled(number, fault)
-    settings = () if automatic else (mindyn.LeastSquares(), TREATMENT)
+    settings = () if automatic else (mindyn.LeastSquares(), GIVEN_SETTINGS)
     findings = seen(mindyn.identify(robot, log, *settings))
     wanted = FAULTS.get(fault)
     joints = {*joints_of(number, fault, robot)}
@@ -216,9 +216,9 @@ def summary(trials: list[dict]) -> str:
                 before = "" if automatic or fault not in BASELINE else rate(*BASELINE[fault])
                 second = sum(one["good"] and bool(one["others"]) for one in own)
                 lines.append(f"{'automatic' if automatic else 'given':10}{fault:16}{missed:32}{before:32}{second}")
-    judged = [one for one in trials if one["fault"] == SOUND or one["fault"] in UNFIT]
-    wrong = sum(one["usable"] != (one["fault"] == SOUND) for one in judged)
-    lines += [f"{'':10}{'usable or not':16}{rate(wrong, len(judged))}"] if judged else []
+    assessed = [one for one in trials if one["fault"] == SOUND or one["fault"] in UNFIT]
+    wrong = sum(one["usable"] != (one["fault"] == SOUND) for one in assessed)
+    lines += [f"{'':10}{'usable or not':16}{rate(wrong, len(assessed))}"] if assessed else []
     return "\n".join(lines)
 
 

@@ -33,7 +33,7 @@ from honesty.arms import TURN_RAD_S, file_of, random_arm, unknown
 import mindyn
 from mindyn.comparison import pinocchio_pipeline as peer
 from mindyn.errors import MindynError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.robots.parts import Limits
 from mindyn.validation.validate import validate
 
@@ -193,7 +193,7 @@ def recorded(arm, how: Stranger, seed: int, motion: int, *, faster: float = 1.0,
     q = np.round(q / step) * step
     spread = how.encoder_rad * min(how.rate_hz, 250.0) / 4
     logged = qd + spread * units * rng.normal(size=qd.shape) if how.speeds else None
-    log = log_of_arrays(arm.joint_names, t, q, tau, logged)
+    log = log_from_arrays(arm.joint_names, t, q, tau, logged)
     kept = np.ones(len(t), dtype=bool)
     for _ in range(how.gaps):
         start = int(rng.uniform(0.1, 0.85) * len(t))
@@ -222,10 +222,12 @@ def _torque(arm, how: Stranger, seed: int, state, since):
 
 def peer_fit(robot, log):
     """The plain pipeline at its strongest: torque and columns may be filtered as well."""
-    columns = peer._Columns(peer.import_pinocchio(), robot)
+    columns = peer._PinocchioColumns(peer.import_pinocchio(), robot)
     even = _even(log)
     rate = peer._rate_hz(even)
-    settings = [peer._Setting(f, w) for f, w in product(peer.CUTOFFS_HZ, peer.FRICTION_WIDTHS) if f < 0.4 * rate]
+    settings = [
+        peer._PipelineSetting(f, w) for f, w in product(peer.CUTOFFS_HZ, peer.FRICTION_WIDTHS) if f < 0.4 * rate
+    ]
     scored = []
     for one, parallel in product(settings, (False, True)):
         Y = columns(even, one)
@@ -233,12 +235,12 @@ def peer_fit(robot, log):
         tau = _through(even.tau, rate, one.cutoff_hz / 2) if parallel else even.tau
         edge = min(len(tau) // 8, int(np.ceil(max(0.1, 0.5 / one.cutoff_hz) * rate)))
         step = max(1, int(rate / (8 * one.cutoff_hz))) if parallel else 1
-        ends = np.linspace(edge, len(tau) - edge, peer.FOLDS + 1).astype(int)
+        ends = np.linspace(edge, len(tau) - edge, peer.FOLD_COUNT + 1).astype(int)
         fits = np.array([peer._grams(filtered[a:b:step], tau[a:b:step]) for a, b in pairwise(ends)])
         raw = [peer._grams(Y[a:b], even.tau[a:b]) for a, b in pairwise(ends)]
         whole = fits.sum(axis=0)
-        error = sum(peer._squares(g, peer._fitted(whole - f)).sum() for g, f in zip(raw, fits, strict=True))
-        scored.append((float(error), one, peer._fitted(whole)))
+        error = sum(peer._squares(g, peer._fit_weighted(whole - f)).sum() for g, f in zip(raw, fits, strict=True))
+        scored.append((float(error), one, peer._fit_weighted(whole)))
     _, chosen, beta = min(scored, key=lambda one: one[0])
     return lambda other: columns(other, chosen) @ beta
 
@@ -254,7 +256,7 @@ def _even(log):
     step = max(1, round(peer._rate_hz(log) / 250))
     if step > 1:
         columns = [_through(x, peer._rate_hz(log), 100.0)[::step] for x in columns]
-    return log_of_arrays(log.joint_names, t[::step], *columns)
+    return log_from_arrays(log.joint_names, t[::step], *columns)
 
 
 def share(predicted, log) -> float:
@@ -268,10 +270,10 @@ def trial(seed: int, **changes) -> dict:
     how = replace(drawn(seed), **changes)
     arm, robot = arm_of(how, seed)
     log = recorded(arm, how, seed, 0)
-    told = replace(how, jitter=0.0, gaps=0)
+    clean = replace(how, jitter=0.0, gaps=0)
     others = {
-        "another motion": recorded(arm, told, seed, 1, faster=1.15, warm=how.seconds),
-        "the same again": recorded(arm, told, seed, 10, warm=how.seconds),
+        "another motion": recorded(arm, clean, seed, 1, faster=1.15, warm=how.seconds),
+        "the same again": recorded(arm, clean, seed, 10, warm=how.seconds),
     }
     made = {"seed": seed, "how": asdict(how), "errors": {}, "peer": {}}
     began = process_time()
@@ -281,9 +283,9 @@ def trial(seed: int, **changes) -> dict:
         made |= {
             "method": found.method,
             "friction": str(found.regressor.friction.shapes),
-            "conditioning": str(found.treatment.of_fit),
+            "conditioning": str(found.settings.fit_conditioning),
             "filter_hz": found.filter_hz,
-            "left_out": len(found.left_out),
+            "dropped": len(found.dropped),
             "parameters": len(found.beta),
             "holds": None if found.identifiable is None else found.identifiable.holds,
             "findings": [one.to_dict() for one in found.findings],
@@ -292,7 +294,7 @@ def trial(seed: int, **changes) -> dict:
         made["seconds"] = process_time() - began
         made["errors"] = {name: validate(found, other).error.total for name, other in others.items()}
     except MindynError as error:
-        made["refused"] = str(error)
+        made["rejected"] = str(error)
     except Exception:  # a crash is what is looked for
         made["crash"] = traceback.format_exc()
     predict = peer_fit(robot, log)
@@ -307,22 +309,22 @@ def ratios(one: dict) -> dict[str, float]:
 def line(one: dict) -> str:
     default = asdict(Stranger())
     how = ", ".join(f"{name} {value}" for name, value in one["how"].items() if value != default[name])
-    if "crash" in one or "refused" in one:
-        said = one.get("refused") or one["crash"].splitlines()[-1]
-        return f"{one['seed']:4} {'crash' if 'crash' in one else 'refused'}: {said[:150]} [{how}]"
-    told = "; ".join(
+    if "crash" in one or "rejected" in one:
+        said = one.get("rejected") or one["crash"].splitlines()[-1]
+        return f"{one['seed']:4} {'crash' if 'crash' in one else 'rejected'}: {said[:150]} [{how}]"
+    errors = "; ".join(
         f"{100 * error:.3g} % (peer {100 * one['peer'][name]:.3g} %, {ratios(one)[name]:.2f})"
         for name, error in one["errors"].items()
     )
-    return f"{one['seed']:4} {told}; {one['method']} {one['seconds']:.0f} s [{how}]"
+    return f"{one['seed']:4} {errors}; {one['method']} {one['seconds']:.0f} s [{how}]"
 
 
 def summary(trials: list[dict]) -> str:
-    crashed, refused = (sum(word in one for one in trials) for word in ("crash", "refused"))
-    lines = [f"{len(trials)} logs, {crashed} crashes, {refused} refused"]
-    judged = [one for one in trials if one["errors"] and one["how"]["still"] < 0]
+    crashed, rejected = (sum(word in one for one in trials) for word in ("crash", "rejected"))
+    lines = [f"{len(trials)} logs, {crashed} crashes, {rejected} rejected"]
+    assessed = [one for one in trials if one["errors"] and one["how"]["still"] < 0]
     for name in ("another motion", "the same again"):
-        found = np.array([ratios(one)[name] for one in judged])
+        found = np.array([ratios(one)[name] for one in assessed])
         if len(found):
             lines.append(
                 f"{name:15} error over the peer's: median {np.median(found):.3f}, above 1.03 in {(found > 1.03).sum()} "

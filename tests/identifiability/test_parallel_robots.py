@@ -14,9 +14,9 @@ from laws.parallel_robots import PARALLEL_ROBOTS, SIX_BARS, six_bar, stewart
 from robots import random_robot
 
 from mindyn.algebra.poses import Pose
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.robots.parts import Limits
 
 SECONDS = 20.0
@@ -27,8 +27,8 @@ def null_space_rows(robot, seed, count):
     """Rows N^T Y at closed configurations, N the null space of Pinocchio's closure Jacobian."""
     oracle, rng = LoopOracle(robot), np.random.default_rng([seed, 7])
     rows = []
-    for p in regressors_of(robot).random_positions(rng, count):
-        q = closure_of(robot).positions(p[None])[0]
+    for p in make_regressors(robot).random_positions(rng, count):
+        q = home_closure(robot).positions(p[None])[0]
         apart, _ = oracle.gaps(q)
         assert apart.max() < 1e-9
         J, _ = oracle.constraint(q, np.zeros_like(q))
@@ -57,7 +57,7 @@ def test_platforms_have_as_many_parameters_as_the_projected_regressor_has_rank(n
     assert base.count == rank(null_space_rows(robot, 0, 60))
 
 
-def test_a_platform_without_limits_is_sampled_where_it_closes():
+def test_a_platform_without_limits_is_sampled_at_closed_configurations():
     robot = stewart(2, limits=False)
     start = process_time()
     assert base_parameters(robot).count == 100
@@ -65,9 +65,11 @@ def test_a_platform_without_limits_is_sampled_where_it_closes():
 
 
 @pytest.mark.parametrize("half", [0.01])
-def test_narrow_limits_leave_the_count(half):
+def test_narrow_limits_do_not_change_the_count(half):
     robot = stewart(0)
-    joints = [replace(one, limits=Limits(-half, half)) if one.kind == "prismatic" else one for one in robot.joints]
+    joints = [
+        replace(joint, limits=Limits(-half, half)) if joint.kind == "prismatic" else joint for joint in robot.joints
+    ]
     assert base_parameters(replace(robot, joints=tuple(joints))).count == 100
 
 
@@ -82,7 +84,7 @@ def test_random_positions_lie_within_the_limits_of_all_joints():
     limits = {"arm1": Limits(-0.3, 0.1), "u2": Limits(-0.2, 0.2), "w3": Limits(upper=0.25)}
     joints = tuple(replace(joint, limits=limits.get(joint.name, joint.limits)) for joint in robot.joints)
     robot = replace(robot, joints=joints)
-    q = closure_of(robot).positions(regressors_of(robot).random_positions(np.random.default_rng(0), 100))
+    q = home_closure(robot).positions(make_regressors(robot).random_positions(np.random.default_rng(0), 100))
     for name, limit in limits.items():
         at = q[:, robot.joint_index(name)]
         assert at.max() <= limit.upper
@@ -96,7 +98,7 @@ def test_no_ordinary_linkage_is_rejected(topology):
 
 
 @pytest.mark.parametrize(("topology", "seed"), [("slide", 0), ("two loops", 8)])
-def test_linkages_whose_last_singular_values_are_small_have_their_full_rank(topology, seed):
+def test_linkages_with_small_last_singular_values_have_full_rank(topology, seed):
     robot = linkage(topology, seed)
     assert base_parameters(robot, "numeric").count == base_parameters(robot).count
 

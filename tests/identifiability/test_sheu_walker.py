@@ -26,7 +26,7 @@ OURS = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
 SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in OURS])
 """The paper's products of inertia have the opposite sign."""
 PRINTED = 1.1e-3
-"""What rounding of Table 6 to three digits does to Tables 7 and 8."""
+"""Effect of rounding Table 6 to three digits on Tables 7 and 8."""
 
 
 def vector(table: dict) -> np.ndarray:
@@ -101,14 +101,14 @@ def test_tables_7_and_8_follow_to_three_digits_from_an_unrounded_table_6():
         assert np.abs(ours - printed).max() < 0.5e-3
 
 
-def test_the_three_joint_puma_has_15():
+def test_the_three_joint_puma_has_15_parameters():
     robot = load_robot("puma560_fgl").lock({"joint4": 0.3, "joint5": -0.4, "joint6": 0.1})
     assert numeric_base(robot).count == PUMA["puma_3dof"]["rank_energy_difference"] == 15
 
 
 @pytest.mark.parametrize("offset", FIVE_BAR["axis4_minus_axis2"])
 @pytest.mark.parametrize("source", ["energy", "torque"])
-def test_the_five_bar_has_26_and_the_pattern_of_table_12(offset, source):
+def test_the_five_bar_has_26_parameters_and_the_pattern_of_table_12(offset, source):
     robot = load_robot("five_bar")
     joint4 = replace(robot.joints[3], origin=Pose(None, (*offset, 0.0)))
     robot = replace(robot, joints=(*robot.joints[:3], joint4, robot.joints[4]))
@@ -126,7 +126,7 @@ def test_the_five_bar_has_the_row_space_of_the_oracle():
     assert_spans_row_space(numeric_base(robot).matrix, np.vstack(rows))
 
 
-def test_a_five_bar_with_equal_sides_has_18_and_one_centimetre_brings_26_back():
+def test_a_five_bar_with_equal_sides_has_18_parameters_and_26_with_one_centimetre_difference():
     robot = load_robot("five_bar")
     lengths = FIVE_BAR["parallelogram"]["lengths"]
 
@@ -144,7 +144,7 @@ def test_a_five_bar_with_equal_sides_has_18_and_one_centimetre_brings_26_back():
     assert numeric_base(near, home=home).count == 26
 
 
-def test_phi_of_the_paper_is_that_of_the_bundled_robot():
+def test_phi_of_the_paper_equals_that_of_the_bundled_robot():
     robot = load_robot("puma560_fgl")
     links = [Link(link.name, phi) for link, phi in zip(robot.links, vector(PUMA["table6"]).reshape(6, 10), strict=True)]
     assert replace(robot, links=tuple(links)) == robot

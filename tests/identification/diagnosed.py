@@ -5,13 +5,13 @@ from __future__ import annotations
 import mindyn
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.logs.samples import Samples
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 
 
-def diagnostic_data(robot, data, treatment, **changes):
+def diagnostic_data(robot, data, settings, **changes):
     """What diagnostics see of a log, logs or samples; `changes` replace attributes."""
-    rows = rows_of(robot, data, treatment)
-    samples = data if isinstance(data, Samples) else rows.whole("this")
+    rows = build_rows(robot, data, settings)
+    samples = data if isinstance(data, Samples) else rows.all_samples("this")
     logs = [] if isinstance(data, Samples) else data if isinstance(data, list) else [data]
     made = DiagnosticData(robot, mindyn.LeastSquares().fit(rows), rows, samples, logs)
     for name, value in changes.items():

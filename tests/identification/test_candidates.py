@@ -12,13 +12,13 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Kind
 from mindyn.identification.selection.candidates import best_estimator
-from mindyn.identification.selection.choosing import choose
+from mindyn.identification.selection.choose import choose
 from mindyn.identification.selection.trials import Setting, Trials
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import regressor_of, with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.regressor import build_regressor, with_estimated_drives
+from mindyn.regression.settings import EquationSettings
 
 RATE_HZ = 100.0
 
@@ -37,7 +37,7 @@ def recorded(robot, seconds, period_s, noise=0.02, seed=0, size=0.6):
     tau = np.asarray(mindyn.equation(robot, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     scale = np.sqrt((tau**2).mean(axis=0))
     tau = tau + scale * (0.1 * np.tanh(qd / 0.05) + noise * rng.normal(size=q.shape))
-    return log_of_arrays(robot.joint_names, time, q, tau, qd)
+    return log_from_arrays(robot.joint_names, time, q, tau, qd)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,14 @@ def arm():
 
 
 def trials_of(robot, logs, folds=8):
-    treatment = Treatment(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
-    return Trials(logs, regressor_of(with_estimated_drives(robot), treatment), folds), treatment
+    equation_settings = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    return Trials(logs, build_regressor(with_estimated_drives(robot), equation_settings), folds), equation_settings
 
 
 def test_rows_of_one_phase_are_held_out_together(arm):
     log = recorded(arm, 30.0, 10.0)
-    trials, treatment = trials_of(arm, [log])
-    made = trials.samples(resolved(treatment))
+    trials, equation_settings = trials_of(arm, [log])
+    made = trials.samples(resolved(equation_settings))
     labels = trials._labels(made)
     later = round(10.0 * RATE_HZ)
     assert (labels[later:] == labels[:-later]).mean() > 0.98
@@ -61,32 +61,32 @@ def test_rows_of_one_phase_are_held_out_together(arm):
 
 
 def test_motions_that_do_not_repeat_are_cut_into_contiguous_blocks(arm):
-    trials, treatment = trials_of(arm, [recorded(arm, 20.0, 40.0)])
-    labels = trials._labels(trials.samples(resolved(treatment)))
+    trials, equation_settings = trials_of(arm, [recorded(arm, 20.0, 40.0)])
+    labels = trials._labels(trials.samples(resolved(equation_settings)))
     assert (np.diff(labels) >= 0).all()
     assert len(np.unique(labels)) == 8
 
 
-def test_held_out_phases_tell_more_of_the_error_on_another_motion(arm):
+def test_held_out_phases_predict_the_error_on_another_motion_better(arm):
     """A spring that the robot does not state bends the model: on its own motion it fits, on others it does not."""
     log = recorded(arm, 40.0, 10.0)
     bent = replace(log, tau=log.tau + 30.0 * np.sin(3 * log.q))
-    repeated, treatment = trials_of(arm, [bent])
+    repeated, equation_settings = trials_of(arm, [bent])
     blind = Trials([bent], repeated.regressor)
     blind.__dict__["timeline"] = replace(repeated.timeline, repeats=1.0)
-    setting = Setting(resolved(treatment), None, Friction("tanh", 0.05))
+    setting = Setting(resolved(equation_settings), None, Friction("tanh", 0.05))
     assert repeated.score(setting).total > 1.1 * blind.score(setting).total
 
 
-def resolved(treatment):
-    return replace(treatment.conditioning, rate_hz=RATE_HZ, delay_s=0.0)
+def resolved(settings):
+    return replace(settings.conditioning, rate_hz=RATE_HZ, delay_s=0.0)
 
 
-def chosen(robot, log, treatment=None):
+def chosen(robot, log, settings=None):
     trials, usual = trials_of(robot, [log])
     setting = Setting(resolved(usual), None, Friction("tanh", 0.05))
     wanted = replace(usual, conditioning=resolved(usual), drives="estimated")
-    return best_estimator(robot, trials, setting, treatment or wanted, ())
+    return best_estimator(robot, trials, setting, settings or wanted, ())
 
 
 def test_a_weak_log_is_fitted_near_good_inertials():
@@ -94,13 +94,13 @@ def test_a_weak_log_is_fitted_near_good_inertials():
     estimator, notes = chosen(arm, recorded(arm, 6.0, 20.0, noise=0.1, size=0.3))
     assert isinstance(estimator, PhysicallyConsistent)
     assert estimator.prior == "robot"
-    assert "near the file's inertials was selected" in notes[0].message
+    assert "near the file's inertial parameters was selected" in notes[0].message
 
 
 def test_a_file_without_inertials_has_no_prior(arm):
     bare = replace(arm, links=tuple(replace(link, phi=None) for link in arm.links))
     _, notes = chosen(bare, recorded(arm, 20.0, 40.0))
-    assert "file's inertials" not in notes[0].message
+    assert "near the file's inertial parameters" not in notes[0].message
 
 
 def test_data_that_contradict_the_robot_are_said_to(arm):
@@ -113,7 +113,7 @@ def test_data_that_contradict_the_robot_are_said_to(arm):
 
 def test_a_repeated_motion_is_said_and_what_is_stated_is_not_chosen(arm):
     log = recorded(arm, 30.0, 10.0)
-    usual = Treatment(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
+    usual = EquationSettings(Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.05))
     choice = choose(arm, log, LeastSquares(), usual)
     assert isinstance(choice.estimator, LeastSquares)
     assert any(note.kind == Kind.REPEATED_MOTION and "10 s repeats" in note.message for note in choice.findings)

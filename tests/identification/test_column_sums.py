@@ -11,12 +11,12 @@ from closeness import SAME_ALGEBRA, assert_close
 import mindyn
 from mindyn.errors import InputError
 from mindyn.identification.selection import column_sums
-from mindyn.identification.selection.column_sums import ColumnSums, Part, Room
-from mindyn.kernels import threads
+from mindyn.identification.selection.column_sums import ColumnSums, ColumnWorkspace, Part
 from mindyn.logs.filters import lowpass
+from mindyn.numerics import threads
 from mindyn.regression.friction import SHAPES, Friction
-from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import segment_ends
 
 FRICTIONS = (
     Friction("tanh", 0.05),
@@ -69,7 +69,7 @@ def expected(regressor, samples, cutoff_hz, part):
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 def test_sums_are_those_of_the_columns(regressor, cutoff_hz):
     samples = samples_of(regressor)
-    room, first = Room(), replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
+    room, first = ColumnWorkspace(), replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
     reference = np.random.default_rng(5).normal(size=regressor.base.count)
     loaded = replace(FRICTIONS[0], shapes=("root", "load"), reference=tuple(reference.tolist()))
     for friction in (first, loaded, *FRICTIONS):
@@ -88,39 +88,41 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     found = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        sums = ColumnSums(own, samples, 8.0, Room())
-        found.append(np.concatenate([M.ravel() for one in sums.normal_matrices(PARTS) for M in one]))
+        sums = ColumnSums(own, samples, 8.0, ColumnWorkspace())
+        found.append(
+            np.concatenate([M.ravel() for normal_matrice in sums.normal_matrices(PARTS) for M in normal_matrice])
+        )
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
 
 def test_room_is_used_again(regressor):
-    samples, room = samples_of(regressor), Room()
-    first = room.of(1500, 10)
-    assert np.shares_memory(first, room.of(10, 1500))
+    samples, room = samples_of(regressor), ColumnWorkspace()
+    first = room.reserve(1500, 10)
+    assert np.shares_memory(first, room.reserve(10, 1500))
     ColumnSums(regressor, samples, 8.0, room).normal_matrices(PARTS)
     again = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, room)
-    fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, Room())
+    fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, ColumnWorkspace())
     pairs = zip(again.normal_matrices(PARTS[:1]), fresh.normal_matrices(PARTS[:1]), strict=True)
-    assert all(np.array_equal(one, other) for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True))
+    assert all(np.array_equal(our, other) for ours, theirs in pairs for our, other in zip(ours, theirs, strict=True))
     assert column_sums.ROWS_AT_ONCE < 1400  # several blocks of the kernel were made
 
 
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
     """Parts with a beta of their own and with one in common."""
-    samples, beta_of, room = samples_of(regressor), np.random.default_rng(3), Room()
+    samples, beta_of, room = samples_of(regressor), np.random.default_rng(3), ColumnWorkspace()
     for friction in FRICTIONS:
         own = regressor.with_friction(friction)
         sums = ColumnSums(own, samples, cutoff_hz, room)
         common = beta_of.normal(size=own.count)
         betas = [common, beta_of.normal(size=own.count), *(common for _ in PARTS[2:])]
         squares = sums.squared_errors(list(zip(PARTS, betas, strict=True)))
-        for part, beta, found in zip(PARTS, betas, squares, strict=True):
+        for part, beta, square in zip(PARTS, betas, squares, strict=True):
             matrices = expected(own, samples, cutoff_hz, part)
             for joint, (columns, M) in enumerate(zip(own.columns, matrices, strict=True)):
                 v = np.concatenate([beta[columns], [0.0, -1.0]])
-                assert_close(found[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
+                assert_close(square[joint], [v @ M @ v, M[-1, -1]], SAME_ALGEBRA)
         first, again = (sums.normal_matrices(PARTS) for _ in range(2))
         assert all(one is other for one, other in zip(first, again, strict=True))
 
@@ -135,15 +137,17 @@ def test_what_fresh_memory_holds_does_not_matter(regressor, monkeypatch):
             return getattr(np, name)
 
     samples, own = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
-    expected_sums = ColumnSums(own, samples, 8.0, Room()).normal_matrices(PARTS)
+    expected_sums = ColumnSums(own, samples, 8.0, ColumnWorkspace()).normal_matrices(PARTS)
     monkeypatch.setattr(column_sums, "np", Numpy())
-    for ours, theirs in zip(ColumnSums(own, samples, 8.0, Room()).normal_matrices(PARTS), expected_sums, strict=True):
-        assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    for ours, theirs in zip(
+        ColumnSums(own, samples, 8.0, ColumnWorkspace()).normal_matrices(PARTS), expected_sums, strict=True
+    ):
+        assert all(np.array_equal(our, other) for our, other in zip(ours, theirs, strict=True))
 
 
 def test_a_sample_without_finite_columns_is_named(regressor):
     samples = samples_of(regressor)
-    sums = ColumnSums(regressor, samples, 8.0, Room())
+    sums = ColumnSums(regressor, samples, 8.0, ColumnWorkspace())
     samples.q[700, 3] = np.nan
     with pytest.raises(InputError, match=r"q: element \[700, 3\] is nan"):
         sums.normal_matrices(PARTS)

@@ -11,11 +11,11 @@ import pytest
 import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics.timing import _common_delay
-from mindyn.identification.selection.choosing import choose
+from mindyn.identification.selection.choose import choose
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 RATE_HZ = 200.0
 MS = 1e-3
@@ -42,26 +42,26 @@ def recorded(delays_s, noise=0.02, seed=0):
     tau = np.stack([torque(time - delay)[:, joint] for joint, delay in enumerate(delays_s)], axis=1)
     tau += noise * tau.std(axis=0) * rng.normal(size=tau.shape)
     q, qd, _ = motion(time)
-    return robot, log_of_arrays(robot.joint_names, time, q, tau, qd)
+    return robot, log_from_arrays(robot.joint_names, time, q, tau, qd)
 
 
 def chosen(delays_s):
     """Nothing is stated but that there is no parallel filter, which the delay does not depend on."""
     robot, log = recorded(delays_s)
-    return choose(robot, [log], mindyn.LeastSquares(), Treatment(filter_hz=None, friction="auto"))
+    return choose(robot, [log], mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
 
 
 @pytest.mark.parametrize("milliseconds", [53, -30])
 def test_a_long_delay_is_found(milliseconds):
     """Not a part of it that friction turning over too early makes up for."""
     found = chosen([milliseconds * MS] * 2)
-    assert found.treatment.conditioning.delay_s == pytest.approx(milliseconds * MS, abs=1.5 * MS)
+    assert found.settings.conditioning.delay_s == pytest.approx(milliseconds * MS, abs=1.5 * MS)
 
 
 def test_a_delay_of_one_joint_is_named():
     robot, log = recorded([0.0, 30 * MS])
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), Treatment(filter_hz=None, friction="auto"))
-    (delay,) = [one for one in found.findings if one.kind == Kind.DELAYED_TORQUE]
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(filter_hz=None, friction="auto"))
+    (delay,) = [finding for finding in estimate.findings if finding.kind == Kind.DELAYED_TORQUE]
     joint = robot.joint_names.index(delay.joints[0])
     assert delay.value == pytest.approx((-30 * MS, 30 * MS)[joint], abs=12 * MS)
 

@@ -15,7 +15,7 @@ from mindyn.findings import Kind
 from mindyn.identification.diagnostics import torque
 from mindyn.identification.diagnostics.torque import _coefficients
 
-SETTINGS = mindyn.Treatment(
+SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
 )
 
@@ -74,7 +74,7 @@ def test_a_scaled_torque_is_no_drift_and_a_drift_no_scale(arm, log):
     assert diagnosed(Kind.SCALED_TORQUE, arm, drifted(log, 0.3)) == []
 
 
-def test_sound_logs_are_not_doubted(arm, log):
+def test_sound_logs_are_not_questioned(arm, log):
     for seed in range(3):
         sound = log if seed == 0 else recorded(arm, 20.0, 19.0, noise=0.02, seed=seed)
         assert diagnosed(Kind.FRICTION_DRIFT, arm, sound) + diagnosed(Kind.SCALED_TORQUE, arm, sound) == []

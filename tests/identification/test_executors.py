@@ -11,18 +11,19 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from raising import raises
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.executors import WorkersLostError
-from mindyn.regression.regressor import regressor_of, with_estimated_drives
+from mindyn.regression.regressor import build_regressor, with_estimated_drives
 
 STATED = {
     "columns": {"time": "t", "position": "q{i}", "torque": "tau{i}"},
     "units": {"time": "s", "position": "rad", "torque": "N m"},
     "side": "joint",
 }
-TREATMENT = mindyn.Treatment(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0), 8.0, 4)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +68,8 @@ def bits(found: mindyn.Estimate) -> bytes:
 
 @pytest.mark.parametrize("read", [mindyn.read_log, mindyn.scan_log])
 def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
-    logs = [read(path, arm, stated=STATED) for path in files]
-    fit = lambda executor: mindyn.identify(arm, logs, mindyn.LeastSquares(), TREATMENT, executor=executor)  # noqa: E731
+    logs = [read(path, arm, metadata=STATED) for path in files]
+    fit = lambda executor: mindyn.identify(arm, logs, mindyn.LeastSquares(), SETTINGS, executor=executor)  # noqa: E731
     alone = fit(None)
     found = [fit(Here())]
     with ThreadPoolExecutor(3) as threads, ProcessPoolExecutor(2, get_context("spawn")) as processes:
@@ -80,59 +81,59 @@ def test_the_bits_do_not_depend_on_where_logs_are_gathered(arm, files, read):
 
 
 def test_an_automatic_choice_works_with_an_executor(arm, files):
-    logs = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
+    logs = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
     with ThreadPoolExecutor(2) as threads:
-        found = mindyn.identify(arm, logs, treatment=replace(TREATMENT, filter_hz="auto"), executor=threads)
-    assert np.isfinite(found.beta).all()
-    assert found.provenance["covariance"] == "white"
+        estimate = mindyn.identify(arm, logs, settings=replace(SETTINGS, filter_hz="auto"), executor=threads)
+    assert np.isfinite(estimate.beta).all()
+    assert estimate.provenance["covariance"] == "white"
 
 
 def test_blocks_do_not_depend_on_the_other_logs(arm, files):
-    scans = [mindyn.scan_log(path, arm, stated=STATED) for path in files]
-    together = mindyn.rows_of(arm, scans, TREATMENT).blocks
+    scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in files]
+    together = mindyn.build_rows(arm, scans, SETTINGS).blocks
     for number, scan in enumerate(scans):
         own = [block.information for block in together if block.log == number]
         if number == 2:
             assert sum(own[0].counts) == 0  # shorter than the filter's edges
             continue
-        alone = [block.information for block in mindyn.rows_of(arm, scan, TREATMENT).blocks]
+        alone = [block.information for block in mindyn.build_rows(arm, scan, SETTINGS).blocks]
         pairs = zip(own, alone, strict=True)
         assert all(a.tobytes() == b.tobytes() for x, y in pairs for a, b in zip(x.factors, y.factors, strict=True))
 
 
-def test_estimators_that_need_samples_are_refused_by_name(arm, files):
-    log = mindyn.read_log(files[0], arm, stated=STATED)
-    with pytest.raises(InputError, match="LeastSquares as it is set needs the samples"):
-        mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), TREATMENT, executor=Here())
-    with pytest.raises(InputError, match="int is no executor"):
-        mindyn.identify(arm, log, mindyn.LeastSquares(), TREATMENT, executor=4)
+def test_estimators_that_need_samples_raise_with_an_executor(arm, files):
+    log = mindyn.read_log(files[0], arm, metadata=STATED)
+    with raises(InputError, Code.UNSUPPORTED, "executor"):
+        mindyn.identify(arm, log, mindyn.LeastSquares(robust=True), SETTINGS, executor=Here())
+    with raises(InputError, Code.WRONG_TYPE, "executor"):
+        mindyn.identify(arm, log, mindyn.LeastSquares(), SETTINGS, executor=4)
 
 
 def test_a_worker_s_error_reads_as_here(arm, files, tmp_path):
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(files[0].read_bytes())
-    scans = [mindyn.scan_log(path, arm, stated=STATED) for path in (files[1], damaged)]
-    resolved = mindyn.rows_of(arm, scans[0], TREATMENT).treatment
+    scans = [mindyn.scan_log(path, arm, metadata=STATED) for path in (files[1], damaged)]
+    resolved = mindyn.build_rows(arm, scans[0], SETTINGS).settings
     damaged.write_bytes(files[0].read_bytes()[:2000])
     with ProcessPoolExecutor(1, get_context("spawn")) as processes, pytest.raises(mindyn.MindynError) as there:
-        _ = mindyn.rows_of(arm, scans, resolved, executor=processes).blocks
+        _ = mindyn.build_rows(arm, scans, resolved, executor=processes).blocks
     assert type(there.value).__name__ == "LogError"
     assert there.value.message.startswith("damaged.parquet cannot be read as Parquet")
     assert there.value.hint == "is the copy complete?"
 
 
-def test_an_executor_that_was_shut_down_is_told(arm, files):
+def test_an_executor_that_was_shut_down_is_reported(arm, files):
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
-    scan = mindyn.scan_log(files[0], arm, stated=STATED)
-    with pytest.raises(WorkersLostError, match="takes no more work"):
-        mindyn.identify(arm, scan, mindyn.LeastSquares(), TREATMENT, executor=threads)
+    scan = mindyn.scan_log(files[0], arm, metadata=STATED)
+    with raises(WorkersLostError, Code.INTERNAL, "executor"):
+        mindyn.identify(arm, scan, mindyn.LeastSquares(), SETTINGS, executor=threads)
 
 
 @pytest.mark.parametrize("base_form", ["structural", "lin", "numeric"])
 def test_regressors_and_models_pickle_as_robot_and_options(base_form):
     robot = mindyn.load_robot("puma560")
-    made = regressor_of(with_estimated_drives(robot), mindyn.Treatment(base_form=base_form))
+    made = build_regressor(with_estimated_drives(robot), mindyn.EquationSettings(base_form=base_form))
     rng = np.random.default_rng(0)
     motion = rng.normal(size=(3, 5, 6))
     sent = pickle.dumps(made)

@@ -1,6 +1,6 @@
 """A controller that feeds encoder noise back: instruments are low-passed in the motion's band, or an error is given.
 
-The full study, with the coverage of many arms, is `make feedback`.
+The full study, with the coverage of many arms, is `make study NAME=feedback`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from honesty.feedback import CHOSEN, judged, recorded
+from honesty.feedback import CHOSEN, intervals_and_errors, recorded
 
 import mindyn
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.findings import Kind, Severity
 from mindyn.identification.fed_back_noise import instrument_findings
-from mindyn.identification.selection import choosing
-from mindyn.identification.selection.tuning import HIGHEST, LOWEST_HZ, Freedom, tuned
+from mindyn.identification.selection import choose
+from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, tune_settings
 
 STRONG_RAD = 4e-4
 noisy = cache(lambda seed: recorded(seed, STRONG_RAD))
@@ -28,10 +28,10 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
     """Without a bound these arms chose no filter, and values that were wrong by up to 16 times the largest one."""
     arm, log = noisy(seed)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), CHOSEN)
-    cutoff = estimate.treatment.filter_hz
+    cutoff = estimate.settings.filter_hz
     assert cutoff is not None
-    assert cutoff <= choosing.highest_filter(mindyn.Conditioning(), [log])
-    held, _, error = judged(estimate, arm)
+    assert cutoff <= choose.highest_filter(mindyn.Conditioning(), [log])
+    held, _, error = intervals_and_errors(estimate, arm)
     assert held.mean() > 0.8
     assert error < 0.1
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
@@ -40,13 +40,13 @@ def test_strong_noise_does_not_bias_what_choose_selects(seed):
 def test_a_biased_fit_that_was_asked_for_has_an_error():
     arm, log = noisy(24)
     estimate = mindyn.identify(arm, log, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
-    assert judged(estimate, arm)[2] > 1.0
+    assert intervals_and_errors(estimate, arm)[2] > 1.0
     (note,) = (note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS)
     assert note.severity is Severity.ERROR
     (finding,) = instrument_findings(InstrumentalVariables(), arm, estimate, log)
     assert (finding.severity, finding.unit) == (Severity.ERROR, "Hz")
     again = replace(CHOSEN, filter_hz=finding.value)
-    assert judged(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
+    assert intervals_and_errors(mindyn.identify(arm, log, InstrumentalVariables(), again), arm)[2] < 0.1
 
 
 def test_noise_that_is_not_fed_back_raises_no_error():
@@ -54,7 +54,7 @@ def test_noise_that_is_not_fed_back_raises_no_error():
     rng = np.random.default_rng(0)
     tau = log.tau + 0.02 * log.tau.std(axis=0) * rng.normal(size=log.tau.shape)
     q = log.q + 1e-6 * rng.normal(size=log.q.shape)
-    quiet = mindyn.log_of_arrays(log.joint_names, log.time, q, tau)
+    quiet = mindyn.log_from_arrays(log.joint_names, log.time, q, tau)
     estimate = mindyn.identify(arm, quiet, InstrumentalVariables(), replace(CHOSEN, filter_hz=None))
     assert not [note for note in estimate.findings if note.kind == Kind.BIASED_INSTRUMENTS]
 
@@ -80,9 +80,9 @@ class Scored:
 @pytest.mark.parametrize("times", [0.0, 0.3, 1.0])
 def test_no_round_of_tuning_exceeds_the_bound(rate, times):
     bound = min(HIGHEST * rate, LOWEST_HZ + times * (HIGHEST * rate - LOWEST_HZ))
-    free = Freedom(delay=False, friction=False, rotors=False, velocity=False, highest_filter_hz=bound)
+    free = SearchSpace(delay=False, friction=False, rotors=False, velocity=False, highest_filter_hz=bound)
     conditioning = mindyn.Conditioning(rate_hz=rate, stamps="uniform", position_cutoff_hz=None, delay_s=0.0)
-    start = choosing.Setting(conditioning, None, choosing.Friction())
-    assert tuned(Scored(), start, free, print).filter_hz == bound
-    unbound = tuned(Scored(), start, replace(free, highest_filter_hz=None), print)
+    start = choose.Setting(conditioning, None, choose.Friction())
+    assert tune_settings(Scored(), start, free, print).filter_hz == bound
+    unbound = tune_settings(Scored(), start, replace(free, highest_filter_hz=None), print)
     assert unbound.filter_hz is None

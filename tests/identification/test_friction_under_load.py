@@ -13,17 +13,17 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.feasibility.physical_space import space_of
-from mindyn.identification.fit import load_change, unsettled_loads
+from mindyn.identification.fit import find_unsettled_loads, load_change
 from mindyn.identification.selection.trials import Setting, Trials
-from mindyn.identification.selection.tuning import loaded
+from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
-from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
-from mindyn.robots.drive_matrices import load_shares
+from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
+from mindyn.robots.drive_matrices import drive_load_matrix
 from mindyn.validation.friction_curves import friction_curve, load_friction
 
 TAKEN = (0.12, 0.2)
@@ -62,21 +62,21 @@ def settled(robot, samples, shapes=("load", "driving"), times=9):
     """Least squares with its own values as the reference of the load."""
     friction = Friction("tanh", WIDTH)
     for _ in range(times):
-        found = mindyn.LeastSquares().fit(rows_of(robot, samples, Treatment(friction=friction)))
-        friction = Friction("tanh", WIDTH, shapes, reference=tuple(found.base_values))
-    return found.with_own_load()
+        estimate = mindyn.LeastSquares().fit(build_rows(robot, samples, EquationSettings(friction=friction)))
+        friction = Friction("tanh", WIDTH, shapes, reference=tuple(estimate.base_values))
+    return estimate.with_own_load()
 
 
 def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
     found = settled(arm, samples)
-    treatment = replace(found.treatment, friction=found.regressor.friction)
-    assert unsettled_loads(rows_of(arm, samples, treatment), found) == []
+    equation_settings = replace(found.settings, friction=found.regressor.friction)
+    assert find_unsettled_loads(build_rows(arm, samples, equation_settings), found) == []
     other = np.array(found.regressor.friction.reference)
     own = found.regressor.columns[1]
     alone = [k for k in range(len(other)) if k in own and found.parameters[k].kind in ("link", "rotor")]
     other[alone] *= 1.5  # the second joint's columns, which the first has too
-    moved = replace(treatment, friction=replace(treatment.friction, reference=tuple(other)))
-    rows = rows_of(arm, samples, moved)
+    moved = replace(equation_settings, friction=replace(equation_settings.friction, reference=tuple(other)))
+    rows = build_rows(arm, samples, moved)
     change, load = load_change(rows, found)
     Y = [factor[:, :-1] for factor in rows.information.factors]
     reference = np.where(rows.regressor.rigid, np.append(other, np.zeros(len(found.beta) - len(other))), 0.0)
@@ -84,7 +84,7 @@ def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
         load, [np.sum((one @ reference[c]) ** 2) for one, c in zip(Y, rows.regressor.columns, strict=True)], ORACLE
     )
     assert_close(change[1] / load[1], 1 / 9, SOLVED)
-    (note,) = unsettled_loads(rows, found)
+    (note,) = find_unsettled_loads(rows, found)
     assert "joint2 has not settled" in note.message
 
 
@@ -109,12 +109,12 @@ def test_columns_are_the_formula(arm, samples, coupled):
     q, qd, qdd = (one[:50] for one in (samples.q, samples.qd, samples.qdd))
     directions = regressor.directions(q, qd, np.zeros(50, dtype=np.int64), 100.0)
     Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
-    rigid = [one.kind in ("link", "rotor") for one in plain.parameters]
+    rigid = [parameter.kind in ("link", "rotor") for parameter in plain.parameters]
     load = plain.dense(plain.parts(q, qd, qdd)) @ np.where(rigid, reference, 0.0)
     G = np.array([[50.0, 0.0], [13.0 if coupled else 0.0, -40.0]])
     ratios = np.array([50.0, -40.0])
     u, motor = qd @ (G / ratios[:, None]).T, np.linalg.solve(G.T, load.T).T * ratios
-    assert_close(load @ load_shares(robot), motor, SAME_ALGEBRA)
+    assert_close(load @ drive_load_matrix(robot), motor, SAME_ALGEBRA)
     s = np.tanh(u / WIDTH)
     for k in range(2):
         for shape, law in (("load", np.abs(motor) * s), ("driving", motor * np.abs(s))):
@@ -124,23 +124,25 @@ def test_columns_are_the_formula(arm, samples, coupled):
 
 @pytest.mark.parametrize("friction", ["fitted", "sign"])
 def test_a_robot_made_of_an_estimate_has_its_torques(arm, samples, friction, tmp_path):
-    found = settled(arm, samples)
+    estimate = settled(arm, samples)
     if friction == "sign":
-        own = replace(found.regressor.friction, direction="sign", width=0.0)
-        treatment = replace(found.treatment, friction=own)
-        found = replace(found, regressor=found.regressor.with_friction(own), treatment=treatment)
-    model = mindyn.full_model(found, friction=friction)
+        law = replace(estimate.regressor.friction, direction="sign", width=0.0)
+        equation_settings = replace(estimate.settings, friction=law)
+        estimate = replace(estimate, regressor=estimate.regressor.with_friction(law), settings=equation_settings)
+    model = mindyn.full_model(estimate, friction=friction)
     tau = mindyn.compile_model(model, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
-    assert_close(tau, found.predict(samples), PROVEN)
-    found.save(tmp_path / "found.json")
-    assert_close(mindyn.load_estimate(tmp_path / "found.json").predict(samples), found.predict(samples), SAME_ALGEBRA)
+    assert_close(tau, estimate.predict(samples), PROVEN)
+    estimate.save(tmp_path / "found.json")
+    assert_close(
+        mindyn.load_estimate(tmp_path / "found.json").predict(samples), estimate.predict(samples), SAME_ALGEBRA
+    )
 
 
-def test_a_mended_estimate_takes_its_own_load(arm, samples):
+def test_a_projected_estimate_uses_its_own_load(arm, samples):
     found = settled(arm, replace(samples, tau=samples.tau + np.random.default_rng(0).normal(0, 5, samples.tau.shape)))
-    mended = mindyn.make_feasible(found)
-    model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
-    assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), mended.predict(samples), SAME_ALGEBRA)
+    projected = mindyn.make_feasible(found)
+    model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
+    assert_close(model.inverse_dynamics(samples.q, samples.qd, samples.qdd), projected.predict(samples), SAME_ALGEBRA)
 
 
 def test_it_is_chosen_where_it_is(arm):
@@ -152,26 +154,28 @@ def test_it_is_chosen_where_it_is(arm):
 def chosen_load(arm, truth):
     conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
     start = Setting(conditioning, None, Friction("tanh", WIDTH))
-    treatment = Treatment(conditioning, friction=start.friction)
-    trials = Trials([loaded_log(arm, truth)], regressor_of(with_estimated_drives(arm), treatment))
-    return loaded(trials, start)
+    equation_settings = EquationSettings(conditioning, friction=start.friction)
+    trials = Trials([loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), equation_settings))
+    return add_load_friction(trials, start)
 
 
 def test_an_estimate_stores_its_own_values_as_the_reference(arm):
     log = loaded_log(arm, with_load(arm, driving=(0.0, 0.0)))
-    settings = Treatment(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
-    found = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
-    assert "load" in found.regressor.friction.shapes
-    assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
-    assert found.treatment.friction == found.regressor.friction
-    assert found.regressor.friction.reference == tuple(found.base_values)
+    settings = EquationSettings(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction="auto")
+    estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), settings)
+    assert "load" in estimate.regressor.friction.shapes
+    assert abs(estimate.value("f_load1") - TAKEN[0]) < 0.02
+    assert estimate.settings.friction == estimate.regressor.friction
+    assert estimate.regressor.friction.reference == tuple(estimate.base_values)
 
 
 def test_a_stated_shape_gets_its_reference(arm):
     log = loaded_log(arm, with_load(arm))
-    stated = Treatment(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",)))
-    found = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
-    assert abs(found.value("f_load1") - TAKEN[0]) < 0.02
+    stated = EquationSettings(
+        Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
+    )
+    estimate = mindyn.identify(arm, log, mindyn.LeastSquares(), stated)
+    assert abs(estimate.value("f_load1") - TAKEN[0]) < 0.02
 
 
 def test_a_load_that_would_lock_its_gear_is_something_else(arm):
@@ -191,10 +195,10 @@ def loaded_log(arm, truth, noise=0.02):
     rest = mindyn.condition(log, arm, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(truth, drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
     tau = tau + 2 * np.tanh(rest.qd / WIDTH) + noise * tau.std(axis=0) * np.random.default_rng(2).normal(size=tau.shape)
-    return log_of_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)
+    return log_from_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)
 
 
-def test_the_curve_is_without_load_and_the_load_is_told(arm, samples):
+def test_the_friction_curve_excludes_the_load_and_reports_it(arm, samples):
     found = settled(arm, samples)
     curve = friction_curve(found, 1, [-1.0, -0.5, 0.5, 1.0])
     assert_close(curve.torque, [-0.8, -0.65, 0.65, 0.8], 1e-3)
@@ -210,27 +214,27 @@ def test_physical_values_never_drive(arm, samples):
     x[space.labels.index("f_load2")] = 0.1
     for half, possible in ((0.09, True), (-0.09, True), (0.11, False), (-0.11, False)):
         x[space.labels.index("f_driving2")] = half
-        assert bool((space.brakes @ x >= 0).all()) is possible
+        assert bool((space.braking_rows @ x >= 0).all()) is possible
 
 
 def test_a_payload_is_weighed_with_friction_that_grows_by_it(arm, samples):
     """Its weight lets the gears take more: a fit that does not know so finds too much."""
-    found = settled(arm, samples)
-    found = replace(found, covariance=np.diag(np.maximum(1e-8, (1e-4 * found.beta) ** 2)))
+    estimate = settled(arm, samples)
+    estimate = replace(estimate, covariance=np.diag(np.maximum(1e-8, (1e-4 * estimate.beta) ** 2)))
     heavy = with_load(arm).with_payload(mass=6.0, com=(0.1, 0, 0), inertia=0.02 * np.eye(3))
     tau = mindyn.compile_model(heavy, drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
     run = replace(samples, tau=tau + 0.3 * samples.qd + 0.5 * np.tanh(samples.qd / WIDTH))
-    assert abs(mindyn.payload(found, run).mass - 6.0) < 0.05
+    assert abs(mindyn.payload(estimate, run).mass - 6.0) < 0.05
 
 
 def test_what_does_not_know_the_load_says_so(arm, samples):
     found = settled(arm, samples)
-    rows = rows_of(arm, samples, found.treatment)
+    rows = build_rows(arm, samples, found.settings)
     with pytest.raises(InputError, match="no load that friction grows with"):
         EnergyDifference("momentum").fit(rows)
-    assert not EnergyDifference("momentum").treatment_for(arm, found.treatment).shape.needs_load
+    assert not EnergyDifference("momentum").settings_for(arm, found.settings).shape.needs_load
     with pytest.raises(InputError, match="needs a reference of"):
-        rows_of(arm, samples, Treatment(friction=Friction("tanh", WIDTH, ("load",))))
+        build_rows(arm, samples, EquationSettings(friction=Friction("tanh", WIDTH, ("load",))))
     with pytest.raises(InputError, match="finite"):
         Friction("tanh", WIDTH, ("load",), reference=(float("nan"),))
     with pytest.raises(InputError, match="a joint has no drive"):
@@ -242,7 +246,7 @@ def test_streams_and_samples_agree(arm, samples):
     found = settled(arm, samples)
     parts = [samples.take(slice(k, k + 700)) for k in range(0, len(samples), 700)]
     assert all(isinstance(part, Samples) for part in parts)
-    whole = rows_of(arm, samples, found.treatment).information
-    stream = rows_of(arm, iter(parts), found.treatment).information
-    for one, other in zip(whole.factors, stream.factors, strict=True):
-        assert_close(one.T @ one, other.T @ other, SAME_ALGEBRA)
+    whole = build_rows(arm, samples, found.settings).information
+    stream = build_rows(arm, iter(parts), found.settings).information
+    for factor, other in zip(whole.factors, stream.factors, strict=True):
+        assert_close(factor.T @ factor, other.T @ other, SAME_ALGEBRA)

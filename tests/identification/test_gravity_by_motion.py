@@ -22,7 +22,7 @@ def test_a_compensated_torque_is_named_without_inertials(name):
 
 
 @pytest.mark.parametrize("name", ["panda", "scara"])  # of which the second's axes stand upright: no weight shows
-def test_weight_that_is_there_or_cannot_show_is_not_doubted(name):
+def test_weight_that_is_there_or_cannot_show_is_not_questioned(name):
     robot, samples = recorded(name, 1)
     for one in (samples, moved(samples, 1, 90.0)):
         assert not any(found.kind == Kind.ABSENT_GRAVITY for found in diagnosed(one, robot))

@@ -9,7 +9,7 @@ import pytest
 
 import mindyn
 from mindyn.estimators.estimate import NORMAL_95
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.simulation.sensors import measure
 
 REPETITIONS = 6
@@ -25,7 +25,7 @@ def arm():
 def unknown(robot):
     """What is known before: geometry and gears."""
     links = tuple(replace(link, phi=None) for link in robot.links)
-    drives = tuple(mindyn.Drive(one.joint, one.ratio, one.coupling, side=one.side) for one in robot.drives)
+    drives = tuple(mindyn.Drive(drive.joint, drive.ratio, drive.coupling, side=drive.side) for drive in robot.drives)
     return replace(robot, links=links, drives=drives)
 
 
@@ -39,20 +39,20 @@ def estimates():
     controller = mindyn.ComputedTorque(robot, reference, 400.0, 40.0, drives=True)
     run = mindyn.simulate(robot, controller, seconds=12.0, q0=q0, qd0=qd0, rate_hz=200.0, drives=True, method="fixed")
     read = [measure(robot, run, replace(SENSORS, seed=seed)) for seed in range(REPETITIONS)]
-    logs = [log_of_arrays(one.joint_names, one.t, one.position, one.torque) for one in read]
+    logs = [log_from_arrays(one.joint_names, one.t, one.position, one.torque) for one in read]
     return [mindyn.identify(unknown(robot), log) for log in logs]
 
 
 def inside(found):
     """For each parameter of the arm that was kept, whether its interval holds the truth."""
     truth = replace(found.base, robot=arm()).values
-    kept = [k for k, name in enumerate(found.base.names) if name not in found.left_out]
+    kept = [k for k, name in enumerate(found.base.names) if name not in found.dropped]
     return {found.names[k]: abs(found.beta[k] - truth[k]) <= NORMAL_95 * found.deviations[k] for k in kept}
 
 
 def test_intervals_of_identify_cover_the_truth(estimates):
     """95 % is said; parameters that are zero and were kept by chance, and some left out, cost a part of it."""
-    runs = [inside(found) for found in estimates]
+    runs = [inside(estimate) for estimate in estimates]
     assert np.mean([held for run in runs for held in run.values()]) >= 0.85
     always = set.intersection(*(set(run) for run in runs))
     assert len(always) >= 8
@@ -61,23 +61,23 @@ def test_intervals_of_identify_cover_the_truth(estimates):
 
 
 def test_intervals_of_noise_alone_do_not(estimates):
-    runs = [inside(found.by_noise_alone()) for found in estimates]
+    runs = [inside(estimate.by_noise_alone()) for estimate in estimates]
     assert np.mean([held for run in runs for held in run.values()]) < 0.75
 
 
 def test_the_timing_that_the_smooth_torque_asks_for_is_half_the_time_it_is_held(estimates):
-    for found in estimates:
-        said = found.provenance["systematic"]
-        delay = found.conditioning.delay_s + said["timing_s"]
+    for estimate in estimates:
+        said = estimate.provenance["systematic"]
+        delay = estimate.conditioning.delay_s + said["timing_s"]
         assert delay == pytest.approx(-0.0025, abs=4 * said["timing_deviation_s"])
         assert said["timing_deviation_s"] < 1e-4
 
 
-def test_intervals_are_kept_in_files_and_told_apart(estimates, tmp_path):
+def test_saved_intervals_are_restored_and_distinguished(estimates, tmp_path):
     found = estimates[0]
     found.save(tmp_path / "estimate.json")
     again = mindyn.load_estimate(tmp_path / "estimate.json")
     np.testing.assert_array_equal(again.deviations, found.deviations)
     np.testing.assert_array_equal(again.by_noise_alone().covariance, found.by_noise_alone().covariance)
-    kept = [k for k, name in enumerate(found.names) if name not in found.left_out]
+    kept = [k for k, name in enumerate(found.names) if name not in found.dropped]
     assert (found.by_noise_alone().deviations[kept] < found.deviations[kept]).all()

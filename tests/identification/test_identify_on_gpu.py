@@ -14,11 +14,11 @@ import mindyn
 from mindyn.cli.main import app
 from mindyn.errors import MissingExtraError
 from mindyn.regression import rows
-from mindyn.regression.device_gathering import stand_in_factors
+from mindyn.regression.device_factors import stand_in_factors
 from mindyn.regression.friction import Friction
 
 WITHOUT_CUPY = bool(subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode)
-TREATMENT = mindyn.Treatment(
+SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, rate_hz=100.0), 8.0, 1, Friction("stop", 0.01)
 )
 
@@ -30,14 +30,14 @@ def arm_and_log():
     w = np.array([2.0, 3.3])
     q, qd, qdd = np.sin(t * w), w * np.cos(t * w), -(w**2) * np.sin(t * w)
     tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
-    return robot, mindyn.log_of_arrays(robot.joint_names, t[:, 0], q, tau)
+    return robot, mindyn.log_from_arrays(robot.joint_names, t[:, 0], q, tau)
 
 
 def test_the_estimate_is_the_cpu_s(arm_and_log, monkeypatch):
     robot, log = arm_and_log
     made = []
     monkeypatch.setattr(rows, "gpu_factors", lambda: made.append(stand_in_factors()) or made[-1])
-    theirs, ours = (mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT, gpu=gpu) for gpu in (False, True))
+    theirs, ours = (mindyn.identify(robot, log, mindyn.LeastSquares(), SETTINGS, gpu=gpu) for gpu in (False, True))
     assert made[-1]._made is not None, "the device's rows were not asked for"
     assert_close(ours.predict_log(log), theirs.predict_log(log), PUBLISHED_FILE)
     assert (np.abs(ours.beta - theirs.beta) <= 1e-6 * theirs.deviations).all()

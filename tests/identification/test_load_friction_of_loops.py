@@ -10,20 +10,20 @@ from closeness import SAME_ALGEBRA, assert_close
 from identifiability.loop_oracle import LoopOracle
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 WIDTH, VISCOUS, NOISE = 0.05, 1.0, 0.01
 
 
 def recorded(robot, seed=1):
     """A log of sines in the primary joints, and the true shares of the load and Coulomb torques."""
-    rng, closure = np.random.default_rng(seed), closure_of(robot)
+    rng, closure = np.random.default_rng(seed), home_closure(robot)
     t, count = np.arange(0, 6, 0.01), len(closure.primary)
     size, phase = rng.uniform(0.1, 0.25, (2, count, 3))
     w = 2 * np.pi * np.array([0.3, 0.7, 1.1]) * (1 + 0.07 * np.arange(count))[:, None]
@@ -35,7 +35,7 @@ def recorded(robot, seed=1):
     share, coulomb = 0.12 + 0.03 * np.arange(count), 2.0 + np.arange(count)
     tau = load + (share * np.abs(load) + coulomb) * np.tanh(pd / WIDTH) + VISCOUS * pd
     tau += NOISE * tau.std(axis=0) * rng.normal(size=tau.shape)
-    return log_of_arrays(robot.primary_names, t, p, tau, pd), share, coulomb
+    return log_from_arrays(robot.primary_names, t, p, tau, pd), share, coulomb
 
 
 @pytest.mark.parametrize("name", ["five_bar", "parallelogram_planar"])
@@ -43,20 +43,22 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
     """And the robot made of the estimate has its torques."""
     robot = replace(mindyn.load_robot(name), drives=(), extras=())
     log, share, coulomb = recorded(robot)
-    stated = Treatment(Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",)))
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), stated)
+    stated = EquationSettings(
+        Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=Friction("tanh", WIDTH, ("load",))
+    )
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), stated)
     numbers = [robot.joint_index(joint) + 1 for joint in robot.primary_names]
     for label, truth in (("f_load", share), ("fc", coulomb)):
-        places = [found.names.index(f"{label}{number}") for number in numbers]
-        assert (np.abs(found.beta[places] - truth) < 2 * found.half_widths[places]).all()
-    samples = mindyn.condition(log, robot, found.treatment.of_fit).samples
-    mended = mindyn.make_feasible(found)
-    model = mindyn.compile_model(mindyn.full_model(mended, friction="fitted"), drives=True)
-    q = found.regressor.positions(samples)
+        places = [estimate.names.index(f"{label}{number}") for number in numbers]
+        assert (np.abs(estimate.beta[places] - truth) < 2 * estimate.half_widths[places]).all()
+    samples = mindyn.condition(log, robot, estimate.settings.fit_conditioning).samples
+    projected = mindyn.make_feasible(estimate)
+    model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
+    q = estimate.regressor.positions(samples)
     tau = model.inverse_dynamics(q, samples.qd, samples.qdd)
-    assert_close(tau, mended.predict(samples), SAME_ALGEBRA)  # links at the edge of what is physical, too
+    assert_close(tau, projected.predict(samples), SAME_ALGEBRA)  # links at the edge of what is physical, too
     assert_close(tau, samples.tau, 5 * NOISE)
-    assert_close(model.forward_dynamics(q, samples.qd, found.predict(samples)), samples.qdd, 5 * NOISE)
+    assert_close(model.forward_dynamics(q, samples.qd, estimate.predict(samples)), samples.qdd, 5 * NOISE)
 
 
 def test_friction_of_passive_joints_is_plain():
@@ -65,7 +67,7 @@ def test_friction_of_passive_joints_is_plain():
     robot = replace(robot, drives=tuple(mindyn.Drive(name) for name in robot.joint_names))
     plain = Regressor(robot)
     friction = Friction("tanh", WIDTH, ("root", "load"), reference=(1.0,) * plain.base.count)
-    added = [one.name for one in Regressor(robot, friction).parameters if one.kind == "friction"]
+    added = [parameter.name for parameter in Regressor(robot, friction).parameters if parameter.kind == "friction"]
     assert [name for name in added if "load" in name] == ["f_load1", "f_load2", "f_load4"]
     assert [name for name in added if "root" in name] == [f"f_root{k}" for k in range(1, 6)]
 

@@ -11,9 +11,9 @@ from estimators.recovered import smooth_samples
 
 import mindyn
 from mindyn.identification.methods import METHODS
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 
 @pytest.fixture(scope="module")
@@ -21,30 +21,30 @@ def recorded():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
     samples = smooth_samples(robot, 3000, 3)
     noise = 0.01 * samples.tau.std(axis=0) * np.random.default_rng(0).standard_normal(samples.tau.shape)
-    log = log_of_arrays(robot.joint_names, np.arange(3000) / samples.rate_hz, samples.q, samples.tau + noise)
+    log = log_from_arrays(robot.joint_names, np.arange(3000) / samples.rate_hz, samples.q, samples.tau + noise)
     return robot, log, samples, mindyn.identify(robot, log)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_explains_the_log_with_the_chosen_settings(recorded, method):
     robot, log, samples, start = recorded
-    found = mindyn.identify(robot, log, METHODS[method], start.treatment)
-    assert found.conditioning == start.conditioning
-    assert found.regressor.friction == start.regressor.friction
+    estimate = mindyn.identify(robot, log, METHODS[method], start.settings)
+    assert estimate.conditioning == start.conditioning
+    assert estimate.regressor.friction == start.regressor.friction
     inside = slice(200, -200)
-    missed = (found.predict(samples) - samples.tau)[inside]
+    missed = (estimate.predict(samples) - samples.tau)[inside]
     assert np.linalg.norm(missed) < 0.02 * np.linalg.norm(samples.tau[inside])
-    assert found.status != start.status
+    assert estimate.status != start.status
 
 
 def test_an_estimator_alone_gets_the_settings_that_were_chosen_for_least_squares(recorded):
     robot, log, _, start = recorded
-    found = mindyn.identify(robot, log, METHODS["ordinary"])
-    assert found.treatment == start.treatment
-    assert found.left_out == ()
+    estimate = mindyn.identify(robot, log, METHODS["ordinary"])
+    assert estimate.settings == start.settings
+    assert estimate.dropped == ()
 
 
-def test_unknown_methods_are_refused_with_the_known_ones(tmp_path):
+def test_unknown_methods_raise_an_error_that_lists_the_known_ones(tmp_path):
     for options, words in ((("--method", "magic"), "got 'magic'"), (("--method", "total", "--stream"), "exclude each")):
         ended = mindyn_program("identify", "planar2", tmp_path / "none.csv", *options)
         assert ended.code == 1
@@ -54,9 +54,9 @@ def test_unknown_methods_are_refused_with_the_known_ones(tmp_path):
 def test_the_last_link_first_finds_friction_of_a_robot_that_states_none():
     robot = with_estimated_drives(mindyn.load_robot("planar2"))
     samples = smooth_samples(robot, 2000, 4)
-    log = log_of_arrays(robot.joint_names, np.arange(2000) / samples.rate_hz, samples.q, samples.tau)
-    treatment = Treatment(mindyn.Conditioning(position_cutoff_hz=20.0), friction=mindyn.Friction("sign"))
+    log = log_from_arrays(robot.joint_names, np.arange(2000) / samples.rate_hz, samples.q, samples.tau)
+    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=mindyn.Friction("sign"))
     bare = replace(robot, drives=())
-    found = mindyn.identify(bare, log, mindyn.LastLinkFirst(), treatment)
-    assert {"viscous", "coulomb", "offset"} <= {one.kind for one in found.parameters}
-    assert mindyn.validate(found, log).error.total < 0.05
+    estimate = mindyn.identify(bare, log, mindyn.LastLinkFirst(), equation_settings)
+    assert {"viscous", "coulomb", "offset"} <= {parameter.kind for parameter in estimate.parameters}
+    assert mindyn.validate(estimate, log).error.total < 0.05

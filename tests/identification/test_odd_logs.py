@@ -12,9 +12,9 @@ from messages import messages
 import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
-from mindyn.feasibility.conic import ConeRows, ConicError, Program
+from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.identification.selection.choosing import Choice
+from mindyn.identification.selection.choose import Choice
 from mindyn.logs.errors import LogError
 
 ARM = mindyn.load_robot("planar2")
@@ -26,7 +26,7 @@ def logged(rows, rate_hz, *, torque=(1.0, 1.0), stamps=None):
     qd, qdd = (np.gradient(q, t, axis=0), np.gradient(np.gradient(q, t, axis=0), t, axis=0))
     tau = mindyn.compile_model(ARM).inverse_dynamics(q, qd, qdd) * np.asarray(torque)
     noise = np.random.default_rng(1).normal(scale=1e-3, size=q.shape) * np.asarray(torque)
-    return mindyn.log_of_arrays(ARM.primary_names, t if stamps is None else stamps(t), q, tau + noise)
+    return mindyn.log_from_arrays(ARM.primary_names, t if stamps is None else stamps(t), q, tau + noise)
 
 
 def reloaded(estimate, tmp_path):
@@ -34,61 +34,61 @@ def reloaded(estimate, tmp_path):
     return mindyn.load_estimate(tmp_path / "estimate.json")
 
 
-def test_a_log_too_short_to_choose_settings_is_said_to_be_and_its_estimate_loads(tmp_path):
-    found = mindyn.identify(ARM, [logged(30, 20.0)])
-    assert found.cross_validated is None
-    assert any("too short to select" in str(note) for note in messages(found))
-    assert not any("by cross-validation" in str(note) for note in messages(found))
-    assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
+def test_a_log_too_short_to_select_settings_is_reported_and_its_estimate_loads(tmp_path):
+    estimate = mindyn.identify(ARM, [logged(30, 20.0)])
+    assert estimate.cross_validated is None
+    assert any("too short to select" in str(note) for note in messages(estimate))
+    assert not any("by cross-validation" in str(note) for note in messages(estimate))
+    assert np.array_equal(reloaded(estimate, tmp_path).beta, estimate.beta)
 
 
 def test_settings_are_chosen_by_the_joints_that_have_torque(tmp_path):
-    found = mindyn.identify(ARM, [logged(500, 100.0, torque=(1.0, 0.0))])
-    assert found.cross_validated is not None
-    assert 0 < found.cross_validated.mean < 1
-    assert np.array_equal(reloaded(found, tmp_path).beta, found.beta)
+    estimate = mindyn.identify(ARM, [logged(500, 100.0, torque=(1.0, 0.0))])
+    assert estimate.cross_validated is not None
+    assert 0 < estimate.cross_validated.mean < 1
+    assert np.array_equal(reloaded(estimate, tmp_path).beta, estimate.beta)
 
 
 def test_arrays_are_cleaned_as_files_are():
     log = logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[199], t))
     assert len(log) == 399
     assert 200 not in log.rows
-    assert messages(log) == ("1 of 400 rows of the log repeat the stamp before them; left out",)
+    assert messages(log) == ("1 of 400 rows of the log repeat the stamp of the row before; dropped",)
     with pytest.raises(LogError, match="time goes back by 0.02 s at row 200"):
         logged(400, 100.0, stamps=lambda t: np.where(t == t[200], t[197], t))
 
 
-def test_rows_of_arrays_that_are_no_numbers_are_left_out():
+def test_rows_that_are_not_numbers_are_excluded():
     log = logged(400, 100.0)
     tau = np.array(log.tau)
     tau[7, 1] = np.nan
-    made = mindyn.log_of_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
+    made = mindyn.log_from_arrays(ARM.primary_names, log.time, log.q, tau, name="bench")
     assert 7 not in made.rows
     assert messages(made) == (
-        "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); left out",
+        "1 of 400 rows of bench hold NaN, infinity or more than 1e+30: torque of joint2 (1); dropped",
     )
 
 
 def test_nothing_rests_on_a_joint_whose_torque_is_zero():
     dead, sound = (logged(1500, 100.0, torque=(1.0, last)) for last in (0.0, 1.0))
-    rows = [mindyn.rows_of(ARM, [log], mindyn.Treatment(mindyn.Conditioning())) for log in (dead, sound)]
-    found = mindyn.LeastSquares().fit(rows[0])
-    assert found.joint_weights is not None
-    assert found.joint_weights[1] == 0
-    assert "fo2" in found.untold
+    rows = [mindyn.build_rows(ARM, [log], mindyn.EquationSettings(mindyn.Conditioning())) for log in (dead, sound)]
+    estimate = mindyn.LeastSquares().fit(rows[0])
+    assert estimate.joint_weights is not None
+    assert estimate.joint_weights[1] == 0
+    assert "fo2" in estimate.unidentifiable
     whole = mindyn.LeastSquares().fit(rows[1])
     first = rows[1].regressor.columns[0]
     Y = np.vstack([rows[0].information.factors[0][:, :-1]])
-    assert np.linalg.norm(Y @ (found.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
+    assert np.linalg.norm(Y @ (estimate.beta - whole.beta)[first]) < 1e-3 * np.linalg.norm(Y @ whole.beta[first])
 
 
 def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
     arm, dead = mindyn.load_robot("scara", lock={"joint3": 0.0, "joint4": 0.0}), logged(300, 100.0, torque=(1.0, 0.0))
-    log = mindyn.log_of_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
-    rows = mindyn.rows_of(arm, [log], mindyn.Treatment(mindyn.Conditioning()))
-    found = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
+    log = mindyn.log_from_arrays(arm.primary_names, dead.time, dead.q, dead.tau)
+    rows = mindyn.build_rows(arm, [log], mindyn.EquationSettings(mindyn.Conditioning()))
+    estimate = PhysicallyConsistent(prior_weight=1e-3, kinds="all").fit(rows)
     assert {
-        name: value for name, value in zip(found.names, found.beta, strict=True) if name in ("fv2", "fc2", "fo2")
+        name: value for name, value in zip(estimate.names, estimate.beta, strict=True) if name in ("fv2", "fc2", "fo2")
     } == {
         "fv2": 0.0,
         "fc2": 0.0,
@@ -116,11 +116,11 @@ def test_covariances_have_no_negative_direction_and_keep_small_parameters():
 
 
 def test_a_program_of_huge_residuals_is_solved_with_the_cost_and_duals_of_its_own_scale(monkeypatch):
-    program = Program(2)
+    program = ConicProgram(2)
     program.add_squares(np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 1.0]]), np.array([1.0, -2.0, 0.5]))
     program.add_rows(ConeRows("nonnegative", np.eye(2), np.zeros(2)))
     plain = program.solve()
-    monkeypatch.setattr("mindyn.feasibility.conic.SHRINKAGES", (30.0,))
+    monkeypatch.setattr("mindyn.feasibility.conic.RESIDUAL_DIVISORS", (30.0,))
     shrunk = program.solve()
     assert np.allclose(shrunk.x, plain.x, atol=1e-6)
     assert shrunk.cost == pytest.approx(plain.cost, rel=1e-6)
@@ -132,14 +132,15 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
     def unsolved(*_):
         raise ConicError("the conic program was not solved: NumericalError")
 
-    log, treatment = logged(300, 100.0), mindyn.Treatment(mindyn.Conditioning())
-    chosen = Choice(PhysicallyConsistent(), treatment, (), None, ())
+    log, equation_settings = logged(300, 100.0), mindyn.EquationSettings(mindyn.Conditioning())
+    chosen = Choice(PhysicallyConsistent(), equation_settings, (), None, ())
     monkeypatch.setattr("mindyn.identification.identify.choose", lambda *_, **__: chosen)
     monkeypatch.setattr(PhysicallyConsistent, "fit", unsolved)
-    found = mindyn.identify(ARM, [log])
-    assert found.method == "least squares"
+    estimate = mindyn.identify(ARM, [log])
+    assert estimate.method == "least squares"
     assert any(
-        "was not solved: NumericalError: the values are those of least squares" in str(note) for note in messages(found)
+        "was not solved: NumericalError: the values are those of least squares" in str(note)
+        for note in messages(estimate)
     )
     with pytest.raises(ConicError):
         mindyn.identify(ARM, [log], PhysicallyConsistent())
@@ -147,20 +148,20 @@ def test_least_squares_is_taken_where_the_chosen_conic_fit_is_not_solved(monkeyp
 
 def test_arrays_of_a_log_may_be_lists_and_must_be_numbers():
     log = logged(50, 100.0)
-    made = mindyn.log_of_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
+    made = mindyn.log_from_arrays(list(ARM.primary_names), log.time.tolist(), log.q.tolist(), log.tau.tolist())
     assert np.array_equal(made.q, log.q)
-    with pytest.raises(InputError, match="q holds no numbers"):
-        mindyn.log_of_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
-    with pytest.raises(InputError, match=r"(?s)joint_names is a list of names, got Robot.*primary_names"):
-        mindyn.log_of_arrays(ARM, log.time, log.q, log.tau)
+    with pytest.raises(InputError, match="q must be an array of numbers"):
+        mindyn.log_from_arrays(ARM.primary_names, log.time, [["a", "b"]] * 50, log.tau)
+    with pytest.raises(InputError, match=r"(?s)joint_names must be a list of names, got Robot.*primary_names"):
+        mindyn.log_from_arrays(ARM, log.time, log.q, log.tau)
     with pytest.raises(InputError, match="q is a masked array"):
-        mindyn.log_of_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
+        mindyn.log_from_arrays(ARM.primary_names, log.time, np.ma.masked_less(log.q, 0), log.tau)
 
 
-def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_them(tmp_path):
+def test_file_names_in_place_of_robots_and_logs_raise_an_error_that_names_the_reader(tmp_path):
     doors = [
         lambda robot: mindyn.identify(robot, [logged(50, 100.0)]),
-        lambda robot: mindyn.rows_of(robot, [logged(50, 100.0)], mindyn.Treatment(mindyn.Conditioning())),
+        lambda robot: mindyn.build_rows(robot, [logged(50, 100.0)], mindyn.EquationSettings(mindyn.Conditioning())),
         lambda robot: mindyn.compile_model(robot),
         lambda robot: mindyn.base_parameters(robot),
         lambda robot: mindyn.read_log(tmp_path / "log.csv", robot),
@@ -170,12 +171,12 @@ def test_names_of_files_in_place_of_robots_and_logs_are_refused_with_what_reads_
     for door in doors:
         with pytest.raises(InputError, match=r"(?s)a Robot, got str.*load_robot"):
             door("arm.urdf")
-    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log"):
+    with pytest.raises(InputError, match=r"(?s)str is not a log.*read_log"):
         mindyn.identify(ARM, ["run1.csv"])
 
 
 def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
-    settings = mindyn.Treatment(mindyn.Conditioning())
+    settings = mindyn.EquationSettings(mindyn.Conditioning())
     dead, stuck = (logged(600, 100.0, torque=(1.0, 0.0)) for _ in range(2))
     stuck = replace(stuck, tau=stuck.tau + np.array([0.0, 3.7]))
     zero, constant = (mindyn.identify(ARM, log, mindyn.LeastSquares(), settings) for log in (dead, stuck))
@@ -187,7 +188,7 @@ def test_a_torque_that_never_changes_counts_for_as_little_as_one_that_is_zero():
 
 
 def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
-    settings, path = mindyn.Treatment(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
+    settings, path = mindyn.EquationSettings(mindyn.Conditioning(), filter_hz=8.0), tmp_path / "stuck.csv"
     stuck = logged(600, 100.0, torque=(1.0, 0.0))
     table = np.column_stack([stuck.time, stuck.q, stuck.tau + np.array([0.0, 3.7])])
     np.savetxt(path, table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="")
@@ -198,7 +199,7 @@ def test_a_torque_that_never_changes_counts_for_nothing_in_a_stream(tmp_path):
     }
     read, streamed = (
         mindyn.identify(ARM, log, mindyn.LeastSquares(), settings)
-        for log in (mindyn.read_log(path, ARM, stated=stated), mindyn.scan_log(path, ARM, stated=stated))
+        for log in (mindyn.read_log(path, ARM, metadata=stated), mindyn.scan_log(path, ARM, metadata=stated))
     )
     assert read.joint_weights[1] == streamed.joint_weights[1] == 0.0
     assert_close(streamed.beta, read.beta, SAME_ALGEBRA)

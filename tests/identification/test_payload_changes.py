@@ -12,7 +12,7 @@ from identification.test_candidates import recorded
 import mindyn
 from mindyn.identification.diagnostics import load
 
-SETTINGS = mindyn.Treatment(
+SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
 )
 
@@ -41,7 +41,7 @@ def test_the_log_with_the_load_is_named_with_its_mass(arm):
 
 def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
     (found,) = diagnosed(arm, (12.0, 0.0), (12.0, 0.6))
-    assert "or the same payload held otherwise" in found.message
+    assert "or the same payload in another grasp" in found.message
 
 
 def test_other_motions_are_no_other_loads(arm):

@@ -8,8 +8,8 @@ import pytest
 from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.logs.samples import Samples
 from mindyn.validation.errors import scored_rows
-from mindyn.validation.noise_floor import at_the_floor, noise_floor, pooled_floor
-from mindyn.validation.prediction import Prediction
+from mindyn.validation.noise_floor import is_at_floor, noise_floor, pool_floors
+from mindyn.validation.prediction import TorquePrediction
 
 RATE, COUNT = 200.0, 4000
 T = np.arange(COUNT) / RATE
@@ -25,7 +25,7 @@ def prediction(residual_of, noise=0.05, count=COUNT):
     left = residual_of(q, qd, qdd, tau) + noise * NOISE[:count]
     columns = [one[:, None] for one in (q, qd, qdd, tau + left)]
     samples = Samples(("joint",), *columns, RATE, np.zeros(count, dtype=np.int64))
-    return Prediction(samples, T[:count], columns[3], tau[:, None], scored_rows(count, RATE))
+    return TorquePrediction(samples, T[:count], columns[3], tau[:, None], scored_rows(count, RATE))
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.3])
@@ -33,14 +33,14 @@ def test_the_floor_is_the_deviation_of_white_noise(sigma):
     made = prediction(lambda *_: 0.0, noise=sigma)
     floor = float(noise_floor(made)[0])
     assert floor == pytest.approx(sigma, rel=0.08)
-    assert at_the_floor(float(made.error.rmse[0]), floor)
+    assert is_at_floor(float(made.error.rmse[0]), floor)
 
 
 def test_a_slow_residual_is_above_the_floor():
     made = prediction(lambda q, *_: 0.1 * np.sin(3 * q), noise=0.05)
-    floor = float(pooled_floor([made, made])[0])
+    floor = float(pool_floors([made, made])[0])
     assert floor == pytest.approx(0.05, rel=0.1)
-    assert not at_the_floor(float(made.error.rmse[0]), floor)
+    assert not is_at_floor(float(made.error.rmse[0]), floor)
 
 
 def test_there_is_no_floor_where_motion_fills_all_frequencies_or_the_log_is_short():
@@ -48,9 +48,9 @@ def test_there_is_no_floor_where_motion_fills_all_frequencies_or_the_log_is_shor
     rough = Samples(
         ("joint",), made.samples.q, NOISE[:, None], made.samples.qdd, made.measured, RATE, made.samples.segments
     )
-    noisy = Prediction(rough, made.time, made.measured, made.predicted, made.scored)
+    noisy = TorquePrediction(rough, made.time, made.measured, made.predicted, made.scored)
     assert np.isnan(noise_floor(noisy)).all()
-    assert not at_the_floor(0.0, float("nan"))
+    assert not is_at_floor(0.0, float("nan"))
     assert np.isnan(noise_floor(prediction(lambda *_: 0.0, count=60))).all()
     assert find_patterns([prediction(lambda *_: 0.0, count=100)]) == (None,)
 

@@ -51,8 +51,8 @@ def recorded(name, seed):
     tau = np.asarray(mindyn.equation(arm, "inverse_dynamics")(q.T, qd.T, qdd.T)).T
     size = np.sqrt((tau**2).mean(axis=0)) + 0.02 * np.abs(tau).max()
     tau = tau + size * (0.15 * np.tanh(qd / 0.02) + 0.1 * qd + 0.02 * rng.normal(size=q.shape))
-    made = Samples(arm.joint_names, q, qd, qdd, tau, RATE_HZ, np.zeros(len(q), dtype=np.int64))
-    return replace(mindyn.load_robot(name), drives=(), extras=()), made
+    samples = Samples(arm.joint_names, q, qd, qdd, tau, RATE_HZ, np.zeros(len(q), dtype=np.int64))
+    return replace(mindyn.load_robot(name), drives=(), extras=()), samples
 
 
 def moved(samples, joint, degrees):

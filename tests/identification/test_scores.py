@@ -7,41 +7,43 @@ from math import inf, isinf, log, sqrt
 import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.identification.selection.scores import UNSCORED, Score, as_good_as_best, error_over, gain_of
+from mindyn.identification.selection.scores import UNSCORED, TrialScore, as_good_as_best, error_over, gain_of
 
 POWER = np.array([[4.0, 1.0], [2.0, 1.0], [2.0, 2.0], [8.0, 4.0]])
 LEFT = np.array([[0.4, 0.2], [0.1, 0.1], [0.2, 0.3], [0.9, 0.2]])
 
 
 def test_the_criterion_serves_small_and_large_joints():
-    score = Score(LEFT, POWER)
+    score = TrialScore(LEFT, POWER)
     assert_close(score.mean, (sqrt(1.6 / 16) + sqrt(0.8 / 8)) / 2, SAME_ALGEBRA)
     assert_close(score.total, sqrt(2.4 / 24), SAME_ALGEBRA)
     assert_close(score.criterion, sqrt(score.mean * score.total), SAME_ALGEBRA)
-    assert_close(error_over([score, Score(4 * LEFT, POWER)]), sqrt(2) * score.criterion, SAME_ALGEBRA)
+    assert_close(error_over([score, TrialScore(4 * LEFT, POWER)]), sqrt(2) * score.criterion, SAME_ALGEBRA)
 
 
 def test_a_gain_of_all_blocks_is_sure_and_one_of_a_single_block_is_not():
-    score = Score(LEFT, POWER)
-    all_alike = gain_of([score], [Score(0.81 * LEFT, POWER)])
+    score = TrialScore(LEFT, POWER)
+    all_alike = gain_of([score], [TrialScore(0.81 * LEFT, POWER)])
     assert_close(all_alike.mean, -log(0.9), SAME_ALGEBRA)
     assert all_alike.deviation < 1e-12
-    assert all_alike.surely_above(0.1)
-    assert not all_alike.surely_above(0.11)
+    assert all_alike.is_significantly_above(0.1)
+    assert not all_alike.is_significantly_above(0.11)
     # One block becomes much better, all others worse: the error falls, and nobody knows where it will next.
     factors = np.array([1.4, 1.4, 1.4, 0.3])[:, None]
-    lucky = gain_of([score], [Score(factors * LEFT, POWER)])
+    lucky = gain_of([score], [TrialScore(factors * LEFT, POWER)])
     gains = -np.log(factors[:, 0]) / 2
     assert_close(lucky.deviation, gains.std(ddof=1) / 2, SAME_ALGEBRA)
     assert lucky.mean > 0.02
-    assert not lucky.surely_above(0.02)
+    assert not lucky.is_significantly_above(0.02)
 
 
-def test_the_most_blocks_tell_the_deviation():
-    halves = [Score(np.array([one[:2].sum(axis=0), one[2:].sum(axis=0)]), _halves(POWER)) for one in (LEFT, 0.5 * LEFT)]
-    uneven = Score(np.array([0.3, 0.5, 0.4, 0.9])[:, None] * LEFT, POWER)
-    both = gain_of([halves[0], Score(LEFT, POWER)], [halves[1], uneven])
-    alone = gain_of([Score(LEFT, POWER)], [uneven])
+def test_the_cut_with_the_most_blocks_gives_the_deviation():
+    halves = [
+        TrialScore(np.array([one[:2].sum(axis=0), one[2:].sum(axis=0)]), _halves(POWER)) for one in (LEFT, 0.5 * LEFT)
+    ]
+    uneven = TrialScore(np.array([0.3, 0.5, 0.4, 0.9])[:, None] * LEFT, POWER)
+    both = gain_of([halves[0], TrialScore(LEFT, POWER)], [halves[1], uneven])
+    alone = gain_of([TrialScore(LEFT, POWER)], [uneven])
     assert_close(both.deviation, alone.deviation, SAME_ALGEBRA)
     assert_close(both.mean, (log(2) / 2 + alone.mean) / 2, SAME_ALGEBRA)
 
@@ -50,27 +52,27 @@ def _halves(power):
     return np.array([power[:2].sum(axis=0), power[2:].sum(axis=0)])
 
 
-def test_candidates_that_blocks_do_not_tell_apart_are_as_good():
+def test_candidates_that_blocks_do_not_distinguish_are_as_good():
     """A little worse on the whole, better on half of the blocks: as good; a little worse on all of them: not."""
-    best = Score(LEFT, POWER)
-    mixed = Score(np.array([1.3, 0.8, 1.25, 0.85])[:, None] * LEFT, POWER)
-    worse = Score(1.02 * LEFT, POWER)
+    best = TrialScore(LEFT, POWER)
+    mixed = TrialScore(np.array([1.3, 0.8, 1.25, 0.85])[:, None] * LEFT, POWER)
+    worse = TrialScore(1.02 * LEFT, POWER)
     assert gain_of([mixed], [best]).mean > gain_of([worse], [best]).mean > 0
     assert as_good_as_best([[best], [mixed], [worse]]) == [0, 1]
     assert as_good_as_best([[worse], [mixed], [best]]) == [1, 2]
 
 
 def test_joints_and_blocks_without_torque_do_not_count():
-    silent = Score(LEFT, POWER * [1.0, 0.0])
-    alone = Score(LEFT[:, :1], POWER[:, :1])
+    silent = TrialScore(LEFT, POWER * [1.0, 0.0])
+    alone = TrialScore(LEFT[:, :1], POWER[:, :1])
     assert_close([silent.mean, silent.total], [alone.mean, alone.total], SAME_ALGEBRA)
-    empty = [Score(np.vstack([one, np.zeros(2)]), np.vstack([POWER, np.zeros(2)])) for one in (LEFT, LEFT**2)]
-    whole = [Score(one, POWER) for one in (LEFT, LEFT**2)]
+    empty = [TrialScore(np.vstack([one, np.zeros(2)]), np.vstack([POWER, np.zeros(2)])) for one in (LEFT, LEFT**2)]
+    whole = [TrialScore(one, POWER) for one in (LEFT, LEFT**2)]
     assert_close(gain_of(empty[:1], empty[1:]), gain_of(whole[:1], whole[1:]), SAME_ALGEBRA)
 
 
 def test_where_nothing_is_scored_nothing_is_gained():
-    assert isinf(Score(LEFT, 0 * POWER).criterion)
+    assert isinf(TrialScore(LEFT, 0 * POWER).criterion)
     assert isinf(UNSCORED.criterion)
-    assert gain_of([UNSCORED], [Score(LEFT, POWER)]) == (0.0, inf)
-    assert not gain_of([UNSCORED], [Score(LEFT, POWER)]).surely_above(-1.0)
+    assert gain_of([UNSCORED], [TrialScore(LEFT, POWER)]) == (0.0, inf)
+    assert not gain_of([UNSCORED], [TrialScore(LEFT, POWER)]).is_significantly_above(-1.0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
 
 
@@ -19,7 +19,7 @@ def test_a_log_of_sixteen_seconds_is_identified():
     q, qd, qdd = (0.6 * (w**k * np.sin(angles + k * np.pi / 2)).sum(axis=1) for k in range(3))
     tau = compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd)
     noise = np.random.default_rng(0).normal(0, 2.0, tau.shape)
-    found = identify(robot, log_of_arrays(robot.joint_names, t, q, tau + noise))
-    truth = dict(zip(found.base.names, found.base.values, strict=True))
+    estimate = identify(robot, log_from_arrays(robot.joint_names, t, q, tau + noise))
+    truth = dict(zip(estimate.base.names, estimate.base.values, strict=True))
     for name in ("mcx1R", "Izz1R", "mcx2"):
-        assert abs(found.value(name) / truth[name] - 1) < 0.05
+        assert abs(estimate.value(name) / truth[name] - 1) < 0.05

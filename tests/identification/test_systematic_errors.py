@@ -15,13 +15,13 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.uncertainty.systematic_errors import (
     FitRows,
     difference_shift,
-    left_out_shift,
+    dropped_shift,
     timing_error,
     with_systematic_errors,
 )
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
-from mindyn.logs.derivatives import central
-from mindyn.logs.interpolation import delayed
+from mindyn.logs.derivatives import central_difference
+from mindyn.logs.interpolation import delay_rows
 
 ROBOT = with_random_drives(random_robot(21, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 21)
 INNER = slice(50, -50)
@@ -37,7 +37,7 @@ def with_noise(samples, sigma=0.05):
 def moved(samples, seconds):
     """The samples with their motion later by so much."""
     rows = seconds * samples.rate_hz
-    late = {name: delayed(getattr(samples, name), rows) for name in ("q", "qd", "qdd")}
+    late = {name: delay_rows(getattr(samples, name), rows) for name in ("q", "qd", "qdd")}
     return replace(samples, **late).take(INNER)
 
 
@@ -45,8 +45,8 @@ def moved(samples, seconds):
 @pytest.mark.parametrize("seconds", [-0.001, 0.0, 0.0015])
 def test_a_delay_is_found_within_its_deviation(seconds, filter_hz):
     samples = with_noise(moved(EXACT, seconds))
-    found = LeastSquares().fit(equations(ROBOT, samples, filter_hz=filter_hz))
-    _, asked, deviation = timing_error(FitRows(found, samples))
+    estimate = LeastSquares().fit(equations(ROBOT, samples, filter_hz=filter_hz))
+    _, asked, deviation = timing_error(FitRows(estimate, samples))
     assert asked == pytest.approx(-seconds, abs=4 * deviation)
     assert 0 < deviation < 5e-4
 
@@ -63,26 +63,26 @@ def test_the_estimate_moves_with_the_timing_as_said():
 
 def test_better_differences_move_the_estimate_as_said():
     exact = with_noise(EXACT)
-    qd = central(exact.q, exact.rate_hz)
-    rough = replace(exact, qd=qd, qdd=central(qd, exact.rate_hz)).take(INNER)
+    qd = central_difference(exact.q, exact.rate_hz)
+    rough = replace(exact, qd=qd, qdd=central_difference(qd, exact.rate_hz)).take(INNER)
     found, better = FIT.fit(equations(ROBOT, rough)), FIT.fit(equations(ROBOT, exact.take(INNER)))
     said = difference_shift(FitRows(found, rough), Conditioning())
     assert_close(said, better.beta - found.beta, 0.1)
     assert not difference_shift(FitRows(found, rough), AS_LOGGED).any()
 
 
-def test_what_was_left_out_moves_the_rest_as_said_and_is_told():
+def test_dropped_parameters_shift_the_kept_ones_as_reported():
     samples = with_noise(EXACT)
     full = LeastSquares().fit(equations(ROBOT, samples))
     heaviest = full.names[int(np.argmax(np.abs(full.beta) / full.deviations))]
     weights = tuple(full.joint_weights)
-    found = LeastSquares(weights=weights, left_out=(heaviest,)).fit(equations(ROBOT, samples))
-    rows = FitRows(found, samples)
-    kept = [k for k, name in enumerate(found.names) if name != heaviest]
+    estimate = LeastSquares(weights=weights, dropped=(heaviest,)).fit(equations(ROBOT, samples))
+    rows = FitRows(estimate, samples)
+    kept = [k for k, name in enumerate(estimate.names) if name != heaviest]
     full = LeastSquares(weights=tuple(rows.weights)).fit(equations(ROBOT, samples))
-    own = LeastSquares(weights=tuple(rows.weights), left_out=(heaviest,)).fit(equations(ROBOT, samples))
-    assert_close(left_out_shift(rows)[kept], (full.beta - own.beta)[kept], 1e-6)
-    told = with_systematic_errors(found, samples, AS_LOGGED)
-    assert "Intervals take what was left out for zero" in told.status
-    assert told.deviations[found.names.index(heaviest)] == 0.0
-    np.testing.assert_array_equal(told.beta, found.beta)
+    estimate = LeastSquares(weights=tuple(rows.weights), dropped=(heaviest,)).fit(equations(ROBOT, samples))
+    assert_close(dropped_shift(rows)[kept], (full.beta - estimate.beta)[kept], 1e-6)
+    estimate = with_systematic_errors(estimate, samples, AS_LOGGED)
+    assert "Intervals assume that dropped parameters are zero" in estimate.status
+    assert estimate.deviations[estimate.names.index(heaviest)] == 0.0
+    np.testing.assert_array_equal(estimate.beta, estimate.beta)

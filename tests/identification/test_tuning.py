@@ -12,28 +12,35 @@ from messages import messages
 from robots import random_robot, with_random_drives
 
 import mindyn
-from mindyn.identification.selection import tuning
-from mindyn.identification.selection.trials import Setting, Trials, scored, scores
-from mindyn.identification.selection.tuning import MOST_DROPPED, Freedom, _essential, _least_supported, _stops, tuned
-from mindyn.kernels import threads
+from mindyn.identification.selection import tune
+from mindyn.identification.selection.trials import Setting, Trials, score_all, scores
+from mindyn.identification.selection.tune import (
+    MOST_DROPPED,
+    SearchSpace,
+    _essential,
+    _least_supported,
+    _stops,
+    tune_settings,
+)
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
 from mindyn.logs.cutoffs import noise_floor_cutoff
-from mindyn.logs.log import log_of_arrays
-from mindyn.logs.resolving import resolve
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.resolving import resolve_conditioning
+from mindyn.numerics import threads
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 
 
 def exact_log(robot, rows, seed=1):
     s = smooth_samples(robot, rows, seed)
-    return log_of_arrays(s.joint_names, np.arange(rows) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
+    return log_from_arrays(s.joint_names, np.arange(rows) / s.rate_hz, s.q, s.tau, s.qd, s.qdd)
 
 
 def test_a_filter_that_leaves_too_few_blocks_is_never_the_best():
     robot = mindyn.load_robot("planar2")
     log = exact_log(robot, 1601)
     trials = Trials([log], Regressor(robot))
-    c, _ = resolve(Conditioning(), [log], noise_floor_cutoff)
+    c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     assert trials.score(Setting(c, 0.5, Friction())).criterion == np.inf
     assert trials.score(Setting(c, 20.0, Friction())).criterion < np.inf
 
@@ -41,27 +48,27 @@ def test_a_filter_that_leaves_too_few_blocks_is_never_the_best():
 def test_a_log_of_a_few_seconds_is_identified():
     robot = mindyn.load_robot("planar2")
     for rows in (300, 1601):
-        found = mindyn.identify(robot, exact_log(robot, rows))
-        assert np.isfinite(found.beta).all()
+        estimate = mindyn.identify(robot, exact_log(robot, rows))
+        assert np.isfinite(estimate.beta).all()
 
 
 def test_parameters_that_exact_data_support_are_all_kept():
     robot = with_random_drives(random_robot(2, joints=2, tree=False), 2)
-    c, _ = resolve(AS_LOGGED, [exact_log(robot, 4000)], noise_floor_cutoff)
+    c, _ = resolve_conditioning(AS_LOGGED, [exact_log(robot, 4000)], noise_floor_cutoff)
     trials = Trials([exact_log(robot, 4000)], Regressor(robot))
-    only_parameters = Freedom(cutoff=False, velocity=False, delay=False, filter=False, friction=False)
-    found = tuned(trials, Setting(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
+    only_parameters = SearchSpace(cutoff=False, velocity=False, delay=False, filter=False, friction=False)
+    found = tune_settings(trials, Setting(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
     assert found.dropped == 0
-    assert trials.left_out(found) == ()
+    assert trials.dropped(found) == ()
 
 
-def test_notes_tell_the_cut_off_that_was_used():
+def test_findings_name_the_selected_cutoff():
     robot = mindyn.load_robot("planar2")
-    found = mindyn.identify(robot, exact_log(robot, 1601))
-    told = [str(note) for note in messages(found) if "cut-off" in str(note)]
-    used = found.conditioning.position_cutoff_hz
-    assert len(told) == 1
-    assert told[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
+    estimate = mindyn.identify(robot, exact_log(robot, 1601))
+    known = [str(note) for note in messages(estimate) if "cut-off" in str(note)]
+    used = estimate.conditioning.position_cutoff_hz
+    assert len(known) == 1
+    assert known[0].endswith("no filter" if used is None else f"{used:.4g} Hz")
 
 
 @pytest.mark.parametrize("without", [(), ("rotor",), ("rotor", "offset")])
@@ -69,7 +76,7 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
     """A kind that is left out stands for all its parameters."""
     robot = with_random_drives(random_robot(2, joints=3, tree=False), 2)
     log = exact_log(robot, 2000)
-    c, _ = resolve(AS_LOGGED, [log], noise_floor_cutoff)
+    c, _ = resolve_conditioning(AS_LOGGED, [log], noise_floor_cutoff)
     trials, asked = Trials([log], Regressor(robot)), []
 
     def score(_, setting):
@@ -78,7 +85,7 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
 
     monkeypatch.setattr(Trials, "score", score)
     _least_supported([trials], Setting(c, None, Friction(), without=without))
-    fitted = sum(one.kind not in without for one in trials.regressor.with_friction(Friction()).parameters)
+    fitted = sum(parameter.kind not in without for parameter in trials.regressor.with_friction(Friction()).parameters)
     assert sorted(asked) == list(range(round(MOST_DROPPED * fitted)))
 
 
@@ -86,7 +93,7 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
 def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
     log = exact_log(mindyn.load_robot("planar2"), 1601)
     regressor = Regressor(mindyn.load_robot("planar2"))
-    c, _ = resolve(Conditioning(), [log], noise_floor_cutoff)
+    c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     for setting in (Setting(c, f, Friction("tanh", 0.05), dropped=dropped) for f in (None, 20.0)):
         trials = Trials([log], regressor)
         together = scores([trials.with_folds(count) for count in (3, 5)], setting)
@@ -99,23 +106,23 @@ def test_stops_are_looked_at_again_between_the_widths_tried_before():
         Setting(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
     )
     wanted = 10.0 ** np.arange(-6, -2.9, 0.5)
-    found = [one.friction for one in _stops(turning, Freedom())]
+    found = [stop.friction for stop in _stops(turning, SearchSpace())]
     assert {one.direction for one in found} == {"stop"}
     np.testing.assert_allclose([one.width for one in found], wanted)
-    np.testing.assert_allclose([one.friction.width for one in _stops(held, Freedom())], [10**-4.5, 10**-3.5])
-    assert _stops(turning, Freedom(friction=False)) == []
+    np.testing.assert_allclose([stop.friction.width for stop in _stops(held, SearchSpace())], [10**-4.5, 10**-3.5])
+    assert _stops(turning, SearchSpace(friction=False)) == []
 
 
 @pytest.mark.parametrize(("gain", "taken"), [(0.001, "tanh"), (0.01, "stop")])
 def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
-    def told(_, setting):
+    def known(_, setting):
         better = setting.friction.direction == "stop"
         return replace(setting, dropped=1), 0.1 * (1 - gain * better)
 
-    monkeypatch.setattr(tuning, "_least_supported", told)
+    monkeypatch.setattr(tune, "_least_supported", known)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
-    found = _essential(trials, Setting(AS_LOGGED, None, Friction("tanh", 0.05)), Freedom())
+    found = _essential(trials, Setting(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace())
     assert found.friction.direction == taken
 
 
@@ -123,14 +130,16 @@ def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
     """Nor on which settings are tried at the same time; the fits are those of rows that are not held out."""
     robot = mindyn.load_robot("planar2")
     log = exact_log(robot, 1601)
-    c, _ = resolve(Conditioning(), [log], noise_floor_cutoff)
+    c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     frictions = (Friction(), Friction("tanh", 0.05))
     settings = [Setting(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
     found = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         trials = Trials([log], Regressor(robot))
-        found.append([score for own in scored([trials, trials.with_folds(3)], settings) for score in own])
+        found.append([score for own in score_all([trials, trials.with_folds(3)], settings) for score in own])
     for first, *others in zip(*found, strict=True):
         assert np.isfinite(first.criterion)
-        assert all(np.array_equal(one.left, first.left) and np.array_equal(one.power, first.power) for one in others)
+        assert all(
+            np.array_equal(other.left, first.left) and np.array_equal(other.power, first.power) for other in others
+        )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from honesty.coverage import recording_of, truth_of
-from honesty.spoiled import ERRORS, SOUND, TREATMENT, UNFIT, drawn, seen, spoiled, trial
+from honesty.spoiled import ERRORS, GIVEN_SETTINGS, SOUND, UNFIT, drawn, seen, spoiled, trial
 from identification.diagnosed import diagnostic_data
 
 import mindyn
@@ -19,7 +19,7 @@ from mindyn.identification.diagnostics import motion, timing
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnose import diagnose
 from mindyn.logs.writing import write_log
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 
 
 @pytest.mark.parametrize(("number", "fault"), list(enumerate([*ERRORS, *UNFIT], start=12)))
@@ -36,43 +36,43 @@ def test_nothing_is_said_of_a_sound_log(number):
 
 def test_the_verdict_names_reason_and_remedy_before_the_numbers():
     robot, log = spoiled(3, "one joint")
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
-    assert not found.identifiable.holds
-    assert found.findings[0].kind == Kind.STILL_JOINT
-    assert found.findings[0].severity is Severity.ERROR
-    assert found.findings[0].remedy.startswith("Record a motion of every joint")
-    assert seen(found) == [found.findings[0]]
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), GIVEN_SETTINGS)
+    assert not estimate.identifiable.holds
+    assert estimate.findings[0].kind == Kind.STILL_JOINT
+    assert estimate.findings[0].severity is Severity.ERROR
+    assert estimate.findings[0].remedy.startswith("Record a motion of every joint")
+    assert seen(estimate) == [estimate.findings[0]]
 
 
 def test_the_verdict_is_saved(tmp_path):
     robot, log = spoiled(4, "constant speed")
-    found = mindyn.identify(robot, log, mindyn.LeastSquares(), TREATMENT)
-    found.save(tmp_path / "estimate.json")
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), GIVEN_SETTINGS)
+    estimate.save(tmp_path / "estimate.json")
     loaded = mindyn.load_estimate(tmp_path / "estimate.json")
-    assert loaded.identifiable == found.identifiable
-    assert loaded.findings == found.findings
-    assert found.identifiable.uncertainty > 1
+    assert loaded.identifiable == estimate.identifiable
+    assert loaded.findings == estimate.findings
+    assert estimate.identifiable.uncertainty > 1
 
 
 def test_rounded_torques_are_no_saturation():
     _, _, robot, log, _ = drawn(5)
     rounded = replace(log, tau=np.round(log.tau / (0.02 * np.ptp(log.tau, axis=0))) * 0.02 * np.ptp(log.tau, axis=0))
-    findings = diagnose(diagnostic_data(robot, rounded, TREATMENT))
-    assert not any(one.kind == Kind.SATURATED_TORQUE for one in findings)
+    findings = diagnose(diagnostic_data(robot, rounded, GIVEN_SETTINGS))
+    assert not any(finding.kind == Kind.SATURATED_TORQUE for finding in findings)
 
 
 def test_uncertainty_is_that_of_other_motion():
     """Of a sound log it bounds what the model misses elsewhere; of a short one it is larger."""
     _, _, robot, log, _ = drawn(2)
-    whole, short = (diagnostic_data(robot, one, TREATMENT).uncertainty for one in (log, log.take(slice(0, 400))))
+    whole, short = (diagnostic_data(robot, one, GIVEN_SETTINGS).uncertainty for one in (log, log.take(slice(0, 400))))
     assert 0 < whole < 0.1
     assert short > 2 * whole
 
 
 def test_truths_of_the_simulation_have_a_value_for_every_parameter():
     arm, how, robot, log, _ = drawn(1)
-    found = mindyn.LeastSquares().fit(rows_of(robot, log, TREATMENT))
-    assert truth_of(found, arm, how).shape == found.beta.shape
+    estimate = mindyn.LeastSquares().fit(build_rows(robot, log, GIVEN_SETTINGS))
+    assert truth_of(estimate, arm, how).shape == estimate.beta.shape
     assert recording_of(0).period_s
 
 
@@ -104,7 +104,7 @@ def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
 )
 def test_physical_consistency_makes_up_for_some_uncertainty(uncertainty, is_consistent, severities):
     _, _, robot, log, _ = drawn(0)
-    data = diagnostic_data(robot, log, TREATMENT, uncertainty=uncertainty, is_consistent=is_consistent)
+    data = diagnostic_data(robot, log, GIVEN_SETTINGS, uncertainty=uncertainty, is_consistent=is_consistent)
     assert [one.severity for one in motion.run(data)] == severities
 
 
@@ -113,7 +113,7 @@ def test_a_torque_that_leads_is_named_on_strong_evidence(monkeypatch):
     rows = round(0.08 * 100)
     tau = log.tau[:-rows].copy()
     tau[:, 1] = log.tau[rows:, 1]
-    ahead = diagnostic_data(robot, replace(log.take(slice(0, -rows)), tau=tau), TREATMENT)
+    ahead = diagnostic_data(robot, replace(log.take(slice(0, -rows)), tau=tau), GIVEN_SETTINGS)
     (found,) = timing.run(ahead)
     assert found.joints == ("joint2",)
     assert found.value == pytest.approx(-0.04, abs=0.015)

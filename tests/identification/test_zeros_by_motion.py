@@ -13,15 +13,15 @@ import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import geometry
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
-TREATMENT = Treatment(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
+SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=None), friction=Friction("tanh", 0.02))
 
 
 def diagnosed(samples, robot):
     """Findings by a robot file without inertial parameters."""
     bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
-    return geometry.run(diagnostic_data(bare, samples, TREATMENT))
+    return geometry.run(diagnostic_data(bare, samples, SETTINGS))
 
 
 @pytest.mark.parametrize("degrees", [-15.0, 90.0])
@@ -34,7 +34,7 @@ def test_a_shoulder_that_is_off_is_named_without_inertials(degrees):
     assert "position_offset" in found.remedy
 
 
-def test_zeros_that_are_right_are_not_doubted():
+def test_zeros_that_are_right_are_not_questioned():
     robot, samples = recorded("panda", 0)
     assert diagnosed(samples, robot) == []
 

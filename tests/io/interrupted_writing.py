@@ -1,7 +1,7 @@
-"""Write a folder again and again, stopped at each of its file operations in turn; print what each attempt left.
+"""Replace the files of a folder repeatedly, stopping at each file operation in turn; print the result of each attempt.
 
 Usage: interrupted_writing.py FOLDER kill|error|full beside|inside. Each attempt is a fork, which is killed (or whose
-operation fails, or whose files may not grow further) at the next moment, until one attempt comes through.
+operation fails, or whose files may not grow further) at the next moment, until one attempt completes.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import sys
 from pathlib import Path
 
 from mindyn.errors import ExportError
-from mindyn.files import finish_replacing, replacing
+from mindyn.files import finish_replacement, replace_folder_files
 
 NAMES = ("a.json", "b.bin", "gone.txt", "new.txt")
 OLD = {"a.json": "old" * 10, "b.bin": "old" * 3000, "gone.txt": "old"}
 NEW = {"a.json": "new" * 10, "b.bin": "new" * 3000, "new.txt": "new"}
-BYSTANDER = {"mine.txt": "of the user"}
+OTHER_FILES = {"mine.txt": "of the user"}
 EVENTS = ("open", "os.", "shutil.", "tempfile.", "ctypes.")
-CAME_THROUGH, REFUSED = 0, 3
+COMPLETED, FAILED = 0, 3
 
 
-def stopped(target: Path, trouble: str, moment: int) -> None:
-    """In a fork: write the new files, with trouble at the moment."""
+def write_until_stopped(target: Path, trouble: str, moment: int) -> None:
+    """Write the new files in a fork, with trouble at the given moment."""
     count = 0
 
     def watch(event: str, _: tuple[object, ...]) -> None:
@@ -45,35 +45,35 @@ def stopped(target: Path, trouble: str, moment: int) -> None:
     else:
         sys.addaudithook(watch)
     try:
-        with replacing(target, NAMES) as folder:
+        with replace_folder_files(target, NAMES) as folder:
             for name, text in NEW.items():
                 (folder / name).write_text(text)
     except (ExportError, OSError):
-        os._exit(REFUSED)
-    os._exit(CAME_THROUGH if trouble == "full" or count < moment else REFUSED)
+        os._exit(FAILED)
+    os._exit(COMPLETED if trouble == "full" or count < moment else FAILED)
 
 
-def texts(folder: Path) -> dict[str, str]:
-    """What the folder holds, temporary names of killed attempts aside."""
-    return {one.name: one.read_text() for one in folder.iterdir() if ".writing-" not in one.name}
+def read_texts(folder: Path) -> dict[str, str]:
+    """Return the texts of the folder, except temporary files of killed attempts."""
+    return {path.name: path.read_text() for path in folder.iterdir() if ".writing-" not in path.name}
 
 
 def main() -> None:
     target, trouble, where = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    bystanders = BYSTANDER if where == "inside" else {}
+    others = OTHER_FILES if where == "inside" else {}
     for moment in range(1, 200):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
-        for name, text in (OLD | bystanders).items():
+        for name, text in (OLD | others).items():
             (target / name).write_text(text)
         pid = os.fork()
         if pid == 0:
-            stopped(target, trouble, moment)
+            write_until_stopped(target, trouble, moment)
         _, status = os.waitpid(pid, 0)
-        finish_replacing(target)
-        left = texts(target)
-        state = "old" if left == OLD | bystanders else "new" if left == NEW | bystanders else f"broken: {sorted(left)}"
-        through = os.waitstatus_to_exitcode(status) == CAME_THROUGH
+        finish_replacement(target)
+        texts = read_texts(target)
+        state = "old" if texts == OLD | others else "new" if texts == NEW | others else f"broken: {sorted(texts)}"
+        through = os.waitstatus_to_exitcode(status) == COMPLETED
         print(json.dumps({"moment": moment, "through": through, "state": state}))
         if through:
             return

@@ -1,17 +1,18 @@
-"""Bad input: a named error that says what was given, before any number is computed."""
+"""Bad input raises an error with a code and a subject before any number is computed."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from raising import raises
 from robots import random_robot
 
 import mindyn
 from mindyn import Drive, Joint, Link, MindynError, Robot, equation, load_robot
 from mindyn.errors import (
+    Code,
     ExportError,
     InputError,
     MissingPhysicsError,
@@ -34,67 +35,81 @@ BOMB = '<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>'
 OUTSIDE = '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/hostname">]>'
 
 URDF_CASES = {
-    "entity expansion": (BOMB + ARM.replace('name="arm"', 'name="&b;"'), RobotFileError, "document type"),
-    "external entity": (OUTSIDE + ARM.replace('name="arm"', 'name="&x;"'), RobotFileError, "document type"),
+    "entity expansion": (BOMB + ARM.replace('name="arm"', 'name="&b;"'), Code.UNSAFE_INPUT, "entities"),
+    "external entity": (OUTSIDE + ARM.replace('name="arm"', 'name="&x;"'), Code.UNSAFE_INPUT, "entities"),
     "entity of another file": (
         '<!DOCTYPE r SYSTEM "x.dtd">' + ARM.replace('value="1"', 'value="&x;1"'),
-        RobotFileError,
-        "document type",
+        Code.UNSAFE_INPUT,
+        "entities",
     ),
-    "SDF": ("<sdf/>", RobotFileError, "<sdf>.*\n.*save the model as URDF"),
-    "Fortran": (ARM.replace('ixx="1"', 'ixx="1.0D-3"'), RobotFileError, "must be a number.*\n.*e in place of d"),
-    "damping of nothing": (
+    "SDF": ("<sdf/>", Code.WRONG_FORMAT, "robot.urdf"),
+    "Fortran": (ARM.replace('ixx="1"', 'ixx="1.0D-3"'), Code.WRONG_TYPE, "inertial of link 'link', ixx"),
+    "empty damping": (
         ARM.replace("<axis", '<dynamics damping=""/><axis'),
-        RobotFileError,
-        "damping must be a number, got ''\n.*--lock hinge=0",
+        Code.WRONG_SHAPE,
+        "dynamics of joint 'hinge', damping",
     ),
-    "truncated": (ARM[:200], RobotFileError, "not well-formed.*\n.*line"),
-    "empty": ("", RobotFileError, "not well-formed"),
-    "not a robot": ("<html/>", RobotFileError, "<html>"),
-    "no link": ('<robot name="x"/>', RobotFileError, "no <link>"),
-    "zero axis": (ARM.replace("0 0 1", "0 0 0"), RobotError, "axis of joint 'hinge' is zero"),
-    "axis of two": (ARM.replace("0 0 1", "0 1"), RobotFileError, "axis of joint 'hinge' must be 3 numbers, got 2"),
-    "axis of words": (ARM.replace("0 0 1", "x y z"), RobotFileError, "axis of joint 'hinge' must be 3 numbers"),
-    "nan": (ARM.replace('ixx="1"', 'ixx="nan"'), RobotFileError, "ixx must be finite"),
-    "missing mass": (ARM.replace('<mass value="1"/>', ""), RobotFileError, "needs <mass>"),
-    "negative mass": (ARM.replace('value="1"', 'value="-2"'), RobotError, "'link' has a negative mass of -2 kg"),
-    "unknown type": (ARM.replace("revolute", "screw"), RobotFileError, "type 'screw'; mindyn knows: revolute"),
-    "mimic": (ARM.replace("<axis", '<mimic joint="x"/><axis'), RobotError, "mimics 'x', which is no joint"),
-    "unknown link": (
-        ARM.replace('child link="link"', 'child link="lonk"'),
-        RobotError,
-        "child link 'lonk', which does not exist",
-    ),
-    "no child": (ARM.replace('<child link="link"/>', ""), RobotFileError, "joint 'hinge' names no child link"),
-    "two roots": (ARM.replace("</robot>", '<link name="other"/></robot>'), RobotError, "one root.*base, other"),
-    "no joint": ('<robot name="x"><link name="a"/></robot>', RobotError, "no moving joint"),
+    "truncated": (ARM[:200], Code.WRONG_FORMAT, "robot.urdf"),
+    "empty": ("", Code.WRONG_FORMAT, "robot.urdf"),
+    "not a robot": ("<html/>", Code.WRONG_FORMAT, "robot.urdf"),
+    "no link": ('<robot name="x"/>', Code.MISSING_VALUE, "link"),
+    "zero axis": (ARM.replace("0 0 1", "0 0 0"), Code.INVALID_VALUE, "axis of joint 'hinge'"),
+    "axis of two": (ARM.replace("0 0 1", "0 1"), Code.WRONG_SHAPE, "axis of joint 'hinge'"),
+    "axis of words": (ARM.replace("0 0 1", "x y z"), Code.WRONG_TYPE, "axis of joint 'hinge'"),
+    "nan": (ARM.replace('ixx="1"', 'ixx="nan"'), Code.NOT_FINITE, "inertial of link 'link', ixx"),
+    "missing mass": (ARM.replace('<mass value="1"/>', ""), Code.MISSING_VALUE, "link"),
+    "negative mass": (ARM.replace('value="1"', 'value="-2"'), Code.NOT_FEASIBLE, "link"),
+    "unknown type": (ARM.replace("revolute", "screw"), Code.UNSUPPORTED, "hinge"),
+    "mimic": (ARM.replace("<axis", '<mimic joint="x"/><axis'), Code.UNKNOWN_NAME, "x"),
+    "unknown link": (ARM.replace('child link="link"', 'child link="lonk"'), Code.UNKNOWN_NAME, "lonk"),
+    "no child": (ARM.replace('<child link="link"/>', ""), Code.MISSING_VALUE, "child"),
+    "two roots": (ARM.replace("</robot>", '<link name="other"/></robot>'), Code.INVALID_STRUCTURE, "other"),
+    "no joint": ('<robot name="x"><link name="a"/></robot>', Code.INVALID_STRUCTURE, "x"),
     "cycle": (
         ARM.replace(
             "</robot>", '<joint name="back" type="fixed"><parent link="link"/><child link="base"/></joint></robot>'
         ),
-        RobotError,
-        "cycle",
+        Code.INVALID_STRUCTURE,
+        "base",
     ),
     "two parents": (
         ARM.replace(
             "</robot>", '<joint name="b" type="fixed"><parent link="base"/><child link="link"/></joint></robot>'
         ),
-        RobotError,
-        "'link' is the child of more than one joint",
+        Code.INVALID_STRUCTURE,
+        "link",
     ),
 }
 
 
 @pytest.mark.parametrize("case", URDF_CASES)
-def test_urdf(case, tmp_path):
-    text, error, message = URDF_CASES[case]
+def test_wrong_urdf_raises_an_error_about_the_wrong_part(case, tmp_path):
+    text, code, subject = URDF_CASES[case]
     path = tmp_path / "robot.urdf"
     path.write_text(text)
-    with pytest.raises(error, match=re.compile(message, re.DOTALL)):
+    with raises(RobotError, code, subject):
         load_robot(path)
 
 
-def test_the_case_that_the_others_break_is_good(tmp_path):
+@pytest.mark.parametrize(
+    ("case", "hint"),
+    [
+        ("SDF", "save the model as URDF"),
+        ("Fortran", "e instead of d"),
+        ("empty damping", "--lock hinge=0"),
+        ("truncated", "line"),
+        ("two roots", "--root base"),
+    ],
+)
+def test_hints_name_the_remedy(case, hint, tmp_path):
+    path = tmp_path / "robot.urdf"
+    path.write_text(URDF_CASES[case][0])
+    with raises(RobotError, URDF_CASES[case][1]) as raised:
+        load_robot(path)
+    assert hint in raised.value.hint
+
+
+def test_the_unchanged_urdf_is_valid(tmp_path):
     path = tmp_path / "robot.urdf"
     path.write_text(ARM)
     assert load_robot(path).joint_names == ("hinge",)
@@ -124,149 +139,162 @@ inertia = [1, 1, 1]
 """
 
 TOML_CASES = {
-    "not toml": ("x = = 1", "not valid TOML"),
-    "no gravity": (TOML.replace("gravity = [0, 0, -9.81]\n", ""), "states no 'gravity'"),
-    "no angle unit": (TOML.replace('angles = "deg"\n', ""), "states no 'angles'"),
-    "no inertia point": (TOML.replace('inertia = "com"\n', ""), "states no 'inertia'"),
-    "wrong inertia point": (
-        TOML.replace('inertia = "com"', 'inertia = "centre"'),
-        "must be one of com, origin; got 'centre'",
-    ),
-    "typing error": (TOML.replace("alpha", "alhpa"), "unknown keys alhpa"),
-    "missing d": (TOML.replace("d = 0\n", ""), "joint 'hinge' states no 'd'"),
-    "other format": (TOML.replace("robot-1", "robot-9"), "reads 'mindyn-robot-1'"),
-    "link nobody moves": (
+    "not toml": ("x = = 1", Code.WRONG_FORMAT, "the file"),
+    "no gravity": (TOML.replace("gravity = [0, 0, -9.81]\n", ""), Code.MISSING_VALUE, "gravity"),
+    "no angle unit": (TOML.replace('angles = "deg"\n', ""), Code.MISSING_VALUE, "angles"),
+    "no inertia point": (TOML.replace('inertia = "com"\n', ""), Code.MISSING_VALUE, "inertia"),
+    "wrong inertia point": (TOML.replace('inertia = "com"', 'inertia = "centre"'), Code.UNKNOWN_NAME, "centre"),
+    "typing error": (TOML.replace("alpha", "alhpa"), Code.UNKNOWN_NAME, "alhpa"),
+    "missing d": (TOML.replace("d = 0\n", ""), Code.MISSING_VALUE, "d"),
+    "other format": (TOML.replace("robot-1", "robot-9"), Code.WRONG_FORMAT, "format"),
+    "link without a joint": (
         TOML.replace('[[link]]\nname = "link"', '[[link]]\nname = "lonk"'),
-        "'lonk'.*moved by no joint",
+        Code.UNKNOWN_NAME,
+        "lonk",
     ),
-    "inertia of four": (TOML.replace("[1, 1, 1]", "[1, 1, 1, 1]"), r"inertia of link 'link'.*shape \(6,\)"),
-    "no com": (TOML.replace("com = [0, 0, 0]\n", ""), "either com or first_moment"),
-    "text for a number": (TOML.replace("mass = 1", 'mass = "1 kg"'), "mass of link 'link' must be numbers"),
-    "joint type": (TOML.replace("revolute", "helical"), "must be one of revolute, prismatic, fixed; got 'helical'"),
-    "one bracket": (TOML.replace("[[joint]]", "[joint]"), "must be a list of tables.*\nhint: write .*two brackets"),
-    "not a table": ("joint = 5\n" + TOML.replace("[[joint]]", "[[frame]]"), "list of tables"),
-    "frame on nothing": (TOML + '[[frame]]\nname = "f"\nlink = "zz"\n', "no link 'zz'; the model has: base, link"),
-    "two links of one name": (TOML + TOML[TOML.index("[[link]]") :], "unique; repeated: link"),
-    "no mass": (TOML.replace("mass = 1\n", ""), "states com, inertia but no mass"),
-    "a truth value": (TOML.replace("mass = 1", "mass = true"), "mass of link 'link' must be numbers"),
+    "inertia of four": (
+        TOML.replace("[1, 1, 1]", "[1, 1, 1, 1]"),
+        Code.WRONG_SHAPE,
+        "inertia of link 'link' (xx, yy, zz or xx, xy, yy, xz, yz, zz)",
+    ),
+    "no com": (TOML.replace("com = [0, 0, 0]\n", ""), Code.DISAGREEMENT, "com"),
+    "text for a number": (TOML.replace("mass = 1", 'mass = "1 kg"'), Code.WRONG_TYPE, "mass of link 'link'"),
+    "joint type": (TOML.replace("revolute", "helical"), Code.UNKNOWN_NAME, "helical"),
+    "single bracket": (TOML.replace("[[joint]]", "[joint]"), Code.WRONG_TYPE, "joint"),
+    "not a table": ("joint = 5\n" + TOML.replace("[[joint]]", "[[frame]]"), Code.WRONG_TYPE, "joint"),
+    "frame on nothing": (TOML + '[[frame]]\nname = "f"\nlink = "zz"\n', Code.UNKNOWN_NAME, "zz"),
+    "two links of the same name": (TOML + TOML[TOML.index("[[link]]") :], Code.DUPLICATE, "link"),
+    "no mass": (TOML.replace("mass = 1\n", ""), Code.MISSING_VALUE, "mass"),
+    "a boolean": (TOML.replace("mass = 1", "mass = true"), Code.WRONG_TYPE, "mass of link 'link'"),
     "coupling": (
         TOML + '[[drive]]\njoint = "hinge"\nside = "joint"\ncoupling = 5\n',
-        "coupling of a drive must be a table",
+        Code.WRONG_TYPE,
+        "coupling",
     ),
-    "drive side": (TOML + '[[drive]]\njoint = "hinge"\nviscous = 1\n', "states no 'side'"),
+    "drive side": (TOML + '[[drive]]\njoint = "hinge"\nviscous = 1\n', Code.MISSING_VALUE, "side"),
 }
 
 
 @pytest.mark.parametrize("case", TOML_CASES)
-def test_toml(case, tmp_path):
-    text, message = TOML_CASES[case]
+def test_wrong_toml_raises_an_error_about_the_wrong_key(case, tmp_path):
+    text, code, subject = TOML_CASES[case]
     path = tmp_path / "robot.toml"
     path.write_text(text)
-    with pytest.raises(MindynError, match=message):
+    with raises(MindynError, code, subject):
         load_robot(path)
 
 
-def test_files_that_cannot_be_robots(tmp_path):
-    with pytest.raises(UnknownNameError, match="'puma650' is neither a bundled robot nor a file; bundled: .*puma560"):
+def test_files_that_cannot_be_robots_are_rejected(tmp_path):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "puma650") as raised:
         load_robot("puma650")
-    with pytest.raises(RobotFileError, match="there is no file"):
+    assert raised.value.hint == "did you mean 'puma560'?"
+    with raises(RobotFileError, Code.MISSING_FILE, "missing.urdf"):
         load_robot(tmp_path / "missing.urdf")
     huge = tmp_path / "huge.urdf"
     with huge.open("wb") as file:
         file.truncate(2**30)
-    with pytest.raises(RobotFileError, match="1024 MiB"):
+    with raises(RobotFileError, Code.TOO_LARGE, "huge.urdf"):
         load_robot(huge)
     (tmp_path / "binary.urdf").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RobotFileError, match="not UTF-8"):
+    with raises(RobotFileError, Code.WRONG_FORMAT, "binary.urdf"):
         load_robot(tmp_path / "binary.urdf")
     (tmp_path / "mesh.stl").write_text("solid")
-    with pytest.raises(RobotFileError, match="mindyn reads"):
+    with raises(RobotFileError, Code.WRONG_FORMAT, "mesh.stl"):
         load_robot(tmp_path / "mesh.stl")
     (tmp_path / "free.xml").write_text(
         '<mujoco><worldbody><body name="b"><freejoint/><geom size="1"/></body></worldbody></mujoco>'
     )
-    with pytest.raises(RobotError, match="no moving joint"):
+    with raises(RobotError, Code.INVALID_STRUCTURE, "MuJoCo Model"):
         load_robot(tmp_path / "free.xml")
     (tmp_path / "broken.xml").write_text("<mujoco><nonsense/></mujoco>")
-    with pytest.raises(RobotFileError, match="MuJoCo cannot compile"):
+    with raises(RobotFileError, Code.UNREADABLE, "broken.xml"):
         load_robot(tmp_path / "broken.xml")
 
 
-def test_structure_is_validated_at_birth():
+def test_structure_is_validated_on_creation():
     phi = np.ones(10)
     arm = Robot("arm", Link("base"), (Joint("j", "revolute", "base", "link"),), (Link("link", phi),))
     cases = (
-        (lambda: Joint("j", "revolute", "base", "link", axis=np.array([0, 0, 2.0])), "unit length"),
-        (lambda: Joint("j", "revolute", "base", "base"), "with itself"),
-        (lambda: Joint("j", "helical", "base", "link"), "must be one of revolute, prismatic"),
-        (lambda: Joint("", "revolute", "base", "link"), "needs a name"),
-        (lambda: Link("l", np.ones(9)), r"shape \(10,\)"),
-        (lambda: Link("l", np.full(10, np.nan)), "finite"),
-        (lambda: Limits(lower=float("nan")), "limit 'lower' must be finite"),
-        (lambda: Limits(velocity=-1.0), "at least 0"),
-        (lambda: Limits(lower=-1.0, upper=1.0, continuous=True), "a continuous joint has no ends"),
-        (lambda: Joint("j", "prismatic", "a", "b", limits=Limits(continuous=True)), "only a revolute joint"),
-        (lambda: Drive("j", ratio=0.0), "gear ratio .* is zero"),
-        (lambda: Drive("j", viscous=-1.0), "viscous .* at least 0"),
-        (lambda: Drive("j", coupling={"j": 1.0}), "coupled to its own joint"),
-        (lambda: Shape("cone", (1.0,)), "must be one of box"),
-        (lambda: Shape("box", (1.0,)), "3 dimensions"),
-        (lambda: replace(arm, links=(Link("other", phi),)), "child of"),
-        (lambda: replace(arm, gravity=(0, 0)), r"shape \(3,\)"),
-        (lambda: replace(arm, frames=(Frame("f", "nowhere"),)), "no link 'nowhere'; the model has: base, link"),
-        (lambda: replace(arm, frames=(Frame("link", "base"),)), "unique; repeated: link"),
-        (lambda: replace(arm, drives=(Drive("elbow"),)), "no joint 'elbow'; the model has: j"),
-        (lambda: replace(arm, drives=(Drive("j"), Drive("j"))), "one drive; repeated: j"),
+        (
+            lambda: Joint("j", "revolute", "base", "link", axis=np.array([0, 0, 2.0])),
+            Code.INVALID_VALUE,
+            "j",
+        ),
+        (lambda: Joint("j", "revolute", "base", "base"), Code.INVALID_STRUCTURE, "j"),
+        (lambda: Joint("j", "helical", "base", "link"), Code.UNKNOWN_NAME, "helical"),
+        (lambda: Joint("", "revolute", "base", "link"), Code.INVALID_VALUE, "a joint"),
+        (lambda: Link("l", np.ones(9)), Code.WRONG_SHAPE, None),
+        (lambda: Link("l", np.full(10, np.nan)), Code.NOT_FINITE, None),
+        (lambda: Limits(lower=float("nan")), Code.NOT_FINITE, "limit 'lower'"),
+        (lambda: Limits(velocity=-1.0), Code.OUT_OF_RANGE, "limit 'velocity'"),
+        (lambda: Limits(lower=-1.0, upper=1.0, continuous=True), Code.DISAGREEMENT, "continuous"),
+        (
+            lambda: Joint("j", "prismatic", "a", "b", limits=Limits(continuous=True)),
+            Code.INVALID_STRUCTURE,
+            "j",
+        ),
+        (lambda: Drive("j", ratio=0.0), Code.OUT_OF_RANGE, "j"),
+        (lambda: Drive("j", viscous=-1.0), Code.OUT_OF_RANGE, "viscous of the drive of joint 'j'"),
+        (lambda: Drive("j", coupling={"j": 1.0}), Code.INVALID_STRUCTURE, "j"),
+        (lambda: Shape("cone", (1.0,)), Code.UNKNOWN_NAME, "cone"),
+        (lambda: Shape("box", (1.0,)), Code.WRONG_SHAPE, "box"),
+        (lambda: replace(arm, links=(Link("other", phi),)), Code.INVALID_STRUCTURE, "links"),
+        (lambda: replace(arm, gravity=(0, 0)), Code.WRONG_SHAPE, "gravity"),
+        (lambda: replace(arm, frames=(Frame("f", "nowhere"),)), Code.UNKNOWN_NAME, "nowhere"),
+        (lambda: replace(arm, frames=(Frame("link", "base"),)), Code.DUPLICATE, "link"),
+        (lambda: replace(arm, drives=(Drive("elbow"),)), Code.UNKNOWN_NAME, "elbow"),
+        (lambda: replace(arm, drives=(Drive("j"), Drive("j"))), Code.DUPLICATE, "j"),
     )
-    for make, message in cases:
-        with pytest.raises(MindynError, match=message):
+    for make, code, subject in cases:
+        with raises(MindynError, code, subject):
             make()
 
 
-def test_edits_refuse_what_cannot_be():
+def test_impossible_edits_are_rejected():
     robot = random_robot(3, joints=4, tree=False)
-    with pytest.raises(UnknownNameError, match="no joint 'elbow'; the model has: joint1"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "elbow"):
         robot.lock({"elbow": 0.0})
-    with pytest.raises(InputError, match="finite"):
+    with raises(InputError, Code.NOT_FINITE, "position of 'joint1'"):
         robot.lock({"joint1": np.nan})
-    with pytest.raises(RobotError, match="no moving joint"):
+    with raises(RobotError, Code.INVALID_STRUCTURE, robot.name):
         robot.lock(dict.fromkeys(robot.joint_names, 0.0))
-    with pytest.raises(RobotError, match="no chain between them"):
+    with raises(RobotError, Code.INVALID_STRUCTURE, "link2"):
         robot.subchain("link3", "link2")
-    with pytest.raises(InputError, match="no body can have"):
+    with raises(InputError, Code.NOT_FEASIBLE, "payload"):
         robot.with_payload(1.0, (0, 0, 0), np.diag([1.0, 1.0, 3.0]))
-    with pytest.raises(InputError, match="no body can have"):
+    with raises(InputError, Code.NOT_FEASIBLE, "payload"):
         robot.with_payload(-1.0, (0, 0, 0), np.eye(3))
-    with pytest.raises(InputError, match="several last links"):
+    with raises(InputError, Code.AMBIGUOUS, "at"):
         random_robot(3, joints=8, tree=True).with_payload(1.0, (0, 0, 0), np.eye(3))
-    with pytest.raises(InputError, match="mount must be one of floor"):
+    with raises(InputError, Code.UNKNOWN_NAME, "roof"):
         load_robot("panda", mount="roof")
 
 
-def test_equations_refuse_missing_physics():
+def test_equations_reject_missing_physics():
     robot = random_robot(3, joints=2, tree=False)
     unknown = replace(robot, links=(Link("link1"), robot.links[1]))
-    with pytest.raises(MissingPhysicsError, match="no inertial parameters for: link1.*\n.*hint"):
+    with raises(MissingPhysicsError, Code.MISSING_VALUE, "link1") as raised:
         equation(unknown, "inverse_dynamics")
+    assert raised.value.hint
     assert equation(unknown, "inverse_dynamics", parameters="input").n_in() == 4
     assert equation(unknown, "forward_kinematics", place="link2").n_in() == 1
-    with pytest.raises(MissingPhysicsError, match="no drives"):
+    with raises(MissingPhysicsError, Code.MISSING_VALUE):
         equation(robot, "inverse_dynamics", drives=True)
-    with pytest.raises(UnknownNameError, match="no equation 'inverse'; .*inverse_dynamics"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "inverse"):
         equation(robot, "inverse")
-    with pytest.raises(UnknownNameError, match="no link or frame 'tool'; the model has: base, link1, link2"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "tool"):
         equation(robot, "forward_kinematics", place="tool")
     with pytest.raises(InputError, match="needs place"):
         equation(robot, "forward_kinematics")
 
 
-def test_nothing_is_half_written(tmp_path):
+def test_a_failed_export_leaves_no_file(tmp_path):
     robot = load_robot("puma560")
     with pytest.raises(ExportError, match="link3 .*triangle.*\nhint"):
         mindyn.write_urdf(robot, tmp_path / "x.urdf")
     driven = replace(load_robot("panda"), drives=(Drive("joint1", rotor_inertia=1.0),))
     with pytest.raises(ExportError, match="rotor inertia"):
         mindyn.write_urdf(driven, tmp_path / "x.urdf")
-    with pytest.raises(ExportError, match="no folder"):
+    with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "nowhere")):
         mindyn.write_toml(robot, tmp_path / "nowhere" / "x.toml")
     assert list(tmp_path.iterdir()) == []

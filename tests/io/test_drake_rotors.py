@@ -1,4 +1,4 @@
-"""Rotor inertia and gear ratio as URDF files for Drake state them: reflected inertia ratio^2 * rotor inertia."""
+"""Rotor inertia and gear ratio in Drake's URDF tags: the reflected inertia is ratio^2 * rotor inertia."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(tmp_path):
     return robot_file(tmp_path / "r.urdf", ACTUATED.format("j1", 1e-5, 100, ""), ACTUATED.format("j2", 2e-5, -50, ""))
 
 
-def test_inertia_is_reflected_beside_damping(source):
+def test_rotor_inertia_is_reflected_and_damping_is_kept(source):
     robot = mindyn.load_robot(source)
     q = np.zeros(2)
     added = mindyn.compile_model(robot, drives=True).inertia_matrix(q) - mindyn.compile_model(robot).inertia_matrix(q)
@@ -39,7 +39,7 @@ def test_inertia_is_reflected_beside_damping(source):
     assert [drive.joint for drive in mindyn.load_robot(source, lock={"j2": 0.0}).drives] == ["j1"]
 
 
-def test_they_are_written_and_edited(source, tmp_path):
+def test_rotor_inertias_are_written_and_edited(source, tmp_path):
     robot = mindyn.load_robot(source)
     mindyn.write_urdf(robot, tmp_path / "new.urdf", force=True)
     assert mindyn.load_robot(tmp_path / "new.urdf").drives == robot.drives
@@ -49,8 +49,8 @@ def test_they_are_written_and_edited(source, tmp_path):
     assert_close([drive.rotor_inertia for drive in again.drives], [3e-4, 3e-4], SAME_ALGEBRA)
 
 
-def test_a_transmission_of_two_joints_is_noted(tmp_path):
+def test_a_transmission_with_two_joints_is_reported(tmp_path):
     path = robot_file(tmp_path / "two.urdf", ACTUATED.format("j1", 1e-5, 100, '<joint name="j2"/>'))
     robot = mindyn.load_robot(path)
     assert not any(drive.rotor_inertia for drive in robot.drives)
-    assert any("'t_j1' is of 2 joints" in str(note) for note in messages(robot))
+    assert any("'t_j1' has 2 joints" in str(note) for note in messages(robot))

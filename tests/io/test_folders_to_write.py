@@ -1,14 +1,14 @@
-"""A folder that cannot be written into is refused before the work, and what was only tried is not there."""
+"""A folder that cannot be written to is rejected before the work starts, and the check leaves nothing behind."""
 
 from __future__ import annotations
 
-import pytest
+from raising import raises
 
-from mindyn.errors import MindynError
+from mindyn.errors import Code, ExportError
 from mindyn.files import require_writable
 
 
-def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
+def test_the_check_leaves_nothing_behind(tmp_path):
     require_writable(tmp_path / "new" / "motion")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "old").mkdir()
@@ -16,7 +16,7 @@ def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path):
     assert list((tmp_path / "old").iterdir()) == []
 
 
-def test_a_folder_below_a_file_is_refused(tmp_path):
+def test_a_folder_below_a_file_is_rejected(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(MindynError, match="cannot be a folder"):
+    with raises(ExportError, Code.NOT_WRITABLE, "motion"):
         require_writable(tmp_path / "file" / "motion")

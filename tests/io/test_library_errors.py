@@ -1,4 +1,4 @@
-"""What ended in an exception of a library ends in an error of ours: encodings, filters, equalities, inertias, sizes."""
+"""Exceptions of libraries become mindyn errors: encodings, filters, equalities, inertias, sizes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_codec_of_python_is_read_or_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("ixx", [-1.0, -1e-6])
-def test_a_negative_inertia_is_noted_and_not_exported(tmp_path, ixx):
+def test_a_negative_inertia_is_reported_and_not_exported(tmp_path, ixx):
     (tmp_path / "a.urdf").write_text(URDF.format(encoding="utf-8", ixx=ixx))
     robot = mindyn.load_robot(tmp_path / "a.urdf")
     assert [note.kind for note in robot.findings] == [Kind.NEGATIVE_INERTIA]
@@ -44,8 +44,8 @@ def test_a_negative_inertia_is_noted_and_not_exported(tmp_path, ixx):
         mindyn.to_pinocchio(robot)
 
 
-@pytest.mark.parametrize("ixx", [1.0, 0.0, 10.0])  # a body, a rod, one that breaks the triangle inequality
-def test_other_inertias_are_not_noted(tmp_path, ixx):
+@pytest.mark.parametrize("ixx", [1.0, 0.0, 10.0])  # a solid, a rod, a violation of the triangle inequality
+def test_other_inertias_are_not_reported(tmp_path, ixx):
     (tmp_path / "a.urdf").write_text(URDF.format(encoding="utf-8", ixx=ixx))
     assert mindyn.load_robot(tmp_path / "a.urdf").findings == ()
 
@@ -60,7 +60,7 @@ def test_other_inertias_are_not_noted(tmp_path, ixx):
         '<joint joint1="j"/>',
     ],
 )
-def test_equalities_of_bodies_that_no_joint_moves(tmp_path, equality):
+def test_equalities_of_immobile_bodies_raise_a_robot_error(tmp_path, equality):
     pytest.importorskip("mujoco")
     inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
     bodies = f'<body name="b">{inertial}<body name="c" pos="0 0 1">{inertial}</body></body>'
@@ -71,7 +71,7 @@ def test_equalities_of_bodies_that_no_joint_moves(tmp_path, equality):
 
 
 @pytest.mark.parametrize("packing", ["gzip", "shuffle", "fletcher32"])
-def test_damaged_filters_of_hdf5_are_named(tmp_path, packing):
+def test_damaged_hdf5_filters_raise_a_mindyn_error(tmp_path, packing):
     h5py = pytest.importorskip("h5py")
     path, rng = tmp_path / "log.h5", np.random.default_rng(0)
     how = {"compression": "gzip", **({} if packing == "gzip" else {packing: True})}
@@ -94,7 +94,7 @@ STATED = {
     "columns": {"time": "t", "position": "q", "torque": "tau"},
     "units": {"time": "s", "position": "rad", "torque": "N m"},
     "side": "joint",
-    "stated": {"joints": ["joint1", "joint2"]},
+    "metadata": {"joints": ["joint1", "joint2"]},
 }
 
 
@@ -102,13 +102,13 @@ STATED = {
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("method", [mindyn.LeastSquares, mindyn.InstrumentalVariables, mindyn.PhysicallyConsistent])
 def test_torques_of_any_size_are_fitted_or_rejected(size, clip, method):
-    """Clipped at the largest number too: sums of squares must stay finite."""
+    """Also if all torques are clipped at the largest number: sums of squares must stay finite."""
     q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 300, 2))
     tau = mindyn.compile_model(ARM).inverse_dynamics(q, qd, qdd)
     tau = size * (np.sign(tau) if clip else tau / np.abs(tau).max())
     try:
         samples = mindyn.Samples(ARM.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), np.int64))
-        found = method().fit(mindyn.rows_of(ARM, samples, mindyn.Treatment()))
+        estimate = method().fit(mindyn.build_rows(ARM, samples, mindyn.EquationSettings()))
     except MindynError:
         return
-    assert np.isfinite(found.beta).all()
+    assert np.isfinite(estimate.beta).all()

@@ -1,4 +1,4 @@
-"""Robots through files: TOML gives back the same bits, URDF and MJCF the same robot to rounding."""
+"""Robots survive files: TOML exactly, URDF and MJCF up to rounding."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mindyn.robots.parts import ExtraTorque, Frame, Limits, Link, Shape
 from mindyn.robots.table import robot_table
 
 
-def decorated(seed):
-    """A robot with everything a file can hold: drives, frames, shapes, a loop, odd names."""
+def full_robot(seed):
+    """Return a robot with everything that a file can contain: drives, frames, shapes, a loop, unusual names."""
     rng = np.random.default_rng(seed)
     robot = with_random_drives(random_robot(seed, joints=5), seed)
     shapes = (
@@ -38,7 +38,7 @@ def decorated(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_toml_is_exact(seed, tmp_path):
-    robot = decorated(seed)
+    robot = full_robot(seed)
     write_toml(robot, tmp_path / "robot.toml")
     again = load_robot(tmp_path / "robot.toml", snap=False)
     assert again == robot
@@ -47,7 +47,7 @@ def test_toml_is_exact(seed, tmp_path):
 
 
 def test_the_record_of_an_estimate_is_exact():
-    robot = decorated(0)
+    robot = full_robot(0)
     root = Link("base", robot.links[0].phi, robot.links[4].shapes)
     spring = ExtraTorque("spring", robot.joint_names[0], "sin(q)", 2.5)
     robot = replace(robot, root=root, extras=(spring,))
@@ -60,14 +60,14 @@ def test_the_record_of_an_estimate_is_exact():
 
 
 @pytest.mark.parametrize("name", bundled_robots())
-def test_toml_of_bundled_robots_is_exact_with_snapping_too(name, tmp_path):
+def test_toml_of_bundled_robots_is_exact_even_with_snapping(name, tmp_path):
     robot = load_robot(name)
     write_toml(robot, tmp_path / "robot.toml")
     assert load_robot(tmp_path / "robot.toml") == robot
 
 
 def assert_same_robot(actual, expected):
-    """Joint by joint and link by link to rounding, in the same link frames."""
+    """Compare joints and links up to rounding, in the same link frames."""
     assert actual.joint_names == expected.joint_names
     assert actual.link_names == expected.link_names
     assert actual.parents == expected.parents
@@ -85,11 +85,11 @@ def assert_same_robot(actual, expected):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_urdf(seed, tmp_path):
+def test_urdf_preserves_the_robot(seed, tmp_path):
     robot = random_robot(seed)
     write_urdf(robot, tmp_path / "robot.urdf")
     again = load_robot(tmp_path / "robot.urdf", snap=False, gravity=robot.gravity)
-    # A link frame away from its joint comes back as a frame of that name on the joint's own link.
+    # A link frame away from its joint is read back as a frame of that name on the link of the joint.
     if any(not joint.tip.is_identity for joint in robot.joints):
         q, qd, qdd = random_motion(robot, seed)
         expected = np.array(equation(robot, "inverse_dynamics")(q, qd, qdd))
@@ -102,7 +102,7 @@ def test_urdf(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_mjcf(seed, tmp_path):
+def test_mjcf_preserves_the_robot(seed, tmp_path):
     robot = random_robot(seed)
     write_mjcf(robot, tmp_path / "robot.xml")
     again = load_robot(tmp_path / "robot.xml", snap=False)
@@ -127,16 +127,16 @@ def test_urdf_keeps_friction_shapes_and_frames(tmp_path):
 
 def test_continuous_joints_stay_continuous(tmp_path):
     robot = random_robot(3, joints=3, tree=False)
-    endless = Limits(velocity=2.0, effort=30.0, continuous=True)
-    joints = (replace(robot.joints[0], kind="revolute", limits=endless), *robot.joints[1:])
+    limits = Limits(velocity=2.0, effort=30.0, continuous=True)
+    joints = (replace(robot.joints[0], kind="revolute", limits=limits), *robot.joints[1:])
     robot = replace(robot, joints=joints, gravity=np.array([0, 0, -9.81]))
     write_toml(robot, tmp_path / "robot.toml")
     assert load_robot(tmp_path / "robot.toml", snap=False) == robot
     write_urdf(robot, tmp_path / "robot.urdf")
     assert 'type="continuous"' in (tmp_path / "robot.urdf").read_text()
-    assert load_robot(tmp_path / "robot.urdf", snap=False).joints[0].limits == endless
-    assert robot_from_record(robot_record(robot)).joints[0].limits == endless
-    assert "without end" in robot_table(robot)
+    assert load_robot(tmp_path / "robot.urdf", snap=False).joints[0].limits == limits
+    assert robot_from_record(robot_record(robot)).joints[0].limits == limits
+    assert "continuous" in robot_table(robot)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -146,9 +146,9 @@ def test_pinocchio_reads_the_same_robot_from_our_urdf(seed, tmp_path):
     model = pin.buildModelFromUrdf(str(tmp_path / "robot.urdf"))
     order = [model.getJointId(name) - 1 for name in robot.joint_names]
     q, qd, qdd = random_motion(robot, seed)
-    spread = [np.zeros(robot.joint_count) for _ in range(3)]
-    for target, source in zip(spread, (q, qd, qdd), strict=True):
+    state = [np.zeros(robot.joint_count) for _ in range(3)]
+    for target, source in zip(state, (q, qd, qdd), strict=True):
         target[order] = source
-    # A joint without a range is written as continuous, which Pinocchio stores as cos, sin; ours here all have ranges.
-    expected = pin.rnea(model, model.createData(), *spread)[order]
+    # Joints without a range are written as continuous, which Pinocchio stores as cos, sin; all joints here have one.
+    expected = pin.rnea(model, model.createData(), *state)[order]
     assert_close(np.array(equation(robot, "inverse_dynamics")(q, qd, qdd)).ravel(), expected, ORACLE)

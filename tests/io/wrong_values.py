@@ -1,4 +1,4 @@
-"""Values of every wrong type, put in place of every entry of a table that follows a schema."""
+"""Replace every entry of a table that matches a schema by values of every wrong type."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ WRONG: tuple[Any, ...] = (
 )
 
 
-def places(schema: Mapping[str, Any], way: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the way to every entry that a schema names, to the first item of lists and to one entry of free tables."""
+def find_paths(schema: Mapping[str, Any], path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of every entry that a schema names, the first item of lists and an entry of free tables."""
     for key, entry in schema.get("properties", {}).items():
-        yield (*way, key)
-        yield from places(entry, (*way, key))
+        yield (*path, key)
+        yield from find_paths(entry, (*path, key))
     if "items" in schema:
-        yield (*way, 0)
-        yield from places(schema["items"], (*way, 0))
+        yield (*path, 0)
+        yield from find_paths(schema["items"], (*path, 0))
     if isinstance(schema.get("additionalProperties"), Mapping):
-        yield (*way, "joint1")
-        yield from places(schema["additionalProperties"], (*way, "joint1"))
+        yield (*path, "joint1")
+        yield from find_paths(schema["additionalProperties"], (*path, "joint1"))
 
 
-def put(table: Any, way: tuple[str | int, ...], value: Any) -> Any:
-    """Return a copy of the table with a value at the end of the way; containers of another kind make place."""
-    if not way:
+def replace_entry(table: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """Return a copy of the table with a value at a path, replacing containers of another kind."""
+    if not path:
         return deepcopy(value)
-    key, *rest = way
+    key, *rest = path
     if isinstance(key, int):
         items = list(table) if isinstance(table, list) else []
         inner = items[key] if key < len(items) else None
-        return [*items[:key], put(inner, tuple(rest), value), *items[key + 1 :]]
+        return [*items[:key], replace_entry(inner, tuple(rest), value), *items[key + 1 :]]
     entries = dict(table) if isinstance(table, Mapping) else {}
-    return entries | {key: put(entries.get(key), tuple(rest), value)}
+    return entries | {key: replace_entry(entries.get(key), tuple(rest), value)}
 
 
 def wrong_tables(good: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every entry x every wrong value, with a name; each entry left out, and one that nobody knows."""
-    for way in places(schema):
+    """Yield named tables: every wrong value for every entry, each entry removed, and an unknown entry added."""
+    for path in find_paths(schema):
         for value in WRONG:
-            yield f"{way} = {str(value)[:60]}", put(good, way, value)
+            yield f"{path} = {str(value)[:60]}", replace_entry(good, path, value)
     for key in good:
         yield f"without {key}", {name: value for name, value in good.items() if name != key}
     yield "one more", {**good, "nonsense": 5}
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
-    """Return a table as TOML, which has no None: entries and items of None are left out."""
+    """Return a table as TOML, which has no None: entries and items that are None are dropped."""
     return "".join(f"{json.dumps(key)} = {_toml(value)}\n" for key, value in table.items() if value is not None)
 
 

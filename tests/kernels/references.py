@@ -1,4 +1,4 @@
-"""What CasADi itself computes, in NumPy's row-major layout, and the tolerances of kernels."""
+"""Reference results of CasADi in NumPy's row-major layout, and the tolerances of kernels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def evaluate(function: ca.Function, *arrays: np.ndarray) -> list[np.ndarray]:
     """All outputs for a batch: arrays (count, ...) in, (count, r[, c]) out; unbatched arrays are repeated."""
     count = max(len(a) for k, a in enumerate(arrays) if a.ndim > _dimensions(function, k))
     samples = [_repeat(a, count, _dimensions(function, k)) for k, a in enumerate(arrays)]
-    results = [function.call([ca.DM(one[i]) for one in samples]) for i in range(count)]
-    return [_stack([one[k] for one in results]) for k in range(function.n_out())]
+    results = [function.call([ca.DM(sample[i]) for sample in samples]) for i in range(count)]
+    return [_stack([result[k] for result in results]) for k in range(function.n_out())]
 
 
 def _dimensions(function: ca.Function, number: int) -> int:
@@ -26,7 +26,7 @@ def _repeat(array: np.ndarray, count: int, dimensions: int) -> np.ndarray:
 
 
 def _stack(results: list[ca.DM]) -> np.ndarray:
-    stacked = np.stack([one.full() for one in results])
+    stacked = np.stack([result.full() for result in results])
     return stacked[..., 0] if stacked.shape[-1] == 1 else stacked
 
 

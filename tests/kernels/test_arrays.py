@@ -1,4 +1,4 @@
-"""Any array of real numbers goes in: batch shapes, strides, types, threads; what cannot is refused by name."""
+"""Kernels accept arrays of real numbers of any batch shape, strides and type, and name a wrong input."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import casadi as ca
 import numpy as np
 import pytest
 from closeness import assert_close
+from raising import raises
 from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import inverse_dynamics, puma_like
 
-from mindyn.errors import InputError, UnknownNameError
+from mindyn.errors import Code, InputError, UnknownNameError
 from mindyn.kernels.kernel import Kernel
 
 FUNCTION = inverse_dynamics(puma_like())
@@ -79,7 +80,7 @@ def test_integer_and_boolean_inputs_are_numbers(kernel):
     assert_close(kernel(*inputs), evaluate(FUNCTION, *(a.astype(float) for a in inputs))[0], SAME)
 
 
-def test_out_is_filled_and_returned_whatever_its_strides(kernel, batch):
+def test_out_with_any_strides_is_filled_and_returned(kernel, batch):
     inputs, tau = batch
     for out in (np.empty((24, 6)), np.empty((24, 12))[:, 3:9], np.empty((48, 6))[::2], np.empty((6, 24)).T):
         assert kernel(*inputs, out=out) is out
@@ -163,55 +164,55 @@ WRONG = {
     "five columns": (lambda a: a[:, :5], r"qd: has shape \(24, 5\), but \(\.\.\., 6\) is needed"),
     "scalar": (lambda _: 1.0, r"qd: has shape \(\), but \(\.\.\., 6\) is needed"),
     "other batch": (lambda a: a[:7], r"q \(24,\), qd \(7,\), qdd \(24,\)"),
-    "complex": (lambda a: a + 1j, "qd: has dtype complex128"),
-    "text": (lambda _: "fast", "qd: has dtype"),
-    "ragged": (lambda _: [[1.0], [1.0, 2.0]], "qd: not an array of numbers"),
+    "complex": (lambda a: a + 1j, "qd must contain real numbers, got dtype complex128"),
+    "text": (lambda _: "fast", "qd must contain real numbers"),
+    "ragged": (lambda _: [[1.0], [1.0, 2.0]], "qd must be an array of numbers"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_arguments_are_refused_by_name(kernel, batch, name):
+def test_wrong_arguments_raise_with_the_input_name(kernel, batch, name):
     (q, qd, qdd), _ = batch
     spoil, message = WRONG[name]
     with pytest.raises(InputError, match=message):
         kernel(q, spoil(qd), qdd)
 
 
-def test_wrong_number_of_arguments(kernel, batch):
-    with pytest.raises(InputError, match="takes 3: q, qd, qdd"):
+def test_a_wrong_number_of_arguments_raises(kernel, batch):
+    with raises(InputError, Code.INVALID_VALUE, kernel.program.name):
         kernel(*batch[0][:2])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("count", [None, 1, 5, 24])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_nan_and_infinity_are_refused_with_their_place(value, count, dtype):
+def test_nan_and_infinity_raise_with_their_index(value, count, dtype):
     kernel = Kernel(FUNCTION, dtype=dtype)
     inputs = [np.zeros((6,) if count is None else (count, 6), dtype) for _ in range(3)]
     inputs[2][..., 4][() if count is None else count - 1] = value
     place = "[4]" if count is None else f"[{count - 1}, 4]"
-    with pytest.raises(InputError, match="qdd: element .* finite numbers are needed") as caught:
+    with raises(InputError, Code.NOT_FINITE, "qdd") as caught:
         kernel(*inputs)
     assert place in str(caught.value)
 
 
-def test_nan_is_refused_in_an_input_that_nothing_depends_on(kernel):
+def test_nan_raises_in_an_input_without_effect(kernel):
     q = np.zeros((9, 6))
     q[8, 0] = np.nan  # the first joint is vertical: its angle does not matter
-    with pytest.raises(InputError, match=r"q: element \[8, 0\] is nan"):
+    with raises(InputError, Code.NOT_FINITE, "q"):
         kernel(q, q * 0, np.zeros((9, 6)))
 
 
-def test_nan_in_a_shared_input_is_refused():
+def test_nan_in_a_shared_input_raises():
     arm = puma_like()
     kernel = Kernel(inverse_dynamics(arm, phi_as_input=True), shared=("phi",))
     phi = arm.phi.copy()
     phi[59] = np.nan
-    with pytest.raises(InputError, match=r"phi: element \[59\]"):
+    with raises(InputError, Code.NOT_FINITE, "phi"):
         kernel(*[np.zeros((4, 6))] * 3, phi)
 
 
-def test_huge_finite_inputs_are_not_refused():
+def test_huge_finite_inputs_are_accepted():
     x = ca.SX.sym("x", 4)
     kernel = Kernel(ca.Function("f", [x], [x * 1e-300], ["x"], ["y"]))
     assert_close(kernel(np.full((16, 4), 1e308)), np.full((16, 4), 1e8), SAME)
@@ -233,24 +234,24 @@ BAD_OUT = {
 
 
 @pytest.mark.parametrize("name", BAD_OUT)
-def test_unfit_out_is_refused(kernel, batch, name):
+def test_wrong_out_raises(kernel, batch, name):
     with pytest.raises(InputError, match="out for tau"):
         kernel(*batch[0], out=BAD_OUT[name]())
 
 
 def test_shared_inputs_have_no_batch():
     kernel = Kernel(inverse_dynamics(puma_like(), phi_as_input=True), shared=("phi",))
-    with pytest.raises(InputError, match=r"phi: has shape \(4, 60\), but it is shared"):
+    with raises(InputError, Code.WRONG_SHAPE, "phi"):
         kernel(*[np.zeros((4, 6))] * 3, np.zeros((4, 60)))
 
 
 def test_unknown_names_list_the_known_ones():
-    with pytest.raises(UnknownNameError, match="no input 'phi'; the model has: q, qd, qdd"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "phi"):
         Kernel(FUNCTION, shared=("phi",))
-    with pytest.raises(UnknownNameError, match="no output 'Y'"):
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "Y"):
         Kernel(FUNCTION, compact=("Y",))
 
 
 def test_only_float64_and_float32():
-    with pytest.raises(InputError, match="float16"):
+    with raises(InputError, Code.WRONG_TYPE, "dtype"):
         Kernel(FUNCTION, dtype=np.float16)

@@ -25,13 +25,13 @@ CONSTANTS = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -4.0, 0.3]
 def interpret(program: Program, inputs: np.ndarray) -> list[float]:
     """Values of the outputs, zeros included."""
     values: list[float] = []
-    for one in program.instructions:
-        if one.op is Op.CONST:
-            values.append(one.constant)
-        elif one.op is Op.INPUT:
-            values.append(inputs[one.source[1]])
+    for instruction in program.instructions:
+        if instruction.op is Op.CONST:
+            values.append(instruction.constant)
+        elif instruction.op is Op.INPUT:
+            values.append(inputs[instruction.source[1]])
         else:
-            values.append(ARITHMETIC[one.op](*(values[v] for v in one.operands)))
+            values.append(ARITHMETIC[instruction.op](*(values[v] for v in instruction.operands)))
     (output,) = program.outputs
     dense = [0.0] * output.size
     for element, value in zip(output.nonzeros, output.values, strict=True):
@@ -60,10 +60,10 @@ def test_simplified_expressions_have_the_same_values(seed):
 
 def test_division_by_zero_constants_follows_ieee():
     builder = ProgramBuilder()
-    one, zero, minus_zero = builder.constant(1.0), builder.constant(0.0), builder.constant(-0.0)
+    unit, zero, minus_zero = builder.constant(1.0), builder.constant(0.0), builder.constant(-0.0)
     quotients = [
-        builder.apply(Op.DIV, one, zero),
-        builder.apply(Op.DIV, one, minus_zero),
+        builder.apply(Op.DIV, unit, zero),
+        builder.apply(Op.DIV, unit, minus_zero),
         builder.apply(Op.DIV, zero, zero),
     ]
     program = builder.finish("f", (), (Output("y", (3,), (0, 1, 2), tuple(quotients)),))

@@ -46,15 +46,15 @@ def test_packs_are_within_two_units_in_the_last_place(tmp_path, name, width):
     many = ctypes.CDLL(str(tmp_path / "pack.so")).many
     x = angles()
     x = np.concatenate([x, np.zeros(-len(x) % width)])
-    found = np.empty((2, len(x)))
-    pointers = [ctypes.c_void_p(one.ctypes.data) for one in (x, *found)]
+    results = np.empty((2, len(x)))
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, *results)]
     many(*pointers, ctypes.c_long(len(x)))
-    for values, exact in zip(found, (np.sin(x), np.cos(x)), strict=True):
+    for values, exact in zip(results, (np.sin(x), np.cos(x)), strict=True):
         # NumPy's own sine and cosine of doubles are within one unit.
         assert (np.abs(values - exact) <= 3 * np.spacing(np.abs(exact))).all()
 
 
-def test_what_is_not_finite_gives_nan(tmp_path):
+def test_not_finite_input_gives_nan(tmp_path):
     (tmp_path / "pack.c").write_text(
         f"#include <math.h>\n#include <string.h>\n{sincos_routine(2)}\n"
         f"void pair(const double *x, double *s, double *c) {{ {routine_name(2)}(x, s, c); }}\n"
@@ -63,10 +63,10 @@ def test_what_is_not_finite_gives_nan(tmp_path):
         ["gcc", "-O2", "-shared", "-fPIC", "-o", "pack.so", "pack.c", "-lm"], cwd=tmp_path, check=True, text=True
     )
     pair = ctypes.CDLL(str(tmp_path / "pack.so")).pair
-    x, found = np.array([np.nan, 1.0]), np.empty((2, 2))
-    pair(*(ctypes.c_void_p(one.ctypes.data) for one in (x, *found)))
-    assert np.isnan(found[:, 0]).all()
-    np.testing.assert_array_almost_equal_nulp(found[:, 1], [np.sin(1.0), np.cos(1.0)], 1)
+    x, results = np.array([np.nan, 1.0]), np.empty((2, 2))
+    pair(*(ctypes.c_void_p(array.ctypes.data) for array in (x, *results)))
+    assert np.isnan(results[:, 0]).all()
+    np.testing.assert_array_almost_equal_nulp(results[:, 1], [np.sin(1.0), np.cos(1.0)], 1)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from references import random_inputs
 from serial_arm import inverse_dynamics, puma_like
 
-from mindyn.kernels import cache, native
 from mindyn.kernels.kernel import Kernel
+from mindyn.numerics import cache, native
 
 FUNCTION = inverse_dynamics(puma_like())
 HERE = Path(__file__).parent
@@ -30,10 +30,10 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def builds(monkeypatch):
     """A list that grows with every real compilation."""
-    made = []
+    compiled = []
     assemble = native.assemble
-    monkeypatch.setattr(native, "assemble", lambda ir: made.append(ir) or assemble(ir))
-    return made
+    monkeypatch.setattr(native, "assemble", lambda ir: compiled.append(ir) or assemble(ir))
+    return compiled
 
 
 def torques():
@@ -71,7 +71,7 @@ def test_a_damaged_entry_is_built_again(folder, builds, name):
     assert entry(folder).read_bytes() == whole
 
 
-def test_a_directory_in_place_of_an_entry_only_costs_caching(folder):
+def test_a_directory_with_the_name_of_an_entry_only_disables_caching(folder):
     expected = torques()
     path = entry(folder)
     path.unlink()
@@ -80,21 +80,21 @@ def test_a_directory_in_place_of_an_entry_only_costs_caching(folder):
 
 
 @pytest.mark.parametrize("where", ["/proc/nowhere", "/dev/null/cache"])
-def test_an_unwritable_directory_only_costs_caching(where, monkeypatch, builds):
+def test_an_unwritable_directory_only_disables_caching(where, monkeypatch, builds):
     monkeypatch.setenv("MINDYN_CACHE_DIR", where)
     torques()
     torques()
     assert len(builds) == 2
 
 
-def test_entries_depend_on_type_layout_checks_program_and_surroundings(folder, monkeypatch):
+def test_entries_depend_on_type_layout_checks_program_and_environment(folder, monkeypatch):
     inputs = random_inputs(FUNCTION, (9,))
     Kernel(FUNCTION)(*inputs)
     Kernel(FUNCTION, dtype=np.float32)(*inputs)
     Kernel(FUNCTION, check_finite=False)(*inputs)
     Kernel(FUNCTION, compact=("tau",))(*inputs)
     Kernel(inverse_dynamics(puma_like(seed=1)))(*inputs)
-    monkeypatch.setattr(cache, "_surroundings", lambda: ("another version",))
+    monkeypatch.setattr(cache, "_build_environment", lambda: ("another version",))
     Kernel(FUNCTION)(*inputs)
     assert len(list(folder.glob("*.o"))) == 6
 
@@ -102,13 +102,13 @@ def test_entries_depend_on_type_layout_checks_program_and_surroundings(folder, m
 def test_the_directory_follows_the_environment(monkeypatch):
     monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache.directory() == Path("/somewhere/mindyn")
+    assert cache.cache_directory() == Path("/somewhere/mindyn")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/me")
-    assert cache.directory() == Path("/home/me/.cache/mindyn")
+    assert cache.cache_directory() == Path("/home/me/.cache/mindyn")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
-    assert cache.directory() == Path("/home/me/.cache/mindyn")
+    assert cache.cache_directory() == Path("/home/me/.cache/mindyn")
 
 
 def folder_of_another_user(folder, monkeypatch):
@@ -143,8 +143,8 @@ DISTRUSTED = (folder_of_another_user, folder_open_to_all, folder_open_to_the_gro
 DISTRUSTED += (file_behind_a_link, pipe_in_place_of_a_file)
 
 
-@pytest.mark.parametrize("make", DISTRUSTED, ids=lambda one: one.__name__)
-def test_code_that_others_may_have_written_is_not_run(folder, builds, monkeypatch, make):
+@pytest.mark.parametrize("make", DISTRUSTED, ids=lambda maker: maker.__name__)
+def test_code_that_others_can_write_is_not_run(folder, builds, monkeypatch, make):
     expected = torques()
     make(folder, monkeypatch)
     assert (torques() == expected).all()
@@ -166,15 +166,15 @@ def foreign(status):
 
 
 def test_an_entry_under_another_name_is_built_again(folder):
-    cache.cached(("one",), lambda: b"of one")
-    (one,) = folder.glob("*.o")
-    cache.cached(("other",), lambda: b"of the other")
-    (other,) = set(folder.glob("*.o")) - {one}
-    one.replace(other)
-    assert cache.cached(("other",), lambda: b"built again") == b"built again"
+    cache.load_or_build(("one",), lambda: b"of one")
+    (first,) = folder.glob("*.o")
+    cache.load_or_build(("other",), lambda: b"of the other")
+    (other,) = set(folder.glob("*.o")) - {first}
+    first.replace(other)
+    assert cache.load_or_build(("other",), lambda: b"built again") == b"built again"
 
 
-def test_the_folder_is_its_owners_alone(folder):
+def test_only_the_owner_can_access_the_folder(folder):
     before = os.umask(0o002)
     try:
         torques()
@@ -199,32 +199,32 @@ def test_folders_of_other_platforms(monkeypatch):
     monkeypatch.delenv("MINDYN_CACHE_DIR", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache.directory() == Path("/home/me/Library/Caches/mindyn")
+    assert cache.cache_directory() == Path("/home/me/Library/Caches/mindyn")
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", "/home/me/AppData/Local")
-    assert cache.directory() == Path("/home/me/AppData/Local/mindyn")
+    assert cache.cache_directory() == Path("/home/me/AppData/Local/mindyn")
 
 
 def test_the_least_recently_used_entries_are_pruned(folder, monkeypatch):
-    monkeypatch.setattr(cache, "SIZE_LIMIT", 2500)
-    monkeypatch.setattr(cache, "_PRUNED_EVERY", 1)
+    monkeypatch.setattr(cache, "MAX_CACHE_BYTES", 2500)
+    monkeypatch.setattr(cache, "_WRITES_PER_PRUNE", 1)
     for age, key in enumerate("abc"):
-        cache.cached((key,), lambda: b"x" * 1000)
+        cache.load_or_build((key,), lambda: b"x" * 1000)
         for path in folder.glob("*.o"):
             os.utime(path, (path.stat().st_atime - 100, path.stat().st_mtime - 100))
         assert len(list(folder.glob("*.o"))) == min(age + 1, 2)
-    assert cache.cached(("c",), lambda: b"built") == b"x" * 1000
-    assert cache.cached(("a",), lambda: b"built") == b"built"
+    assert cache.load_or_build(("c",), lambda: b"built") == b"x" * 1000
+    assert cache.load_or_build(("a",), lambda: b"built") == b"built"
 
 
-def test_what_killed_processes_left_is_removed_when_old(folder, monkeypatch):
-    monkeypatch.setattr(cache, "_PRUNED_EVERY", 1)
+def test_old_files_of_killed_processes_are_removed(folder, monkeypatch):
+    monkeypatch.setattr(cache, "_WRITES_PER_PRUNE", 1)
     folder.mkdir(mode=0o700)
     old, new = folder / ".writing-old", folder / ".writing-new"
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200,) * 2)
-    cache.cached(("key",), lambda: b"x")
+    cache.load_or_build(("key",), lambda: b"x")
     assert not old.exists()
     assert new.exists()
 
@@ -240,7 +240,7 @@ print(Kernel(function)(*random_inputs(function, (9,))).tobytes().hex())
 """
 
 
-def test_many_processes_some_killed_leave_no_wrong_entry(folder):
+def test_killed_processes_leave_no_wrong_entry(folder):
     expected = torques().tobytes().hex()
     entry(folder).unlink()
     paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -262,7 +262,7 @@ def test_many_processes_some_killed_leave_no_wrong_entry(folder):
     assert entry(folder).read_bytes().startswith(cache.MAGIC)
 
 
-def test_code_that_is_let_go_leaves_no_memory_behind():
+def test_freed_code_leaves_no_memory_behind():
     code = native.assemble("define double @kernel(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n")
 
     def grown(count: int) -> int:
@@ -271,12 +271,12 @@ def test_code_that_is_let_go_leaves_no_memory_behind():
             native.load(code, "kernel")
         return resident_bytes() - before
 
-    grown(2 * native._LINKS)
-    assert grown(6 * native._LINKS) < 600_000  # 9 kB each, where one linker keeps them all
+    grown(2 * native._LIBRARIES_PER_LINKER)
+    assert grown(6 * native._LIBRARIES_PER_LINKER) < 600_000  # 9 kB each, where one linker keeps them all
 
 
 def resident_bytes() -> int:
     statm = Path("/proc/self/statm")
     if not statm.exists():
-        pytest.skip("this system does not tell a process its memory")
+        pytest.skip("this system does not report the memory of a process")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

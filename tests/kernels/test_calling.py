@@ -6,10 +6,11 @@ import casadi as ca
 import numpy as np
 import pytest
 from closeness import assert_close
+from raising import raises
 from references import TOLERANCE
 
-from mindyn.errors import InputError
-from mindyn.kernels.calling import NOT_TAKEN
+from mindyn.errors import Code, InputError
+from mindyn.kernels.calling import NOT_HANDLED
 from mindyn.kernels.kernel import Kernel
 
 SAME = TOLERANCE[np.float64]
@@ -19,22 +20,22 @@ SAME = TOLERANCE[np.float64]
 def kernel():
     """y (3,), Z (2, 3) of x (3,), A (2, 3) and p (2,), which is one for the whole batch; both widths compiled."""
     x, A, p = ca.SX.sym("x", 3), ca.SX.sym("A", 2, 3), ca.SX.sym("p", 2)
-    made = Kernel(
+    compiled = Kernel(
         ca.Function("f", [x, A, p], [ca.sin(x) * p[0] + A.T @ p, A * p[1]], ["x", "A", "p"], ["y", "Z"]),
         shared=["p"],
     )
-    made.code(1)
-    made.compile()
-    return made
+    compiled.code(1)
+    compiled.compile()
+    return compiled
 
 
 @pytest.fixture(scope="module")
 def taken():
     """Whether this interpreter lets calls be direct at all."""
     x = ca.SX.sym("x", 2)
-    made = Kernel(ca.Function("f", [x], [x], ["x"], ["y"]))
-    made.code(1)
-    return made._direct.call(np.zeros(2), np.zeros(2)) == 0
+    compiled = Kernel(ca.Function("f", [x], [x], ["x"], ["y"]))
+    compiled.code(1)
+    return compiled._direct.call(np.zeros(2), np.zeros(2)) == 0
 
 
 def arrays(batch, rng):
@@ -47,12 +48,12 @@ def expected(x, A, p):
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (5,), (300,), (2, 3), (4, 1, 3)])
-def test_plain_arrays_are_taken(kernel, taken, batch):
+def test_direct_calls_handle_plain_arrays(kernel, taken, batch):
     given = arrays(batch, np.random.default_rng(0))
     y, Z = np.empty((*batch, 3)), np.empty((*batch, 2, 3))
-    assert kernel._direct.call(*given, y, Z) == (0 if taken else NOT_TAKEN)
-    for found, reference in zip(kernel(*given), expected(*given), strict=True):
-        assert_close(found, reference, SAME)
+    assert kernel._direct.call(*given, y, Z) == (0 if taken else NOT_HANDLED)
+    for result, reference in zip(kernel(*given), expected(*given), strict=True):
+        assert_close(result, reference, SAME)
     if taken:
         assert (y == kernel(*given)[0]).all()
         assert (kernel(*given)[1] == Z).all()
@@ -61,8 +62,8 @@ def test_plain_arrays_are_taken(kernel, taken, batch):
 def test_one_sample_of_an_input_serves_a_whole_batch(kernel):
     x, A, p = arrays((6,), np.random.default_rng(1))
     for given in ((x, A[0], p), (x[0], A, p)):
-        for found, reference in zip(kernel(*given), expected(*given), strict=True):
-            assert_close(found, reference, SAME)
+        for result, reference in zip(kernel(*given), expected(*given), strict=True):
+            assert_close(result, reference, SAME)
 
 
 CHANGES = {
@@ -81,16 +82,16 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("place", range(5))
-def test_what_is_not_plain_is_left_alone_and_untouched(kernel, name, place):
+def test_direct_calls_decline_other_arrays_and_do_not_change_them(kernel, name, place):
     given = [*arrays((4,), np.random.default_rng(2)), np.full((4, 3), 7.0), np.full((4, 2, 3), 7.0)]
     given[place] = CHANGES[name](given[place])
-    assert kernel._direct.call(*given) == NOT_TAKEN
-    for one in given[3:]:
-        if isinstance(one, np.ndarray):
-            assert (np.asarray(one) == 7.0).all()
+    assert kernel._direct.call(*given) == NOT_HANDLED
+    for array in given[3:]:
+        if isinstance(array, np.ndarray):
+            assert (np.asarray(array) == 7.0).all()
 
 
-def test_wrong_counts_batches_overlaps_and_read_only_results_are_left_alone(kernel):
+def test_direct_calls_decline_wrong_counts_batches_overlaps_and_read_only_results(kernel):
     x, A, p = arrays((4,), np.random.default_rng(3))
     y, Z = np.empty((4, 3)), np.empty((4, 2, 3))
     memory = np.zeros(40)
@@ -109,22 +110,22 @@ def test_wrong_counts_batches_overlaps_and_read_only_results_are_left_alone(kern
         (x, A, p, fixed, Z),
         (memory[:12].reshape(4, 3), A, p, memory[11:23].reshape(4, 3), Z),
         (x, A, p, memory[:12].reshape(4, 3), memory[11:35].reshape(4, 2, 3)),
-        (*empty, p, *(one.copy() for one in empty)),
+        (*empty, p, *(array.copy() for array in empty)),
     ):
-        assert kernel._direct.call(*given) == NOT_TAKEN
+        assert kernel._direct.call(*given) == NOT_HANDLED
 
 
-def test_arrays_that_only_touch_are_taken(kernel, taken):
+def test_direct_calls_handle_adjacent_arrays(kernel, taken):
     x, A, p = arrays((4,), np.random.default_rng(4))
     memory = np.zeros(48)
     memory[:12] = x.ravel()
     y, Z = memory[12:24].reshape(4, 3), memory[24:].reshape(4, 2, 3)
-    assert kernel._direct.call(memory[:12].reshape(4, 3), A, p, y, Z) == (0 if taken else NOT_TAKEN)
+    assert kernel._direct.call(memory[:12].reshape(4, 3), A, p, y, Z) == (0 if taken else NOT_HANDLED)
 
 
 @pytest.mark.parametrize("batch", [(), (9,), (300,)])
-def test_what_is_not_finite_is_refused_by_name(kernel, batch):
+def test_not_finite_input_raises_with_its_name(kernel, batch):
     x, A, p = arrays(batch, np.random.default_rng(5))
     A[(-1,) * A.ndim] = np.inf
-    with pytest.raises(InputError, match=r"A: element .* is inf"):
+    with raises(InputError, Code.NOT_FINITE, "A"):
         kernel(x, A, p)

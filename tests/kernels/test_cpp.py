@@ -80,25 +80,27 @@ int main()
 
 
 def eigen_folder() -> Path | None:
-    found = find_spec("cmeel")
-    folder = Path(found.origin).parents[1] / "cmeel.prefix" / "include" / "eigen3" if found and found.origin else None
+    package = find_spec("cmeel")
+    folder = (
+        Path(package.origin).parents[1] / "cmeel.prefix" / "include" / "eigen3" if package and package.origin else None
+    )
     return folder if folder and folder.is_dir() else None
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("cpp")
+    directory = tmp_path_factory.mktemp("cpp")
     model = mindyn.compile_model(mindyn.load_robot("puma560"), drives=True)
-    model.write_c(made / "arm.hpp", FUNCTIONS)
+    model.write_c(directory / "arm.hpp", FUNCTIONS)
     numbers = {"Q": Q, "QD": QD, "QDD": QDD}
     text = PROGRAM
     for name, values in numbers.items():
         text = text.replace(f"@{name}@", ", ".join(map(repr, values.tolist())))
-    (made / "plain.cpp").write_text(text.replace("@EIGEN@", ""))
-    (made / "eigen.cpp").write_text(text.replace("@EIGEN@", "#include <Eigen/Core>"))
+    (directory / "plain.cpp").write_text(text.replace("@EIGEN@", ""))
+    (directory / "eigen.cpp").write_text(text.replace("@EIGEN@", "#include <Eigen/Core>"))
     expected = [model.inverse_dynamics(Q, QD, QDD), model.gravity(Q), model.inertia_matrix(Q).ravel()]
     expected.append(model.geometric_jacobian(Q, "link6").ravel())
-    return made, np.concatenate(expected)
+    return directory, np.concatenate(expected)
 
 
 def built(compiler: str, *arguments: str, folder: Path) -> None:
@@ -111,22 +113,22 @@ def built(compiler: str, *arguments: str, folder: Path) -> None:
 @pytest.mark.parametrize(("standard", "program"), [("c++20", "plain"), ("c++17", "eigen")])
 @pytest.mark.parametrize("c", COMPILERS)
 def test_the_cpp_header_gives_the_kernels_numbers_and_allocates_nothing(folder, c, standard, program):
-    made, expected = folder
+    directory, expected = folder
     if shutil.which(c) is None or shutil.which(COMPILERS[c]) is None:
         pytest.skip(f"no {c} on this machine")
     eigen = eigen_folder()
     if program == "eigen" and eigen is None:
         pytest.skip("no Eigen on this machine")
     include = [f"-isystem{eigen}"] if program == "eigen" else []
-    built(c, "-std=c99", *WARNINGS, *SANITIZERS, "-c", "arm.c", "-o", "arm.o", folder=made)
+    built(c, "-std=c99", *WARNINGS, *SANITIZERS, "-c", "arm.c", "-o", "arm.o", folder=directory)
     sources = [f"{program}.cpp", "arm.o", "-lm", "-o", program]
-    built(COMPILERS[c], f"-std={standard}", *WARNINGS, *SANITIZERS, *include, *sources, folder=made)
-    done = subprocess.run([made / program], capture_output=True, text=True, timeout=60)
+    built(COMPILERS[c], f"-std={standard}", *WARNINGS, *SANITIZERS, *include, *sources, folder=directory)
+    done = subprocess.run([directory / program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert_close([float(word) for word in done.stdout.split()], expected, SAME_ALGEBRA)
 
 
-def test_names_have_the_files_name_unless_told(tmp_path):
+def test_names_have_the_file_name_as_prefix_by_default(tmp_path):
     model = mindyn.compile_model(mindyn.load_robot("planar2"))
     for given, name in ((None, "my_arm_gravity"), ("left_", "left_gravity"), ("", "gravity")):
         _, header = model.write_c(tmp_path / "my-arm.c", "gravity", prefix=given)

@@ -14,7 +14,7 @@ from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.source_text import Described
+from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
@@ -97,10 +97,10 @@ def runner(name: str, program, real: str) -> str:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cuda")
-    described = [Described(trace(one), name, "") for name, one in FUNCTIONS.items()]
+    described = [SourceFunction(trace(function), name, "") for name, function in FUNCTIONS.items()]
     runners = [
-        runner(f"{one.name}_{suffix}", one.program, real)
-        for one in described
+        runner(f"{function.name}_{suffix}", function.program, real)
+        for function in described
         for suffix, real in (("f64", "double"), ("f32", "float"))
     ]
     (folder / "arm.cpp").write_text(SHIM + cuda_source(described, "arms", shared=("phi",)) + "".join(runners))
@@ -118,8 +118,8 @@ def test_cuda_equals_casadi(library, name, count, suffix, dtype):
     if name == "parameters":
         inputs[3] = PUMA.phi.astype(dtype)
     reference = evaluate(function, *inputs)[0]
-    found = run(library, f"{name}_{suffix}", inputs, reference[0].size)
-    assert_close(found.reshape(reference.shape), reference, TOLERANCE[dtype])
+    result = run(library, f"{name}_{suffix}", inputs, reference[0].size)
+    assert_close(result.reshape(reference.shape), reference, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize(("suffix", "dtype"), [("f64", np.float64), ("f32", np.float32)])
@@ -137,18 +137,18 @@ def test_sines_in_single_precision(library):
     rng = np.random.default_rng(0)
     near = np.arange(-400, 400)[:, None] * (np.pi / 2) + np.array([0.0, 1e-6])
     angles = np.concatenate([near, rng.uniform(-1e5, 1e5, (800, 2)), rng.uniform(1e5, 1e9, (64, 2))]).astype(np.float32)
-    found = run(library, "sines_f32", [angles], 4)
+    result = run(library, "sines_f32", [angles], 4)
     exact = np.concatenate([np.sin(angles.astype(float)), np.cos(angles.astype(float))], axis=1)
-    assert (np.abs(found - exact) <= 2 * np.spacing(np.abs(exact).astype(np.float32))).all()
+    assert (np.abs(result - exact) <= 2 * np.spacing(np.abs(exact).astype(np.float32))).all()
     strange = np.array([[np.nan, 1.0], [np.inf, 1.0]], np.float32)
     assert np.isnan(run(library, "sines_f32", [strange], 4)).tolist() == [[True, False, True, False]] * 2
 
 
 def run(library, name, inputs, columns, shift=0):
-    """What the kernel writes; arrays begin `shift` numbers after an even place in memory."""
+    """Return the kernel's results; arrays begin `shift` numbers after an even address."""
     count, dtype = len(inputs[0]), inputs[0].dtype
-    arrays = [placed(one, shift) for one in [*inputs, np.full((count + 1, columns), 77.0, dtype)]]
-    pointers = (ctypes.c_void_p * len(arrays))(*(one.ctypes.data for one in arrays))
+    arrays = [placed(array, shift) for array in [*inputs, np.full((count + 1, columns), 77.0, dtype)]]
+    pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     getattr(library, f"run_{name}")(pointers, ctypes.c_longlong(count))
     assert (arrays[-1][-1] == 77.0).all()
     return arrays[-1][:-1]

@@ -43,14 +43,14 @@ def shapes(function, count, width, batch, *more):
 
 
 @pytest.mark.parametrize("batch", EMPTY)
-def test_functions_of_a_model(robot, batch):
+def test_model_functions_accept_empty_batches(robot, batch):
     model, width = mindyn.compile_model(robot), len(robot.primary_names)
     for name, count in FUNCTIONS.items():
-        found, expected = shapes(getattr(model, name), count, width, batch)
-        assert found == expected, name
+        actual, expected = shapes(getattr(model, name), count, width, batch)
+        assert actual == expected, name
     for name in ("forward_kinematics", "geometric_jacobian"):
-        found, expected = shapes(getattr(model, name), 1, width, batch, robot.link_names[-1])
-        assert found == expected, name
+        actual, expected = shapes(getattr(model, name), 1, width, batch, robot.link_names[-1])
+        assert actual == expected, name
     wrenches = model.inverse_dynamics_with_wrenches(
         *[np.zeros((*batch, width))] * 3, np.zeros((*batch, robot.joint_count, 6))
     )
@@ -58,15 +58,15 @@ def test_functions_of_a_model(robot, batch):
 
 
 @pytest.mark.parametrize("batch", EMPTY)
-def test_functions_of_loop_dynamics(robot, batch):
+def test_loop_dynamics_functions_accept_empty_batches(robot, batch):
     if not robot.has_dependents:
         pytest.skip("an open tree")
     dynamics, width = loop_dynamics(robot), len(robot.primary_names)
     for name in ("inverse_dynamics", "inertia_matrix", "bias", "gravity", "forward_dynamics", "standard_regressor"):
-        found, expected = shapes(getattr(dynamics, name), FUNCTIONS[name], width, batch)
-        assert found == expected, name
+        actual, expected = shapes(getattr(dynamics, name), FUNCTIONS[name], width, batch)
+        assert actual == expected, name
     for name in ("energy", "energy_regressor"):
-        found, expected = shapes(getattr(dynamics, name), 2, width, batch)
-        assert found == expected, name
+        actual, expected = shapes(getattr(dynamics, name), 2, width, batch)
+        assert actual == expected, name
     base = mindyn.base_parameters(robot)
     assert dynamics.regressor(*[np.zeros((*batch, width))] * 3, base).shape == (*batch, width, base.count)

@@ -12,15 +12,15 @@ from closeness import ORACLE, assert_close
 from laws.closed_linkages import linkage
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 
 DOUBLES = ctypes.POINTER(ctypes.c_double)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.parametrize("robot", [mindyn.load_robot("five_bar"), linkage("slide", 1)], ids=lambda one: one.name)
-def test_compiled_c_gives_the_kernels_torques(robot, tmp_path):
-    model, closure = mindyn.compile_model(robot), closure_of(robot)
+@pytest.mark.parametrize("robot", [mindyn.load_robot("five_bar"), linkage("slide", 1)], ids=lambda array: array.name)
+def test_compiled_c_gives_the_same_torques_as_the_kernel(robot, tmp_path):
+    model, closure = mindyn.compile_model(robot), home_closure(robot)
     model.write_c(tmp_path / "loop.c", ["inverse_dynamics"])
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
     subprocess.run(
@@ -34,11 +34,11 @@ def test_compiled_c_gives_the_kernels_torques(robot, tmp_path):
     q[:, list(closure.dependent)] += 1e-5
     for row in range(4):
         tau, left = np.zeros(k), np.zeros(2)
-        given = [np.ascontiguousarray(one[row]) for one in (q, pd, pdd)]
-        function(*(one.ctypes.data_as(DOUBLES) for one in (*given, tau, left)))
+        given = [np.ascontiguousarray(array[row]) for array in (q, pd, pdd)]
+        function(*(array.ctypes.data_as(DOUBLES) for array in (*given, tau, left)))
         assert_close(tau, expected[row], ORACLE)
         assert left[0] < 1e-9 < 1e-3 < left[1]
     q[0, list(closure.dependent)] += 0.7
-    given = [np.ascontiguousarray(one[0]) for one in (q, pd, pdd)]
-    function(*(one.ctypes.data_as(DOUBLES) for one in (*given, tau, left)))
+    given = [np.ascontiguousarray(array[0]) for array in (q, pd, pdd)]
+    function(*(array.ctypes.data_as(DOUBLES) for array in (*given, tau, left)))
     assert left[0] > 1e-9  # said, not wrong in silence

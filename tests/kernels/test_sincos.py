@@ -10,12 +10,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from mindyn.kernels import cache, native
 from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.machine import Machine, host
 from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI
-from mindyn.kernels.sincos_beyond import TWO_OVER_PI_BITS
+from mindyn.kernels.sincos_large_angles import TWO_OVER_PI_BITS
+from mindyn.numerics import cache, native
+from mindyn.numerics.machine import Machine, host
 
 ULP_LIMIT = 2.0
 DTYPES = [np.float64, np.float32]
@@ -36,9 +36,9 @@ def sincos(request):
             plain = Machine(host().triple, "x86-64", "", 128, fused=False)
             for module in (kernel_module, native, cache):
                 patch.setattr(module, "host", lambda: plain)
-            cache._surroundings.cache_clear()
+            cache._build_environment.cache_clear()
         yield from _evaluated(dtype)
-    cache._surroundings.cache_clear()
+    cache._build_environment.cache_clear()
 
 
 def _evaluated(dtype):
@@ -87,7 +87,7 @@ def test_sine_and_cosine_are_within_two_ulp(sincos, name):
     assert worst_ulp(dtype, angles, *evaluate(angles)) <= ULP_LIMIT
 
 
-def test_the_double_nearest_to_a_multiple_of_half_pi(sincos):
+def test_sincos_of_the_double_nearest_to_a_multiple_of_half_pi(sincos):
     """6381956970095103 * 2^797: the double closest, relatively, to one [Muller, Elementary Functions]."""
     dtype, evaluate = sincos
     hardest = [6381956970095103.0 * 2.0**797] if dtype is np.float64 else [16367173.0 * 2.0**72]
@@ -101,12 +101,12 @@ def test_zeros_are_exact(sincos):
     assert cosines.tolist() == [1.0, 1.0]
 
 
-def test_what_is_not_finite_gives_nan(sincos):
+def test_not_finite_input_gives_nan(sincos):
     _, evaluate = sincos
     assert np.isnan(evaluate([np.nan, np.inf, -np.inf])).all()
 
 
-def test_one_lane_out_of_range_leaves_the_others_alone(sincos):
+def test_a_lane_out_of_range_does_not_change_the_others(sincos):
     _, evaluate = sincos
     angles = np.linspace(-3, 3, 32)
     mixed = angles.copy()
@@ -118,7 +118,7 @@ def test_one_lane_out_of_range_leaves_the_others_alone(sincos):
 @pytest.mark.parametrize(
     ("bits", "half_width", "name"), [(64, 0.7855, "sin"), (64, 0.7855, "cos"), (32, 0.789, "sin"), (32, 0.789, "cos")]
 )
-def test_coefficients_are_those_of_the_fit(bits, half_width, name):
+def test_coefficients_equal_the_fit(bits, half_width, name):
     table = SINCOS[bits].sine if name == "sin" else SINCOS[bits].cosine
     coefficients, error = fit_sincos.fit(name, len(table), half_width)
     assert [float(c) for c in coefficients] == pytest.approx(list(table), rel=1e-14)
@@ -126,7 +126,7 @@ def test_coefficients_are_those_of_the_fit(bits, half_width, name):
 
 
 @pytest.mark.parametrize(("bits", "dtype"), [(64, np.float64), (32, np.float32)])
-def test_half_pi_is_split_without_loss(bits, dtype):
+def test_parts_of_half_pi_add_up_exactly(bits, dtype):
     with mp.workdps(80):
         rest = mp.pi / 2
         for part in SINCOS[bits].half_pi:
@@ -143,6 +143,6 @@ def test_products_with_the_parts_for_cpus_without_fma_are_exact():
         assert abs(sum(map(mp.mpf, EXACT_PARTS)) - mp.pi / 2) < mp.mpf(2) ** -140
 
 
-def test_the_bits_of_two_over_pi():
+def test_bits_of_two_over_pi_are_correct():
     with mp.workprec(1400):
         assert int(mp.floor(2 / mp.pi * mp.mpf(2) ** 1280)) == TWO_OVER_PI_BITS

@@ -18,7 +18,7 @@ from mindyn.escaping import c_comment
 from mindyn.kernels.c_source import c_source
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.source_text import Described, identifier, literal
+from mindyn.kernels.source_text import SourceFunction, identifier, literal
 from mindyn.kernels.tracing import trace
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]
@@ -34,8 +34,8 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on th
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 
 
-def described(function: ca.Function, summary: str = "What it computes.") -> Described:
-    return Described(trace(function), function.name(), summary, {"q": "joint angles, rad"})
+def described(function: ca.Function, summary: str = "What it computes.") -> SourceFunction:
+    return SourceFunction(trace(function), function.name(), summary, {"q": "joint angles, rad"})
 
 
 def compile_c(folder, functions, title="an arm"):
@@ -56,7 +56,7 @@ def call_c(library, function, inputs):
 
 @needs_gcc
 def test_c_equals_casadi(tmp_path):
-    library = compile_c(tmp_path, [described(one) for one in FUNCTIONS])
+    library = compile_c(tmp_path, [described(item) for item in FUNCTIONS])
     for function in FUNCTIONS:
         inputs = random_inputs(function, (1,))
         results = call_c(library, function, [a[0] for a in inputs])
@@ -78,15 +78,15 @@ def test_every_operation_compiles_and_agrees_in_c(tmp_path):
     library = compile_c(tmp_path, [described(function)])
     inputs = random_inputs(function, (1,))
     reference = evaluate(function, *inputs)[0][0]
-    found = call_c(library, function, [a[0] for a in inputs])[0]
+    result = call_c(library, function, [a[0] for a in inputs])[0]
     scale = np.where(reference == 0, 1.0, reference)
-    assert_close(found / scale - reference / scale + 1.0, np.ones_like(found), TOLERANCE[np.float64])
+    assert_close(result / scale - reference / scale + 1.0, np.ones_like(result), TOLERANCE[np.float64])
 
 
 @needs_gcc
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_escapes_from_its_comment(tmp_path, text):
-    function = Described(trace(FUNCTIONS[0]), text, text, {"q": text, "tau": text})
+    function = SourceFunction(trace(FUNCTIONS[0]), text, text, {"q": text, "tau": text})
     compile_c(tmp_path, [function], title=text)
 
 
@@ -120,7 +120,7 @@ def test_the_same_program_gives_the_same_bytes():
     assert first == second
 
 
-def test_the_header_says_what_shapes_units_and_cost():
+def test_the_header_documents_meaning_shapes_units_and_cost():
     header = c_source([described(FUNCTIONS[0], "Torques of the arm.")], "arm", "an arm").header
     assert "Torques of the arm." in header
     assert "q [6] joint angles, rad" in header
@@ -129,7 +129,7 @@ def test_the_header_says_what_shapes_units_and_cost():
 
 
 def test_c_has_no_globals_and_allocates_nothing():
-    source = c_source([described(one) for one in FUNCTIONS], "arm", "an arm").source
+    source = c_source([described(function) for function in FUNCTIONS], "arm", "an arm").source
     assert not any(word in source for word in ("malloc", "free("))
     assert all("void mindyn_sincos" in line for line in source.splitlines() if "static" in line)
     begins = (" ", "/*", "#", "void", "static void", "{", "}")
@@ -138,7 +138,7 @@ def test_c_has_no_globals_and_allocates_nothing():
 
 @needs_nvcc
 def test_cuda_compiles(tmp_path):
-    functions = [described(one) for one in FUNCTIONS]
+    functions = [described(function) for function in FUNCTIONS]
     (tmp_path / "arm.cu").write_text(cuda_source(functions, HOSTILE[0]))
     command = [
         "nvcc",

@@ -12,9 +12,9 @@ from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like,
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.native import assemble, load
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format
+from mindyn.numerics.native import assemble, load
 
 FUNCTIONS = {
     "inverse_dynamics": inverse_dynamics(puma_like()),
@@ -61,31 +61,31 @@ def test_one_sample_at_a_time_agrees_with_the_batch():
 
 
 @pytest.mark.parametrize("part_size", [50, 300])
-def test_parts_compute_what_the_whole_does(part_size, monkeypatch):
+def test_divided_programs_equal_the_undivided_program(part_size, monkeypatch):
     function = FUNCTIONS["derivatives"]
     inputs = random_inputs(function, (21,))
-    monkeypatch.setattr("mindyn.kernels.schedule.WHOLE_LIMIT", 0)
-    monkeypatch.setattr("mindyn.kernels.schedule.PART_SIZE", part_size)
+    monkeypatch.setattr("mindyn.kernels.schedule.MAX_UNDIVIDED_STEPS", 0)
+    monkeypatch.setattr("mindyn.kernels.schedule.STEPS_PER_PART", part_size)
     kernel = Kernel(function)
-    monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
+    monkeypatch.setattr("mindyn.kernels.kernel.load_or_build", lambda _, build: build())
     for result, reference in zip(kernel(*inputs), evaluate(function, *inputs), strict=True):
         assert_close(result, reference, TOLERANCE[np.float64])
 
 
 @pytest.mark.parametrize(("bits", "register_bits"), [(64, 512), (64, 256), (32, 128)])
-def test_what_huge_code_stores_by_calls_is_what_it_would_store_in_place(bits, register_bits, monkeypatch):
+def test_huge_code_that_stores_by_calls_gives_the_same_numbers(bits, register_bits, monkeypatch):
     dtype = np.float64 if bits == 64 else np.float32
     function = FUNCTIONS["regressor"]
     inputs = [a.astype(dtype) for a in random_inputs(function, (19,))]
-    monkeypatch.setattr("mindyn.kernels.kernel.cached", lambda _, build: build())
-    found = []
+    monkeypatch.setattr("mindyn.kernels.kernel.load_or_build", lambda _, build: build())
+    results = []
     for limit in (0, 10**9):
-        monkeypatch.setattr("mindyn.kernels.schedule.HUGE", limit)
+        monkeypatch.setattr("mindyn.kernels.schedule.HUGE_PROGRAM_STEPS", limit)
         kernel = Kernel(function, dtype=dtype)
         monkeypatch.setattr(kernel, "_lanes", register_bits // bits)
-        found.append(kernel(*inputs))
-    assert_close(found[0], evaluate(function, *inputs)[0], TOLERANCE[dtype])
-    assert np.array_equal(found[0], found[1])
+        results.append(kernel(*inputs))
+    assert_close(results[0], evaluate(function, *inputs)[0], TOLERANCE[dtype])
+    assert np.array_equal(results[0], results[1])
 
 
 @pytest.mark.parametrize("bits", [64, 32])
@@ -109,7 +109,7 @@ def test_shared_inputs_are_one_sample_for_all():
     assert_close(kernel(*(a[0] for a in inputs[:3]), arm.phi), reference[0], TOLERANCE[np.float64])
 
 
-def test_what_depends_on_shared_inputs_alone_is_computed_once_per_call():
+def test_values_of_shared_inputs_are_computed_once_per_call():
     x, p = ca.SX.sym("x", 2), ca.SX.sym("p", 2)
     function = ca.Function("f", [x, p], [x * ca.sin(p[0]) / p[1] + ca.sqrt(p[1]) * ca.cos(p[0])], ["x", "p"], ["y"])
     ir = emit(trace(function), Layout(Format(64, 8), shared=(1,)))
@@ -172,14 +172,14 @@ def test_sign_of_zero_is_zero_and_nan_stays_nan():
     assert np.isnan(kernel(np.full((3, 1), np.nan))).all()
 
 
-def test_object_code_loads_again_from_its_bytes():
+def test_object_code_can_be_loaded_from_its_bytes():
     function = FUNCTIONS["inverse_dynamics"]
     code = assemble(emit(trace(function), Layout(Format(64, 8))))
     first, second = load(code, "kernel"), load(bytes(bytearray(code)), "kernel")
     assert 0 != first.address != second.address != 0
 
 
-def test_constant_zero_and_input_outputs_need_no_arithmetic():
+def test_outputs_that_are_constants_or_inputs_need_no_arithmetic():
     x = ca.SX.sym("x", 3)
     function = ca.Function("f", [x], [ca.vertcat(x[2], 5.0, 0.0)], ["x"], ["y"])
     inputs = random_inputs(function, (10,))

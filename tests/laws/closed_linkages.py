@@ -1,4 +1,4 @@
-"""Random closed linkages from a seed: planar ones on the base or on a turret, spatial ones with a ball or a weld."""
+"""Random closed linkages from a seed: planar ones on the base or a turret, spatial ones with a ball or a weld."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Z = np.array([0.0, 0.0, 1.0])
 
 
 def in_plane(rng, size=0.5) -> Pose:
-    """A step of a link: across the axes by `size` or so, along them by a little, turned about them."""
+    """Return the step of a link: about `size` across the axes, a little along them, turned about them."""
     angle, length = rng.uniform(-np.pi, np.pi), size * rng.uniform(0.7, 1.3)
     c, s = np.cos(angle), np.sin(angle)
     turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
@@ -56,7 +56,7 @@ TOPOLOGIES = {
         (("v", "rocker", "ball"),),
     ),
 }
-"""Joints (name, the joint they hang on, kind) and loops (first, second, kind)."""
+"""Joints (name, parent joint, kind) and loops (first, second, kind)."""
 
 DEPENDENT = {
     "four-bar": [("coupler", "rocker")],
@@ -71,13 +71,13 @@ DEPENDENT = {
 
 
 def linkage(topology: str, seed: int) -> Robot:
-    """Closed at its random home by construction; every second one stands on a turret, gravity points anywhere."""
+    """Return a linkage closed at its random home; every second one is on a turret, gravity has any direction."""
     rng = np.random.default_rng([sorted(TOPOLOGIES).index(topology), seed])
-    stated, loops = TOPOLOGIES[topology]
+    tree_joints, loops = TOPOLOGIES[topology]
     joints = [Joint("turret", "revolute", "base", "turret_link", Pose(random_rotation(rng)), Z)] if seed % 2 else []
     carrier = "turret_link" if joints else "base"
     mount = Pose(random_rotation(rng), rng.uniform(-0.3, 0.3, 3))
-    for name, parent, kind in stated:
+    for name, parent, kind in tree_joints:
         origin = mount @ in_plane(rng) if parent == "" else in_plane(rng)
         if topology in ("ball", "welded ring"):
             origin = origin @ Pose(random_rotation(rng))
@@ -88,7 +88,7 @@ def linkage(topology: str, seed: int) -> Robot:
     tree = Robot(f"{topology} {seed}", Link("base"), tuple(joints), links, rng.normal(size=3) * 5)
     home = rng.uniform(-1, 1, len(joints))
     poses = dict(zip(tree.link_names, link_poses(tree, home), strict=True)) | {"base": IDENTITY}
-    made = []
+    closures = []
     for k, (first, second, kind) in enumerate(loops):
         first_pose = in_plane(rng)
         if kind == "slide":  # along an axis in the plane
@@ -97,5 +97,5 @@ def linkage(topology: str, seed: int) -> Robot:
         other = carrier if second == "carrier" else f"{second}_link"
         closing = poses[f"{first}_link"] @ first_pose @ slid
         second_pose = poses[other].inverse() @ closing
-        made.append(Loop(f"loop{k}", f"{first}_link", other, first_pose, second_pose, DEPENDENT[topology][k], kind))
-    return replace(tree, loops=tuple(made), home=home)
+        closures.append(Loop(f"loop{k}", f"{first}_link", other, first_pose, second_pose, DEPENDENT[topology][k], kind))
+    return replace(tree, loops=tuple(closures), home=home)

@@ -13,14 +13,14 @@ X, Y, Z = np.eye(3)
 
 
 class Builder:
-    """Adds joints and loops by their poses in the world at q = 0."""
+    """Builder that adds joints and loops by their poses in the world at q = 0."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
         self.joints, self.loops, self.world = [], [], {"base": IDENTITY}
 
     def add(self, name, parent, point, axis=Z, kind="revolute", limits=None, x=None):
-        """A joint at a point of the world that turns about (or slides along) an axis; its link is named after it."""
+        """Add a joint at a point of the world that turns about (or slides along) an axis; its link has its name."""
         pose = Pose(frame_along(axis, x), point)
         origin = self.world[parent].inverse() @ pose
         self.joints.append(Joint(name, kind, parent, name, origin, Z, IDENTITY, limits or Limits()))
@@ -36,16 +36,16 @@ class Builder:
         links = tuple(Link(joint.child, random_phi(self.rng)) for joint in self.joints)
         tree = Robot(name, Link("base"), tuple(self.joints), links, np.array(gravity))
         home = np.zeros(len(links))
-        dependent = [one for loop in self.loops for one in loop.dependent]
-        names = [one for one in tree.joint_names if one not in dependent] if drives else []
-        driven = tuple(Drive(one, 10.0, {}, 1e-3, 0.02, 0.1) for one in names)
+        dependent = [joint for loop in self.loops for joint in loop.dependent]
+        names = [joint for joint in tree.joint_names if joint not in dependent] if drives else []
+        driven = tuple(Drive(joint, 10.0, {}, 1e-3, 0.02, 0.1) for joint in names)
         return Robot(
             name, tree.root, tree.joints, tree.links, tree.gravity, loops=tuple(self.loops), home=home, drives=driven
         )
 
 
 def frame_along(axis, x=None):
-    """A rotation whose z is `axis`."""
+    """Return a rotation with z along `axis`."""
     z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
     x = np.eye(3)[np.argmin(np.abs(z))] if x is None else x
     x = x - (x @ z) * z
@@ -89,7 +89,7 @@ POINTS = {
 
 
 def six_bar(name, seed=0, *, reach=0.6, drives=True):
-    """A planar linkage of one degree of freedom, its plane upright; points are moved by the seed."""
+    """Return a planar linkage of one degree of freedom in a vertical plane; the seed moves its points."""
     built = Builder(seed)
     at = {key: np.array([*point + built.rng.uniform(-0.03, 0.03, 2), 0.0]) for key, point in POINTS.items()}
     joints, loops = SIX_BARS[name]
@@ -101,7 +101,7 @@ def six_bar(name, seed=0, *, reach=0.6, drives=True):
 
 
 def three_rrr(seed=0):
-    """A planar platform of three degrees of freedom, its plane upright."""
+    """Return a planar platform of three degrees of freedom in a vertical plane."""
     built = Builder(seed)
     turns = [np.array([np.cos(a), np.sin(a), 0.0]) for a in 2 * np.pi / 3 * np.arange(3) + 0.2]
     for k, u in enumerate(turns, 1):
@@ -116,7 +116,7 @@ def three_rrr(seed=0):
 
 
 def delta(seed=0):
-    """Three arms, each with a rod between two universal joints: the platform moves without turning."""
+    """Return a Delta robot: three arms, each with a rod between two universal joints; the platform does not turn."""
     built = Builder(seed)
     for k, a in enumerate(2 * np.pi / 3 * np.arange(3), 1):
         u, side = np.array([np.cos(a), np.sin(a), 0.0]), np.array([-np.sin(a), np.cos(a), 0.0])
@@ -127,14 +127,14 @@ def delta(seed=0):
         built.add(f"rod{k}", f"u{k}", elbow, across)
         built.add(f"v{k}", f"rod{k}", wrist, across)
         built.add(f"w{k}", f"v{k}", wrist, side)
-        own = [f"{one}{k}" for one in "uvw"] + [f"rod{k}"]
+        joints = [f"{letter}{k}" for letter in "uvw"] + [f"rod{k}"]
         if k > 1:
-            built.close(f"w{k}", "w1", wrist, [*own, *(("u1", "rod1") if k == 2 else ("v1", "w1"))], "weld")
+            built.close(f"w{k}", "w1", wrist, [*joints, *(("u1", "rod1") if k == 2 else ("v1", "w1"))], "weld")
     return built.robot(f"Delta {seed}")
 
 
 def stewart(seed=0, *, limits=True):
-    """6-UPS: six legs that slide, between universal joints of the base and balls of the platform."""
+    """Return a 6-UPS platform: six sliding legs between universal joints of the base and balls of the platform."""
     built = Builder(seed)
     rng = built.rng
     low = [0.5 * np.array([np.cos(a), np.sin(a), 0]) for a in np.deg2rad([10, 110, 130, 230, 250, 350])]

@@ -1,4 +1,4 @@
-"""Equations of controllers: Slotine and Li's form, and the observer that finds an external torque."""
+"""Controller equations: Slotine and Li's form, and the observer that estimates an external torque."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ def test_slotine_li_regressor_has_drive_columns(seed):
     assert_close(Y @ model.base.values, model.inverse_dynamics(q, qd, qdd), ORACLE)
 
 
-def pushed(robot, push, model):
-    """PUMA under gravity compensation and damping, pushed by a constant external torque: states and drive torques."""
+def simulate_push(robot, push, model):
+    """Yield states and drive torques of an arm with gravity compensation, damping and a constant external torque."""
     dt, steps, n = 1e-3, 3000, robot.joint_count
     q, qd = np.zeros(n), np.zeros(n)
     for _ in range(steps):
         tau = model.gravity(q) - 5.0 * qd
         yield q, qd, tau
-        # The drives' own friction is part of forward_dynamics; the push is what the drives do not know.
+        # forward_dynamics contains the friction of the drives; the drives do not compensate the push.
         qdd = model.forward_dynamics(q, qd, tau + push)
         q, qd = q + dt * qd + dt * dt / 2 * qdd, qd + dt * qdd
 
 
-def test_the_observer_finds_a_known_external_torque():
+def test_the_observer_estimates_a_known_external_torque():
     drives = tuple(Drive(name, 1.0, {}, 0.1, 0.5, 0.0, 0.0, "joint") for name in load_robot("panda").joint_names)
     robot = replace(load_robot("panda"), drives=drives)
     model = compile_model(robot, drives=True)
     push = np.array([3.0, -2.0, 1.0, 0.5, -0.5, 0.3, 0.2])
     observer = MomentumObserver(model, gain=50.0, dt=1e-3)
-    found = [observer.update(*sample) for sample in pushed(robot, push, model)]
-    assert_close(found[-1], push, 0.02)
-    assert np.abs(found[0]).max() < 1e-12  # nothing is seen before something has moved
+    estimates = [observer.update(*sample) for sample in simulate_push(robot, push, model)]
+    assert_close(estimates[-1], push, 0.02)
+    assert np.abs(estimates[0]).max() < 1e-12  # before any motion
 
 
 def test_the_observer_is_exported_as_c(tmp_path):
@@ -62,6 +62,6 @@ def test_the_observer_is_exported_as_c(tmp_path):
     assert "momentum_observer(const double *q" in (tmp_path / "observer.h").read_text()
 
 
-def test_a_sampling_time_that_is_none_is_refused():
+def test_an_invalid_sampling_time_is_rejected():
     with pytest.raises(mindyn.MindynError, match="dt must be a positive time"):
         MomentumObserver(compile_model(load_robot("planar2")), gain=1.0, dt=0.0)

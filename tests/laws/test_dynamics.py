@@ -1,4 +1,4 @@
-"""Laws of mechanics that the equations must keep, on random chains and trees, with and without drives."""
+"""The equations satisfy the laws of mechanics on random chains and trees, with and without drives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robots import random_motion, random_phi, random_robot, with_link_frames, wi
 
 from mindyn.equations.catalogue import equation
 from mindyn.equations.chain import standard_chain
-from mindyn.equations.forward_dynamics import by_articulated_bodies, by_factoring
+from mindyn.equations.forward_dynamics import solve_by_articulated_bodies, solve_by_factoring
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.robots.drive_matrices import drive_parameters
 
@@ -112,11 +112,11 @@ def test_forward_dynamics_inverts_inverse_dynamics(case):
     symbols = [casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "tau")]
     bias = inverse_dynamics(chain, symbols[0], symbols[1], casadi.SX(robot.joint_count, 1))
     for expression in (
-        by_factoring(chain, symbols[0], symbols[2] - bias),
-        by_articulated_bodies(chain, *symbols),
+        solve_by_factoring(chain, symbols[0], symbols[2] - bias),
+        solve_by_articulated_bodies(chain, *symbols),
     ):
-        found = casadi.Function("f", symbols, [expression])(q, qd, tau)
-        assert_close(np.array(found).ravel(), qdd, SAME_ALGEBRA * condition)
+        accelerations = casadi.Function("f", symbols, [expression])(q, qd, tau)
+        assert_close(np.array(accelerations).ravel(), qdd, SAME_ALGEBRA * condition)
 
 
 def test_dynamics_are_linear_in_the_parameters(case):
@@ -173,9 +173,9 @@ def test_drives_add_reflected_inertia_friction_and_offset(case):
         friction = drive.viscous * speed + drive.coulomb * np.sign(speed) + drive.offset
         expected = expected + G[i] * drive.rotor_inertia * (G[i] @ qdd) + row * friction
     assert_close(value(equation(driven, "inverse_dynamics", drives=True), q, qd, qdd).ravel(), expected, SAME_ALGEBRA)
-    found = value(equation(driven, "forward_dynamics", drives=True), q, qd, expected).ravel()
+    accelerations = value(equation(driven, "forward_dynamics", drives=True), q, qd, expected).ravel()
     condition = np.linalg.cond(value(equation(driven, "inertia_matrix", drives=True), q))
-    assert_close(found, qdd, SAME_ALGEBRA * condition)
+    assert_close(accelerations, qdd, SAME_ALGEBRA * condition)
     Y = value(equation(driven, "standard_regressor", drives=True), q, qd, qdd)
     drives = [v for d in driven.drives for v in (d.rotor_inertia, d.viscous, d.coulomb, d.offset)]
     assert_close(Y @ np.concatenate([robot.phi, drives]), expected, SAME_ALGEBRA)

@@ -1,4 +1,4 @@
-"""Every formulation that can be asked for by name gives the same numbers; "auto" takes the cheapest."""
+"""All formulations give the same numbers; "auto" selects the cheapest."""
 
 from __future__ import annotations
 

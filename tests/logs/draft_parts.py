@@ -6,24 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.logs.draft import Draft
-from mindyn.logs.draft_head import Head
-from mindyn.logs.draft_names import Group, words_of
+from mindyn.logs.draft import SidecarDraft
+from mindyn.logs.draft_head import LogHead
+from mindyn.logs.draft_names import ColumnGroup, split_words
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 
 PLANAR = load_robot("planar2")
-EMPTY = Draft("run.csv", ())
+EMPTY = SidecarDraft("run.csv", ())
 T = np.arange(50) / 100
 
 
 def group(name, count=2, order="numbers", ending=()):
     columns = tuple(f"{name}{k + 1}" for k in range(count))
-    return Group(f"{name}{{i}}", columns if order != "array" else (name,), count, words_of(name), order, ending)
+    return ColumnGroup(
+        f"{name}{{i}}", columns if order != "array" else (name,), count, split_words(name), order, ending
+    )
 
 
 def head(**columns):
-    return Head(columns, {}, {}, ())
+    return LogHead(columns, {}, {}, ())
 
 
 def limited(reach):

@@ -69,4 +69,4 @@ def real_robot(name: str):
 
 
 def real_log(name: str, file: str, **changes):
-    return read_log(FOLDER / name / file, real_robot(name), stated={**STATEMENTS[name], **changes})
+    return read_log(FOLDER / name / file, real_robot(name), metadata={**STATEMENTS[name], **changes})

@@ -7,11 +7,13 @@ import polars as pl
 import pytest
 from closeness import EXACT, assert_close
 from messages import messages
+from raising import raises
 from recordings import NAMES, STATED, UNITS, arm, sines
 
+from mindyn.errors import Code
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.reading import read_log, scan_log
 
@@ -20,7 +22,7 @@ MOTION = sines(1000)
 
 def read(tmp_path, table, **stated):
     pl.DataFrame(table).write_parquet(tmp_path / "run.parquet")
-    return read_log(tmp_path / "run.parquet", arm(), stated={**STATED, **stated})
+    return read_log(tmp_path / "run.parquet", arm(), metadata={**STATED, **stated})
 
 
 def changed(**columns):
@@ -33,7 +35,7 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
     log = read(tmp_path, changed(tau_elbow=tau))
     assert len(log) == 997
     assert (
-        "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); left out"
+        "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); dropped"
         in messages(log)
     )
     made = condition(log, arm(), Conditioning(position_cutoff_hz=20.0))
@@ -44,7 +46,7 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
 
 def written(tmp_path, header, rows):
     (tmp_path / "run.csv").write_text("\n".join([*header, *rows]) + "\n")
-    return read_log(tmp_path / "run.csv", arm(), stated=STATED)
+    return read_log(tmp_path / "run.csv", arm(), metadata=STATED)
 
 
 @pytest.mark.parametrize("kind", ["blank after", "trailing ,", "trailing ;", "# and spaces", "# and commas", "#tight"])
@@ -59,31 +61,29 @@ def test_headers_and_rows_of_doubtful_csv_files_are_matched(tmp_path, kind):
     assert_close(log.q, MOTION.q, EXACT)
 
 
-def test_rows_of_other_lengths_are_told_in_our_words(tmp_path):
+def test_rows_of_other_lengths_are_known_in_our_words(tmp_path):
     header, *rows = pl.DataFrame(MOTION.table()).write_csv().splitlines()
-    with pytest.raises(
-        LogError, match="not a table of 10 columns separated by ',': row 5 has 11 cells\n.*state separator"
-    ):
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
         written(tmp_path, [header], [*rows[:5], rows[5] + ",1.0", *rows[6:]])
-    with pytest.raises(LogError, match="row 0 has 9 cells"):
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
         written(tmp_path, [header], [row.rpartition(",")[0] for row in rows])
     numbered = [f"{k},{row}" for k, row in enumerate(rows)]
     numbered[0] = numbered[0].rpartition(",")[0] + ","  # its last cell is missing: the rows do not all end so
-    with pytest.raises(LogError, match="row 1 of run.csv has 11 cells, its header 10 names"):
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="run.csv"):
         written(tmp_path, [header], numbered)
-    with pytest.raises(LogError, match="run.csv holds no line of names"):
+    with raises(LogError, code=Code.MISSING_VALUE, subject="run.csv"):
         written(tmp_path, ["", "", ""], [])
 
 
-def test_a_column_of_nan_is_refused(tmp_path):
-    with pytest.raises(LogError, match=r"1000 of 1000 rows .* torque of elbow \(1000\)"):
+def test_a_column_of_nan_is_rejected(tmp_path):
+    with raises(LogError, code=Code.NOT_FINITE, subject="torque of elbow"):
         read(tmp_path, changed(tau_elbow=np.full(1000, np.nan)))
 
 
-def test_backward_time_is_refused(tmp_path):
+def test_backward_time_is_rejected(tmp_path):
     t = MOTION.t.copy()
     t[500:] -= 0.5
-    with pytest.raises(LogError, match=r"time goes back by 0.498 s at row 500"):
+    with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
         read(tmp_path, changed(t=t))
 
 
@@ -92,11 +92,11 @@ def test_repeated_stamps_are_left_out_and_reported(tmp_path):
     t[[10, 700]] = t[[9, 699]]
     log = read(tmp_path, changed(t=t))
     assert len(log) == 998
-    assert "2 of 1000 rows of run.parquet repeat the stamp before them; left out" in messages(log)
+    assert "2 of 1000 rows of run.parquet repeat the stamp of the row before; dropped" in messages(log)
 
 
-def test_stamps_rounded_to_nothing_are_refused(tmp_path):
-    with pytest.raises(LogError, match="800 of 1000 rows of run.parquet repeat the stamp"):
+def test_stamps_rounded_to_nothing_are_rejected(tmp_path):
+    with raises(LogError, code=Code.DUPLICATE, subject="stamps"):
         read(tmp_path, changed(t=np.floor(MOTION.t * 100) / 100))
 
 
@@ -110,16 +110,16 @@ def test_gaps_split_the_log(tmp_path):
 
 def test_degrees_taken_for_radians_are_named(tmp_path):
     degrees = {f"q_{name}": np.rad2deg(MOTION.q[:, j]) for j, name in enumerate(NAMES)}
-    with pytest.raises(LogError, match=r"positions look like degrees: joint shoulder reaches 57.3 rad"):
+    with raises(LogError, code=Code.WRONG_UNIT, subject="degrees"):
         read(tmp_path, changed(**degrees))
 
 
 def test_millinewtons_taken_for_newtons_are_named(tmp_path):
     large = {f"tau_{name}": 1e3 * MOTION.tau[:, j] for j, name in enumerate(NAMES)}
-    with pytest.raises(LogError, match="torques look like mN m: joint"):
+    with raises(LogError, code=Code.WRONG_UNIT, subject="milli"):
         read(tmp_path, changed(**large))
     assert_close(read(tmp_path, changed(**large), units={**UNITS, "torque": "mN m"}).tau, MOTION.tau, 1e-14)
-    with pytest.raises(LogError, match="torques look a thousand times too small"):
+    with raises(LogError, code=Code.WRONG_UNIT, subject="milli"):
         read(
             tmp_path, changed(**{key: values / 1e4 for key, values in large.items()}), units={**UNITS, "torque": "mN m"}
         )
@@ -127,12 +127,13 @@ def test_millinewtons_taken_for_newtons_are_named(tmp_path):
 
 @pytest.mark.parametrize(("unit", "word"), [("deg/s", "0.01745 times"), ("rpm", "0.1047 times")])
 def test_velocity_that_is_not_the_derivative_is_named(tmp_path, unit, word):
-    with pytest.raises(LogError, match=f"logged velocity is {word} the derivative"):
+    with raises(LogError, code=Code.WRONG_UNIT, subject="velocity") as raised:
         read(tmp_path, MOTION.table(), units={**UNITS, "velocity": unit})
+    assert f"velocity is {word} the derivative" in raised.value.message
 
 
 def test_time_in_the_wrong_unit_is_named(tmp_path):
-    with pytest.raises(LogError, match=r"1000 times the derivative of the position \(ms for s\?\)"):
+    with raises(LogError, code=Code.WRONG_UNIT, subject="velocity"):
         read(tmp_path, changed(t=1e3 * MOTION.t))
 
 
@@ -145,9 +146,7 @@ def test_positions_beyond_the_limits_are_reported(tmp_path):
 
 def test_wrong_robot_lists_both(tmp_path):
     table = {name.replace("wrist", "hand"): column for name, column in MOTION.table().items()}
-    with pytest.raises(
-        LogError, match=r"(?s)no position column q_wrist \(of wrist\)\n.*The file has: .*joints: shoulder"
-    ):
+    with raises(LogError, code=Code.UNKNOWN_NAME, subject="q_wrist"):
         read(tmp_path, table)
     more = {**{f"q{i + 1}": MOTION.q[:, i % 3] for i in range(4)}, **MOTION.table()}
     log = read(tmp_path, more, columns={**STATED["columns"], "position": "q{i}"})
@@ -158,25 +157,27 @@ def test_wrong_robot_lists_both(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "mat", "h5", "mcap", "db3"])
 @pytest.mark.parametrize("content", [b"", b"this is no log\n"])
-def test_empty_and_foreign_files_are_refused(tmp_path, suffix, content):
+def test_empty_and_foreign_files_are_rejected(tmp_path, suffix, content):
     path = tmp_path / f"run.{suffix}"
     path.write_bytes(content)
-    with pytest.raises(LogError, match=r"run\.|columns"):
-        read_log(path, arm(), stated=STATED)
+    with pytest.raises(LogError) as raised:
+        read_log(path, arm(), metadata=STATED)
+    assert raised.value.code in (Code.TOO_LITTLE_DATA, Code.UNREADABLE, Code.UNKNOWN_NAME)
+    assert raised.value.subject in (path.name, "q_shoulder")
 
 
-def test_a_header_without_rows_is_refused(tmp_path):
+def test_a_header_without_rows_is_rejected(tmp_path):
     (tmp_path / "run.csv").write_text(",".join(MOTION.table()) + "\n")
-    with pytest.raises(LogError, match="run.csv has no rows"):
-        read_log(tmp_path / "run.csv", arm(), stated=STATED)
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run.csv"):
+        read_log(tmp_path / "run.csv", arm(), metadata=STATED)
 
 
-def test_truncated_parquet_is_refused(tmp_path):
+def test_truncated_parquet_is_rejected(tmp_path):
     pl.DataFrame(MOTION.table()).write_parquet(tmp_path / "run.parquet")
     data = (tmp_path / "run.parquet").read_bytes()
     (tmp_path / "run.parquet").write_bytes(data[: len(data) // 2])
-    with pytest.raises(LogError, match="cannot be read as Parquet"):
-        read_log(tmp_path / "run.parquet", arm(), stated=STATED)
+    with raises(LogError, code=Code.UNREADABLE, subject="run.parquet"):
+        read_log(tmp_path / "run.parquet", arm(), metadata=STATED)
 
 
 def test_a_word_among_numbers_is_named(tmp_path):
@@ -185,33 +186,33 @@ def test_a_word_among_numbers_is_named(tmp_path):
         pl.when(pl.int_range(pl.len()) == 7).then(pl.lit("off")).otherwise("q_elbow").alias("q_elbow")
     )
     table.write_csv(tmp_path / "run.csv")
-    with pytest.raises(LogError, match="column 'q_elbow' of run.csv holds 'off' in row 7"):
-        read_log(tmp_path / "run.csv", arm(), stated=STATED)
+    with raises(LogError, code=Code.WRONG_TYPE, subject="q_elbow"):
+        read_log(tmp_path / "run.csv", arm(), metadata=STATED)
 
 
 def test_a_folder_or_missing_file_is_named(tmp_path):
-    with pytest.raises(LogError, match="there is no log"):
-        read_log(tmp_path / "none.csv", arm(), stated=STATED)
-    with pytest.raises(LogError, match="holds no .db3 and no .mcap"):
-        read_log(tmp_path, arm(), stated=STATED)
+    with raises(LogError, code=Code.MISSING_FILE):
+        read_log(tmp_path / "none.csv", arm(), metadata=STATED)
+    with raises(LogError, code=Code.WRONG_FORMAT, subject="test_a_folder_or_missing_file_0"):
+        read_log(tmp_path, arm(), metadata=STATED)
 
 
-def test_too_few_rows_are_refused():
+def test_too_few_rows_are_rejected():
     short = sines(30)
-    with pytest.raises(LogError, match="too few rows: 0 samples are left"):
-        condition(log_of_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
+        condition(log_from_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))
 
 
 def test_measured_velocity_must_be_logged():
-    log = log_of_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
-    with pytest.raises(LogError, match="the log holds no velocity"):
+    log = log_from_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
+    with raises(LogError, code=Code.MISSING_VALUE, subject="velocity"):
         condition(log, arm(), Conditioning(velocity="measured"))
 
 
 def test_microseconds_stated_as_milliseconds_are_named(tmp_path):
     table = {name: values for name, values in changed(t=1e6 * MOTION.t).items() if not name.startswith("v_")}
     stated = {"columns": {k: v for k, v in STATED["columns"].items() if k != "velocity"}}
-    with pytest.raises(LogError, match=r'taken as ms, are 0.5 Hz: .*\nhint: units.time = "us" would give 500 Hz'):
+    with raises(LogError, code=Code.WRONG_UNIT, subject="rate"):
         read(tmp_path, table, **stated, units={**UNITS, "time": "ms"})
     assert any("accepted" in note for note in messages(read(tmp_path, table, **stated, accept=["rate"])))
     assert not read(tmp_path, table, **stated, units={**UNITS, "time": "us"}).findings
@@ -223,7 +224,7 @@ def test_a_jump_is_reported_with_joint_time_and_size(tmp_path, chunk_rows):
     q[640] += np.deg2rad(1000)
     pl.DataFrame(changed(q_elbow=q)).write_parquet(tmp_path / "run.parquet")
     stated = {**STATED, "accept": ["velocity", "degrees"]}
-    scan = scan_log(tmp_path / "run.parquet", arm(), stated=stated, chunk_rows=chunk_rows)
+    scan = scan_log(tmp_path / "run.parquet", arm(), metadata=stated, chunk_rows=chunk_rows)
     list(scan)
     (note,) = [note for note in messages(scan) if "jumps" in note]
     assert note.startswith("joint elbow jumps by ")
@@ -248,7 +249,7 @@ def test_numbers_that_stand_for_nothing_are_left_out(tmp_path):
     tau[400:403] = np.finfo(np.float32).max
     log = read(tmp_path, changed(tau_elbow=tau))
     assert len(log) == 997
-    assert any("more than 1e+30: torque of elbow (3); left out" in note for note in messages(log))
+    assert any("more than 1e+30: torque of elbow (3); dropped" in note for note in messages(log))
 
 
 def test_many_gaps_are_counted(tmp_path):

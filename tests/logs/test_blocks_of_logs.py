@@ -10,18 +10,20 @@ import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from draft_parts import EMPTY, group
 from messages import messages
+from raising import raises
 from recordings import arm, sines
 
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code
 from mindyn.logs import text_table
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft_head import Head
-from mindyn.logs.drafting import _with_columns
+from mindyn.logs.draft_head import LogHead
+from mindyn.logs.drafting import _add_columns
 from mindyn.logs.errors import LogError
-from mindyn.logs.followed_loops import LoopFollower
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.pipeline import SampleStream, condition, condition_stream
-from mindyn.logs.resolving import _bursts
+from mindyn.logs.resolving import _find_burst_step
 from mindyn.logs.samples import Samples
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.loading import load_robot
@@ -36,7 +38,7 @@ def with_gaps(*gaps):
     for k, gap in enumerate(gaps, 1):
         steps[10 * k] = gap
     motion = sines(t=np.cumsum(steps))
-    return log_of_arrays(arm().joint_names, motion.t, motion.q, motion.tau, motion.qd, motion.qdd)
+    return log_from_arrays(arm().joint_names, motion.t, motion.q, motion.tau, motion.qd, motion.qdd)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def with_gaps(*gaps):
         ((3.5, 2.0), "2 gaps, the longest of 3.5 s after row 9: the log is split into 3 segments"),
     ],
 )
-def test_gaps_are_told_with_the_longest(gaps, said):
+def test_gaps_are_known_with_the_longest(gaps, said):
     found = condition(
         with_gaps(*gaps),
         arm(),
@@ -96,17 +98,17 @@ def test_rests_and_edges_are_cut_out():
     assert samples.usable.tolist() == [[False] * 3] * 3 + [[True] * 3] * 5
 
 
-def test_stretches_without_samples_are_told():
+def test_segments_without_samples_are_known():
     c = replace(PLAIN, edge_s=0.06)
     stream = SampleStream([with_gaps(2.0, 3.0)], arm(), c, None, (), 0)
     assert list(stream.blocks()) == []
-    assert [note for note in messages(stream) if "left out" in note] == [
-        "3 stretches between gaps, the first of them rows 0 to 9, (30 rows) left out: nothing remains after 6 rows are "
+    assert [note for note in messages(stream) if "dropped" in note] == [
+        "3 segments between gaps, the first of them rows 0 to 9, (30 rows) dropped: nothing remains after 6 rows are "
         "cut at both ends and rest"
     ]
     alone = SampleStream([with_gaps().take(slice(0, 1))], arm(), c, None, (), 0)
     assert list(alone.blocks()) == []
-    assert any(note.startswith("row 0 (1 row) left out") for note in messages(alone))
+    assert any(note.startswith("row 0 (1 row) dropped") for note in messages(alone))
 
 
 def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
@@ -114,7 +116,7 @@ def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
     path.write_text("t,x\n" + "".join(f"{k},{'no' if k == 41 else k}\n" for k in range(60)))
     monkeypatch.setattr(text_table, "BLOCK_BYTES", 40)
     table = TextTable(path)
-    with pytest.raises(LogError, match="column 'x' of one.csv holds 'no' in row 41, not a number"):
+    with raises(LogError, code=Code.WRONG_TYPE, subject="x"):
         list(table.chunks(["t", "x"], 5))
     chunks = list(table.chunks(["t"], 5))
     assert np.concatenate([one["t"] for one in chunks]).tolist() == list(range(60))
@@ -122,9 +124,9 @@ def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
 
 
 def test_the_order_of_the_widest_signal_is_looked_for():
-    named = Head({}, {"name0": "b", "name1": "a", "name2": "c"}, {}, ())
+    named = LogHead({}, {"name0": "b", "name1": "a", "name2": "c"}, {}, ())
     wide = {"position": group("q", 2), "torque": group("tau", 3)}
-    found = _with_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), named)
+    found = _add_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), named)
     assert found.value("joints") == ["b", "a", "c"]
 
 
@@ -133,21 +135,21 @@ def in_bursts(rows=4000, step=0.01, every=8):
     return even, even[every - 1 :: every].repeat(every) + 0.1 * step * np.tile(np.arange(every), rows // every) / every
 
 
-def test_positions_of_bursts_are_foreseen_evenly_or_by_their_stamps():
+def test_positions_of_bursts_are_predicted_evenly_or_by_their_stamps():
     even, stamps = in_bursts()
     q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
-    heads = [log_of_arrays(("a", "b"), stamps, q, q)]
+    heads = [log_from_arrays(("a", "b"), stamps, q, q)]
     steps = [np.diff(stamps)]
-    longest = _bursts(heads, steps)
+    longest = _find_burst_step(heads, steps)
     assert longest == pytest.approx(1.5 * np.quantile(steps[0], 0.995))
-    by_stamps = [log_of_arrays(("a", "b"), stamps, np.column_stack([np.sin(3 * stamps), np.cos(2 * stamps)]), q)]
-    assert _bursts(by_stamps, steps) is None
-    assert _bursts([log_of_arrays(("a", "b"), even, q, q)], [np.diff(even)]) is None
+    by_stamps = [log_from_arrays(("a", "b"), stamps, np.column_stack([np.sin(3 * stamps), np.cos(2 * stamps)]), q)]
+    assert _find_burst_step(by_stamps, steps) is None
+    assert _find_burst_step([log_from_arrays(("a", "b"), even, q, q)], [np.diff(even)]) is None
     # Positions jump over a gap of 3.5 steps between bursts: it is no row between two others.
     gap = stamps.copy()
     gap[2000:] += 2.5 * np.quantile(steps[0], 0.995)
     leaping = q + 100.0 * (np.arange(len(q)) >= 2000)[:, None]
-    assert _bursts([log_of_arrays(("a", "b"), gap, leaping, q)], [np.diff(gap)]) is not None
+    assert _find_burst_step([log_from_arrays(("a", "b"), gap, leaping, q)], [np.diff(gap)]) is not None
 
 
 @pytest.mark.parametrize("blocks", [[1, 1, 40], [7, 13, 22], [20, 22]])
@@ -159,15 +161,15 @@ def test_loops_are_followed_in_blocks_as_in_one(blocks):
     samples = Samples(robot.primary_names, q, qd, 0 * q, 0 * q, 100.0, segments)
     rows = np.arange(100, 142)
     whole = LoopFollower(robot)
-    expected = whole.followed(samples, rows)
-    closure = closure_of(robot)
-    positions, reached = closure.reachable(q)
+    expected = whole.follow(samples, rows)
+    closure = home_closure(robot)
+    positions, reached = closure.find_reachable(q)
     assert reached.all()
     assert_close(expected.dependent_q, positions[:, list(closure.dependent)], 1e-9)
     follower, at, found = LoopFollower(robot), 0, []
     for count in blocks:
         taken = slice(at, at + count)
-        found.append(follower.followed(samples.take(taken), rows[taken]))
+        found.append(follower.follow(samples.take(taken), rows[taken]))
         at += count
     assert_close(np.vstack([one.dependent_q for one in found]), expected.dependent_q, 1e-9)
     assert_close(np.vstack([one.closure for one in found])[:, 1], expected.closure[:, 1], ORACLE)
@@ -182,7 +184,7 @@ def test_loops_are_followed_in_blocks_as_in_one(blocks):
 
 def test_streams_of_blocks_have_the_numbers_of_the_whole():
     motion = sines(600)
-    log = log_of_arrays(arm().joint_names, motion.t + 1e-4 * np.sin(np.arange(600)), motion.q, motion.tau)
+    log = log_from_arrays(arm().joint_names, motion.t + 1e-4 * np.sin(np.arange(600)), motion.q, motion.tau)
     c = Conditioning(rate_hz=400.0, stamps="measured", position_cutoff_hz=20.0, edge_s=0.05, delay_s=0.001)
     whole = condition(
         log,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mindyn.logs.cutoffs import noise_floor_cutoff
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 
 
 def motion_up_to(top_hz, rate_hz, seed, seconds=60.0, noise=1e-5):
@@ -21,7 +21,7 @@ def motion_up_to(top_hz, rate_hz, seed, seconds=60.0, noise=1e-5):
         wave = np.fft.irfft(spectrum, count)
         q.append(0.3 * wave / wave.std() + noise * rng.standard_normal(count))
     q = np.column_stack(q)
-    return log_of_arrays(("a", "b"), np.arange(count) / rate_hz, q, np.zeros_like(q))
+    return log_from_arrays(("a", "b"), np.arange(count) / rate_hz, q, np.zeros_like(q))
 
 
 @pytest.mark.parametrize("rate_hz", [125.0, 500.0])
@@ -32,7 +32,7 @@ def test_the_cut_off_is_where_the_fastest_joint_sinks_into_its_noise(top_hz, rat
     assert top_hz < found <= top_hz + 12 * bin_hz  # the window falls by the 90 dB of motion over noise within these
 
 
-def test_stretches_count_together_and_short_ones_do_not_decide():
+def test_segments_count_together_and_short_ones_do_not_decide():
     rate = 200.0
     log = motion_up_to(4.0, rate, seed=1)
     short = motion_up_to(20.0, rate, seed=2, seconds=2.0)

@@ -10,8 +10,8 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 
 from mindyn.logs.delay import (
     DelayScan,
-    _compared_rows,
-    _steady,
+    _keeps_sign,
+    _select_compared_rows,
     estimate_delay,
     joint_columns,
 )
@@ -37,17 +37,17 @@ def test_a_delay_is_found_to_a_hundredth_of_a_row(seconds):
 
 def test_rows_beside_the_ends_of_segments_are_not_compared():
     segments = np.repeat([0, 1, 2], [30, 5, 40])
-    assert _compared_rows(segments, 3).tolist() == [*range(3, 27), *range(38, 72)]
-    assert _compared_rows(segments, 20).size == 0
-    many = _compared_rows(np.zeros(60_000, dtype=int), 10)
+    assert _select_compared_rows(segments, 3).tolist() == [*range(3, 27), *range(38, 72)]
+    assert _select_compared_rows(segments, 20).size == 0
+    many = _select_compared_rows(np.zeros(60_000, dtype=int), 10)
     assert 1250 < len(many) <= 2500
     assert set(np.diff(many)) == {24}
 
 
 def test_a_speed_is_steady_where_its_sign_stays_for_the_whole_reach():
     speed = np.concatenate([np.ones(10), -np.ones(10)])
-    assert np.flatnonzero(~_steady(speed, 3)).tolist() == [7, 8, 9, 10, 11, 12]
-    assert _steady(-np.ones(8), 3).all()
+    assert np.flatnonzero(~_keeps_sign(speed, 3)).tolist() == [7, 8, 9, 10, 11, 12]
+    assert _keeps_sign(-np.ones(8), 3).all()
 
 
 def test_torque_without_change_has_no_delay():

@@ -9,116 +9,118 @@ import numpy as np
 from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, group, head, limited
 
-from mindyn.logs.draft import UNKNOWN, Belief, Draft
-from mindyn.logs.draft_gaps import unread
-from mindyn.logs.draft_head import Head
-from mindyn.logs.draft_names import words_of
+from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
+from mindyn.logs.draft_errors import missing_columns_error
+from mindyn.logs.draft_head import LogHead
+from mindyn.logs.draft_names import split_words
 from mindyn.logs.draft_numbers import (
     Clock,
 )
 from mindyn.logs.drafting import (
-    _chosen,
-    _known_units,
-    _named_order,
-    _order_text,
-    _ordered,
-    _values,
-    _with_columns,
-    _with_side,
-    _with_time,
-    _with_torque,
-    _with_units,
-    _with_velocity,
+    _add_columns,
+    _add_side,
+    _add_time,
+    _add_torque,
+    _add_units,
+    _add_velocity,
+    _choose_groups,
+    _describe_order,
+    _read_joint_order,
+    _reorder_columns,
+    _stack_values,
+    _standard_units,
 )
 from mindyn.robots.loading import load_robot
 
 
 def test_the_group_that_measures_a_signal_most_likely_is_chosen():
     plain, measured, target = group("q"), group("actual_pos"), group("q_target")
-    assert _chosen([plain, target], 2, ())["position"] is plain
-    assert _chosen([plain, measured], 2, ())["position"] is measured  # a word that says measured comes first
+    assert _choose_groups([plain, target], 2, ())["position"] is plain
+    assert _choose_groups([plain, measured], 2, ())["position"] is measured  # a word that says measured comes first
     wide = group("actual_q", 3)
-    assert _chosen([wide, group("actual_pos")], 2, ())["position"].count == 2  # then the robot's number of joints
-    assert _chosen([group("angle"), plain], 2, ())["position"] is plain  # then the likelier word
-    assert _chosen([group("q", 1)], 2, ()) == {}
+    assert (
+        _choose_groups([wide, group("actual_pos")], 2, ())["position"].count == 2
+    )  # then the robot's number of joints
+    assert _choose_groups([group("angle"), plain], 2, ())["position"] is plain  # then the likelier word
+    assert _choose_groups([group("q", 1)], 2, ()) == {}
     near, far = group("left_arm_vel"), group("base_arm_vel")
-    chosen = _chosen([group("left_arm_pos"), group("right_vel"), near], 2, ())
+    chosen = _choose_groups([group("left_arm_pos"), group("right_vel"), near], 2, ())
     assert chosen["velocity"] is near  # then the one that shares its words with the position's
-    assert "velocity" not in _chosen([group("left_arm_pos"), far], 2, ())
+    assert "velocity" not in _choose_groups([group("left_arm_pos"), far], 2, ())
     unnamed = group("column_")
-    assert _chosen([unnamed], 2, ("pos",)) == {"position": unnamed}
-    assert _chosen([unnamed], 2, ()) == {}
-    assert _chosen([group("tau", 1)], 0, ())["torque"].count == 1
+    assert _choose_groups([unnamed], 2, ("pos",)) == {"position": unnamed}
+    assert _choose_groups([unnamed], 2, ()) == {}
+    assert _choose_groups([group("tau", 1)], 0, ())["torque"].count == 1
 
 
 def test_lines_on_the_time():
-    none = _with_time(EMPTY, Clock())
-    assert none.value("rate_hz") == UNKNOWN
-    assert none.beliefs[0].evidence == "no column of the file is a time: how many rows a second?"
-    one = _with_time(EMPTY, Clock(("t",), "ms", T, "100 Hz"))
-    assert [(b.key, b.value, b.evidence) for b in one.beliefs] == [
+    none = _add_time(EMPTY, Clock())
+    assert none.value("rate_hz") == UNANSWERED
+    assert none.lines[0].evidence == "no column of the file is a time: how many rows per second?"
+    one = _add_time(EMPTY, Clock(("t",), "ms", T, "100 Hz"))
+    assert [(b.key, b.value, b.evidence) for b in one.lines] == [
         ("columns.time", "t", "100 Hz"),
         ("units.time", "ms", "100 Hz"),
     ]
-    open_unit = _with_time(EMPTY, Clock(("t",), None, None, "odd"))
-    assert open_unit.value("units.time") == UNKNOWN
-    assert open_unit.beliefs[-1].evidence == "one of s, ms, us, ns: odd"
-    two = _with_time(EMPTY, Clock(("s", "ns"), "s", np.concatenate([T[:20], T]), "x"))
+    open_unit = _add_time(EMPTY, Clock(("t",), None, None, "odd"))
+    assert open_unit.value("units.time") == UNANSWERED
+    assert open_unit.lines[-1].evidence == "one of s, ms, us, ns: odd"
+    two = _add_time(EMPTY, Clock(("s", "ns"), "s", np.concatenate([T[:20], T]), "x"))
     assert two.value("columns.time") == ["s", "ns"]
     assert two.value("units.time") is None
     assert two.value("accept") == ["restarts"]
-    assert two.beliefs[-1].evidence.startswith("the time goes back once: a new recording begins there")
+    assert two.lines[-1].evidence.startswith("the time goes back once: a new recording begins there")
 
 
 def test_lines_on_columns_and_their_order():
     chosen = {"position": group("q"), "torque": group("tau")}
-    plain = _with_columns(EMPTY, Path("x.csv"), chosen, {"torque": "tau.csv"}, ("a", "b"), head())
+    plain = _add_columns(EMPTY, Path("x.csv"), chosen, {"torque": "tau.csv"}, ("a", "b"), head())
     assert plain.value("columns.position") == "q{i}"
     assert plain.value("files.torque") == "tau.csv"
     assert plain.value("joints") is None
-    assert plain.beliefs[0].evidence == "2 joints; the numbers are taken to follow the robot's order"
+    assert plain.lines[0].evidence == "2 joints; the numbers are assumed to be in the robot's order"
     wide = {"position": group("q", 4), "torque": group("tau", 3)}
-    more = _with_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), head())
+    more = _add_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), head())
     assert more.value("joints") == ["a", "b", "column 3", "column 4"]
-    assert more.beliefs[-1].evidence == "taken to be the robot's; the log has 2 more"
+    assert more.lines[-1].evidence == "assumed to be the robot's; the log has 2 more"
     arrays = {"position": group("q", 2, "array"), "torque": group("tau", 2, "array")}
-    listed = _with_columns(EMPTY, Path("x.csv"), arrays, {}, ("a", "b"), head())
+    listed = _add_columns(EMPTY, Path("x.csv"), arrays, {}, ("a", "b"), head())
     assert listed.value("joints") == ["a", "b"]
-    assert listed.beliefs[-1].evidence == "taken to be the robot's"
-    named = Head({}, {"name0": "b", "name1": "a", "mode": "on"}, {}, ())
-    assert _with_columns(EMPTY, Path("x.csv"), chosen, {}, ("a", "b"), named).value("joints") == ["b", "a"]
-    assert _with_columns(EMPTY, Path("x.csv"), wide, {}, (), head()).value("joints") is None
+    assert listed.lines[-1].evidence == "assumed to be the robot's"
+    named = LogHead({}, {"name0": "b", "name1": "a", "mode": "on"}, {}, ())
+    assert _add_columns(EMPTY, Path("x.csv"), chosen, {}, ("a", "b"), named).value("joints") == ["b", "a"]
+    assert _add_columns(EMPTY, Path("x.csv"), wide, {}, (), head()).value("joints") is None
     by_name = {"position": group("q", 2, "names"), "torque": group("tau", 2, "names")}
-    assert _with_columns(EMPTY, Path("x.csv"), by_name, {}, ("a", "b"), named).value("joints") is None
-    assert _named_order(named, 2) == ["b", "a"]
-    assert _named_order(named, 3) is None
-    assert _order_text(group("q", 2, "names"), ("a",)) == "by the joints' names"
-    assert _order_text(group("q", 2, "array"), ("a",)).startswith("2 joints; the columns of the array are taken")
-    assert _order_text(group("q"), ()) == "2 joints"
-    listing = replace(group("q"), stated=("x", "y"))
-    found = _with_columns(EMPTY, Path("x"), {"position": listing}, {}, (), head())
+    assert _add_columns(EMPTY, Path("x.csv"), by_name, {}, ("a", "b"), named).value("joints") is None
+    assert _read_joint_order(named, 2) == ["b", "a"]
+    assert _read_joint_order(named, 3) is None
+    assert _describe_order(group("q", 2, "names"), ("a",)) == "by joint name"
+    assert _describe_order(group("q", 2, "array"), ("a",)).startswith("2 joints; the columns of the array are assumed")
+    assert _describe_order(group("q"), ()) == "2 joints"
+    listing = replace(group("q"), entry=("x", "y"))
+    found = _add_columns(EMPTY, Path("x"), {"position": listing}, {}, (), head())
     assert found.value("columns.position") == ["x", "y"]
 
 
 def test_values_are_put_into_the_robots_order():
     q = np.array([[1.0, 2.0, 3.0]])
     made = head(q1=q[:, 0], q2=q[:, 1], arr=q)
-    assert_close(_values(group("q"), made), q[:, :2], EXACT)
-    assert_close(_values(group("arr", 3, "array"), made), q, EXACT)
+    assert_close(_stack_values(group("q"), made), q[:, :2], EXACT)
+    assert_close(_stack_values(group("arr", 3, "array"), made), q, EXACT)
     first, second = PLANAR.primary_names
-    swapped = EMPTY.stating(Belief("joints", [second, "gripper", first], ""))
-    assert _ordered(q, swapped, PLANAR).tolist() == [[3.0, 1.0]]
-    assert _ordered(q, swapped, None) is q
-    assert _ordered(q, EMPTY, PLANAR) is q
-    other = EMPTY.stating(Belief("joints", ["x", "y", "z"], ""))
-    assert _ordered(q, other, PLANAR) is q
+    swapped = EMPTY.with_line(DraftLine("joints", [second, "gripper", first], ""))
+    assert _reorder_columns(q, swapped, PLANAR).tolist() == [[3.0, 1.0]]
+    assert _reorder_columns(q, swapped, None) is q
+    assert _reorder_columns(q, EMPTY, PLANAR) is q
+    other = EMPTY.with_line(DraftLine("joints", ["x", "y", "z"], ""))
+    assert _reorder_columns(q, other, PLANAR) is q
 
 
 def test_units_that_formats_define():
     si = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2"}
 
     def of(position, torque):
-        return _known_units({"position": group(position), "torque": group(torque)})
+        return _standard_units({"position": group(position), "torque": group(torque)})
 
     assert of("actual_q", "actual_current") == {**si, "torque": "A"}
     assert of("actual_q", "target_moment") == si
@@ -133,63 +135,63 @@ def velocity_of(times, *, name="qd", unit="rad", seconds=T, kinds=(), files=()):
     v = times * np.column_stack([9 * np.cos(9 * T), -8 * np.sin(8 * T)])
     made = head(q1=q[:, 0], q2=q[:, 1], **{f"{name}{k + 1}": v[:, k] for k in range(2)})
     chosen = {"position": group("q"), "velocity": group(name), "torque": group("tau")}
-    draft = Draft("run", (Belief("columns.velocity", "x", ""),))
-    return _with_velocity(draft, chosen, dict.fromkeys(files, "v.csv"), made, Clock(("t",), "s", seconds), unit, kinds)
+    draft = SidecarDraft("run", (DraftLine("columns.velocity", "x", ""),))
+    return _add_velocity(draft, chosen, dict.fromkeys(files, "v.csv"), made, Clock(("t",), "s", seconds), unit, kinds)
 
 
 def test_lines_on_velocities():
     good = velocity_of(1.0)
     assert good.value("units.velocity") == "rad/s"
-    assert "times the derivative of the position, which explains 100.0 % of it" in good.beliefs[-1].evidence
+    assert "times the derivative of the position, which explains 100.0 % of it" in good.lines[-1].evidence
     assert velocity_of(180 / np.pi).value("units.velocity") == "deg/s"
     against = velocity_of(180 / np.pi, name="qd_rad_s_")
     assert against.value("units.velocity") == "deg/s"
-    assert against.beliefs[-1].evidence.endswith("; its name says rad/s, which does not fit")
+    assert against.lines[-1].evidence.endswith("; the unit in its name, rad/s, does not fit")
     odd = velocity_of(3.0)
     assert odd.value("columns.velocity") is None
     assert odd.notes[0].startswith("qd{i} is called a velocity, but is 3 times the derivative of the position")
-    assert odd.notes[0].endswith("(agreement 100 %): it is left out")
+    assert odd.notes[0].endswith("(agreement 100 %): it is not used")
     backwards = velocity_of(-1.0)
     assert backwards.value("units.velocity") is None
     for unknown in ({"unit": None}, {"seconds": None}, {"files": ("velocity",)}):
         open_one = velocity_of(1.0, **unknown)
-        assert open_one.value("units.velocity") == UNKNOWN
-        assert open_one.beliefs[-1].evidence == "rad/s, deg/s, rpm, ...?"
+        assert open_one.value("units.velocity") == UNANSWERED
+        assert open_one.lines[-1].evidence == "rad/s, deg/s, rpm, ...?"
         said = velocity_of(1.0, name="qd_rad_s_", **unknown)
-        assert (said.value("units.velocity"), said.beliefs[-1].evidence) == ("rad/s", "the name says so")
+        assert (said.value("units.velocity"), said.lines[-1].evidence) == ("rad/s", "from the name")
     assert velocity_of(1.0, unit="m", kinds=["prismatic"]).value("units.velocity") == "m/s"
-    none = _with_velocity(EMPTY, {"position": group("q")}, {}, head(), Clock(), "rad", [])
+    none = _add_velocity(EMPTY, {"position": group("q")}, {}, head(), Clock(), "rad", [])
     assert none is EMPTY
 
 
 def torque_line(name, peak, known=None, *, here=True):
     made = head(**{f"{name}{k + 1}": np.array([-peak, 0.1]) for k in range(2)})
-    return _with_torque(EMPTY, group(name, ending=words_of(name)[-1:]), known or {}, made if here else None)
+    return _add_torque(EMPTY, group(name, ending=split_words(name)[-1:]), known or {}, made if here else None)
 
 
 def test_lines_on_torques():
     plain = torque_line("tau", 30.0)
-    assert plain.value("units.torque") == UNKNOWN
-    assert plain.beliefs[0].evidence == "one of N m, mN m, N, mN, A, mA; up to 30"
+    assert plain.value("units.torque") == UNANSWERED
+    assert plain.lines[0].evidence == "one of N m, mN m, N, mN, A, mA; up to 30"
     assert plain.value("current_gains") is None
     named = torque_line("tau_Nm", 30.0)
-    assert (named.value("units.torque"), named.beliefs[0].evidence) == ("N m", "the name says so; up to 30")
+    assert (named.value("units.torque"), named.lines[0].evidence) == ("N m", "from the name; up to 30")
     defined = torque_line("tau", 30.0, {"torque": "N m"})
     assert defined.value("units.torque") == "N m"
-    assert defined.beliefs[0].evidence == "by definition of the format; up to 30"
+    assert defined.lines[0].evidence == "defined by the format; up to 30"
     for peak, unit in ((199.0, "A"), (201.0, "mA")):
         current = torque_line("motor_current", peak)
         assert current.value("units.torque") == unit
-        assert current.beliefs[0].evidence == f"the name says current; up to {peak:g}"
-        assert current.value("current_gains") == UNKNOWN
+        assert current.lines[0].evidence == f"the name contains current; up to {peak:g}"
+        assert current.value("current_gains") == UNANSWERED
     elsewhere = torque_line("motor_current", 5.0, here=False)
-    assert elsewhere.value("units.torque") == UNKNOWN
+    assert elsewhere.value("units.torque") == UNANSWERED
 
 
 def side_of(position, torque, q, unit="rad", robot=PLANAR, torque_unit="N m", extra=()):
-    draft = EMPTY.stating(Belief("units.torque", torque_unit, ""))
+    draft = EMPTY.with_line(DraftLine("units.torque", torque_unit, ""))
     chosen = {"position": group(position), **{one: group(one) for one in extra}, "torque": group(torque)}
-    return _with_side(draft, chosen, q, unit, robot)
+    return _add_side(draft, chosen, q, unit, robot)
 
 
 def test_lines_on_sides():
@@ -197,27 +199,27 @@ def test_lines_on_sides():
     arm = limited(2.0)
     both = side_of("q", "tau", inside, robot=arm, extra=("velocity",))
     assert (both.value("side.position"), both.value("side.velocity")) == ("joint", "joint")
-    assert [one.evidence for one in both.beliefs if one.key == "side.velocity"] == ["as the position"]
-    assert both.value("side.torque") == UNKNOWN
+    assert [one.evidence for one in both.lines if one.key == "side.velocity"] == ["as the position"]
+    assert both.value("side.torque") == UNANSWERED
     assert (both.value("gears") is None) == bool(arm.drives)
     motor = side_of("motor_q", "motor_tau", far, robot=arm)
     assert (motor.value("side.position"), motor.value("side.torque")) == ("motor", "motor")
-    (why,) = [one.evidence for one in motor.beliefs if one.key == "side.position"]
-    assert why.startswith("the name says so; 40 times")
+    (why,) = [one.evidence for one in motor.lines if one.key == "side.position"]
+    assert why.startswith("from the name; 40 times")
     assert side_of("motor_q", "tau", inside, robot=arm).value("side.position") == "joint"
-    assert side_of("q", "tau", far, robot=arm).value("side.position") == UNKNOWN
+    assert side_of("q", "tau", far, robot=arm).value("side.position") == UNANSWERED
     alone = side_of("joint_q", "effort", inside, robot=None)
     assert (alone.value("side.position"), alone.value("side.torque")) == ("joint", "joint")
     assert alone.value("gears") is None
-    assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == UNKNOWN
+    assert side_of("joint_q", "tau", far, robot=arm).value("side.position") == UNANSWERED
     unknown = side_of("q", "tau", inside, unit=None, robot=arm)
-    assert unknown.value("side.position") == UNKNOWN
-    told = [one.evidence for one in unknown.beliefs if one.key == "side.position"]
-    assert told == ["motor or joint: the unit is not known"]
+    assert unknown.value("side.position") == UNANSWERED
+    known_values = [one.evidence for one in unknown.lines if one.key == "side.position"]
+    assert known_values == ["motor or joint: the unit is unknown"]
     for unit in ("A", "mA"):
         assert side_of("q", "motor_tau", inside, torque_unit=unit, robot=arm).value("side.torque") == "joint"
     bare = replace(arm, drives=())
-    assert side_of("motor_q", "motor_tau", far, robot=bare).value("gears") == UNKNOWN
+    assert side_of("motor_q", "motor_tau", far, robot=bare).value("gears") == UNANSWERED
     assert side_of("state.q", "state.tau_J", inside, robot=bare).value("gears") is None
 
 
@@ -227,33 +229,33 @@ def test_lines_on_units_of_positions():
 
     def of(peak, assumed=None, robot=robot, chosen=chosen):
         made = {name: np.array([0.0, peak]) for one in chosen.values() for name in one.columns}
-        return _with_units(EMPTY, chosen, {}, head(**made), Clock(), robot, assumed)
+        return _add_units(EMPTY, chosen, {}, head(**made), Clock(), robot, assumed)
 
     rad = of(1.5)
     assert (rad.value("units.position"), rad.value("units.acceleration")) == ("rad", "rad/s^2")
-    assert rad.beliefs[0].evidence == "up to 1.5, within the limits as rad"
+    assert rad.lines[0].evidence == "up to 1.5, within the limits in rad"
     unsure = of(80.0)
-    assert (unsure.value("units.position"), unsure.value("units.acceleration")) == (UNKNOWN, UNKNOWN)
-    assert unsure.beliefs[0].evidence.startswith("one of rad, deg, m, mm: up to 80: deg at the joints")
+    assert (unsure.value("units.position"), unsure.value("units.acceleration")) == (UNANSWERED, UNANSWERED)
+    assert unsure.lines[0].evidence.startswith("one of rad, deg, m, mm: up to 80: deg at the joints")
     assert of(80.0, "deg").value("units.acceleration") == "deg/s^2"
     assert of(1.5, "deg").value("units.position") == "rad"
     named = {**chosen, "position": group("q_deg", ending=("deg",))}
-    assert of(80.0, chosen=named).beliefs[0].evidence.startswith("the name says so; up to 80")
+    assert of(80.0, chosen=named).lines[0].evidence.startswith("from the name; up to 80")
     states = {"position": group("actual_q"), "torque": group("actual_current")}
-    assert of(1.5, chosen=states).beliefs[0].evidence.startswith("by definition of the format; up to 1.5")
+    assert of(1.5, chosen=states).lines[0].evidence.startswith("defined by the format; up to 1.5")
     mixed = load_robot("scara")
     four = {"position": group("q", 4), "torque": group("tau", 4)}
-    (note,) = (one for one in of(0.1, robot=mixed, chosen=four).notes if "that turn and joints that slide" in one)
+    (note,) = (one for one in of(0.1, robot=mixed, chosen=four).notes if "revolute and prismatic joints" in one)
     assert 'units.torque = {joint1 = "N m", joint2 = "N m", joint3 = "N", joint4 = "N m"}' in note
     assert rad.notes == ()
 
 
 def test_logs_that_cannot_be_read_say_what_they_hold():
-    made = Head({"a": T, "b": T}, {}, {}, ())
-    error = unread(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), {})
+    made = LogHead({"a": T, "b": T}, {}, {}, ())
+    error = missing_columns_error(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), {})
     assert error.message.startswith("no columns of run.csv look like position and torque for each of the joints j1, j2")
     assert "its columns are: a, b" in error.message
-    assert error.hint.startswith("state them in a sidecar file")
-    bare = unread(Path("run.csv"), Head({}, {}, {}, (), is_named=False), ["torque"], (), {})
+    assert error.hint.startswith("set them in a sidecar file")
+    bare = missing_columns_error(Path("run.csv"), LogHead({}, {}, {}, (), is_named=False), ["torque"], (), {})
     assert bare.message == "no columns of run.csv look like torque; it has no column of numbers"
-    assert bare.hint.startswith("without names nobody can tell them")
+    assert bare.hint.startswith("the columns have no names")

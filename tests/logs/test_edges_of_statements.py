@@ -9,46 +9,47 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from raising import raises
 
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import Code, InputError
 from mindyn.logs import formats
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.errors import Faults, LogError
+from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.log import Log
-from mindyn.logs.parquet_table import _READERS, without_panic_text
-from mindyn.logs.resolving import _with_time_base
-from mindyn.logs.statement import Statement, faults_of, sidecar_path
+from mindyn.logs.metadata import LogMetadata, find_key_faults, find_sidecar
+from mindyn.logs.parquet_table import _SAVED_STDERR, hide_panic_text
+from mindyn.logs.resolving import _resolve_time_base
 from mindyn.logs.writing import write_log
 from mindyn.robots.loading import load_robot
-from mindyn.schemas import _is
+from mindyn.schemas import _is_type
 
 
 def test_an_unknown_key_is_one_fault_and_the_others_are_taken():
-    made, faults = Statement().merged_sound({"colums": {"time": "t"}, "rate_hz": 100.0, "side": 3})
+    made, faults = LogMetadata().merge_valid({"colums": {"time": "t"}, "rate_hz": 100.0, "side": 3})
     assert made.rate_hz == 100.0
     assert len(faults) == 2
     assert "has no entry 'colums'" in faults[0].message
-    merged = Statement().merged({"units": {"time": "s"}}).merged({"units": {"torque": "A"}})
+    merged = LogMetadata().merge_with({"units": {"time": "s"}}).merge_with({"units": {"torque": "A"}})
     assert dict(merged.units) == {"time": "s", "torque": "A"}
 
 
 def test_faults_are_kept_once_and_raised_together():
-    def refuse(message, hint="", error=LogError):
-        raise error(message, hint=hint)
+    def reject(message, hint="", error=LogError):
+        raise error(message, hint=hint, code=Code.AMBIGUOUS, subject=message[:3])
 
-    faults = Faults()
+    faults = FaultCollector()
     faults.raise_all("run.csv")
-    assert faults.of(lambda: 7) == 7
-    assert faults.of(lambda: refuse("one; the file has: a, b", "look")) is None
-    with pytest.raises(LogError, match="^one; the file has: a, b"):
+    assert faults.collect(lambda: 7) == 7
+    assert faults.collect(lambda: reject("one; the file has: a, b", "look")) is None
+    with raises(LogError, code=Code.AMBIGUOUS, subject="one"):
         faults.raise_all("run.csv")
-    faults.of(lambda: refuse("one; the file has: a, b", "look"))
-    faults.of(lambda: refuse("two; the file has: a, b", "look", InputError))
-    with pytest.raises(MindynError) as told:
+    faults.collect(lambda: reject("one; the file has: a, b", "look"))
+    faults.collect(lambda: reject("two; the file has: a, b", "look", InputError))
+    with raises(LogError, code=Code.AMBIGUOUS, subject="one") as known:
         faults.raise_all("run.csv")
-    assert told.value.message.splitlines() == [
-        "2 things are wrong with what is stated of run.csv:",
+    assert known.value.message.splitlines() == [
+        "the metadata of run.csv has 2 errors:",
         "1. one",
         "   look",
         "2. two",
@@ -58,14 +59,14 @@ def test_faults_are_kept_once_and_raised_together():
 
 def test_a_sidecar_is_looked_for_where_the_log_was_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert sidecar_path(Path("run.csv")) is None
+    assert find_sidecar(Path("run.csv")) is None
     Path("logs.toml").write_text("")
-    assert sidecar_path(Path("run.csv")) == Path("logs.toml")
+    assert find_sidecar(Path("run.csv")) == Path("logs.toml")
     Path("run.log.toml").write_text("")
-    assert sidecar_path(Path("run.csv")) == Path("run.log.toml")
+    assert find_sidecar(Path("run.csv")) == Path("run.log.toml")
     Path("run.csv.toml").write_text("")
-    with pytest.raises(LogError, match="run.csv has two sidecar files, run.csv.toml and run.log.toml; keep one"):
-        sidecar_path(Path("run.csv"))
+    with raises(LogError, code=Code.AMBIGUOUS, subject="run.csv"):
+        find_sidecar(Path("run.csv"))
 
 
 def test_readers_turn_the_standard_error_back_when_the_last_is_done():
@@ -73,41 +74,41 @@ def test_readers_turn_the_standard_error_back_when_the_last_is_done():
         return os.stat(2).st_ino, os.stat(2).st_dev
 
     before = where()
-    with without_panic_text():
+    with hide_panic_text():
         away = where()
         assert away != before
-        with without_panic_text():
+        with hide_panic_text():
             assert where() == away
         assert where() == away
     assert where() == before
-    assert not _READERS
+    assert not _SAVED_STDERR
 
 
-def test_what_breaks_off_is_told_by_its_form(tmp_path, monkeypatch):
+def test_what_breaks_off_is_known_by_its_form(tmp_path, monkeypatch):
     def broken(*_):
         raise ValueError("odd")
 
     robot = load_robot("planar2")
-    monkeypatch.setattr(formats, "_bag", broken)
+    monkeypatch.setattr(formats, "_open_bag", broken)
     (tmp_path / "bag").mkdir()
-    with pytest.raises(LogError, match="bag cannot be read as rosbag2: odd"):
-        open_table(tmp_path / "bag", robot, Statement())
+    with raises(LogError, code=Code.UNREADABLE, subject="bag"):
+        open_table(tmp_path / "bag", robot, LogMetadata())
     (tmp_path / "run.csv").write_text("x")
     monkeypatch.setitem(formats.LOG_FORMATS, ".csv", broken)
-    with pytest.raises(LogError, match="run.csv cannot be read as .csv file: odd"):
-        open_table(tmp_path / "run.csv", robot, Statement())
+    with raises(LogError, code=Code.UNREADABLE, subject="run.csv"):
+        open_table(tmp_path / "run.csv", robot, LogMetadata())
     (tmp_path / "none.csv").write_text("")
-    with pytest.raises(LogError, match=r"none.csv is empty \(0 bytes\)"):
-        open_table(tmp_path / "none.csv", robot, Statement())
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="none.csv"):
+        open_table(tmp_path / "none.csv", robot, LogMetadata())
 
 
-def test_numbers_of_files_are_those_that_can_be_squared_or_are_told():
-    assert _is(9.9e307, "number")
-    assert not _is(1.1e308, "number")
-    assert not _is(float("nan"), "number")
-    assert not _is(True, "number")
-    assert not _is(1.5, "integer")
-    assert _is(-3, "integer")
+def test_numbers_of_files_are_those_that_can_be_squared_or_are_known():
+    assert _is_type(9.9e307, "number")
+    assert not _is_type(1.1e308, "number")
+    assert not _is_type(float("nan"), "number")
+    assert not _is_type(True, "number")
+    assert not _is_type(1.5, "integer")
+    assert _is_type(-3, "integer")
 
 
 def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
@@ -115,16 +116,16 @@ def test_stamps_that_are_to_be_measured_are_not_taken_for_bursts():
     stamps = even[7::8].repeat(8) + 1e-3 * np.tile(np.arange(8), 250) / 8
     q = np.column_stack([np.sin(3 * even), np.cos(2 * even)])
     log = Log(("a", "b"), stamps, q, q, np.arange(2000))
-    found, notes = _with_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
+    found, notes = _resolve_time_base(Conditioning(rate_hz=100.0, stamps="measured"), [log])
     assert (found.stamps, found.longest_gap_rows, notes) == ("measured", 2.5, [])
 
 
 @pytest.mark.parametrize("key", ["rate_hz", "side", "columns", "joints", "separator"])
 def test_a_question_is_no_value_of_any_key(key):
-    (fault,) = faults_of(key, "?")
+    (fault,) = find_key_faults(key, "?")
     assert fault.message == f"{key} is still a question"
-    assert "put what is right in place of the ?" in fault.hint
-    assert faults_of("units", {"torque": "?", "time": "s"})[0].message == "units.torque is still a question"
+    assert "replace the ?" in fault.hint
+    assert find_key_faults("units", {"torque": "?", "time": "s"})[0].message == "units.torque is still a question"
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("a b", "c,d")])
@@ -154,5 +155,5 @@ def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
     assert header == (
         "time,a.position,b.position,a.torque,b.torque" if plain else "time,position1,position2,torque1,torque2"
     )
-    with pytest.raises(InputError, match="a log is written as .csv or .parquet"):
+    with raises(InputError, code=Code.UNSUPPORTED, subject="run.txt"):
         write_log(tmp_path / "run.txt", robot, t, {"position": q}, side={"position": "joint"})

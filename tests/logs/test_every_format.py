@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from logs.every_format import FORMATS, planar_motion, write_recording
+from raising import raises
 
 import mindyn
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.formats import LOG_FORMATS
 
 ROBOT = mindyn.load_robot("planar2")
 RECORDING = planar_motion(700)
 SIGNALS = ("time", "q", "qd", "tau")
-FITTED = mindyn.Treatment(mindyn.Conditioning(position_cutoff_hz=20.0, stamps="uniform", rate_hz=128.0), filter_hz=15.0)
+FITTED = mindyn.EquationSettings(
+    mindyn.Conditioning(position_cutoff_hz=20.0, stamps="uniform", rate_hz=128.0), filter_hz=15.0
+)
 
 
 def assert_native(array):
@@ -51,7 +54,7 @@ CHOSEN = ["npz by columns", *(pytest.param(form, marks=SLOW) for form in ("hdf5 
 @pytest.mark.parametrize("form", CHOSEN)
 def test_settings_are_chosen_and_fitted_alike(tmp_path, form, chosen):
     found = mindyn.identify(ROBOT, mindyn.read_log(write_recording(tmp_path, form, RECORDING), ROBOT))
-    assert found.treatment == chosen.treatment
+    assert found.settings == chosen.settings
     assert_close(found.beta, chosen.beta, SAME_ALGEBRA)
     assert_close(found.covariance[found.covariance < np.inf], chosen.covariance[chosen.covariance < np.inf], 1e-9)
 
@@ -111,7 +114,7 @@ def arrays_of(recording):
 
 def outcome(arrays):
     """Numbers of everything that a log of these arrays goes through."""
-    log = mindyn.log_of_arrays(ROBOT.joint_names, *arrays)
+    log = mindyn.log_from_arrays(ROBOT.joint_names, *arrays)
     for name in SIGNALS:
         assert_native(getattr(log, name))
     samples = mindyn.condition(log, ROBOT, FITTED.conditioning).samples
@@ -119,9 +122,9 @@ def outcome(arrays):
     given = [arrays[1], arrays[3], arrays[1], arrays[2]]
     plain = mindyn.Samples(ROBOT.joint_names, *given, 128.0, np.zeros(len(given[0]), dtype=np.int64))
     numbers = [samples.q, samples.qd, samples.qdd, samples.tau, plain.q, plain.tau]
-    found = mindyn.LeastSquares().fit(mindyn.rows_of(ROBOT, log, FITTED))
+    found = mindyn.LeastSquares().fit(mindyn.build_rows(ROBOT, log, FITTED))
     others = [mindyn.LeastSquares(), mindyn.TotalLeastSquares(), mindyn.PhysicallyConsistent()]
-    for estimate in (found, *(estimator.fit(mindyn.rows_of(ROBOT, plain)) for estimator in others)):
+    for estimate in (found, *(estimator.fit(mindyn.build_rows(ROBOT, plain)) for estimator in others)):
         numbers += [estimate.beta, estimate.covariance]
     numbers += [found.predict(samples), found.predict_log(log), found.predict(arrays[1], arrays[3], arrays[1])]
     numbers += [mindyn.validate(found, log).error.rmse, mindyn.payload(found, log).phi]
@@ -141,9 +144,9 @@ def test_every_layout_gives_the_same_bits(layout, expected):
 
 @pytest.mark.parametrize("layout", ["Fortran", *(pytest.param(one, marks=SLOW) for one in ("strided", "big-endian"))])
 def test_settings_are_chosen_alike_for_every_layout(layout, chosen):
-    log = mindyn.log_of_arrays(ROBOT.joint_names, *in_layout(layout, arrays_of(RECORDING)))
+    log = mindyn.log_from_arrays(ROBOT.joint_names, *in_layout(layout, arrays_of(RECORDING)))
     found = mindyn.identify(ROBOT, log)
-    assert found.treatment == chosen.treatment
+    assert found.settings == chosen.settings
     assert found.beta.tobytes() == chosen.beta.tobytes()
 
 
@@ -186,7 +189,7 @@ def test_rollouts_compute_the_same_bits_from_every_layout(layout):
 )
 def test_what_is_not_real_numbers_is_rejected(wrong):
     signals = RECORDING.signals
-    with pytest.raises(InputError):
+    with raises(InputError, code=Code.WRONG_TYPE):
         mindyn.Log(ROBOT.joint_names, RECORDING.time, wrong, signals["torque"], np.arange(700))
-    with pytest.raises(InputError):
+    with raises(InputError, code=Code.WRONG_TYPE):
         mindyn.Samples(ROBOT.joint_names, *[signals["position"]] * 3, wrong, 128.0, np.zeros(700, dtype=np.int64))

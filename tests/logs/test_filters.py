@@ -9,10 +9,10 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
-from mindyn.kernels import threads
-from mindyn.kernels.call_list import CallList
 from mindyn.logs import filters
-from mindyn.logs.filters import ListedLowpass, lowpass
+from mindyn.logs.filters import CallListLowpass, lowpass
+from mindyn.numerics import threads
+from mindyn.numerics.call_list import CallList
 
 RATE_HZ = 1000.0
 
@@ -49,7 +49,7 @@ def test_in_place_and_beside_it():
 def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
     x = np.random.default_rng(1).normal(size=(700, 71)).cumsum(axis=0)
     whole = lowpass(x, 10.0, RATE_HZ)
-    monkeypatch.setattr(filters, "LARGE", 1)
+    monkeypatch.setattr(filters, "MIN_THREADED_SIZE", 1)
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         assert np.array_equal(lowpass(x, 10.0, RATE_HZ), whole)
@@ -57,12 +57,12 @@ def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
 
 @pytest.mark.parametrize("cutoff_hz", [0.7, 5.0, 40.0])
 @pytest.mark.parametrize("rows", [1, 2, 90, 500])
-def test_stretch_by_stretch_it_has_the_same_bits(cutoff_hz, rows):
+def test_segment_by_segment_it_has_the_same_bits(cutoff_hz, rows):
     """Also where the beginning is mirrored from several stretches, or from all rows."""
     x = np.random.default_rng(rows).normal(size=(rows, 11))
     expected, y = lowpass(x, cutoff_hz, 100.0), np.full(x.shape, np.nan)
     calls = CallList()
-    filtering = ListedLowpass(y, cutoff_hz, 100.0, calls)
+    filtering = CallListLowpass(y, cutoff_hz, 100.0, calls)
 
     def write(start, stop):
         assert np.isnan(y[start:stop]).all()

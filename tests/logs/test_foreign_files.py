@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from raising import raises
 
 import mindyn
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.errors import LogError
-from mindyn.reading import OUTSIDE_FILES
+from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import SIDECAR, csv_text, stated
@@ -37,7 +38,7 @@ def test_a_name_that_no_file_can_have_is_an_error_of_the_log(tmp_path, file):
     path = log_beside(tmp_path, file)
     (tmp_path / "run" / "loop.csv").symlink_to("loop.csv")
     for read in (mindyn.read_log, mindyn.scan_log):
-        with pytest.raises(LogError):
+        with raises(LogError, code=Code.INVALID_VALUE, subject="files.torque"):
             read(path, ARM)
 
 
@@ -45,21 +46,21 @@ def test_a_name_that_no_file_can_have_is_an_error_of_the_log(tmp_path, file):
 def test_a_sidecar_names_no_file_outside_the_folder_of_its_log(tmp_path, file):
     path = log_beside(tmp_path, file.format(absolute=tmp_path / "torque.csv"))
     for read in (mindyn.read_log, mindyn.scan_log):
-        with pytest.raises(LogError, match="outside of the folder"):
+        with raises(LogError, code=Code.UNSAFE_INPUT, subject="files.torque"):
             read(path, ARM)
     assert len(mindyn.read_log(path, ARM, outside_files=True)) == 400
-    held = OUTSIDE_FILES.set(True)
+    held = ALLOW_OUTSIDE_FILES.set(True)
     try:
         scan = mindyn.scan_log(path, ARM)
     finally:
-        OUTSIDE_FILES.reset(held)
+        ALLOW_OUTSIDE_FILES.reset(held)
     assert len(next(iter(scan.opening()))) == 400, "what was allowed here is allowed where the log is opened anew"
 
 
 def test_files_inside_and_files_of_the_call_are_read(tmp_path):
     path = log_beside(tmp_path, "inside/torque.csv")
     assert len(mindyn.read_log(path, ARM)) == 400
-    assert len(mindyn.read_log(path, ARM, stated={"files": {"torque": "../torque.csv"}})) == 400
+    assert len(mindyn.read_log(path, ARM, metadata={"files": {"torque": "../torque.csv"}})) == 400
 
 
 SECRET = "correct-horse-battery"

@@ -1,4 +1,4 @@
-"""Hostile logs are refused by our own error; `make attacks` replays them, and more, with limits of time and memory."""
+"""Hostile logs are rejected by an error of mindyn; `make study NAME=attacks` replays them within limits."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from time import process_time
 import numpy as np
 import pytest
 from closeness import assert_close
+from raising import raises
 from scipy.io import loadmat, savemat
 
 import mindyn
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
+from mindyn.logs.formats import open_table
 from mindyn.logs.mat_file import read_mat
+from mindyn.logs.metadata import LogMetadata
 from mindyn.reading import parse_toml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from hostile_logs import ARRAYS, SIDECAR, arrays, columns, csv_text, stated
-from hostile_sizes import LOGS
+from hostile_structures import LOGS
 
 ARM = mindyn.load_robot("planar2")
 SLOW_TO_MAKE = (
@@ -31,22 +34,26 @@ SLOW_TO_MAKE = (
     *("bag_with_a_chunk_of_a_gigabyte", "bag_with_a_chunk_of_a_gigabyte_after_its_footer"),
     *("bag_with_a_chunk_inside_an_attachment", "bag_whose_summary_lies_in_an_attachment"),
     *("bag_whose_frame_does_not_say_its_size", "bag_that_repeats_its_topic", "csv_of_rows_without_cells"),
-    *("json_lines_of_sparse_rows", "parquet_of_ten_billion_equal_rows"),
+    *("json_lines_of_sparse_rows", "parquet_of_ten_billion_equal_rows", "parquet_of_pages_without_end"),
+    *("npz_packed_by_bzip2", "npz_of_bytes", "mat_of_bytes", "hdf5_of_bytes", "parquet_footer_of_empty_structs"),
+    *("hdf5_of_groups_nested_30_000_deep", "mat_7_3_of_groups_nested_30_000_deep", "hdf5_of_a_chunk_for_each_number"),
+    *("bag_of_eight_million_empty_messages", "indexed_bag_of_eight_million_empty_messages"),
+    *(name for name in LOGS if name.endswith("within_the_limit")),
 )
-NEEDS = {"hdf5": "h5py", "bag_with": "mcap", "bag_of_zeros": "mcap"}
+NEEDS = {"hdf5": "h5py", "bag_of_chunks": "mcap", "bag_with": "mcap", "bag_of_zeros": "mcap"}
 FOR_ROOT = ("unreadable_file",)
 
 
 @pytest.mark.parametrize("name", [name for name in LOGS if name not in SLOW_TO_MAKE])
-def test_a_hostile_log_is_refused_by_our_own_error(tmp_path, name, capfd):
+def test_a_hostile_log_is_rejected_by_our_own_error(tmp_path, name, capfd):
     for start, package in NEEDS.items():
         if name.startswith(start):
             pytest.importorskip(package)
     if name in FOR_ROOT and os.geteuid() == 0:
         pytest.skip("root may read everything")
-    with pytest.raises(MindynError) as refused:
+    with pytest.raises(MindynError) as rejected:
         mindyn.read_log(LOGS[name](tmp_path), ARM)
-    assert len(str(refused.value)) < 2000
+    assert len(str(rejected.value)) < 2000
     assert "panicked" not in capfd.readouterr().err
 
 
@@ -67,7 +74,7 @@ def test_looking_for_bombs_takes_time_in_proportion(text):
 def test_limits_on_sizes_can_be_lifted(tmp_path, monkeypatch):
     path = stated(tmp_path / "log.csv", f"{SIDECAR}topic = {'a' * 2**20!r}\n")
     path.write_text(csv_text())
-    with pytest.raises(MindynError, match="MINDYN_LIMITS=off"):
+    with raises(MindynError, code=Code.TOO_LARGE):
         mindyn.read_log(path, ARM)
     monkeypatch.setenv("MINDYN_LIMITS", "off")
     assert len(mindyn.read_log(path, ARM)) == 400
@@ -113,7 +120,7 @@ def test_matlab_files_hold_what_scipy_reads_in_them(tmp_path, how):
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_damaged_matlab_file_is_read_or_refused(tmp_path, seed):
+def test_a_damaged_matlab_file_is_read_or_rejected(tmp_path, seed):
     content = io.BytesIO()
     savemat(content, CONTENT, do_compression=bool(seed % 2))
     data, rng = bytearray(content.getvalue()), np.random.default_rng(seed)
@@ -128,3 +135,38 @@ def test_a_matlab_log_is_read(tmp_path):
     savemat(tmp_path / "log.mat", arrays())
     log = mindyn.read_log(stated(tmp_path / "log.mat", ARRAYS), ARM)
     assert_close(log.q[:, 0], columns()["q1"], 0.0)
+
+
+def test_lists_of_json_and_parquet_keep_missing_values(tmp_path):
+    import polars as pl
+
+    table = {"t": [0.0, 0.1, 0.2], "q": [[1, 2], None, [3, None]], "tau": [[0.5, 1.5]] * 3}
+    frame = pl.DataFrame(table)
+    expected = np.array([[1, 2], [np.nan, np.nan], [3, np.nan]])
+    for name, write in (("log.jsonl", frame.write_ndjson), ("log.parquet", frame.write_parquet)):
+        write(tmp_path / name)
+        opened = open_table(tmp_path / name, ARM, LogMetadata())
+        (chunk,) = opened.chunks(["q", "tau"], 10)
+        assert np.array_equal(chunk["q"], expected, equal_nan=True)
+        assert chunk["tau"].shape == (3, 2)
+
+
+TEXTS_WITHOUT_END = {
+    "jsonl": '{"a":' + '\\"' * 2**19,
+    "estimate": '{"a":' + '\\"' * 2**19,
+    "toml": "a = [" + '\\"' * 2**18,
+}
+
+
+@pytest.mark.parametrize("where", TEXTS_WITHOUT_END)
+def test_a_text_that_does_not_end_takes_time_in_proportion(tmp_path, where):
+    text, start = TEXTS_WITHOUT_END[where], process_time()
+    (tmp_path / "log.jsonl").write_text(text)
+    readers = {
+        "jsonl": lambda: mindyn.read_log(stated(tmp_path / "log.jsonl"), ARM),
+        "estimate": lambda: mindyn.load_estimate(tmp_path / "log.jsonl"),
+        "toml": lambda: parse_toml(text, "text", MindynError),
+    }
+    with pytest.raises(MindynError):
+        readers[where]()
+    assert process_time() - start < 5

@@ -23,7 +23,7 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024
 before = peak()
 columns = {key: value for key, value in STATED["columns"].items() if key != "velocity"}
-scan = scan_log(sys.argv[1], arm(), stated={**STATED, "columns": columns})
+scan = scan_log(sys.argv[1], arm(), metadata={**STATED, "columns": columns})
 settings = Conditioning(position_cutoff_hz=20.0, torque_cutoff_hz=20.0)
 print(sum(map(len, condition_stream(scan, arm(), settings))))
 print(peak() - before)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from closeness import ORACLE, assert_close
 
-from mindyn.logs.periods import _changes, _joined, _one_after_another, _period, motion_timeline
+from mindyn.logs.periods import _changes_by_lag, _concatenate_times, _find_period, _place_on_timeline, build_timeline
 
 STEP_S = 0.004
 
@@ -25,7 +25,7 @@ def fourier_motion(seed, period_s, seconds, approach_s=0.0, noise=1e-3):
 
 
 def timeline(*motions):
-    return motion_timeline([time for time, _ in motions], [q for _, q in motions])
+    return build_timeline([time for time, _ in motions], [q for _, q in motions])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -85,7 +85,7 @@ def test_joints_at_rest_say_nothing():
 def test_changes_are_sums_over_the_overlap():
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(40, 3)), rng.normal(size=(25, 3))
-    change, deviation = _changes(x, y)
+    change, deviation = _changes_by_lag(x, y)
     for place, lag in enumerate(range(1 - len(x), len(y))):
         rows = [i for i in range(len(x)) if 0 <= i + lag < len(y)]
         moved = y[[i + lag for i in rows]] - x[rows]
@@ -96,7 +96,7 @@ def test_changes_are_sums_over_the_overlap():
 
 def test_logs_in_a_row_begin_where_the_one_before_ends():
     times = (np.array([5.0, 5.5, 6.0]), np.array([0.0, 2.0]), np.array([1.0, 1.5]))
-    placed = _one_after_another(times)
+    placed = _concatenate_times(times)
     assert [one.tolist() for one in placed] == [[0.0, 0.5, 1.0], [1.0, 3.0], [3.0, 3.5]]
 
 
@@ -104,7 +104,7 @@ def test_logs_in_a_row_begin_where_the_one_before_ends():
 def test_a_log_shorter_than_the_shortest_period_has_none(rows):
     """Vibrations are no repeated motions, however well they repeat."""
     q = np.sin(2 * np.pi * np.outer(np.arange(rows), [1, 2]) / 20)
-    assert _period(q, STEP_S) is None
+    assert _find_period(q, STEP_S) is None
 
 
 def test_phases_that_another_log_does_not_have_are_places_of_their_own():
@@ -112,10 +112,10 @@ def test_phases_that_another_log_does_not_have_are_places_of_their_own():
     turn = 2 * np.pi * np.arange(200) / 100
     q = np.column_stack([np.cos(turn), np.sin(turn)]) / 2
     line, others = np.arange(200) % 100, 1000 + np.arange(70)
-    placed, end = _joined(q, line, 100, [(q[20:90], others)], 5000)
+    placed, end = _place_on_timeline(q, line, 100, [(q[20:90], others)], 5000)
     expected = np.array([*5000 + np.arange(20), *others, *5020 + np.arange(10)])
     assert placed.tolist() == [*expected, *expected]
     assert end == 5030
-    alone, end = _joined(q, line, 100, [], 7)
+    alone, end = _place_on_timeline(q, line, 100, [], 7)
     assert alone.tolist() == (7 + line).tolist()
     assert end == 107

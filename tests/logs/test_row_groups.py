@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from raising import raises
 
+from mindyn.errors import Code
 from mindyn.logs import parquet_table
 from mindyn.logs.errors import LogError
 from mindyn.logs.parquet_table import ParquetTable, group_rows, read_footer
@@ -33,7 +35,7 @@ def test_a_large_group_is_read_column_by_column_to_the_same_values(table, tmp_pa
     path = tmp_path / "log.parquet"
     table.write_parquet(path, row_group_size=ROWS)
     plain = list(ParquetTable(path).chunks(table.columns, 700))
-    monkeypatch.setattr(parquet_table, "LARGEST_ROW_GROUP", 1000)
+    monkeypatch.setattr(parquet_table, "MAX_SLICED_GROUP_ROWS", 1000)
     monkeypatch.setattr(pl.LazyFrame, "slice", None)  # the other way of reading would fail
     spooled = list(ParquetTable(path).chunks(table.columns, 700))
     assert len(spooled) == len(plain)
@@ -47,5 +49,5 @@ def test_a_truncated_file_is_named(table, tmp_path):
     path = tmp_path / "log.parquet"
     table.write_parquet(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(LogError, match="does not end as a Parquet file does"):
+    with raises(LogError, code=Code.UNREADABLE, subject="log.parquet"):
         read_footer(path)

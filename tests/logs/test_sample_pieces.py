@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import EXACT, assert_close
+from raising import raises
 
-from mindyn.errors import InputError
-from mindyn.logs.columns import Pick, one_column
+from mindyn.errors import Code, InputError
+from mindyn.logs.columns import ColumnSelection, take_column
 from mindyn.logs.cutoffs import _joint_cutoff
 from mindyn.logs.errors import LogError
 from mindyn.logs.samples import Samples
-from mindyn.logs.text_table import _decimal, _separator, _without_mark
+from mindyn.logs.text_table import _detect_decimal, _detect_separator, _strip_comment_mark
 
 ZEROS = np.zeros((4, 2))
 
@@ -24,22 +25,23 @@ def samples(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "code", "numbers"),
     [
-        ({"q": np.zeros((4, 3))}, r"q has shape \(4, 3\), but \(4, 2\) is needed"),
-        ({"qd": ZEROS[:3]}, r"qd has shape \(3, 2\)"),
-        ({"qdd": ZEROS[:, :1]}, r"qdd has shape \(4, 1\)"),
-        ({"tau": ZEROS[:3]}, r"tau has shape \(3, 2\)"),
-        ({"segments": np.zeros(3, dtype=int)}, r"segments has shape \(3,\), but \(4,\) is needed"),
-        ({"usable": np.ones((4, 1), dtype=bool)}, r"usable has shape \(4, 1\)"),
-        ({"dependent_q": np.zeros((3, 1))}, "dependent_q has 3 rows, but 4 are needed"),
-        ({"closure": np.zeros((5, 2))}, "closure has 5 rows, but 4 are needed"),
-        ({"qd": np.where(np.arange(8).reshape(4, 2) == 5, np.nan, 0.0)}, "qd of joint 'b' is nan at sample 2"),
+        ({"q": np.zeros((4, 3))}, Code.WRONG_SHAPE, "(4, 3), but (4, 2)"),
+        ({"qd": ZEROS[:3]}, Code.WRONG_SHAPE, "(3, 2)"),
+        ({"qdd": ZEROS[:, :1]}, Code.WRONG_SHAPE, "(4, 1)"),
+        ({"tau": ZEROS[:3]}, Code.WRONG_SHAPE, "(3, 2)"),
+        ({"segments": np.zeros(3, dtype=int)}, Code.WRONG_SHAPE, "(3,), but (4,)"),
+        ({"usable": np.ones((4, 1), dtype=bool)}, Code.WRONG_SHAPE, "(4, 1)"),
+        ({"dependent_q": np.zeros((3, 1))}, Code.WRONG_SHAPE, "3 rows, but 4"),
+        ({"closure": np.zeros((5, 2))}, Code.WRONG_SHAPE, "5 rows, but 4"),
+        ({"qd": np.where(np.arange(8).reshape(4, 2) == 5, np.nan, 0.0)}, Code.NOT_FINITE, "'b' is nan at sample 2"),
     ],
 )
-def test_samples_whose_arrays_do_not_fit_are_refused(changes, said):
-    with pytest.raises(InputError, match=said):
+def test_samples_whose_arrays_do_not_fit_are_rejected(changes, code, numbers):
+    with raises(InputError, code=code, subject=next(iter(changes))) as raised:
         samples(**changes)
+    assert numbers in raised.value.message
     whole = samples(usable=np.ones((4, 2), dtype=bool), dependent_q=np.arange(4.0)[:, None])
     assert repr(whole) == "Samples(4 of 2 joints at 10 Hz)"
     part = whole.take(slice(1, 3))
@@ -47,36 +49,36 @@ def test_samples_whose_arrays_do_not_fit_are_refused(changes, said):
 
 
 def test_columns_are_one_number_a_row():
-    assert one_column({"x": np.arange(3.0)[:, None]}, "x").tolist() == [0.0, 1.0, 2.0]
-    assert one_column({"x": np.arange(3)}, "x").dtype.kind == "i"
-    with pytest.raises(LogError, match=r"column 'x' is an array of shape \(3, 2\); one number in each row"):
-        one_column({"x": np.ones((3, 2))}, "x")
+    assert take_column({"x": np.arange(3.0)[:, None]}, "x").tolist() == [0.0, 1.0, 2.0]
+    assert take_column({"x": np.arange(3)}, "x").dtype.kind == "i"
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="x"):
+        take_column({"x": np.ones((3, 2))}, "x")
     array = np.arange(6.0).reshape(2, 3)
-    assert_close(Pick("position", ("x",), (2, 0), 3).take({"x": array}), array[:, [2, 0]], EXACT)
-    assert Pick("position", ("x",), (0,), 1).take({"x": np.arange(2.0)}).shape == (2, 1)
-    with pytest.raises(LogError, match=r"array 'x' has shape \(2, 3\), but `joints` names 4 columns"):
-        Pick("position", ("x",), (2, 0), 4).take({"x": array})
-    with pytest.raises(LogError, match=r"`joints` names 1 column\n"):
-        Pick("position", ("x",), (0,), 1).take({"x": array})
+    assert_close(ColumnSelection("position", ("x",), (2, 0), 3).take({"x": array}), array[:, [2, 0]], EXACT)
+    assert ColumnSelection("position", ("x",), (0,), 1).take({"x": np.arange(2.0)}).shape == (2, 1)
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="x"):
+        ColumnSelection("position", ("x",), (2, 0), 4).take({"x": array})
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="x"):
+        ColumnSelection("position", ("x",), (0,), 1).take({"x": array})
     pairs = {"a": np.arange(2), "b": np.arange(2.0)[:, None]}
-    assert Pick("position", ("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert ColumnSelection("position", ("b", "a")).take(pairs).tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
-def test_a_decimal_comma_is_told_where_a_point_would_not_do():
-    assert _decimal(["1,5", "2"], ";") == ","
-    assert _decimal(["1,5", "2"], ",") == "."
-    assert _decimal(["1,5", "2.5"], ";") == "."
-    assert _decimal(["1", "2"], ";") == "."
-    assert _decimal(["1,5", "x"], ";") == "."
-    assert _separator("a;b", "1,5;2,5") == ";"
-    assert _separator("a,b", "1.5,2.5") == ","
-    assert _separator("a b", "1 2") == " "
-    assert _separator("name", "1") == ","
-    assert _separator("t [s, of the day];q", "0;1") == ";", "names may hold another separator"
-    assert _without_mark(["#", "a", "b"], ["1", "2"]) == ["a", "b"]
-    assert _without_mark(["#a", "b"], ["1", "2"]) == ["a", "b"]
-    assert _without_mark(["#", "b"], ["1", "2"]) == ["#", "b"]
-    assert _without_mark(["a", "b"], ["1", "2"]) == ["a", "b"]
+def test_a_decimal_comma_is_known_where_a_point_would_not_do():
+    assert _detect_decimal(["1,5", "2"], ";") == ","
+    assert _detect_decimal(["1,5", "2"], ",") == "."
+    assert _detect_decimal(["1,5", "2.5"], ";") == "."
+    assert _detect_decimal(["1", "2"], ";") == "."
+    assert _detect_decimal(["1,5", "x"], ";") == "."
+    assert _detect_separator("a;b", "1,5;2,5") == ";"
+    assert _detect_separator("a,b", "1.5,2.5") == ","
+    assert _detect_separator("a b", "1 2") == " "
+    assert _detect_separator("name", "1") == ","
+    assert _detect_separator("t [s, of the day];q", "0;1") == ";", "names may hold another separator"
+    assert _strip_comment_mark(["#", "a", "b"], ["1", "2"]) == ["a", "b"]
+    assert _strip_comment_mark(["#a", "b"], ["1", "2"]) == ["a", "b"]
+    assert _strip_comment_mark(["#", "b"], ["1", "2"]) == ["#", "b"]
+    assert _strip_comment_mark(["a", "b"], ["1", "2"]) == ["a", "b"]
 
 
 def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
@@ -84,7 +86,7 @@ def test_bins_beyond_nine_tenths_of_the_band_are_no_floor(monkeypatch):
     density = np.full(51, 100.0)
     density[25:36] = 1.0  # eleven of the twenty-one of the band, not of the twenty-six up to its end
     density[12] = 4.0
-    monkeypatch.setattr("mindyn.logs.cutoffs._density", lambda *_: (frequency, density))
+    monkeypatch.setattr("mindyn.logs.cutoffs._power_density", lambda *_: (frequency, density))
     assert _joint_cutoff([], 100.0) == 12.0
     density[12] = 4.1
     assert _joint_cutoff([], 100.0) == 25.0

@@ -7,18 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
+from raising import raises
 
-from mindyn.logs.checks import Oddities
-from mindyn.logs.columns import Pick, both_lists, further_joints, pick_signal
+from mindyn.errors import Code
+from mindyn.logs.checks import LogInspector
+from mindyn.logs.columns import ColumnSelection, list_columns_and_joints, list_unused_joints, select_columns
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.conversion import conversion_of, motor_gears, per_joint
-from mindyn.logs.derivatives import central, savitzky_golay, smoothed
-from mindyn.logs.errors import Faults, LogError
-from mindyn.logs.log import log_of_arrays
-from mindyn.logs.motion import conditioned_motion
-from mindyn.logs.parquet_table import USUAL_GROUP, _fetched
+from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
+from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay
+from mindyn.logs.errors import FaultCollector, LogError
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.metadata import LogMetadata, find_sidecar
+from mindyn.logs.motion import condition_motion
+from mindyn.logs.parquet_table import MAX_WHOLE_GROUP_ROWS, _plan_fetches
 from mindyn.logs.reading import read_log
-from mindyn.logs.statement import Statement, sidecar_path
 from mindyn.robots.loading import load_robot
 
 ROBOT = load_robot("planar2")
@@ -51,40 +53,40 @@ ROBOT = load_robot("planar2")
     ],
 )
 def test_statements_on_either_side_of_what_can_be_meant(key, good, bad):
-    assert getattr(Statement(**{key: good}), key) == good
-    with pytest.raises(LogError):
-        Statement(**{key: bad})
-    with pytest.raises(LogError):
-        Statement().merged({key: bad})
+    assert getattr(LogMetadata(**{key: good}), key) == good
+    for use in (lambda: LogMetadata(**{key: bad}), lambda: LogMetadata().merge_with({key: bad})):
+        with pytest.raises(LogError) as raised:
+            use()
+        assert raised.value.subject.split(".")[0] == key
 
 
 def test_statements_are_merged_key_by_key():
-    below = Statement(units={"position": "deg", "time": "s"}, side="motor", rows=[0, 5])
-    made = below.merged({"units": {"position": "rad"}, "side": "joint"})
+    below = LogMetadata(units={"position": "deg", "time": "s"}, side="motor", rows=[0, 5])
+    made = below.merge_with({"units": {"position": "rad"}, "side": "joint"})
     assert made.units == {"position": "rad", "time": "s"}
     assert (made.side, made.rows) == ("joint", [0, 5])
     assert made.side_of("torque") == "joint"
-    assert Statement(side={"torque": "motor"}).side_of("torque") == "motor"
-    with pytest.raises(LogError, match="the side of position is not stated"):
-        Statement(side={"torque": "motor"}).side_of("position")
-    with pytest.raises(LogError, match="no unit is stated for torque of joint 'j'") as refused:
-        Statement(units={"torque": {"k": "N m"}}).unit("torque", "j")
-    assert 'units.torque = "N m" (or mN m, N, mN, A, mA)' in str(refused.value.hint)
-    assert Statement(units={"torque": {"k": "A"}}).unit("torque", "k") == "A"
-    sound, faults = below.merged_sound({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})
+    assert LogMetadata(side={"torque": "motor"}).side_of("torque") == "motor"
+    with raises(LogError, code=Code.MISSING_VALUE, subject="side.position"):
+        LogMetadata(side={"torque": "motor"}).side_of("position")
+    with raises(LogError, code=Code.MISSING_VALUE, subject="units.torque") as rejected:
+        LogMetadata(units={"torque": {"k": "N m"}}).unit("torque", "j")
+    assert 'units.torque = "N m" (or mN m, N, mN, A, mA)' in str(rejected.value.hint)
+    assert LogMetadata(units={"torque": {"k": "A"}}).unit("torque", "k") == "A"
+    sound, faults = below.merge_valid({"rows": [5, 0], "skip_rows": 2, "nonsense": 1})
     assert (sound.rows, sound.skip_rows, len(faults)) == ([0, 5], 2, 2)
 
 
 def test_a_log_has_one_sidecar_or_that_of_its_folder(tmp_path):
     path = tmp_path / "run.csv"
-    assert sidecar_path(path) is None
+    assert find_sidecar(path) is None
     (tmp_path / "logs.toml").write_text("")
-    assert sidecar_path(path).name == "logs.toml"
+    assert find_sidecar(path).name == "logs.toml"
     (tmp_path / "run.log.toml").write_text("")
-    assert sidecar_path(path).name == "run.log.toml"
+    assert find_sidecar(path).name == "run.log.toml"
     (tmp_path / "run.csv.toml").write_text("")
-    with pytest.raises(LogError, match="two sidecar files, run.csv.toml and run.log.toml"):
-        sidecar_path(path)
+    with raises(LogError, code=Code.AMBIGUOUS, subject="run.csv"):
+        find_sidecar(path)
 
 
 def table(*names):
@@ -93,41 +95,41 @@ def table(*names):
 
 def test_columns_follow_patterns_in_the_robot_s_order():
     first, second = ROBOT.joint_names
-    given = Statement(columns={"position": "q{i}", "torque": "tau_{joint}", "velocity": "v{i0:02d}"})
+    given = LogMetadata(columns={"position": "q{i}", "torque": "tau_{joint}", "velocity": "v{i0:02d}"})
     all_names = ("q1", "q2", f"tau_{first}", f"tau_{second}", "v00", "v01")
-    assert pick_signal("position", given, ROBOT, table(*all_names)).names == ("q1", "q2")
-    assert pick_signal("torque", given, ROBOT, table(*all_names)).names == (f"tau_{first}", f"tau_{second}")
-    assert pick_signal("velocity", given, ROBOT, table(*all_names)).names == ("v00", "v01")
-    turned = Statement(columns={"position": "q{i}"}, joints=[second, "x", first])
-    assert pick_signal("position", turned, ROBOT, table("q1", "q2", "q3")).names == ("q3", "q1")
-    with pytest.raises(LogError, match=rf"no position column q2 \(of {second}\)"):
-        pick_signal("position", given, ROBOT, table("q1"))
-    array = pick_signal(
-        "position", Statement(columns={"position": "q"}, joints=[second, "x", first]), ROBOT, table("q")
+    assert select_columns("position", given, ROBOT, table(*all_names)).names == ("q1", "q2")
+    assert select_columns("torque", given, ROBOT, table(*all_names)).names == (f"tau_{first}", f"tau_{second}")
+    assert select_columns("velocity", given, ROBOT, table(*all_names)).names == ("v00", "v01")
+    turned = LogMetadata(columns={"position": "q{i}"}, joints=[second, "x", first])
+    assert select_columns("position", turned, ROBOT, table("q1", "q2", "q3")).names == ("q3", "q1")
+    with raises(LogError, code=Code.UNKNOWN_NAME, subject="q2"):
+        select_columns("position", given, ROBOT, table("q1"))
+    array = select_columns(
+        "position", LogMetadata(columns={"position": "q"}, joints=[second, "x", first]), ROBOT, table("q")
     )
     taken = array.take({"q": np.arange(6.0).reshape(2, 3)})
     assert taken.tolist() == [[2.0, 0.0], [5.0, 3.0]]
-    with pytest.raises(LogError, match=r"has shape \(2, 2\), but `joints` names 3 columns"):
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="q"):
         array.take({"q": np.zeros((2, 2))})
-    with pytest.raises(LogError, match="one number in each row"):
-        Pick("position", ("a", "b")).take({"a": np.zeros(2), "b": np.zeros((2, 2))})
+    with raises(LogError, code=Code.WRONG_SHAPE, subject="b"):
+        ColumnSelection("position", ("a", "b")).take({"a": np.zeros(2), "b": np.zeros((2, 2))})
 
 
 def test_long_lists_of_columns_are_cut():
     names = [f"c{k}" for k in range(61)]
-    assert "c59 and 1 more; the robot has" in both_lists(names, ROBOT)
-    assert "c59; the robot has" in both_lists(names[:60], ROBOT)
+    assert "c59 and 1 more; the robot has" in list_columns_and_joints(names, ROBOT)
+    assert "c59; the robot has" in list_columns_and_joints(names[:60], ROBOT)
 
 
 def test_joints_that_only_the_log_has_are_named():
     first, second = ROBOT.joint_names
-    given = Statement(columns={"position": "q_{joint}", "torque": "t_{joint}"})
+    given = LogMetadata(columns={"position": "q_{joint}", "torque": "t_{joint}"})
     names = [f"{a}_{b}" for a in "qt" for b in (first, second, "grip")]
     both = {"position": table(*names, "q_time"), "torque": table(*names)}
-    assert further_joints(given, ROBOT, both) == ["grip"]
-    assert further_joints(given, ROBOT, {"position": both["position"]}, ["q_time"]) == ["grip"]
-    assert further_joints(given, ROBOT, {"position": both["position"]}) == ["grip", "time"]
-    assert further_joints(Statement(columns={"position": "q{i}"}), ROBOT, {"position": table("q1")}) == []
+    assert list_unused_joints(given, ROBOT, both) == ["grip"]
+    assert list_unused_joints(given, ROBOT, {"position": both["position"]}, ["q_time"]) == ["grip"]
+    assert list_unused_joints(given, ROBOT, {"position": both["position"]}) == ["grip", "time"]
+    assert list_unused_joints(LogMetadata(columns={"position": "q{i}"}), ROBOT, {"position": table("q1")}) == []
 
 
 @pytest.mark.parametrize(
@@ -136,12 +138,16 @@ def test_joints_that_only_the_log_has_are_named():
         ([10, 10, 10], 15, [(0, 20), (20, 10)]),
         ([10, 10, 10], 10, [(0, 10), (10, 10), (20, 10)]),
         ([], 10, []),
-        ([USUAL_GROUP, 1], 2 * USUAL_GROUP, [(0, USUAL_GROUP), (USUAL_GROUP, 1)]),
-        ([5, USUAL_GROUP + 3, 5], USUAL_GROUP, [(0, 5), (5, USUAL_GROUP), (USUAL_GROUP + 5, 3), (USUAL_GROUP + 8, 5)]),
+        ([MAX_WHOLE_GROUP_ROWS, 1], 2 * MAX_WHOLE_GROUP_ROWS, [(0, MAX_WHOLE_GROUP_ROWS), (MAX_WHOLE_GROUP_ROWS, 1)]),
+        (
+            [5, MAX_WHOLE_GROUP_ROWS + 3, 5],
+            MAX_WHOLE_GROUP_ROWS,
+            [(0, 5), (5, MAX_WHOLE_GROUP_ROWS), (MAX_WHOLE_GROUP_ROWS + 5, 3), (MAX_WHOLE_GROUP_ROWS + 8, 5)],
+        ),
     ],
 )
 def test_row_groups_are_read_whole_unless_they_are_long(groups, rows, read):
-    assert list(_fetched(groups, rows)) == read
+    assert list(_plan_fetches(groups, rows)) == read
 
 
 @pytest.mark.parametrize(
@@ -163,19 +169,19 @@ def test_rows_and_times_choose_a_part_of_a_log(tmp_path, given, rows):
         "side": "joint",
         "accept": ["rate", "degrees", "milli"],
     }
-    log = read_log(path, ROBOT, stated={**stated, **given})
+    log = read_log(path, ROBOT, metadata={**stated, **given})
     assert log.rows.tolist() == list(rows)
     assert_close(log.time, np.array(rows) / 10, 1e-9)
     assert_close(log.q, np.deg2rad(np.outer(rows, [1, -2])), SAME_ALGEBRA)
     assert_close(log.tau, 1e-3 * np.outer(rows, [3, 1]), SAME_ALGEBRA)
-    with pytest.raises(LogError, match="leave no row"):
-        read_log(path, ROBOT, stated={**stated, "rows": [100, 200]})
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="rows"):
+        read_log(path, ROBOT, metadata={**stated, "rows": [100, 200]})
 
 
 def converted(signals, **stated):
-    faults = Faults()
+    faults = FaultCollector()
     units = {"position": "rad", "velocity": "deg/s", "torque": "N m"}
-    made = conversion_of(Statement(units=units, **stated), ROBOT, signals, faults)
+    made = create_conversion(LogMetadata(units=units, **stated), ROBOT, signals, faults)
     faults.raise_all("the log")
     return made
 
@@ -192,19 +198,19 @@ def test_motors_turn_further_and_push_less_than_joints():
     assert_close(joint.apply("position", raw), raw, EXACT)
     kept = joint.apply("torque", np.array([[np.nan, 1.0]]))
     assert kept[0, 1] == 3.0
-    with pytest.raises(LogError, match="the gear matrix is singular"):
-        motor_gears(Statement(gears=[[1.0, 2.0], [2.0, 4.0]]), ROBOT)
-    assert_close(motor_gears(Statement(gears=[50.0, -30.0]), ROBOT), np.diag([50.0, -30.0]), EXACT)
-    with pytest.raises(LogError, match="gains names a; the robot has the joints joint1, joint2"):
-        per_joint({"a": 1.0}, ROBOT, "gains")
+    with raises(LogError, code=Code.INVALID_VALUE, subject="gears"):
+        motor_gears(LogMetadata(gears=[[1.0, 2.0], [2.0, 4.0]]), ROBOT)
+    assert_close(motor_gears(LogMetadata(gears=[50.0, -30.0]), ROBOT), np.diag([50.0, -30.0]), EXACT)
+    with raises(LogError, code=Code.DISAGREEMENT, subject="gains"):
+        array_per_joint({"a": 1.0}, ROBOT, "gains")
 
 
 def test_derivatives_have_the_units_of_their_rate():
     t = np.arange(200) / 50
     q = np.column_stack([t**2, 3 * t])
     inner = slice(10, -10)
-    assert_close(central(q, 50.0)[inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-9)
-    for made in (savitzky_golay(q, 50.0, 7, 3), smoothed(q, 50.0, None)):
+    assert_close(central_difference(q, 50.0)[inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-9)
+    for made in (savitzky_golay(q, 50.0, 7, 3), fit_smoothing_spline(q, 50.0, None)):
         assert_close(made[0][inner], q[inner], 1e-9)
         assert_close(made[1][inner], np.column_stack([2 * t, 3 + 0 * t])[inner], 1e-8)
         assert_close(made[2][inner], np.column_stack([2 + 0 * t, 0 * t])[inner], 1e-6)
@@ -213,20 +219,20 @@ def test_derivatives_have_the_units_of_their_rate():
 def test_measured_motion_is_taken_where_it_is_asked_for():
     t = np.arange(100) / 50
     q, qd, qdd = (np.column_stack([f(t), f(2 * t)]) for f in (np.sin, np.cos, np.exp))
-    log = log_of_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)
+    log = log_from_arrays(ROBOT.joint_names, t, q, 5 * q, qd, qdd)
     c = Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured", acceleration="measured")
-    made = conditioned_motion(log, c)
+    made = condition_motion(log, c)
     for found, given in zip(made, (q, qd, qdd, 5 * q), strict=True):
         assert_close(found, given, EXACT)
-    half = conditioned_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured"))
-    assert_close(half.qdd, central(qd, 50.0), EXACT)
-    plain = conditioned_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None))
-    assert_close(plain.qdd, central(central(q, 50.0), 50.0), EXACT)
-    late = conditioned_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, delay_s=0.04))
+    half = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, velocity="measured"))
+    assert_close(half.qdd, central_difference(qd, 50.0), EXACT)
+    plain = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None))
+    assert_close(plain.qdd, central_difference(central_difference(q, 50.0), 50.0), EXACT)
+    late = condition_motion(log, Conditioning(rate_hz=50.0, position_cutoff_hz=None, delay_s=0.04))
     assert_close(late.q[10:-10], q[8:-12], 1e-9)  # the motion is moved to the later torque
     assert_close(late.tau, 5 * q, EXACT)
-    with pytest.raises(LogError, match='acceleration = "measured" is asked for, but the log holds no acceleration'):
-        conditioned_motion(log_of_arrays(ROBOT.joint_names, t, q, q, qd), c)
+    with raises(LogError, code=Code.MISSING_VALUE, subject="acceleration"):
+        condition_motion(log_from_arrays(ROBOT.joint_names, t, q, q, qd), c)
 
 
 def test_steps_are_jumps_when_they_are_fast_and_unusual():
@@ -236,8 +242,8 @@ def test_steps_are_jumps_when_they_are_fast_and_unusual():
     def notes(step):
         q = smooth.copy()
         q[120:, 1] += step
-        seen = Oddities(ROBOT)
-        seen.see(log_of_arrays(ROBOT.joint_names, time, q, q))
+        seen = LogInspector(ROBOT)
+        seen.see(log_from_arrays(ROBOT.joint_names, time, q, q))
         return [one for one in map(str, seen.findings()) if "jumps" in str(one)]
 
     limit = ROBOT.joints[1].limits.velocity or 10.0

@@ -10,18 +10,29 @@ import pytest
 from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from messages import messages
 from numpy.polynomial import Polynomial
+from raising import raises
 
+from mindyn.errors import Code
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.delay import Delay, DelayScan, _basis, chosen_delay, estimate_delay
+from mindyn.logs.delay import Delay, DelayScan, _orthonormal_basis, estimate_delay, estimate_delay_without_model
 from mindyn.logs.errors import LogError
-from mindyn.logs.followed_loops import LoopFollower, with_closure
-from mindyn.logs.interpolation import _weights, between_stamps, delayed, delayed_at
-from mindyn.logs.log import log_of_arrays
-from mindyn.logs.periods import Timeline, _even, _folded, _grown, _joined, _period, _shared, motion_timeline
-from mindyn.logs.reading import sparse
+from mindyn.logs.interpolation import _delay_weights, delay_rows, delay_selected_rows, interpolate_between_stamps
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.loop_follower import LoopFollower, add_dependent_positions
+from mindyn.logs.periods import (
+    Timeline,
+    _extend_repeats,
+    _find_period,
+    _find_shared_motion,
+    _fold_repeats,
+    _place_on_timeline,
+    _resample_evenly,
+    build_timeline,
+)
+from mindyn.logs.reading import sample_segments
 from mindyn.logs.samples import Samples
-from mindyn.logs.stretches import Piece, _at_times, uniform_pieces
-from mindyn.logs.tables import exact_blocks, in_step
+from mindyn.logs.segments import SegmentPiece, _interpolate_log, resample_pieces
+from mindyn.logs.tables import read_in_step, regroup_rows
 from mindyn.robots.loading import load_robot
 
 CUBIC = Polynomial([0.3, -1.0, 0.5, 0.25])
@@ -31,13 +42,13 @@ SEVENTH = Polynomial([0.2, 1.0, -0.5, 0.1, 0.3, -0.2, 0.05, 0.1])
 def test_four_stamps_keep_a_cubic_and_fewer_a_line():
     time = np.array([0.0, 0.4, 1.1, 1.5, 2.3, 3.0])
     wanted = np.array([-0.1, 0.0, 0.2, 1.2, 1.5, 2.9, 3.2])
-    assert_close(between_stamps(time, CUBIC(time)[:, None], wanted)[:, 0], CUBIC(wanted), ORACLE)
+    assert_close(interpolate_between_stamps(time, CUBIC(time)[:, None], wanted)[:, 0], CUBIC(wanted), ORACLE)
     wild = CUBIC(time)
     wild[5] += 9.0  # beyond the four stamps around 1.2
-    assert_close(between_stamps(time, wild, np.array([1.2])), CUBIC(np.array([1.2])), ORACLE)
-    assert_close(between_stamps(time[:2], np.array([1.0, 3.0]), np.array([0.1])), [1.5], ORACLE)
-    assert_close(between_stamps(time[:1], np.array([7.0]), np.array([0.1])), [7.0], EXACT)
-    assert_close(between_stamps(time[:3], time[:3] ** 2, np.array([0.9])), [0.81], ORACLE)
+    assert_close(interpolate_between_stamps(time, wild, np.array([1.2])), CUBIC(np.array([1.2])), ORACLE)
+    assert_close(interpolate_between_stamps(time[:2], np.array([1.0, 3.0]), np.array([0.1])), [1.5], ORACLE)
+    assert_close(interpolate_between_stamps(time[:1], np.array([7.0]), np.array([0.1])), [7.0], EXACT)
+    assert_close(interpolate_between_stamps(time[:3], time[:3] ** 2, np.array([0.9])), [0.81], ORACLE)
 
 
 @pytest.mark.parametrize("rows", [0.25, -0.75, 1.5, -2.3, 3.0])
@@ -46,35 +57,39 @@ def test_eight_rows_keep_a_polynomial_of_degree_seven(rows):
     step = k[1] - k[0]
     x = SEVENTH(k)
     inner = np.arange(10, 20)
-    assert_close(delayed(x[:, None], rows)[inner, 0], SEVENTH(k[inner] - rows * step), ORACLE)
-    assert_close(delayed_at(x, rows, inner), SEVENTH(k[inner] - rows * step), ORACLE)
-    assert_close(sum(w for _, w in _weights(rows)), 1.0, ORACLE)
-    assert [back for back, _ in _weights(rows)] == [int(np.floor(rows)) + one for one in range(-3, 5)]
-    assert_close(delayed(np.array([[4.0]]), rows), [[4.0]], SAME_ALGEBRA)
+    assert_close(delay_rows(x[:, None], rows)[inner, 0], SEVENTH(k[inner] - rows * step), ORACLE)
+    assert_close(delay_selected_rows(x, rows, inner), SEVENTH(k[inner] - rows * step), ORACLE)
+    assert_close(sum(w for _, w in _delay_weights(rows)), 1.0, ORACLE)
+    assert [back for back, _ in _delay_weights(rows)] == [int(np.floor(rows)) + one for one in range(-3, 5)]
+    assert_close(delay_rows(np.array([[4.0]]), rows), [[4.0]], SAME_ALGEBRA)
 
 
 def straight(time):
-    return log_of_arrays(("a",), time, time[:, None], 2 * time[:, None])
+    return log_from_arrays(("a",), time, time[:, None], 2 * time[:, None])
 
 
 def test_uniform_rows_know_the_nearest_stamps():
     log = straight(np.array([0.0, 0.4, 1.0, 1.2]))
-    made = _at_times(log, np.array([0.0, 0.2, 0.21, 0.69, 0.71, 1.15, 1.2]))
+    made = _interpolate_log(log, np.array([0.0, 0.2, 0.21, 0.69, 0.71, 1.15, 1.2]))
     assert made.rows.tolist() == [0, 0, 1, 1, 2, 3, 3]  # of two as near, the earlier
     assert_close(made.q[:, 0], made.time, ORACLE)
-    one = _at_times(straight(np.array([0.5])), np.array([0.5]))
+    one = _interpolate_log(straight(np.array([0.5])), np.array([0.5]))
     assert one.rows.tolist() == [0]
 
 
 def test_a_segment_of_one_row_and_one_after_it_are_made_uniform():
     first, second = straight(np.array([5.0])), straight(np.array([9.0, 9.1, 9.2]))
-    made = list(uniform_pieces([Piece(0, first, True), Piece(1, second, True)], 20.0))
+    made = list(resample_pieces([SegmentPiece(0, first, True), SegmentPiece(1, second, True)], 20.0))
     assert made[0].rows.time.tolist() == [5.0]
     assert_close(made[1].rows.time, [9.0, 9.05, 9.1, 9.15, 9.2], SAME_ALGEBRA)
-    parts = [Piece(0, straight(np.array([0.0, 0.1])), False), Piece(0, straight(np.array([0.11])), True)]
-    late = list(uniform_pieces(parts, 10.0))
+    parts = [SegmentPiece(0, straight(np.array([0.0, 0.1])), False), SegmentPiece(0, straight(np.array([0.11])), True)]
+    late = list(resample_pieces(parts, 10.0))
     assert [len(one.rows) for one in late] == [1, 1]
-    last = list(uniform_pieces([Piece(0, straight(np.array([0.0, 0.1])), False), Piece(0, parts[1].rows, True)], 1.0))
+    last = list(
+        resample_pieces(
+            [SegmentPiece(0, straight(np.array([0.0, 0.1])), False), SegmentPiece(0, parts[1].rows, True)], 1.0
+        )
+    )
     assert [len(one.rows) for one in last] == [1, 0]  # a last piece without a row of its own ends the segment
     assert last[1].is_last
 
@@ -94,20 +109,20 @@ class Rows:
 
 def test_tables_are_read_in_step():
     one, two = Rows("one.csv", 2, 3, 1), Rows("two.csv", 6)
-    parts = list(in_step([(one, ["a"]), (two, ["b"])], 4, "run"))
+    parts = list(read_in_step([(one, ["a"]), (two, ["b"])], 4, "run"))
     assert [[chunk.tolist() for part in step for chunk in part.values()] for step in parts] == [
         [[0, 1, 2, 3], [0, 1, 2, 3]],
         [[4, 5], [4, 5]],
     ]
-    assert [len(step[0]["a"]) for step in in_step([(one, ["a"])], 4, "run")] == [2, 3, 1]
-    with pytest.raises(LogError, match=r"files of run have different numbers of rows: one.csv 6, three.csv 13"):
-        list(in_step([(one, ["a"]), (Rows("three.csv", 13), ["b"])], 4, "run"))
-    with pytest.raises(LogError, match=r"one.csv 6, none.csv 0"):
-        list(in_step([(one, ["a"]), (Rows("none.csv"), ["b"])], 4, "run"))
-    assert list(in_step([(Rows("x"), ["a"]), (Rows("y"), ["b"])], 4, "run")) == []
-    blocks = list(exact_blocks(iter(Rows("x", 1, 9, 2).chunks(["a"], 3)), 4))
+    assert [len(step[0]["a"]) for step in read_in_step([(one, ["a"])], 4, "run")] == [2, 3, 1]
+    with raises(LogError, code=Code.DISAGREEMENT, subject="run"):
+        list(read_in_step([(one, ["a"]), (Rows("three.csv", 13), ["b"])], 4, "run"))
+    with raises(LogError, code=Code.DISAGREEMENT, subject="run"):
+        list(read_in_step([(one, ["a"]), (Rows("none.csv"), ["b"])], 4, "run"))
+    assert list(read_in_step([(Rows("x"), ["a"]), (Rows("y"), ["b"])], 4, "run")) == []
+    blocks = list(regroup_rows(iter(Rows("x", 1, 9, 2).chunks(["a"], 3)), 4))
     assert [one["a"].tolist() for one in blocks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    rest = list(exact_blocks(iter(Rows("x", 5).chunks(["a"], 3)), 4))
+    rest = list(regroup_rows(iter(Rows("x", 5).chunks(["a"], 3)), 4))
     assert [len(one["a"]) for one in rest] == [4, 1]
 
 
@@ -118,7 +133,7 @@ class Scan(list):
 @pytest.mark.parametrize(("count", "chunk"), [(1000, 100), (90, 30), (6400, 400), (10_000, 10_000)])
 def test_a_sparse_log_is_spread_evenly(count, chunk):
     log = straight(np.arange(float(count)))
-    found = sparse(Scan(log.take(slice(k, k + chunk)) for k in range(0, count, chunk)), 160)
+    found = sample_segments(Scan(log.take(slice(k, k + chunk)) for k in range(0, count, chunk)), 160)
     rows = found.rows
     assert messages(found) == ("note",)
     if count <= 160:
@@ -129,8 +144,8 @@ def test_a_sparse_log_is_spread_evenly(count, chunk):
     assert len(starts) >= 8
     assert len(set(np.diff(starts))) == 1
     assert starts[0] == 0
-    with pytest.raises(LogError, match="run has no usable rows"):
-        sparse(Scan(), 160)
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
+        sample_segments(Scan(), 160)
 
 
 def test_a_timeline_repeats_from_a_quarter_on():
@@ -140,7 +155,7 @@ def test_a_timeline_repeats_from_a_quarter_on():
     assert not line(1.25).repeated
     assert line(1.26).repeated
     assert line(1.2, 3.0).sentence == ""
-    assert line(2.5).sentence.startswith("the logs repeat their motion (2.5 times): errors on it say little")
+    assert line(2.5).sentence.startswith("the logs repeat their motion (2.5 times): errors on other motions")
     assert line(2.5, 3.14159).sentence.startswith("one motion of 3.14 s repeats (2.5 times)")
 
 
@@ -150,33 +165,33 @@ def circle(rows, period, start=0):
 
 
 def test_a_log_is_folded_on_its_period_behind_its_approach():
-    line, period = _folded(circle(250, 100), 0.1)
+    line, period = _fold_repeats(circle(250, 100), 0.1)
     assert period == 100
     assert line.tolist() == (np.arange(250) % 100).tolist()
     way = np.column_stack([np.linspace(1.2, 0.5, 30), np.linspace(-0.9, 0.0, 30)])
-    behind, period = _folded(np.vstack([way, circle(270, 100)]), 0.1)
+    behind, period = _fold_repeats(np.vstack([way, circle(270, 100)]), 0.1)
     assert period == 100
     first = int(np.argmax(np.diff(behind) < 0)) + 1 - 100
     assert 20 <= first <= 30
     assert behind.tolist() == [*range(first), *(first + (np.arange(300 - first)) % 100)]
-    back, period = _folded(np.vstack([circle(270, 100), way[::-1]]), 0.1)
+    back, period = _fold_repeats(np.vstack([circle(270, 100), way[::-1]]), 0.1)
     assert period == 100
     assert back[:200].tolist() == (np.arange(200) % 100).tolist()
     assert back[-1] == back[:270].max() + 300 - (270 + (back[270:] < 100).sum())
-    alone, period = _folded(circle(80, 100), 0.1)
+    alone, period = _fold_repeats(circle(80, 100), 0.1)
     assert (alone.tolist(), period) == (list(range(80)), None)
 
 
 def test_what_repeats_grows_to_the_rows_beside_it_that_do():
     q = circle(300, 100)
-    assert _grown(q, 30, 250, 100) == (0, 300)
+    assert _extend_repeats(q, 30, 250, 100) == (0, 300)
     q[:20] += 1.0
     q[280:] += 1.0
-    assert _grown(q, 30, 250, 100) == (20, 280)
+    assert _extend_repeats(q, 30, 250, 100) == (20, 280)
     edge = circle(300, 100)
     edge[10] += 0.079
     edge[9] += 0.081
-    assert _grown(edge, 30, 250, 100)[0] == 10
+    assert _extend_repeats(edge, 30, 250, 100)[0] == 10
 
 
 @pytest.mark.parametrize(("noise", "found"), [(0.03, True), (0.05, False)])
@@ -184,27 +199,27 @@ def test_motion_comes_again_within_a_part_of_its_range(noise, found):
     """rms of the difference is sqrt(2) times a joint's own noise: 0.042 and 0.07 of its range against 0.04, 0.08."""
     rng = np.random.default_rng(1)
     q = circle(400, 100) + noise / np.sqrt(2) * rng.choice([-1.0, 1.0], size=(400, 2))
-    assert (_period(q, 0.1) is not None) == found
+    assert (_find_period(q, 0.1) is not None) == found
 
 
 def test_motions_shorter_than_half_a_second_do_not_repeat():
     q = circle(400, 10)
-    assert _period(q, 0.1) == 10
-    assert _period(q, 0.05) == 20  # 0.5 s is the shortest that counts: two turns
-    assert _period(circle(120, 100), 0.1) is None  # a quarter of the period must come again
-    assert _period(circle(126, 100), 0.1) == 100
+    assert _find_period(q, 0.1) == 10
+    assert _find_period(q, 0.05) == 20  # 0.5 s is the shortest that counts: two turns
+    assert _find_period(circle(120, 100), 0.1) is None  # a quarter of the period must come again
+    assert _find_period(circle(126, 100), 0.1) == 100
     slow = 0.05 * circle(400, 100)
-    assert _period(slow, 0.1) is None  # never as much as 8 % away
+    assert _find_period(slow, 0.1) is None  # never as much as 8 % away
 
 
 def test_two_logs_share_a_motion_where_half_of_the_shorter_agrees():
     q = circle(300, 400)
-    assert _shared(q[100:200], q) == 100
-    assert _shared(q, q[100:200]) == -100
-    assert _shared(q[:200], q[90:]) == -90
-    assert _shared(q[:100], q[160:]) is None
+    assert _find_shared_motion(q[100:200], q) == 100
+    assert _find_shared_motion(q, q[100:200]) == -100
+    assert _find_shared_motion(q[:200], q[90:]) == -90
+    assert _find_shared_motion(q[:100], q[160:]) is None
     rest = np.zeros((200, 2))
-    assert _shared(rest, rest) is None  # poses at rest agree without any motion
+    assert _find_shared_motion(rest, rest) is None  # poses at rest agree without any motion
 
 
 def test_rows_far_from_another_log_keep_places_of_their_own():
@@ -212,7 +227,7 @@ def test_rows_far_from_another_log_keep_places_of_their_own():
     other = q.copy()
     other[40:42, 0] += [0.17, -0.17]
     other[20:22, 0] += [0.15, -0.15]
-    placed, end = _joined(q, np.arange(100), None, [(other, 500 + np.arange(100))], 1000)
+    placed, end = _place_on_timeline(q, np.arange(100), None, [(other, 500 + np.arange(100))], 1000)
     expected = 500 + np.arange(100)
     expected[40:42] = [1000, 1001]
     assert placed.tolist() == expected.tolist()
@@ -221,16 +236,18 @@ def test_rows_far_from_another_log_keep_places_of_their_own():
 
 def test_positions_every_step():
     time = np.array([2.0, 3.0, 5.0])
-    assert_close(_even(time, np.array([[0.0], [1.0], [2.0]]), 0.5)[:, 0], [0, 0.5, 1, 1.25, 1.5, 1.75], ORACLE)
-    assert _even(time[:1], np.array([[4.0]]), 0.5).tolist() == [[4.0]]
+    assert_close(
+        _resample_evenly(time, np.array([[0.0], [1.0], [2.0]]), 0.5)[:, 0], [0, 0.5, 1, 1.25, 1.5, 1.75], ORACLE
+    )
+    assert _resample_evenly(time[:1], np.array([[4.0]]), 0.5).tolist() == [[4.0]]
 
 
 def test_logs_without_motion_or_time_follow_each_other():
     time = np.array([1.0, 2.0, 4.0])
-    still = motion_timeline([time, time], [np.zeros((3, 2)), np.zeros((3, 2))])
+    still = build_timeline([time, time], [np.zeros((3, 2)), np.zeros((3, 2))])
     assert (still.length_s, still.period_s, still.repeats) == (6.0, None, 1.0)
     assert [one.tolist() for one in still.times] == [[0, 1, 3], [3, 4, 6]]
-    instant = motion_timeline([time[:1]], [np.ones((1, 2))])
+    instant = build_timeline([time[:1]], [np.ones((1, 2))])
     assert (instant.length_s, instant.repeats) == (0.0, 1.0)
 
 
@@ -292,7 +309,7 @@ def test_rows_where_friction_turns_over_are_not_compared_where_there_are_others(
 def test_a_basis_spans_the_columns_and_no_more():
     Y = np.random.default_rng(0).normal(size=(20, 3))
     Y = np.column_stack([1e6 * Y, Y @ [1.0, 2.0, 3.0], np.zeros(20)])
-    U = _basis(Y)
+    U = _orthonormal_basis(Y)
     assert U.shape == (20, 3)
     assert_close(U.T @ U, np.eye(3), ORACLE)
     assert_close(U @ (U.T @ Y), Y, ORACLE)
@@ -303,12 +320,12 @@ def test_early_torques_are_found_as_late_ones_are():
     assert estimate_delay(in_steps(0.02), lambda _q, _qd, qdd: qdd).seconds == pytest.approx(0.02, abs=1e-4)
 
 
-def test_a_chosen_delay_is_that_of_all_stretches():
+def test_a_chosen_delay_is_that_of_all_segments():
     samples = in_steps(0.03, rows=1200)
     time = np.arange(1200) / 200
-    log = log_of_arrays(("a",), time, samples.q, samples.tau, samples.qd, samples.qdd)
+    log = log_from_arrays(("a",), time, samples.q, samples.tau, samples.qd, samples.qdd)
     c = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=None, edge_s=0.1, delay_s=0.5)
-    found = chosen_delay([log.take(slice(0, 600)), log.take(slice(600, None))], c)
+    found = estimate_delay_without_model([log.take(slice(0, 600)), log.take(slice(600, None))], c)
     assert found == pytest.approx(0.03, abs=2e-3)
 
 
@@ -320,7 +337,7 @@ def test_what_followed_loops_say():
     assert "were followed along the log" in follower.note()
     assert "close to 2.0e-15 of their length, and stay at least 0.12 away" in follower.note()
     q = np.zeros((2, 1))
-    assert with_closure(robot, q, None) is q
+    assert add_dependent_positions(robot, q, None) is q
 
 
 def followed(s, change, segments, last=None):
@@ -357,5 +374,5 @@ def test_samples_of_robots_without_solved_loops_stay_as_they_are():
     robot = load_robot("planar2")
     samples = replace(in_steps(0.0, 0.0), joint_names=robot.joint_names)
     follower = LoopFollower(robot)
-    assert follower.followed(samples, np.arange(len(samples))) is samples
+    assert follower.follow(samples, np.arange(len(samples))) is samples
     assert follower.note() == ""

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 from messages import messages
+from raising import raises
 
-from mindyn.errors import InputError
-from mindyn.logs.checks import Oddities, check_units, reach_of
+from mindyn.errors import Code, InputError
+from mindyn.logs.checks import LogInspector, check_units, reachable_positions
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import Pick
-from mindyn.logs.cutoffs import _density, _joint_cutoff, noise_floor_cutoff
-from mindyn.logs.errors import DOUBTS, LogError
-from mindyn.logs.log import Log, Source, joined, log_of_arrays
-from mindyn.logs.statement import Statement
-from mindyn.logs.units import UNITS, factor, is_current
+from mindyn.logs.columns import ColumnSelection
+from mindyn.logs.cutoffs import _joint_cutoff, _power_density, noise_floor_cutoff
+from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError
+from mindyn.logs.log import Log, SourceFile, join_logs, log_from_arrays
+from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.units import UNIT_FACTORS, is_current, unit_factor
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 
@@ -32,29 +33,29 @@ def limited(*limits):
     return replace(PLANAR, joints=joints)
 
 
-def suspicion(q, tau=TURN, qd=None, robot=PLANAR, **stated):
+def finding(q, tau=TURN, qd=None, robot=PLANAR, **stated):
     """The message of the refusal and of the same log accepted; both empty where nothing is suspected."""
-    log = log_of_arrays(robot.joint_names, T, q, tau, qd)
-    log = replace(log, statement=replace(Statement(), **stated)) if stated else log
-    told = [note for note in messages(check_units(log, robot, DOUBTS)) if note.startswith("accepted: ")]
-    if not told:
+    log = log_from_arrays(robot.joint_names, T, q, tau, qd)
+    log = replace(log, metadata=replace(LogMetadata(), **stated)) if stated else log
+    known = [note for note in messages(check_units(log, robot, ACCEPTABLE_FINDINGS)) if note.startswith("accepted: ")]
+    if not known:
         check_units(log, robot, ())
         return ""
-    with pytest.raises(LogError) as refused:
+    with raises(LogError, code=Code.WRONG_UNIT) as rejected:
         check_units(log, robot, ())
-    assert told == [f"accepted: {refused.value.message}"]
-    assert "accept = [" in refused.value.hint
-    return refused.value.message
+    assert known == [f"accepted: {rejected.value.message}"]
+    assert "accept = [" in rejected.value.hint
+    return rejected.value.message
 
 
 def test_how_far_joints_reach():
     free = Limits()
-    assert_close(reach_of(limited(Limits(-1.0, 2.5), Limits(-3.0, 1.0))), [2.5, 3.0], EXACT)
-    assert_close(reach_of(limited(free, Limits(lower=-1.0))), [4 * np.pi, 4 * np.pi], EXACT)
-    assert_close(reach_of(limited(Limits(0.0, 0.0), Limits(0.0, 0.5))), [4 * np.pi, 0.5], EXACT)
+    assert_close(reachable_positions(limited(Limits(-1.0, 2.5), Limits(-3.0, 1.0))), [2.5, 3.0], EXACT)
+    assert_close(reachable_positions(limited(free, Limits(lower=-1.0))), [4 * np.pi, 4 * np.pi], EXACT)
+    assert_close(reachable_positions(limited(Limits(0.0, 0.0), Limits(0.0, 0.5))), [4 * np.pi, 0.5], EXACT)
     sliding = [joint.kind == "prismatic" for joint in SCARA.primary_joints]
     bare = replace(SCARA, joints=tuple(replace(one, limits=free) for one in SCARA.joints))
-    assert np.isinf(reach_of(bare)).tolist() == sliding
+    assert np.isinf(reachable_positions(bare)).tolist() == sliding
 
 
 def test_positions_look_like_degrees_from_twice_the_limits_on():
@@ -65,16 +66,16 @@ def test_positions_look_like_degrees_from_twice_the_limits_on():
     def with_peak(first):
         return small + np.column_stack([first / peak * TURN[:, 0], 0 * T]) - np.column_stack([small[:, 0], 0 * T])
 
-    assert suspicion(with_peak(3.99), robot=arm) == ""
-    said = suspicion(with_peak(4.01), robot=arm)
+    assert finding(with_peak(3.99), robot=arm) == ""
+    said = finding(with_peak(4.01), robot=arm)
     assert "joint joint1 reaches 4.01 rad, its limit is 2 rad" in said
     # As degrees a joint may be a fifth beyond its limit.
-    assert suspicion(with_peak(1.19 * np.rad2deg(2.0)), robot=arm)
-    assert suspicion(with_peak(1.21 * np.rad2deg(2.0)), robot=arm) == ""
+    assert finding(with_peak(1.19 * np.rad2deg(2.0)), robot=arm)
+    assert finding(with_peak(1.21 * np.rad2deg(2.0)), robot=arm) == ""
     narrow = limited(Limits(-0.1, 0.1), Limits(-2.0, 2.0))
-    assert suspicion(with_peak(3.1), robot=narrow) == ""  # more than half a turn is needed whatever the limits
-    assert suspicion(with_peak(3.2), robot=narrow)
-    worst = suspicion(np.column_stack([5.0 * TURN[:, 0], 50.0 * TURN[:, 1]]), robot=arm)
+    assert finding(with_peak(3.1), robot=narrow) == ""  # more than half a turn is needed whatever the limits
+    assert finding(with_peak(3.2), robot=narrow)
+    worst = finding(np.column_stack([5.0 * TURN[:, 0], 50.0 * TURN[:, 1]]), robot=arm)
     assert "joint joint2 reaches 50 rad" in worst
 
 
@@ -83,7 +84,7 @@ def test_torques_look_like_millis_from_twenty_times_the_limits_on():
     square = np.where(np.arange(200) % 2, 1.0, -1.0)
 
     def with_rms(first, second):
-        return suspicion(0.1 * TURN, np.column_stack([first * square, second * square]), robot=arm)
+        return finding(0.1 * TURN, np.column_stack([first * square, second * square]), robot=arm)
 
     assert with_rms(199.0, 1.0) == ""
     said = with_rms(201.0, 1.0)
@@ -92,8 +93,8 @@ def test_torques_look_like_millis_from_twenty_times_the_limits_on():
     assert with_rms(1e-3, 0.0151) == ""
     assert "no joint exceeds 0.00049 of its effort limit" in with_rms(1e-3, 0.0147)
     half = limited(Limits(effort=10.0), Limits())
-    assert "joint joint1" in suspicion(0.1 * TURN, 500.0 * TURN, robot=half)
-    assert suspicion(0.1 * TURN, 1e-4 * TURN, robot=half) == ""
+    assert "joint joint1" in finding(0.1 * TURN, 500.0 * TURN, robot=half)
+    assert finding(0.1 * TURN, 1e-4 * TURN, robot=half) == ""
 
 
 SPEED = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
@@ -102,28 +103,28 @@ SPEED = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
 def test_velocities_of_joints_that_hardly_move_say_nothing():
     still = np.column_stack([TURN[:, 0], 0.009 * TURN[:, 1]])
     speed = np.column_stack([SPEED[:, 0], 500.0 + 0 * T])
-    assert suspicion(still, qd=speed) == ""
-    assert suspicion(0.009 * TURN, qd=100 * SPEED) == ""
+    assert finding(still, qd=speed) == ""
+    assert finding(0.009 * TURN, qd=100 * SPEED) == ""
     moving = np.column_stack([TURN[:, 0], 0.011 * TURN[:, 1]])
-    assert suspicion(moving, qd=np.column_stack([0.02 * SPEED[:, 0], 0.02 * SPEED[:, 1]]))
+    assert finding(moving, qd=np.column_stack([0.02 * SPEED[:, 0], 0.02 * SPEED[:, 1]]))
 
 
 def test_limits_are_left_on_either_side_by_a_hundredth_of_their_range():
     arm = limited(Limits(-1.0, 3.0), Limits(lower=-1.0))
     for low, high, beyond in ((-1.03, 3.03, False), (-1.05, 0.0, True), (0.0, 3.05, True)):
         q = np.column_stack([np.linspace(low, high, 200), 2 * TURN[:, 1]])
-        notes = check_units(log_of_arrays(arm.joint_names, T, q, TURN), arm, ())
+        notes = check_units(log_from_arrays(arm.joint_names, T, q, TURN), arm, ())
         assert bool(notes) == beyond
         if beyond:
             assert f"joint joint1 moves from {low:.4g} to {high:.4g}, beyond its limits -1 to 3" in str(notes[0])
 
 
 def test_what_cleaning_refuses():
-    with pytest.raises(LogError, match="run has no rows"):
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
         Cleaner("run").findings(())
     one = Cleaner("run")
     one.clean(Log(("a",), np.array([0.0]), np.zeros((1, 1)), np.zeros((1, 1)), np.arange(1)))
-    with pytest.raises(LogError, match="run has too few rows: 1 of 1 can be used"):
+    with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="run"):
         one.findings(())
     two = Cleaner("run")
     still = np.array([[0.0, 0.0], [0.0009, 0.0011]])
@@ -131,79 +132,79 @@ def test_what_cleaning_refuses():
     assert two.findings(()) == []
     back = Cleaner("run")
     back.clean(Log(("a",), np.array([0.0, 1.0]), np.zeros((2, 1)), np.zeros((2, 1)), np.arange(2)))
-    with pytest.raises(LogError, match=r"time goes back by 0.25 s at row 2 of run"):
+    with raises(LogError, code=Code.INVALID_VALUE, subject="time"):
         back.clean(Log(("a",), np.array([0.75, 2.0]), np.zeros((2, 1)), np.zeros((2, 1)), np.array([2, 3])))
 
 
 def test_jumps_are_faster_than_the_limit_and_than_usual_steps():
     arm = limited(Limits(velocity=4.0), Limits())
-    for speed, told in ((3.9, []), (4.1, ["joint1"]), (9.9, ["joint1"]), (10.1, ["joint1", "joint2"])):
-        seen = Oddities(arm)
+    for speed, known in ((3.9, []), (4.1, ["joint1"]), (9.9, ["joint1"]), (10.1, ["joint1", "joint2"])):
+        seen = LogInspector(arm)
         q = np.zeros((200, 2))
         q[100:] = 0.01 * speed
-        log = log_of_arrays(arm.joint_names, T, q, q)
+        log = log_from_arrays(arm.joint_names, T, q, q)
         for part in (slice(0, 100), slice(100, 200)):
             seen.see(log.take(part))
         found = messages(seen.findings())
-        assert [note.split()[1] for note in found if "jumps" in note] == told
-        if told:
+        assert [note.split()[1] for note in found if "jumps" in note] == known
+        if known:
             assert f"jumps by {0.01 * speed:.4g} rad at 1 s (row 100)" in found[0]
-    twice = Oddities(arm)
+    twice = LogInspector(arm)
     q = np.zeros((200, 2))
     q[50:, 0], q[150:, 0] = 0.1, -0.2
-    twice.see(log_of_arrays(arm.joint_names, T, q, q))
+    twice.see(log_from_arrays(arm.joint_names, T, q, q))
     assert "jumps by -0.3 rad at 1.5 s (row 150), the largest of 2 such steps" in str(twice.findings()[0])
-    fast = Oddities(arm)
-    fast.see(log_of_arrays(arm.joint_names, T, 0.2 * np.cumsum(np.ones((200, 2)), axis=0), TURN))
+    fast = LogInspector(arm)
+    fast.see(log_from_arrays(arm.joint_names, T, 0.2 * np.cumsum(np.ones((200, 2)), axis=0), TURN))
     assert fast.findings() == []  # every step alike
 
 
-def test_columns_that_hold_one_value_are_told_with_their_names():
+def test_columns_that_hold_one_value_are_known_with_their_names():
     arm = limited(Limits(), Limits())
-    seen = Oddities(arm)
+    seen = LogInspector(arm)
     moving, constant = np.column_stack([T, T]), np.column_stack([T, 0 * T + 3.5])
     for part in (slice(0, 100), slice(100, 200)):
-        seen.see_columns(Pick("position", ("q1", "q2")), moving[part])
-        seen.see_columns(Pick("velocity", ("v1", "v2")), constant[part])
+        seen.see_columns(ColumnSelection("position", ("q1", "q2")), moving[part])
+        seen.see_columns(ColumnSelection("velocity", ("v1", "v2")), constant[part])
     (velocity,) = messages(seen.findings())
     assert "the velocity of joint joint2 never changes: column 'v2' holds 3.5 in every row" in velocity
-    resting = Oddities(arm)
-    resting.see_columns(Pick("position", ("q1", "q2")), constant)
-    resting.see_columns(Pick("velocity", ("v1", "v2")), constant)
+    resting = LogInspector(arm)
+    resting.see_columns(ColumnSelection("position", ("q1", "q2")), constant)
+    resting.see_columns(ColumnSelection("velocity", ("v1", "v2")), constant)
     assert resting.findings() == []  # a joint that stands has no speed
 
 
 def test_factors_of_all_units():
     turn = np.pi / 180
-    assert_close(list(UNITS["time"].values()), [1, 1e-3, 1e-6, 1e-9], EXACT)
-    assert_close(list(UNITS["position"].values()), [1, turn, 1, 1e-3], EXACT)
-    assert_close(list(UNITS["velocity"].values()), [1, turn, 2 * np.pi / 60, 1, 1e-3], SAME_ALGEBRA)
-    assert_close(list(UNITS["acceleration"].values()), [1, turn, 1, 1e-3], EXACT)
-    assert_close(list(UNITS["torque"].values()), [1, 1e-3, 1, 1e-3, 1, 1e-3], EXACT)
-    assert [is_current(unit) for unit in UNITS["torque"]] == [False] * 4 + [True] * 2
-    assert factor("torque", "Nm", "revolute", "j") == 1.0
-    assert factor("time", "ms", "prismatic", "j") == 1e-3
-    with pytest.raises(LogError, match=r"units.torque = 'kNm' is not a unit of torque; mindyn reads: N m, mN m"):
-        factor("torque", "kNm", "revolute", "j")
+    assert_close(list(UNIT_FACTORS["time"].values()), [1, 1e-3, 1e-6, 1e-9], EXACT)
+    assert_close(list(UNIT_FACTORS["position"].values()), [1, turn, 1, 1e-3], EXACT)
+    assert_close(list(UNIT_FACTORS["velocity"].values()), [1, turn, 2 * np.pi / 60, 1, 1e-3], SAME_ALGEBRA)
+    assert_close(list(UNIT_FACTORS["acceleration"].values()), [1, turn, 1, 1e-3], EXACT)
+    assert_close(list(UNIT_FACTORS["torque"].values()), [1, 1e-3, 1, 1e-3, 1, 1e-3], EXACT)
+    assert [is_current(unit) for unit in UNIT_FACTORS["torque"]] == [False] * 4 + [True] * 2
+    assert unit_factor("torque", "Nm", "revolute", "j") == 1.0
+    assert unit_factor("time", "ms", "prismatic", "j") == 1e-3
+    with raises(LogError, code=Code.WRONG_UNIT, subject="units.torque"):
+        unit_factor("torque", "kNm", "revolute", "j")
 
 
 def test_a_log_is_called_after_its_file_and_cannot_be_changed():
     q = TURN.copy()
-    log = Log(("a", "b"), T, q, TURN, np.arange(200), sources=(Source("/data/run7.csv", "0"),))
+    log = Log(("a", "b"), T, q, TURN, np.arange(200), sources=(SourceFile("/data/run7.csv", "0"),))
     assert log.name == "run7.csv"
     assert replace(log, name="mine").name == "mine"
-    assert log_of_arrays(("a", "b"), T, q, TURN).name == ""
+    assert log_from_arrays(("a", "b"), T, q, TURN).name == ""
     with pytest.raises(ValueError, match="read-only"):
         log.q[0] = 1.0
     q[0] = 7.0  # the caller's own array stays the caller's
     assert repr(log) == "Log(200 rows of 2 joints over 1.99 s)"
     assert repr(log.take(slice(0, 0))) == "Log(0 rows of 2 joints over 0 s)"
     assert log.between(3, 6).rows.tolist() == [3, 4, 5]
-    assert len(joined([log.take(slice(0, 3)), log.take(slice(3, 9))])) == 9
-    assert joined([log]) is log
+    assert len(join_logs([log.take(slice(0, 3)), log.take(slice(3, 9))])) == 9
+    assert join_logs([log]) is log
     for name in ("q", "tau", "qd", "qdd"):
         arrays = {"q": TURN, "tau": TURN, "qd": TURN, "qdd": TURN, name: TURN[:-1]}
-        with pytest.raises(InputError, match=rf"{name} has shape \(199, 2\), but \(200, 2\) is needed"):
+        with raises(InputError, code=Code.WRONG_SHAPE):
             Log(("a", "b"), T, arrays["q"], arrays["tau"], np.arange(200), arrays["qd"], arrays["qdd"])
 
 
@@ -211,7 +212,7 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
     frequency = np.arange(0, 51.0)
 
     def of(density):
-        monkeypatch.setattr("mindyn.logs.cutoffs._density", lambda *_: (frequency, density))
+        monkeypatch.setattr("mindyn.logs.cutoffs._power_density", lambda *_: (frequency, density))
         return _joint_cutoff([], 100.0)
 
     density = np.where(frequency < 7, 100.0, 1.0)
@@ -230,7 +231,7 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
 
 
 def test_no_cut_off_where_the_motion_fills_the_band(monkeypatch):
-    log = log_of_arrays(("a", "b"), T, TURN, TURN)
+    log = log_from_arrays(("a", "b"), T, TURN, TURN)
     found = iter([39.9, 3.0, 40.0, 3.0])
     monkeypatch.setattr("mindyn.logs.cutoffs._joint_cutoff", lambda *_: next(found))
     assert noise_floor_cutoff([log], 100.0) == 39.9
@@ -242,19 +243,19 @@ def test_densities_are_averaged_over_the_longest_parts():
 
     rng = np.random.default_rng(0)
     long, longer, short = rng.normal(size=4200), rng.normal(size=9000), rng.normal(size=500)
-    frequency, density = _density([long, short, longer], 100.0)
+    frequency, density = _power_density([long, short, longer], 100.0)
     each = [welch(one, 100.0, "blackmanharris", 4096, detrend="linear") for one in (long, longer)]
     assert_close(frequency, each[0][0], EXACT)
     assert_close(density, (4200 * each[0][1] + 9000 * each[1][1]) / 13200, SAME_ALGEBRA)
-    assert len(_density([short, rng.normal(size=100)], 100.0)[0]) == 251
+    assert len(_power_density([short, rng.normal(size=100)], 100.0)[0]) == 251
 
 
 @pytest.mark.parametrize(
     ("times", "cause"),
     [(180 / np.pi, "deg/s"), (np.pi / 180, "rad/s for deg/s"), (1e3, "ms for s"), (1e-3, "s for ms"), (5.0, None)],
 )
-def test_velocities_in_another_unit_are_told_by_their_factor(times, cause):
+def test_velocities_in_another_unit_are_known_by_their_factor(times, cause):
     velocity = np.column_stack([3 * np.cos(3 * T), -2 * np.sin(2 * T)])
-    said = suspicion(TURN, qd=times * velocity)
+    said = finding(TURN, qd=times * velocity)
     assert f"times the derivative of the position{'' if cause is None else f' ({cause}?)'}" in said
     assert ("?)" in said) == (cause is not None)

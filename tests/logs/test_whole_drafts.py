@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from draft_parts import PLANAR
+from raising import raises
 
+from mindyn.errors import Code
 from mindyn.logs import drafting
-from mindyn.logs.draft import Belief, Draft, toml_value
-from mindyn.logs.draft_head import head_of
-from mindyn.logs.draft_names import groups_of, is_measured, signal_of, unit_of, words_of
+from mindyn.logs.draft import DraftLine, SidecarDraft, format_toml_value
+from mindyn.logs.draft_head import read_log_head
+from mindyn.logs.draft_names import group_columns, guess_signal, guess_unit, is_measured, split_words
 from mindyn.logs.draft_numbers import velocity_slope
-from mindyn.logs.drafting import draft_of
+from mindyn.logs.drafting import draft_sidecar
 from mindyn.logs.errors import LogError
 from mindyn.robots.loading import load_robot
 
@@ -22,12 +24,12 @@ T = np.arange(60) / 100
 Q = np.column_stack([np.sin(3 * T), 0.5 * np.cos(5 * T)])
 V = np.column_stack([3 * np.cos(3 * T), -2.5 * np.sin(5 * T)])
 TAU = np.column_stack([4 * np.cos(T), 2 * np.sin(2 * T)])
-USUAL = "100 Hz; the unit in which the rate is usual"
-NUMBERED = "2 joints; the numbers are taken to follow the robot's order"
-NAMED = "by the joints' names"
+USUAL = "100 Hz; the unit that gives a usual rate"
+NUMBERED = "2 joints; the numbers are assumed to be in the robot's order"
+NAMED = "by joint name"
 DERIVED = "1.000 times the derivative of the position, which explains 100.0 % of it"
 ANY_TORQUE = "one of N m, mN m, N, mN, A, mA; up to 4"
-GAINS = "N m for each ampere at the joint, joint by joint; mindyn.drive_gains finds them with a known load"
+GAINS = "N m/A at each joint; mindyn.drive_gains estimates them with a known load"
 
 
 def write(path, columns):
@@ -41,7 +43,7 @@ def pair(pattern, values, names=(1, 2)):
 
 
 def lines(draft):
-    return {one.key: (one.value, one.evidence) for one in draft.beliefs}
+    return {one.key: (one.value, one.evidence) for one in draft.lines}
 
 
 JOINTS = PLANAR.primary_names
@@ -56,10 +58,10 @@ CASES = {
             "columns.position": ("q{i}", NUMBERED),
             "columns.velocity": ("qd{i}", NUMBERED),
             "columns.torque": ("tau{i}", NUMBERED),
-            "units.position": ("rad", "up to 1, within the limits as rad"),
+            "units.position": ("rad", "up to 1, within the limits in rad"),
             "units.velocity": ("rad/s", DERIVED),
             "units.torque": ("?", ANY_TORQUE),
-            "side.position": ("joint", "8 % of the limits at most"),
+            "side.position": ("joint", "at most 8 % of the limits"),
             "side.velocity": ("joint", "as the position"),
             "side.torque": ("?", "motor or joint: they differ by the gears"),
         },
@@ -72,13 +74,13 @@ CASES = {
             "units.time": ("s", USUAL),
             "columns.position": ("joint_pos{i}", "2 joints"),
             "columns.torque": ("motor_torque{i}", "2 joints"),
-            "units.position": ("rad", "up to 1, within four half turns as rad"),
+            "units.position": ("rad", "up to 1, within two turns in rad"),
             "units.torque": ("?", ANY_TORQUE),
-            "side.position": ("joint", "the name says so"),
-            "side.torque": ("motor", "the name says so"),
+            "side.position": ("joint", "from the name"),
+            "side.torque": ("motor", "from the name"),
             "gears": (
                 "?",
-                "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint",
+                "needed if a side is motor: q_motor = G q_joint; delete the line if all sides are joint",
             ),
         },
     ),
@@ -96,12 +98,12 @@ CASES = {
             "columns.position": ("{joint}.position", NAMED),
             "columns.velocity": ("{joint}.velocity", NAMED),
             "columns.torque": ("{joint}.effort", NAMED),
-            "units.position": ("rad", "by definition of the format; up to 1, within the limits as rad"),
+            "units.position": ("rad", "defined by the format; up to 1, within the limits in rad"),
             "units.velocity": ("rad/s", DERIVED),
-            "units.torque": ("N m", "by definition of the format; up to 4"),
-            "side.position": ("joint", "8 % of the limits at most"),
+            "units.torque": ("N m", "defined by the format; up to 4"),
+            "side.position": ("joint", "at most 8 % of the limits"),
             "side.velocity": ("joint", "as the position"),
-            "side.torque": ("joint", "by definition of the format"),
+            "side.torque": ("joint", "defined by the format"),
         },
     ),
     "as UR has it": (
@@ -118,11 +120,11 @@ CASES = {
             "columns.position": ("actual_q_{i0}", NUMBERED),
             "columns.velocity": ("actual_qd_{i0}", NUMBERED),
             "columns.torque": ("actual_current_{i0}", NUMBERED),
-            "units.position": ("rad", "by definition of the format; up to 1, within the limits as rad"),
+            "units.position": ("rad", "defined by the format; up to 1, within the limits in rad"),
             "units.velocity": ("rad/s", DERIVED),
-            "units.torque": ("A", "by definition of the format; up to 4"),
+            "units.torque": ("A", "defined by the format; up to 4"),
             "current_gains": ("?", GAINS),
-            "side.position": ("joint", "8 % of the limits at most"),
+            "side.position": ("joint", "at most 8 % of the limits"),
             "side.velocity": ("joint", "as the position"),
             "side.torque": ("joint", "current_gains are then N m per A at the joint"),
         },
@@ -136,19 +138,19 @@ CASES = {
         },
         PLANAR,
         {
-            "columns.time": ("t_ms", "100 Hz; the name says so"),
-            "units.time": ("ms", "100 Hz; the name says so"),
+            "columns.time": ("t_ms", "100 Hz; unit from the name"),
+            "units.time": ("ms", "100 Hz; unit from the name"),
             "columns.position": ("{joint}_pos_deg", NAMED),
             "columns.velocity": ("{joint}_vel_deg_s", NAMED),
             "columns.torque": ("{joint}_current_mA", NAMED),
             "units.position": (
                 "deg",
-                "the name says so; up to 57.29: deg at the joints, or rad at motors behind gears",
+                "from the name; up to 57.29: deg at the joints, or rad at motors with gears",
             ),
             "units.velocity": ("deg/s", DERIVED),
-            "units.torque": ("mA", "the name says so; up to 120"),
+            "units.torque": ("mA", "from the name; up to 120"),
             "current_gains": ("?", GAINS),
-            "side.position": ("joint", "8 % of the limits at most"),
+            "side.position": ("joint", "at most 8 % of the limits"),
             "side.velocity": ("joint", "as the position"),
             "side.torque": ("joint", "current_gains are then N m per A at the joint"),
         },
@@ -159,7 +161,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_every_line_of_a_draft(tmp_path, name):
     columns, robot, expected = CASES[name]
-    draft = draft_of(write(tmp_path / "run.csv", columns), robot)
+    draft = draft_sidecar(write(tmp_path / "run.csv", columns), robot)
     assert lines(draft) == expected
     assert draft.notes == ()
     assert draft.name == "run.csv"
@@ -167,13 +169,13 @@ def test_every_line_of_a_draft(tmp_path, name):
 
 def test_empty_and_dead_columns_are_noted(tmp_path):
     columns = {"time": T, **pair("q{}", Q), "tau1": TAU[:, 0], "tau2": 0 * T + 3, "spare": [""] * 60}
-    draft = draft_of(write(tmp_path / "run.csv", columns), PLANAR)
-    dead = "the torque never changes in tau2 (3): is a sensor dead?"
+    draft = draft_sidecar(write(tmp_path / "run.csv", columns), PLANAR)
+    dead = "the torque never changes in tau2 (3): is a sensor broken?"
     assert draft.notes == ("columns without any value: spare", dead)
-    alone = draft_of(write(tmp_path / "run.csv", columns), None)
+    alone = draft_sidecar(write(tmp_path / "run.csv", columns), None)
     assert alone.notes == draft.notes
     unused = {"time": T, **pair("q{}", np.column_stack([Q, T]), (1, 2, 3)), "tau1": T, "tau2": 2 * T, "tau3": 0 * T}
-    wide = draft_of(write(tmp_path / "run.csv", unused), PLANAR)
+    wide = draft_sidecar(write(tmp_path / "run.csv", unused), PLANAR)
     assert wide.value("joints") == [*JOINTS, "column 3"]
     assert wide.notes == ()
 
@@ -181,8 +183,8 @@ def test_empty_and_dead_columns_are_noted(tmp_path):
 def test_the_order_that_a_file_names_is_that_of_its_columns(tmp_path):
     names = {"name0": [JOINTS[1]] * 60, "name1": [JOINTS[0]] * 60}
     columns = {"time": T, **names, **pair("q{}", Q, (0, 1)), **pair("tau{}", TAU, (0, 1))}
-    draft = draft_of(write(tmp_path / "run.csv", columns), PLANAR)
-    assert lines(draft)["joints"] == ([JOINTS[1], JOINTS[0]], "the order in which the file itself names the joints")
+    draft = draft_sidecar(write(tmp_path / "run.csv", columns), PLANAR)
+    assert lines(draft)["joints"] == ([JOINTS[1], JOINTS[0]], "the order of the joint names in the file")
 
 
 def test_arrays_of_a_folder_that_lerobot_made_are_in_the_order_of_its_info(tmp_path):
@@ -192,33 +194,33 @@ def test_arrays_of_a_folder_that_lerobot_made_are_in_the_order_of_its_info(tmp_p
     info = {"features": {"state": {"names": ["joint2.pos", "joint1.pos"]}}}
     (tmp_path / "meta" / "info.json").write_text(json.dumps(info))
     np.savez(folder / "run.npz", time=T, state=Q, torque=TAU)
-    assert draft_of(folder / "run.npz", PLANAR).value("joints") == ["joint2", "joint1"]
+    assert draft_sidecar(folder / "run.npz", PLANAR).value("joints") == ["joint2", "joint1"]
     (tmp_path / "meta" / "info.json").write_text(json.dumps({"features": []}))
-    assert draft_of(folder / "run.npz", PLANAR).value("joints") == list(JOINTS)
+    assert draft_sidecar(folder / "run.npz", PLANAR).value("joints") == list(JOINTS)
     deeper = folder / "c"
     deeper.mkdir()
     (tmp_path / "meta" / "info.json").write_text(json.dumps(info))
     np.savez(deeper / "run.npz", time=T, state=Q, torque=TAU)
-    assert draft_of(deeper / "run.npz", PLANAR).value("joints") == list(JOINTS)  # three folders up at most
+    assert draft_sidecar(deeper / "run.npz", PLANAR).value("joints") == list(JOINTS)  # three folders up at most
 
 
 def test_logs_of_fewer_joints_say_what_to_hold(tmp_path):
     robot = load_robot("scara")
     names = robot.primary_names
     some = {"time": T, **pair("{}_pos", Q, names[:2]), **pair("{}_torque", TAU, names[:2])}
-    with pytest.raises(LogError) as told:
-        draft_of(write(tmp_path / "run.csv", some), robot)
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
+        draft_sidecar(write(tmp_path / "run.csv", some), robot)
     held = " ".join(f"--lock {name}=0" for name in names[2:])
-    assert f"hold what it did not move where it stood, {held}" in told.value.hint
+    assert f"lock joints that did not move, {held}" in known.value.hint
     numbered = {"time": T, **pair("pos{}", Q), **pair("torque{}", TAU)}
-    with pytest.raises(LogError) as told:
-        draft_of(write(tmp_path / "run.csv", numbered), robot)
-    assert f"the log has 2 joints, the robot {len(names)}" in told.value.hint
-    assert told.value.hint.endswith(f"such as {held}")
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
+        draft_sidecar(write(tmp_path / "run.csv", numbered), robot)
+    assert f"the log has 2 joints, but the robot has {len(names)}" in known.value.hint
+    assert known.value.hint.endswith(f"such as {held}")
     unlike = {"time": T, **pair("pos{}", Q)}
-    with pytest.raises(LogError, match="no columns of run.csv look like torque for each of the joints") as told:
-        draft_of(write(tmp_path / "run.csv", unlike), PLANAR)
-    assert "state them in a sidecar file" in told.value.hint
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque") as known:
+        draft_sidecar(write(tmp_path / "run.csv", unlike), PLANAR)
+    assert "set them in a sidecar file" in known.value.hint
 
 
 def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
@@ -226,13 +228,13 @@ def test_a_joint_is_not_named_by_another_whose_name_begins_alike(tmp_path):
     joints = tuple(replace(one, name=f"joint{9 + k}") for k, one in enumerate(robot.joints))
     arm = replace(robot, joints=joints, drives=(), extras=())
     some = {"time": T, "joint100_pos": Q[:, 0], "joint10_pos": Q[:, 1], "joint10_torque": TAU[:, 0]}
-    with pytest.raises(LogError) as told:
-        draft_of(write(tmp_path / "run.csv", some), arm)
-    assert "the log names no column for joint9: hold what it did not move" in told.value.hint
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position") as known:
+        draft_sidecar(write(tmp_path / "run.csv", some), arm)
+    assert "the log has no column for joint9: lock joints that did not move" in known.value.hint
     both = {"time": T, **pair("{}_pos", Q, JOINTS), f"{JOINTS[1]}_torque": TAU[:, 0]}
-    with pytest.raises(LogError) as told:
-        draft_of(write(tmp_path / "run.csv", both), PLANAR)
-    assert told.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: where these stood still")
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque") as known:
+        draft_sidecar(write(tmp_path / "run.csv", both), PLANAR)
+    assert known.value.hint.startswith(f"the log has no torque of {JOINTS[0]}: lock joints that did not move")
 
 
 def test_forces_of_slides_stand_beside_torques(tmp_path):
@@ -242,16 +244,18 @@ def test_forces_of_slides_stand_beside_torques(tmp_path):
     assert set(words) == {"force", "torque"}
     columns = {"time": T} | {f"{name}_pos": Q[:, 0] for name in names}
     columns |= {f"{name}_{word}": TAU[:, 0] for name, word in zip(names, words, strict=True)}
-    found = draft_of(write(tmp_path / "run.csv", columns), arm)
+    found = draft_sidecar(write(tmp_path / "run.csv", columns), arm)
     assert found.value("columns.torque") == [f"{name}_{word}" for name, word in zip(names, words, strict=True)]
 
 
 def test_torques_of_another_recording_are_not_taken(tmp_path):
     positions = {"time": T, **pair("q{}", Q)}
     write(tmp_path / "run2_current.csv", pair("j{}", TAU))
-    with pytest.raises(LogError, match="no columns of run1_pos.csv look like torque"):
-        draft_of(write(tmp_path / "run1_pos.csv", positions), PLANAR)
-    assert draft_of(write(tmp_path / "run2_pos.csv", positions), PLANAR).value("files.torque") == "run2_current.csv"
+    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.torque"):
+        draft_sidecar(write(tmp_path / "run1_pos.csv", positions), PLANAR)
+    assert (
+        draft_sidecar(write(tmp_path / "run2_pos.csv", positions), PLANAR).value("files.torque") == "run2_current.csv"
+    )
 
 
 def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
@@ -259,35 +263,35 @@ def test_an_arm_that_stands_before_it_moves_is_read_on(tmp_path, monkeypatch):
     still = {name: np.concatenate([np.full(40, column[0]), column]) for name, column in PLAIN.items()}
     still |= {"time": np.arange(100) / 100, "qd1": np.concatenate([np.zeros(40), V[:, 0]])}
     still |= {"qd2": np.concatenate([np.zeros(40), V[:, 1]])}
-    found = lines(draft_of(write(tmp_path / "run.csv", still), PLANAR))
+    found = lines(draft_sidecar(write(tmp_path / "run.csv", still), PLANAR))
     assert found["units.velocity"][0] == "rad/s"
     assert "times the derivative of the position" in found["units.velocity"][1]
 
 
 def test_an_angle_that_wraps_keeps_its_velocity_and_rows_that_stand_twice_their_clock(tmp_path):
     wrapped = {**PLAIN, **pair("q{}", np.mod(Q, 2 * np.pi))}
-    assert draft_of(write(tmp_path / "run.csv", wrapped), PLANAR).value("units.velocity") == "rad/s"
+    assert draft_sidecar(write(tmp_path / "run.csv", wrapped), PLANAR).value("units.velocity") == "rad/s"
     twice = {name: np.repeat(column, 2) for name, column in PLAIN.items()}
-    assert draft_of(write(tmp_path / "run.csv", twice), PLANAR).value("units.time") == "s"
+    assert draft_sidecar(write(tmp_path / "run.csv", twice), PLANAR).value("units.time") == "s"
     fast = {**PLAIN, "time": T / 80, **pair("qd{}", 80 * V)}
-    assert draft_of(write(tmp_path / "run.csv", fast), PLANAR).value("units.time") == "s"  # 8 kHz
+    assert draft_sidecar(write(tmp_path / "run.csv", fast), PLANAR).value("units.time") == "s"  # 8 kHz
 
 
 def test_bags_need_a_robot(tmp_path):
     for name in ("run.mcap", "run.db3"):
-        with pytest.raises(LogError, match="is a bag: its joints are known by name"):
-            head_of(tmp_path / name, None)
+        with raises(LogError, code=Code.MISSING_VALUE, subject="robot"):
+            read_log_head(tmp_path / name, None)
 
 
 def test_columns_of_text_hold_numbers_from_half_of_their_cells_on(tmp_path):
     def head(good):
         cells = ["1.5"] * good + ["on"] * (10 - good)
-        return head_of(write(tmp_path / "run.csv", {"t": range(10), "x": cells}), None)
+        return read_log_head(write(tmp_path / "run.csv", {"t": range(10), "x": cells}), None)
 
     assert "x" in head(5).columns
     assert head(4).words == {"x": "1.5"}
     sparse = write(tmp_path / "run.csv", {"t": range(10), "x": ["", "2.0", *[""] * 8]})
-    assert "x" in head_of(sparse, None).columns
+    assert "x" in read_log_head(sparse, None).columns
 
 
 @pytest.mark.parametrize(
@@ -305,7 +309,7 @@ def test_columns_of_text_hold_numbers_from_half_of_their_cells_on(tmp_path):
     ],
 )
 def test_signals_that_names_mean(name, signal):
-    found = signal_of(words_of(name))
+    found = guess_signal(split_words(name))
     assert (found and found[0]) == signal
 
 
@@ -322,8 +326,8 @@ def test_signals_that_names_mean(name, signal):
     ],
 )
 def test_units_that_names_say(name, unit):
-    words = words_of(name)
-    assert unit_of("torque", words, words[-1:]) == unit
+    words = split_words(name)
+    assert guess_unit("torque", words, words[-1:]) == unit
 
 
 def test_words_of_references_and_models_are_no_measurements():
@@ -335,10 +339,10 @@ def test_words_of_references_and_models_are_no_measurements():
 
 def test_joints_are_found_by_their_longest_names():
     columns = dict.fromkeys(("arm_pos", "arm_2_pos", "arm_tau", "arm_2_tau"), T)
-    found = groups_of(columns, ("arm", "arm_2"))
+    found = group_columns(columns, ("arm", "arm_2"))
     assert [one.columns for one in found] == [("arm_pos", "arm_2_pos"), ("arm_tau", "arm_2_tau")]
-    assert [one.stated for one in found] == ["{joint}_pos", "{joint}_tau"]
-    array = groups_of({"a b c d": Q}, ())[0]
+    assert [one.entry for one in found] == ["{joint}_pos", "{joint}_tau"]
+    array = group_columns({"a b c d": Q}, ())[0]
     assert array.ending == ("b", "c", "d")
 
 
@@ -352,13 +356,15 @@ def test_rows_without_numbers_do_not_count_in_the_slope_of_a_velocity():
 
 
 def test_lines_of_a_draft_can_be_replaced_and_taken_out():
-    draft = Draft("x", (Belief("a.b", [1, "t"], ""), Belief("c", True, ""), Belief("a.d", {"k": 2.5}, "")))
-    assert draft.stating(Belief("c", 7, "")).value("c") == 7
-    assert [one.key for one in draft.without("a").beliefs] == ["c"]
-    assert [one.key for one in draft.without("a.b").beliefs] == ["c", "a.d"]
-    assert [one.key for one in draft.without("c").beliefs] == ["a.b", "a.d"]
-    whole = Draft("x", (Belief("units", "?", ""), Belief("c", 1, "")))
-    assert [one.key for one in whole.without("units.torque").beliefs] == ["c"]
-    assert toml_value([1, "t", [True]]) == '[1, "t", [true]]'
-    assert toml_value({"k": 2.5}) == "{ k = 2.5 }"
-    assert draft.stated() == {"a": {"b": [1, "t"], "d": {"k": 2.5}}, "c": True}
+    draft = SidecarDraft(
+        "x", (DraftLine("a.b", [1, "t"], ""), DraftLine("c", True, ""), DraftLine("a.d", {"k": 2.5}, ""))
+    )
+    assert draft.with_line(DraftLine("c", 7, "")).value("c") == 7
+    assert [one.key for one in draft.without_key("a").lines] == ["c"]
+    assert [one.key for one in draft.without_key("a.b").lines] == ["c", "a.d"]
+    assert [one.key for one in draft.without_key("c").lines] == ["a.b", "a.d"]
+    whole = SidecarDraft("x", (DraftLine("units", "?", ""), DraftLine("c", 1, "")))
+    assert [one.key for one in whole.without_key("units.torque").lines] == ["c"]
+    assert format_toml_value([1, "t", [True]]) == '[1, "t", [true]]'
+    assert format_toml_value({"k": 2.5}) == "{ k = 2.5 }"
+    assert draft.to_metadata() == {"a": {"b": [1, "t"], "d": {"k": 2.5}}, "c": True}

@@ -107,11 +107,11 @@ class Scene:
         """Return, for each body, the body that carries it rigidly when only these joints move."""
         moving = {*moving}
         moving |= {name for name, (leader, *_) in self.followers.items() if leader in moving}
-        found: list[int] = []
+        clusters: list[int] = []
         for body, parent in enumerate(self.parents):
             carried = body > 0 and not moving & {*self.body_joints[body]}
-            found.append(found[parent] if carried else body)
-        return found
+            clusters.append(clusters[parent] if carried else body)
+        return clusters
 
     def source(self, moving: Iterable[str]) -> str:
         """Return the weakest source of shape among the moving bodies; "guess" if one has no shape."""
@@ -174,7 +174,7 @@ def mesh_path(name: str, file: Path) -> Path:
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
         above = [folder for folder in file.resolve().parents if folder.name == package]
-        listed = [Path(one) / package for one in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if one]
+        listed = [Path(root) / package for root in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if root]
         places = [folder / rest for folder in (*above, *listed)]
     else:
         places = [file.parent / name.removeprefix("file://")]
@@ -189,7 +189,7 @@ def _numbers(element: ElementTree.Element | None, key: str, missing: str) -> np.
 
 
 def _urdf_shapes(link: ElementTree.Element, file: Path, kind: str) -> list[tuple[str, tuple, pin.SE3]]:
-    found = []
+    shapes = []
     for part in link.findall(kind):
         origin, geometry = part.find("origin"), part.find("geometry")
         X = pin.SE3(pin.rpy.rpyToMatrix(_numbers(origin, "rpy", "0 0 0")), _numbers(origin, "xyz", "0 0 0"))
@@ -197,14 +197,14 @@ def _urdf_shapes(link: ElementTree.Element, file: Path, kind: str) -> list[tuple
             if shape.tag == "mesh":
                 scale = _numbers(shape, "scale", "1 1 1")
                 solid = coal.MeshLoader().load(str(mesh_path(shape.get("filename", ""), file)), scale)
-                made = solid, _hull_points(solid.vertices()), np.zeros(3)
+                body = solid, _hull_points(solid.vertices()), np.zeros(3)
                 source = "meshes" if kind == "collision" else "visual meshes"
             else:
                 keys = {"box": ("size",), "sphere": ("radius",)}.get(shape.tag, ("radius", "length"))
-                made = _primitive(shape.tag, np.concatenate([_numbers(shape, key, "") for key in keys]))
+                body = _primitive(shape.tag, np.concatenate([_numbers(shape, key, "") for key in keys]))
                 source = "primitives" if kind == "collision" else "visual meshes"
-            found.append((source, made, X))
-    return found
+            shapes.append((source, body, X))
+    return shapes
 
 
 def _urdf_scene(path: Path) -> Scene:
@@ -288,20 +288,20 @@ def _mujoco_shape(model: mujoco.MjModel, geom: int) -> Shape | None:
         mesh = model.geom_dataid[geom]
         start, faces = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
         points = model.mesh_vert[start : start + model.mesh_vertnum[mesh]].astype(float)
-        made = (
+        body = (
             _triangles(points, model.mesh_face[faces : faces + model.mesh_facenum[mesh]]),
             _hull_points(points),
             np.zeros(3),
         )
     elif kind in _KINDS:
         name, size = _KINDS[kind]
-        made = _primitive(name, size(model.geom_size[geom]))
+        body = _primitive(name, size(model.geom_size[geom]))
     else:
         return None  # planes and height fields: surroundings
     source = "visual meshes" if not collides else "meshes" if kind == mujoco.mjtGeom.mjGEOM_MESH else "primitives"
     R = np.empty(9)
     mujoco.mju_quat2Mat(R, model.geom_quat[geom])
-    return Shape(int(model.geom_bodyid[geom]), source, *made, R.reshape(3, 3), model.geom_pos[geom].copy())
+    return Shape(int(model.geom_bodyid[geom]), source, *body, R.reshape(3, 3), model.geom_pos[geom].copy())
 
 
 def mujoco_scene(model: mujoco.MjModel) -> Scene:

@@ -95,9 +95,9 @@ class MotionCheck:
         measured |= {frozenset(name.split(" - ")): value for name, value in self.pairs.items()}
         bodies = {name for pair in measured for name in pair}
         reported: dict[frozenset[str], float] = {}
-        for one in distances:
-            pair = frozenset(name if name in bodies else "world" for name in (one["first"], one["second"]))
-            reported[pair] = min(reported.get(pair, np.inf), one["distance_m"])
+        for entry in distances:
+            pair = frozenset(name if name in bodies else "world" for name in (entry["first"], entry["second"]))
+            reported[pair] = min(reported.get(pair, np.inf), entry["distance_m"])
         smallest = min(reported.values(), default=0.0)
         return {
             " - ".join(sorted(pair)): (reported.get(pair), round(value, 5))
@@ -161,24 +161,24 @@ def _floor_distances(scene: Scene, clusters: list[int], placed: Placed, probes: 
     for shape, here, there in zip(scene.shapes, placed, probes, strict=True):
         if clusters[shape.body]:
             lowest.setdefault(clusters[shape.body], []).append((shape.lowest(*here), shape.lowest(*there)))
-    found = {}
+    distances = {}
     for body, heights in lowest.items():
         here, there = (np.min(rows, axis=0) for rows in zip(*heights, strict=True))
         if np.ptp(np.concatenate([here, there])) > FIXED_HEIGHT_M:
-            found[scene.body_names[body]] = float(here.min() - floor_m), float(there.max() - floor_m)
-    return found
+            distances[scene.body_names[body]] = float(here.min() - floor_m), float(there.max() - floor_m)
+    return distances
 
 
 def _pairs_to_check(scene: Scene, clusters: list[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Return the shape pairs of each pair of bodies that no joint and no loop closure connects."""
     adjacent = {frozenset((clusters[body], clusters[parent])) for body, parent in enumerate(scene.parents)}
     adjacent |= {frozenset(clusters[body] for body in pair) for pair in scene.closures}
-    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for i, j in combinations(range(len(scene.shapes)), 2):
         a, b = sorted((clusters[scene.shapes[i].body], clusters[scene.shapes[j].body]))
         if a != b and frozenset((a, b)) not in adjacent:
-            found.setdefault((a, b), []).append((i, j))
-    return found
+            pairs.setdefault((a, b), []).append((i, j))
+    return pairs
 
 
 def smallest_distance(shapes: tuple[Shape, ...], pairs: list[tuple[int, int]], placed: Placed) -> float:

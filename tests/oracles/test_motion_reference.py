@@ -27,13 +27,13 @@ def swing(joints, amplitude: float, seconds: float = 4.0) -> Motion:
 
 
 @pytest.mark.parametrize("seed", [1, 6, 8, 12])
-def test_distances_between_bodies_are_those_of_mujoco(seed, tmp_path):
+def test_distances_between_bodies_equal_mujoco(seed, tmp_path):
     robot = write_random_robot(seed, tmp_path)
     scene, model = load_scene(robot.original), mujoco.MjModel.from_xml_path(str(robot.original))
     motion = swing(scene.joints, 0.8)
-    found = check_motion(scene, motion, floor_m=None)
+    check = check_motion(scene, motion, floor_m=None)
     data, fine = mujoco.MjData(model), motion.refine(250.0)
-    expected = dict.fromkeys(found.pairs, FAR_M)
+    expected = dict.fromkeys(check.pairs, FAR_M)
     for row in np.array([fine[name] for name in scene.joints]).T:
         data.qpos[:] = row
         mujoco.mj_kinematics(model, data)
@@ -46,17 +46,17 @@ def test_distances_between_bodies_are_those_of_mujoco(seed, tmp_path):
                     expected[name] = min(expected[name], distance)
     assert len(expected) > 5
     apart = [name for name, value in expected.items() if value > 0]
-    assert_close(np.array([found.pairs[name] for name in apart]), np.array([expected[name] for name in apart]), 1e-3)
-    assert all(found.pairs[name] <= 1e-6 for name, value in expected.items() if value < -1e-4)
+    assert_close(np.array([check.pairs[name] for name in apart]), np.array([expected[name] for name in apart]), 1e-3)
+    assert all(check.pairs[name] <= 1e-6 for name, value in expected.items() if value < -1e-4)
 
 
 @pytest.mark.parametrize("seed", [0, 5, 12])
-def test_heights_are_those_of_points_on_the_surface(seed, tmp_path):
+def test_heights_equal_those_of_points_on_the_surface(seed, tmp_path):
     """MuJoCo shoots rays upwards from below the floor; the nearest hit is the lowest point of what is above it."""
     robot = write_random_robot(seed, tmp_path)
     scene, model = load_scene(robot.original), mujoco.MjModel.from_xml_path(str(robot.original))
     motion = swing(scene.joints, 0.7)
-    found = check_motion(scene, motion)
+    check = check_motion(scene, motion)
     data, fine = mujoco.MjData(model), motion.refine(250.0)
     lowest = {}
     for row in np.array([fine[name] for name in scene.joints]).T[::50]:
@@ -77,22 +77,22 @@ def test_heights_are_those_of_points_on_the_surface(seed, tmp_path):
                 )
                 if ray >= 0:
                     lowest[body] = min(lowest.get(body, np.inf), start[2] + ray)
-    assert found.floor
-    for body, height in found.floor.items():
+    assert check.floor
+    for body, height in check.floor.items():
         assert height <= lowest[body] + 1e-6
         assert height > lowest[body] - 0.05
 
 
-def test_a_motion_into_the_floor_is_seen_and_one_above_it_is_not(tmp_path):
+def test_a_motion_into_the_floor_is_detected_and_one_above_it_is_not(tmp_path):
     path = tmp_path / "pendulum.urdf"
     path.write_text(PENDULUM.format(shape=BOX))
     scene, model = load_scene(path), model_with_floor(path)
     for amplitude, safe in ((0.6, True), (1.2, False)):
         motion = swing(["hinge"], amplitude)
-        found = check_motion(scene, motion)
+        check = check_motion(scene, motion)
         lowest = 0.3 - 0.4 * np.sin(amplitude) - 0.01 * np.cos(amplitude)
-        assert_close(found.smallest[0], lowest, 1e-3)
-        assert found.is_safe == safe
+        assert_close(check.smallest[0], lowest, 1e-3)
+        assert check.is_safe == safe
         played = play(model, motion)
         assert bool(played.contacts) != safe
         assert not safe or played.tracking_error < 0.01
@@ -113,10 +113,10 @@ def test_limits_count_as_fractions_of_the_files(tmp_path):
     path = tmp_path / "pendulum.urdf"
     path.write_text(PENDULUM.format(shape=BOX))
     motion = swing(["hinge"], 1.0)
-    found = check_motion(load_scene(path), motion)
-    assert_close(found.limits["position"], 0.5, 1e-9)
-    assert_close(found.limits["velocity"], np.pi / 4 / 2, 1e-3)
-    assert_close(found.limits["torque"], 2 * 9.81 * 0.2 / 50, 0.1)
+    check = check_motion(load_scene(path), motion)
+    assert_close(check.limits["position"], 0.5, 1e-9)
+    assert_close(check.limits["velocity"], np.pi / 4 / 2, 1e-3)
+    assert_close(check.limits["torque"], 2 * 9.81 * 0.2 / 50, 0.1)
     assert not check_motion(load_scene(path), swing(["hinge"], 2.1)).is_safe
 
 

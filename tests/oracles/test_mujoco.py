@@ -27,9 +27,9 @@ def test_dynamics_equal_mujocos(seed):
     assert_close(np.array(equation(robot, "inverse_dynamics")(q, qd, qdd)).ravel(), data.qfrc_inverse, ORACLE)
     data.qfrc_applied = data.qfrc_inverse
     mujoco.mj_forward(model, data)
-    found = np.array(equation(robot, "forward_dynamics")(q, qd, data.qfrc_applied)).ravel()
+    accelerations = np.array(equation(robot, "forward_dynamics")(q, qd, data.qfrc_applied)).ravel()
     condition = np.linalg.cond(np.array(equation(robot, "inertia_matrix")(q)))
-    assert_close(found, data.qacc, ORACLE * max(1.0, condition / 1e5))
+    assert_close(accelerations, data.qacc, ORACLE * max(1.0, condition / 1e5))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -12,20 +12,20 @@ import typer
 from typer.testing import CliRunner
 
 from mindyn.algebra.inertia import mass_com_inertia, pseudo_inertia
-from mindyn.cli.papers import PAGE, PAPERS, papers
+from mindyn.cli.papers import PAGE_FILE, PAPERS, papers
 from mindyn.identifiability.numeric import numeric_base
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.papers.counting import Counts
 from mindyn.papers.lin_fang_paper import fang_lines, traced_lines
 from mindyn.papers.lin_paper import slide_operations
-from mindyn.papers.reproduction import as_markdown
+from mindyn.papers.reproduction import format_markdown
 from mindyn.papers.sheu_walker_paper import decoupling_constraints
 from mindyn.papers.yoshida_paper import samples_needed
 from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_load, yoshida_values
 from mindyn.robots.loading import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE_TEXT = (DOCS / PAGE).read_text()
+PAGE_TEXT = (DOCS / PAGE_FILE).read_text()
 OVERVIEW = (DOCS / "papers.md").read_text()
 QUICK = ("lin", "lin-fang", "angeles", "sheu-walker")
 
@@ -38,20 +38,20 @@ def reproduction(request):
 def test_every_number_is_within_its_tolerance(reproduction):
     assert not reproduction.outside
     assert all(
-        row.note for table in reproduction.tables for row in table.rows if row.verdict in ("not told", "erratum")
+        row.note for table in reproduction.tables for row in table.rows if row.verdict in ("unpublished", "erratum")
     )
 
 
-def test_the_page_says_what_the_command_says(reproduction):
+def test_the_page_equals_the_output_of_the_command(reproduction):
     """Rows of the page are those of the command, but for digits at the level of rounding."""
-    own = [line for line in as_markdown([reproduction], "papers").splitlines() if line.startswith("| ")]
-    told = [line for line in own if "relative error" not in line and "a map of rank" not in line]
-    assert len(told) > 10
-    missing = [line for line in told if line not in PAGE_TEXT]
+    lines = [line for line in format_markdown([reproduction], "papers").splitlines() if line.startswith("| ")]
+    reproducible = [line for line in lines if "relative error" not in line and "a map of rank" not in line]
+    assert len(reproducible) > 10
+    missing = [line for line in reproducible if line not in PAGE_TEXT]
     assert not missing
 
 
-def test_figures_of_the_page_are_there(reproduction):
+def test_figures_of_the_page_exist(reproduction):
     for figure in reproduction.figures:
         assert f"papers/{figure.name}.svg" in PAGE_TEXT
         assert (DOCS / "papers" / f"{figure.name}.svg").exists()
@@ -69,14 +69,14 @@ ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
 
 def numbers(text):
     """`tables 1–3, figures 3.6.1–4` -> the tables and figures, one by one."""
-    found, kind = set(), ""
+    claimed, kind = set(), ""
     for part in text.split(", "):
         match = re.fullmatch(r"(?:(table|figure)s? )?((?:\d+\.)*)([IVX]+|\d+)(?:–([IVX]+|\d+))?", part)
         kind = match[1] or kind
         order = ROMAN if match[3] in ROMAN else [str(k) for k in range(20)]
         listed = order[order.index(match[3]) : order.index(match[4] or match[3]) + 1]
-        found |= {(kind, f"{match[2]}{one}") for one in listed}
-    return found
+        claimed |= {(kind, f"{match[2]}{number}") for number in listed}
+    return claimed
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -85,11 +85,17 @@ def test_tables_and_figures_that_the_overview_claims_are_on_the_page(paper):
     module = PAPERS[paper].reproduce.__module__.replace(".", "/")
     rows = re.findall(r"^\| ((?:tables?|figures?) [^|]*) \| [^|]* \| `(\w+)` in `src/([\w/]+)", OVERVIEW, re.MULTILINE)
     claimed = set().union(*(numbers(cell) for cell, _, home in rows if home == module))
-    own = PAGE_TEXT.split(f"## {PAPERS[paper].citation}\n")[1].split("\n## ")[0]
-    shown = {(kind.lower(), number) for kind, number in re.findall(r"^### (Table|Figure) ([\w.]+):", own, re.MULTILINE)}
-    ranges = re.findall(r"^### Tables (\d+) to (\d+):", own, re.MULTILINE)
-    shown |= {("table", str(one)) for first, last in ranges for one in range(int(first), int(last) + 1)}
-    inputs = re.findall(r"^Tables ([\d, and]+) are inputs", own, re.MULTILINE)
+    section = PAGE_TEXT.split(f"## {PAPERS[paper].citation}\n")[1].split("\n## ")[0]
+    shown = {
+        (kind.lower(), number) for kind, number in re.findall(r"^### (Table|Figure) ([\w.]+):", section, re.MULTILINE)
+    }
+    ranges = re.findall(r"^### Tables (\d+) to (\d+):", section, re.MULTILINE)
+    shown |= {
+        ("table", str(number_in_range))
+        for first, last in ranges
+        for number_in_range in range(int(first), int(last) + 1)
+    }
+    inputs = re.findall(r"^Tables ([\d, and]+) are inputs", section, re.MULTILINE)
     shown |= {("table", number) for listed in inputs for number in re.findall(r"\d+", listed)}
     assert claimed
     assert claimed == shown
@@ -105,9 +111,9 @@ def test_every_value_of_yoshida_s_tables_is_on_the_page():
 
 @pytest.mark.parametrize("n", [4, 7, 11])
 def test_lines_of_lin_and_fang_hold_for_every_n(n):
-    for one in fang_lines():
-        counted = traced_lines(one.table, one.kind, n).get(one.label, Counts())
-        assert one.printed(n) - counted == one.saved(n), f"{one.table}, type {one.kind}, {one.label}"
+    for lines in fang_lines():
+        counted = traced_lines(lines.table, lines.kind, n).get(lines.label, Counts())
+        assert lines.printed(n) - counted == lines.saved(n), f"{lines.table}, type {lines.kind}, {lines.label}"
 
 
 def command(*arguments: str):
@@ -122,7 +128,7 @@ def test_the_command_lists_prints_and_writes(tmp_path):
     done = command("angeles", "--out", str(tmp_path))
     assert done.exit_code == 0
     assert "Hollerbach [3], Euler-Lagrange" in done.stdout
-    assert (tmp_path / PAGE).exists()
+    assert (tmp_path / PAGE_FILE).exists()
     assert (tmp_path / "papers" / "angeles-figure-8.svg").exists()
     data = json.loads(command("angeles", "--json").stdout)
     assert data[0]["outside"] == []
@@ -162,7 +168,7 @@ def test_figure_3_6_1_shows_the_parameters_of_the_thesis():
     assert set(shown) == {"J1z", "J5z"}
 
 
-def test_moments_before_a_sliding_joint_take_what_the_paper_counts():
+def test_moments_before_a_sliding_joint_take_the_printed_operations():
     """[Lin 1995, section III]: 8M 7A leaves out m^ d and its sum with l_z; Gautier's 11M 9A is complete."""
     lin_first, _, gautier_first, _ = slide_operations()
     assert lin_first - Counts(1, 1) == Counts(8, 7)
@@ -180,17 +186,17 @@ def test_three_constraints_leave_23_parameters_and_ten_decouple_the_arm():
     for three in (C[:3], rng.normal(size=(3, base.count)) @ base.matrix):
         assert numeric_base(arm, constraints=three).count == 23
     assert len(C) == 10
-    energy = regressors_of(arm).energy_rows
+    energy = make_regressors(arm).energy_rows
     unseen = np.eye(C.shape[1]) - C.T @ C
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        one, other = np.tile(np.eye(3)[i], (len(q), 1)), np.tile(np.eye(3)[j], (len(q), 1))
-        mixed = energy(q, one + other) - energy(q, one) - energy(q, other) + energy(q, 0 * q)
+        first, other = np.tile(np.eye(3)[i], (len(q), 1)), np.tile(np.eye(3)[j], (len(q), 1))
+        mixed = energy(q, first + other) - energy(q, first) - energy(q, other) + energy(q, 0 * q)
         assert np.abs(mixed).max() > 0.01
         assert np.abs(mixed @ unseen).max() < 1e-9
     assert numeric_base(arm, constraints=C).count == 16
 
 
-def test_the_load_of_the_thesis_is_a_body_and_the_page_shows_what_it_adds():
+def test_the_load_of_the_thesis_is_a_body_and_the_page_shows_its_effect():
     """R6 = m c; J5z takes over J6y, and R5y takes over -R6z (section 3.2)."""
     load = yoshida_load()
     mass, centre, _ = mass_com_inertia(load)
@@ -203,7 +209,7 @@ def test_the_load_of_the_thesis_is_a_body_and_the_page_shows_what_it_adds():
         assert float(added[symbol]) == pytest.approx(value, rel=1e-2)
 
 
-def test_samples_needed_is_where_the_last_departure_ends():
+def test_samples_needed_is_the_end_of_the_last_departure():
     samples = np.arange(1.0, 7.0)
     assert samples_needed(samples, np.array([9.0, 1.0, 3.0, 1.01, 0.99, 1.0])) == 4.0
     assert samples_needed(samples, np.ones(6)) == 1.0

@@ -81,7 +81,7 @@ def assert_equals_structural(base) -> None:
     """The same count as the structural set, and conversions there and back are inverse to each other."""
     structural = structural_base(base.robot)
     assert base.count == structural.count, f"{base.robot!r}: {base.count} parameters, structural {structural.count}"
-    there, back = base.to(structural), structural.to(base)
+    there, back = base.transform_to(structural), structural.transform_to(base)
     assert_negligible(there @ back - np.eye(base.count), np.abs(there).max() * np.abs(back).max(), ORACLE)
 
 

@@ -44,8 +44,8 @@ def test_span_of_random_trees(chunk):
     ],
 )
 def test_known_counts(name, counts):
-    found = [structural_base(load_robot(name, gravity=g)).count for g in (None, OBLIQUE, NONE)]
-    assert tuple(found) == counts
+    actual = [structural_base(load_robot(name, gravity=g)).count for g in (None, OBLIQUE, NONE)]
+    assert tuple(actual) == counts
 
 
 def test_three_joint_puma_has_fifteen():
@@ -69,10 +69,10 @@ def test_conversion_between_link_frames_round_trips(seed):
     robot = random_robot(seed)
     base, other = structural_base(robot), structural_base(with_link_frames(robot, seed))
     assert base.count == other.count
-    assert_close(base.to(base), np.eye(base.count), ORACLE)
+    assert_close(base.transform_to(base), np.eye(base.count), ORACLE)
 
 
-def test_rotors_merge_where_they_cannot_be_told_apart():
+def test_inseparable_rotors_are_merged():
     base = structural_base(load_robot("puma560"), drives=True)
     assert base.count == 36 + 4 + 18
     by_name = dict(zip(base.names, base.expressions, strict=True))
@@ -81,7 +81,7 @@ def test_rotors_merge_where_they_cannot_be_told_apart():
     assert by_name["Im3"] == "Im3"
 
 
-def test_rounded_urdfs_have_36(tmp_path):
+def test_rounded_urdfs_have_36_parameters(tmp_path):
     write_urdf(load_robot("puma560"), tmp_path / "exact.urdf", force=True)
     text = (tmp_path / "exact.urdf").read_text()
     for digits in ("1.570796327", "1.5708"):
@@ -104,7 +104,7 @@ def test_nearly_parallel_axes_are_reported(tmp_path):
     assert any("nearly degenerate" in note and "snap=True" in note for note in as_written.notes)
 
 
-def test_roles_say_what_has_no_effect():
+def test_roles_name_parameters_without_effect():
     roles = structural_base(load_robot("puma560")).roles()
     assert roles["m1"] == roles["Ixx1"] == roles["mcz1"] == "none"
     assert roles["Izz6"] == roles["mcx6"] == "alone"

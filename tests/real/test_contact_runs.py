@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import mindyn
-from mindyn.contact.detection import contact_thresholds, contact_trace, contacts
+from mindyn.contact.detection import contact_thresholds, contact_trace, find_contacts
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 FOLDER = Path(os.environ.get("MINDYN_REAL_DATA", "/nonexistent")) / "ur10e_innopolis"
 JOINTS = ("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint")
@@ -41,19 +41,19 @@ def test_every_push_is_found_and_nothing_else():
     robot = mindyn.load_robot(FOLDER / "model" / "ur10e.urdf")
 
     def log(name):
-        return mindyn.read_log(FOLDER / f"{name}.parquet", robot, stated=STATED)
+        return mindyn.read_log(FOLDER / f"{name}.parquet", robot, metadata=STATED)
 
     free = log("free")
     first, second = free.take(slice(0, len(free) // 2)), free.take(slice(len(free) // 2, len(free)))
-    treatment = Treatment(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", 0.03))
-    estimate = mindyn.identify(robot, [first], mindyn.LeastSquares(), treatment)
+    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=Friction("tanh", 0.03))
+    estimate = mindyn.identify(robot, [first], mindyn.LeastSquares(), equation_settings)
     thresholds = contact_thresholds(estimate, [first])
     assert not contact_trace(estimate, second, thresholds).alarms.any()
     for name, pushes in PUSHES.items():
-        found = contacts(contact_trace(estimate, log(name), thresholds), robot)
-        assert len(found) == len(pushes)
-        for one, (start, end, joints) in zip(found, pushes, strict=True):
-            assert one.start_s < end
-            assert one.end_s > start
-            assert {JOINTS[j - 1] for j in joints} <= set(one.joints)
-            assert one.link == robot.joints[robot.joint_names.index(max(one.joints, key=JOINTS.index))].child
+        contacts = find_contacts(contact_trace(estimate, log(name), thresholds), robot)
+        assert len(contacts) == len(pushes)
+        for contact, (start, end, joints) in zip(contacts, pushes, strict=True):
+            assert contact.start_s < end
+            assert contact.end_s > start
+            assert {JOINTS[j - 1] for j in joints} <= set(contact.joints)
+            assert contact.link == robot.joints[robot.joint_names.index(max(contact.joints, key=JOINTS.index))].child

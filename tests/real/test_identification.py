@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from logs.real_sets import real_log, real_robot
 
-from mindyn.algebra.inertia import consistency_of
+from mindyn.algebra.inertia import check_consistency
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive, ExtraTorque
 from mindyn.validation.validate import validate
 
@@ -72,7 +72,7 @@ def total(estimate, name, held_out=None):
 def require_sane(found, name):
     values = found.physical.values
     links = values[: 10 * found.robot.joint_count].reshape(-1, 10)
-    assert all(consistency_of(phi).possible for phi in links)
+    assert all(check_consistency(phi).is_feasible for phi in links)
     assert links[:, 0].sum() < HEAVIEST[name]
 
 
@@ -84,12 +84,12 @@ def test_held_out_rows_are_explained(name):
     logs = [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
     chosen = identify(robot, logs)
     assert total(chosen, name) <= BOUNDS[name]
-    rows = rows_of(robot, logs, chosen.treatment)
+    rows = build_rows(robot, logs, chosen.settings)
     near, light = (PhysicallyConsistent(prior=prior).fit(rows).with_own_load() for prior in ("robot", None))
     for fit in (near, light):
         require_sane(fit, name)
     assert total(near, name) <= NEAR_THE_FILE[name]
-    assert "least total mass" in light.status
+    assert "smallest total mass" in light.status
     if name == "kuka_lwr4":
         assert "prior (entropic)" in near.status
         assert total(light, name) <= 2.3
@@ -98,5 +98,5 @@ def test_held_out_rows_are_explained(name):
     else:
         assert total(light, name) <= 1.1 * total(chosen, name)
     if name == "kuka_kr300":
-        assert "least total mass" in near.status
+        assert "smallest total mass" in near.status
         assert "placeholder" in near.status

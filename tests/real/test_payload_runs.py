@@ -29,11 +29,13 @@ def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
             np.column_stack([table[f"{signal}{k}_{unit}"].to_numpy() for k in range(1, 7)])
             for signal, unit in (("q", "rad"), ("qd", "rad_s"), ("current", "A"))
         )
-        log = mindyn.log_of_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
+        log = mindyn.log_from_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
         runs[name] = mindyn.condition([log], robot, None).samples
     gains = mindyn.drive_gains(arm, runs["free"], runs["loaded_1"], mass=MASS).values
     again = mindyn.drive_gains(arm, runs["free"], runs["loaded_2"], mass=MASS).values
-    assert np.abs(again[1:] / gains[1:] - 1).max() < 0.1, "the first joint, which gravity does not load, is told badly"
+    assert np.abs(again[1:] / gains[1:] - 1).max() < 0.1, (
+        "the first joint, which gravity does not load, is poorly determined"
+    )
     torques = {name: replace(run, tau=gains * run.tau) for name, run in runs.items()}
     estimate = mindyn.LeastSquares(covariance="correlated").fit(equations(arm, torques["free"]))
     first, second = (mindyn.payload(estimate, torques[name]) for name in ("loaded_1", "loaded_2"))

@@ -32,33 +32,33 @@ def files() -> list[Path]:
     return sorted(Path(FOLDER).rglob("*.urdf"))
 
 
-def test_files_load_or_say_a_reason_that_a_person_agrees_with(files):
-    refused: dict[str, list[str]] = {}
+def test_files_load_or_give_a_valid_reason(files):
+    result: dict[str, list[str]] = {}
     for path in files:
         try:
             robot = load_robot(path)
             robot.consistency()
             assert str(robot)
         except MindynError as error:
-            reason = next((one for one in REASONS if one in error.message), error.message)
-            refused.setdefault(reason, []).append(path.name)
-    loaded = len(files) - sum(map(len, refused.values()))
-    print(f"{loaded} of {len(files)} files load; {refused}")
+            reason = next((item for item in REASONS if item in error.message), error.message)
+            result.setdefault(reason, []).append(path.name)
+    loaded = len(files) - sum(map(len, result.values()))
+    print(f"{loaded} of {len(files)} files load; {result}")
     assert len(files) >= 160
     assert loaded >= 153
-    assert set(refused) <= set(REASONS), refused
-    assert all(len(names) <= REASONS[reason] for reason, names in refused.items()), refused
+    assert set(result) <= set(REASONS), result
+    assert all(len(names) <= REASONS[reason] for reason, names in result.items()), result
 
 
 def followed(text: str) -> dict[str, tuple[str, float, float]]:
     """Joints that mimic others, as the file states it: whom, multiplier, offset."""
-    found = {}
+    result = {}
     bound = re.sub(r"(</?|\s)(\w+):(?=\w+[\s=/>])", r"\1\2_", text)  # files use prefixes that they never declare
     for joint in ET.fromstring(bound).iter("joint"):
         if (mimic := joint.find("mimic")) is not None:
             stated = float(mimic.get("multiplier", 1)), float(mimic.get("offset", 0))
-            found[joint.get("name")] = (mimic.get("joint"), *stated)
-    return found
+            result[joint.get("name")] = (mimic.get("joint"), *stated)
+    return result
 
 
 def tree_motion(names: list[str], moved: tuple[str, ...], mimics) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +97,8 @@ def test_torques_are_pinocchios(files):
         rates[columns], accelerations[columns] = A @ pd, A @ pdd
         expected = A.T @ pin.rnea(model, model.createData(), state, rates, accelerations)[columns]
         make = loop_equation if robot.has_dependents else equation
-        found = make(robot, "inverse_dynamics", parameters="standard")(p, pd, pdd).full().ravel()
-        error = np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-3)
+        result = make(robot, "inverse_dynamics", parameters="standard")(p, pd, pdd).full().ravel()
+        error = np.abs(result - expected).max() / max(np.abs(expected).max(), 1e-3)
         assert error <= PUBLISHED_FILE, f"{path.name}: torques differ from Pinocchio's by {error:.2g}"
         compared, dependent = compared + 1, dependent + robot.has_dependents
     print(f"{compared} files compared, {dependent} of them with joints that mimic others")

@@ -8,11 +8,11 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.errors import MindynError
-from mindyn.regression.block_gathering import BLOCKS, _joined, block_counts
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import blocks
+from mindyn.regression.gather_blocks import BLOCKS, _join_blocks, block_counts
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.row_blocks import blocks
+from mindyn.regression.rows import build_rows
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def logs(arm):
         q = np.column_stack([np.sin(speed * t), np.cos(1.3 * speed * t) - 1])
         qd = np.column_stack([speed * np.cos(speed * t), -1.3 * speed * np.sin(1.3 * speed * t)])
         qdd = -np.column_stack([speed**2 * np.sin(speed * t), (1.3 * speed) ** 2 * np.cos(1.3 * speed * t)])
-        made.append(mindyn.log_of_arrays(arm.joint_names, t, q, model.inverse_dynamics(q, qd, qdd)))
+        made.append(mindyn.log_from_arrays(arm.joint_names, t, q, model.inverse_dynamics(q, qd, qdd)))
     return made
 
 
@@ -41,7 +41,7 @@ def test_every_log_has_a_block_and_long_ones_more():
 
 
 def test_without_a_log_the_others_are_left(arm, logs):
-    rows = rows_of(arm, logs)
+    rows = build_rows(arm, logs)
     assert {block.log for block in rows.blocks} == {0, 1}
     for gone in (0, 1):
         left = rows.without_log(gone)
@@ -52,8 +52,8 @@ def test_without_a_log_the_others_are_left(arm, logs):
 
 
 def test_blocks_that_join_reach_as_far_as_both(arm, logs):
-    first, second = rows_of(arm, logs).blocks[1:3]
-    joined = _joined([first, second])
+    first, second = build_rows(arm, logs).blocks[1:3]
+    joined = _join_blocks([first, second])
     assert joined.span == (first.span[0], second.span[1])
     assert (joined.reach[0] == np.minimum(first.reach[0], second.reach[0])).all()
     assert (joined.reach[1] == np.maximum(first.reach[1], second.reach[1])).all()
@@ -74,6 +74,6 @@ def test_every_row_is_taken_unless_some_are_to_be_left(arm, logs):
     assert (thinned == np.arange(0, len(samples), 3)).all()
 
 
-def test_friction_of_a_joint_that_is_not_there_is_refused(arm):
+def test_friction_of_a_joint_that_is_not_there_is_rejected(arm):
     with pytest.raises(MindynError, match="elbow"):
         Regressor(arm, Friction(joint_side=("elbow",)))

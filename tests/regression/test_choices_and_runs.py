@@ -13,9 +13,16 @@ from mindyn.errors import InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction, _stop_operator
-from mindyn.regression.gathering import Stretch, _edge_rows, _overlapping, _runs, require_enough, segment_ends
-from mindyn.regression.information import Information, combined, null_space, solve
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.information import Information, add_information, null_space, solve
+from mindyn.regression.row_blocks import (
+    SampleSegment,
+    _edge_rows,
+    _overlapping,
+    _runs,
+    require_enough_rows,
+    segment_ends,
+)
+from mindyn.regression.settings import EquationSettings
 from mindyn.regression.triangles import triangle_of
 
 NAMES = ("a", "b", "c")
@@ -39,22 +46,22 @@ def samples_of(segments, rate_hz=100.0):
         ({"drives": "none"}, "drives = 'none'"),
     ],
 )
-def test_treatments_that_make_no_sense_are_refused(given, said):
+def test_settings_that_make_no_sense_are_rejected(given, said):
     with pytest.raises(InputError, match=said):
-        Treatment(**given)
-    assert (Treatment(filter_hz=1e-3, decimation=1).cutoff_hz, Treatment().step) == (1e-3, 1)
+        EquationSettings(**given)
+    assert (EquationSettings(filter_hz=1e-3, decimation=1).cutoff_hz, EquationSettings().step) == (1e-3, 1)
 
 
 def test_a_parallel_filter_cuts_ends_itself():
     conditioning = Conditioning(edge_s=0.3)
-    assert Treatment(conditioning).of_fit is conditioning
-    assert Treatment(None, 5.0).of_fit is None
-    assert Treatment(conditioning, 5.0).of_fit == replace(conditioning, edge_s=0.0)
-    plain = Treatment(conditioning, 5.0, 4).unfiltered()
+    assert EquationSettings(conditioning).fit_conditioning is conditioning
+    assert EquationSettings(None, 5.0).fit_conditioning is None
+    assert EquationSettings(conditioning, 5.0).fit_conditioning == replace(conditioning, edge_s=0.0)
+    plain = EquationSettings(conditioning, 5.0, 4).unfiltered()
     assert (plain.filter_hz, plain.decimation) == (None, 1)
-    assert not Treatment.automatic().is_chosen
-    assert Treatment().is_chosen
-    assert not Treatment(conditioning).is_chosen  # the conditioning's rate is not
+    assert not EquationSettings.automatic().is_selected
+    assert EquationSettings().is_selected
+    assert not EquationSettings(conditioning).is_selected  # the conditioning's rate is not
 
 
 def test_directions_of_friction():
@@ -93,7 +100,7 @@ def test_runs_take_every_nth_row_of_a_segment_from_its_first(decimation, inner, 
     samples = samples_of(np.repeat([0, 1], [10, 20]))
     taken = [
         row
-        for first, last in _runs(Stretch(samples, inner, begun), decimation)
+        for first, last in _runs(SampleSegment(samples, inner, begun), decimation)
         for row in range(first, last, decimation)
     ]
     expected = [row for row in inner if decimation == 1 or (row + begun if row < 10 else row - 10) % decimation == 0]
@@ -108,14 +115,14 @@ def test_blocks_come_with_the_rows_around_them(sizes, reach):
     whole = samples_of(segments)
     ends = np.cumsum([0, *sizes])
     given = [whole.take(slice(a, b)) for a, b in pairwise(ends)]
-    stretches = list(_overlapping(given, reach))
-    assert len(stretches) == len(sizes)
-    for stretch, (begin, end) in zip(stretches, pairwise(ends), strict=True):
-        rows = stretch.samples.q[:, 0].astype(int).tolist()
+    segments_rows = list(_overlapping(given, reach))
+    assert len(segments_rows) == len(sizes)
+    for segment, (begin, end) in zip(segments_rows, pairwise(ends), strict=True):
+        rows = segment.samples.q[:, 0].astype(int).tolist()
         first, last = max(0, begin - reach), min(30, end + reach)
         assert rows == list(range(first, last))
-        assert [rows[k] for k in stretch.inner] == list(range(begin, end))
-        assert stretch.begun == (first if first < 13 else first - 13)
+        assert [rows[k] for k in segment.inner] == list(range(begin, end))
+        assert segment.begun == (first if first < 13 else first - 13)
 
 
 def test_edges_of_filters_are_whole_rows():
@@ -132,14 +139,14 @@ class Fake:
 
 def test_joints_need_motion_and_more_rows_than_parameters():
     moved = np.array([[0.0, 0.0], [1.0, 2e-9]])
-    require_enough(Fake, (4, 5), moved)
+    require_enough_rows(Fake, (4, 5), moved)
     with pytest.raises(InputError, match=r"too few rows: y \(4 rows for 4 parameters\)$|too few rows: y"):
-        require_enough(Fake, (4, 4), moved)
-    with pytest.raises(InputError, match="joint y never moves") as refused:
-        require_enough(Fake, (4, 5), np.array([[0.0, 0.25], [1.0, 0.25 + 5e-10]]))
-    assert "--lock y=0.25," in str(refused.value.hint)
+        require_enough_rows(Fake, (4, 4), moved)
+    with pytest.raises(InputError, match="joint y never moves") as rejected:
+        require_enough_rows(Fake, (4, 5), np.array([[0.0, 0.25], [1.0, 0.25 + 5e-10]]))
+    assert "--lock y=0.25," in str(rejected.value.hint)
     with pytest.raises(InputError, match="no samples were given"):
-        require_enough(Fake, (4, 5), None)
+        require_enough_rows(Fake, (4, 5), None)
 
 
 def information(seed, scale=1.0):
@@ -177,9 +184,9 @@ def test_information_of_parts_counts_rows_together():
     assert both.counts == (60, 40)
     for factor, a, b in zip(both.factors, first, second, strict=True):
         assert_close(factor.T @ factor, a.T @ a + b.T @ b, SAME_ALGEBRA)
-    assert combined([one]) is one
+    assert add_information([one]) is one
     with pytest.raises(InputError, match="different joints or parameters"):
-        combined([one, replace(other, names=("a", "b", "z"))])
+        add_information([one, replace(other, names=("a", "b", "z"))])
 
 
 def test_parameters_that_only_come_together_are_named_with_each_other():
@@ -187,9 +194,9 @@ def test_parameters_that_only_come_together_are_named_with_each_other():
     rows[0][:, 1] = 2 * rows[0][:, 0]
     rows[1][:, 2] = 2 * rows[1][:, 0]
     tied = replace(found, factors=tuple(triangle_of(one) for one in rows))
-    assert tied.untold() == {"a": ("c",), "c": ("a",)}
+    assert tied.unidentifiable() == {"a": ("c",), "c": ("a",)}
     assert tied.condition_number() == float("inf")
-    assert found.untold() == {}
+    assert found.unidentifiable() == {}
     assert null_space(np.eye(3)).shape == (3, 0)
     few = triangle_of(np.array([[1.0, 2.0, 3.0]]))
     assert few.shape == (3, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindyn.algebra.values import column_ends
+from mindyn.algebra.values import column_extremes
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 200, 1000])
@@ -13,13 +13,13 @@ from mindyn.algebra.values import column_ends
 def test_ends_are_those_of_numpy(rows, width):
     x = np.random.default_rng(rows).normal(size=(rows, width))
     for one in (x, np.asfortranarray(x), x[::2], x[:, ::-1]):
-        assert np.array_equal(column_ends(one), (one.min(axis=0), one.max(axis=0)))
+        assert np.array_equal(column_extremes(one), (one.min(axis=0), one.max(axis=0)))
     x[rows // 2, 0] = np.nan
-    assert np.array_equal(column_ends(x), (x.min(axis=0), x.max(axis=0)), equal_nan=True)
+    assert np.array_equal(column_extremes(x), (x.min(axis=0), x.max(axis=0)), equal_nan=True)
     expected = np.fmin.reduce(x), np.fmax.reduce(x)
-    assert np.array_equal(column_ends(x, gaps=True), expected, equal_nan=True)
+    assert np.array_equal(column_extremes(x, gaps=True), expected, equal_nan=True)
 
 
 def test_nothing_has_no_ends():
     with pytest.raises(ValueError, match="zero-size"):
-        column_ends(np.zeros((0, 3)))
+        column_extremes(np.zeros((0, 3)))

@@ -14,19 +14,19 @@ import pytest
 from closeness import PUBLISHED_FILE, SAME_ALGEBRA, assert_close
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import InputError, MissingExtraError
 from mindyn.kernels.kernel import Kernel
-from mindyn.logs.filters import lowpass, mirrored_rows, second_order_sections
-from mindyn.regression import device, gathering, rows
-from mindyn.regression.block_gathering import blocks_of
-from mindyn.regression.device_gathering import information_of_factors, stand_in_factors
+from mindyn.logs.filters import extension_rows, lowpass, second_order_sections
+from mindyn.regression import device, row_blocks, rows
+from mindyn.regression.device_factors import information_of_factors, stand_in_factors
 from mindyn.regression.device_job import rows_of_factors, write_device_job
 from mindyn.regression.device_rows import rows_program
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import gather
-from mindyn.regression.information import combined, solve
+from mindyn.regression.gather_blocks import split_into_blocks
+from mindyn.regression.information import add_information, solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
 
 FRICTIONS = (
     Friction(),
@@ -85,7 +85,7 @@ def test_the_factors_solve_as_those_of_qr_do(chunk):
     deviations = np.sqrt(np.diag(expected.inverse)) * 0.1
     assert (np.abs(found.beta - expected.beta) <= 1e-6 * deviations).all()
     assert_close(ours.residuals(found.beta), theirs.residuals(expected.beta), PUBLISHED_FILE)
-    assert ours.untold() == theirs.untold()
+    assert ours.unidentifiable() == theirs.unidentifiable()
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -95,7 +95,7 @@ def test_rows_far_from_all_others_lose_nothing(guarded, monkeypatch):
     qd, qdd = samples.qd.copy(), samples.qdd.copy()
     qd[:, 5] = 0.0
     qdd[:, 5] = 0.0
-    skipped = np.setdiff1d(np.arange(70_000), np.linspace(0, 69_999, device.SPREAD_ROWS).astype(int))[:7]
+    skipped = np.setdiff1d(np.arange(70_000), np.linspace(0, 69_999, device.SCALING_ROWS).astype(int))[:7]
     qd[skipped, 5] = 50.0
     qdd[skipped[2:], 5] = 1e3
     strange = replace(samples, qd=qd, qdd=qdd)
@@ -122,17 +122,17 @@ def wavy(friction, count=2400, seed=4):
 @pytest.mark.parametrize("friction", FRICTIONS[-2:], ids=["stop", "load"])
 def test_blocks_are_those_of_the_cpu(friction, cutoff, step, monkeypatch):
     """Filtered, decimated, in segments, slow rows left out, friction with a memory and with a load."""
-    monkeypatch.setattr(gathering, "FILTERED_ROWS", 300)
+    monkeypatch.setattr(row_blocks, "FILTERED_ROWS", 300)
     regressor, samples = wavy(friction)
-    treatment = mindyn.Treatment(filter_hz=cutoff, decimation=step, friction=friction)
-    theirs = blocks_of(regressor, samples, treatment, 5)
-    ours = blocks_of(regressor, samples, treatment, 5, factors_of=stand_in_factors())
+    settings = mindyn.EquationSettings(filter_hz=cutoff, decimation=step, friction=friction)
+    theirs = split_into_blocks(regressor, samples, settings, 5)
+    ours = split_into_blocks(regressor, samples, settings, 5, factors_of=stand_in_factors())
     for one, other in zip(ours, theirs, strict=True):
         assert one.span == other.span
         assert one.information.counts == other.information.counts
         for R, expected in zip(one.information.factors, other.information.factors, strict=True):
             assert_close(R.T @ R, expected.T @ expected, SAME_ALGEBRA)
-    expected, found = (solutions(combined([one.information for one in blocks])) for blocks in (theirs, ours))
+    expected, found = (solutions(add_information([one.information for one in blocks])) for blocks in (theirs, ours))
     assert found.rank == expected.rank
     assert (np.abs(found.beta - expected.beta) <= 1e-6 * 0.1 * np.sqrt(np.diag(expected.inverse))).all()
 
@@ -150,15 +150,15 @@ def test_robots_with_loops(name, friction):
     robot = with_friction_everywhere(name)
     regressor = Regressor(robot, friction)
     k, rng = regressor.joint_count, np.random.default_rng(5)
-    home = closure_of(robot).home[[robot.joint_index(one) for one in robot.primary_names]]
+    home = home_closure(robot).home[[robot.joint_index(one) for one in robot.primary_names]]
     t = np.arange(400)[:, None] / 100.0
     w, phase = rng.uniform(1, 4, (2, k))
     q, qd, qdd = (0.1 * w**order * np.sin(w * t + phase + order * np.pi / 2) for order in range(3))
     tau = rng.normal(size=(400, k))
     samples = mindyn.Samples(regressor.joint_names, home + q, qd, qdd, tau, 100.0, np.zeros(400, int))
-    treatment = mindyn.Treatment(filter_hz=8.0, decimation=3, friction=friction)
+    settings = mindyn.EquationSettings(filter_hz=8.0, decimation=3, friction=friction)
     (ours,), (theirs,) = (
-        [one.information for one in blocks_of(regressor, samples, treatment, 1, **given)]
+        [one.information for one in split_into_blocks(regressor, samples, settings, 1, **given)]
         for given in ({"factors_of": stand_in_factors()}, {})
     )
     for own, R in zip(ours.factors, theirs.factors, strict=True):
@@ -167,10 +167,10 @@ def test_robots_with_loops(name, friction):
 
 def test_a_block_without_a_row_is_empty():
     regressor, samples = wavy(FRICTIONS[0], 240)
-    treatment = mindyn.Treatment(filter_hz=6.0)
-    ours = blocks_of(regressor, samples, treatment, 24, factors_of=stand_in_factors())
+    settings = mindyn.EquationSettings(filter_hz=6.0)
+    ours = split_into_blocks(regressor, samples, settings, 24, factors_of=stand_in_factors())
     assert [one.information.counts for one in ours] == [
-        one.information.counts for one in blocks_of(regressor, samples, treatment, 24)
+        one.information.counts for one in split_into_blocks(regressor, samples, settings, 24)
     ]
     assert ours[0].information.counts == (0,) * 6
     assert not np.any([R.any() for R in ours[0].information.factors])
@@ -201,7 +201,7 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
     command = ["g++", "-O1", "-w", "-shared", "-fPIC", "-o", "smooth.so", "smooth.cpp"]
     subprocess.run(command, cwd=tmp_path, check=True)
     run = ctypes.CDLL(str(tmp_path / "smooth.so")).run
-    table, extension = device.smoothing_table(*second_order_sections(7.0, 100.0)), mirrored_rows(7.0, 100.0)
+    table, extension = device.smoothing_table(*second_order_sections(7.0, 100.0)), extension_rows(7.0, 100.0)
     ends = np.array([[0, 211], [211, 212], [212, 221], [221, 523]])
     given = [np.random.default_rng(2).normal(size=(523, width)).cumsum(axis=0) for width in (5, 9)]
     found, rooms = [x.copy() for x in given], [np.empty((len(ends), extension, x.shape[1])) for x in given]
@@ -213,18 +213,18 @@ def test_the_filter_s_cuda_is_the_low_pass(tmp_path):
             assert_close(filtered[first:last], lowpass(x[first:last], 7.0, 100.0), SAME_ALGEBRA)
 
 
-def test_what_a_gpu_cannot_gather_is_refused(monkeypatch):
+def test_what_a_gpu_cannot_gather_is_rejected(monkeypatch):
     regressor, samples, _ = made(count=60)
     with pytest.raises(InputError, match="factor of joint 'joint1' has shape"):
         information_of_factors(regressor, [np.eye(2)] * 6, 10)
     if subprocess.run([sys.executable, "-c", "import cupy"], capture_output=True).returncode:
         with pytest.raises(MissingExtraError, match="needs CuPy"):
-            mindyn.rows_of(regressor.robot, samples, gpu=True)
+            mindyn.build_rows(regressor.robot, samples, gpu=True)
     monkeypatch.setattr(rows, "gpu_factors", stand_in_factors)
     with pytest.raises(InputError, match="by a stream, not both"):
-        mindyn.rows_of(regressor.robot, [samples], gpu=True)
+        mindyn.build_rows(regressor.robot, [samples], gpu=True)
     with ThreadPoolExecutor(1) as threads, pytest.raises(InputError, match="by an executor, not both"):
-        mindyn.rows_of(regressor.robot, samples, gpu=True, executor=threads)
+        mindyn.build_rows(regressor.robot, samples, gpu=True, executor=threads)
 
 
 def test_factors_come_back_as_rows(tmp_path):
@@ -234,15 +234,15 @@ def test_factors_come_back_as_rows(tmp_path):
     factors = {f"R{k}": R for k, R in enumerate(information.factors)}
     np.savez(tmp_path / "factors.npz", rows=len(samples), **factors)
     found = mindyn.LeastSquares().fit(rows_of_factors(robot, tmp_path / "factors.npz"))
-    expected = mindyn.LeastSquares().fit(mindyn.rows_of(robot, samples))
+    expected = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples))
     assert_close(found.beta, expected.beta, PUBLISHED_FILE)
     np.savez(tmp_path / "other.npz", rows=3, R0=np.eye(3))
     with pytest.raises(InputError, match="holds no factors of a device job"):
         rows_of_factors(robot, tmp_path / "other.npz")
     with pytest.raises(InputError, match="no part of a device job"):
-        write_device_job(robot, tmp_path / "job", mindyn.Treatment(decimation=2))
+        write_device_job(robot, tmp_path / "job", mindyn.EquationSettings(decimation=2))
     with pytest.raises(InputError, match="stop operator has a memory"):
-        write_device_job(robot, tmp_path / "job", mindyn.Treatment(friction=Friction("stop", 0.1)))
+        write_device_job(robot, tmp_path / "job", mindyn.EquationSettings(friction=Friction("stop", 0.1)))
 
 
 def test_the_job_needs_numpy_alone_until_it_runs(tmp_path):

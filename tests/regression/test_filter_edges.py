@@ -10,8 +10,8 @@ from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
 import mindyn
-from mindyn.regression.gathering import gather
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import gather
 
 RATE = 200.0
 ROBOT = mindyn.load_robot("planar2")

@@ -1,4 +1,4 @@
-"""R factors carry all of the data: they equal the dense stack's, combine, and say what the data cannot tell."""
+"""R factors carry all of the data: they equal the dense stack's, combine, and list unidentifiable parameters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mindyn.kernels.model import compile_model
 from mindyn.logs.filters import lowpass
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import FILTERED_ROWS, blocks, gather
 from mindyn.regression.information import solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import FILTERED_ROWS, blocks, gather
 from mindyn.robots.parts import ExtraTorque
 
 
@@ -93,12 +93,12 @@ def test_parameters_that_the_data_cannot_tell_are_named():
     robot = with_estimated_drives(random_robot(5, joints=3, tree=False))
     samples = exact_samples(robot, 400)
     one_way = replace(samples, qd=np.abs(samples.qd) + 0.1)  # offset and Coulomb friction are then the same column
-    told, untold = gather(Regressor(robot), samples), gather(Regressor(robot), one_way)
-    assert told.untold() == {}
-    assert np.isfinite(told.condition_number())
-    assert set(untold.untold()) == {"fo1", "fc1", "fo2", "fc2", "fo3", "fc3"}
-    assert untold.untold()["fc2"] != ()
-    assert untold.condition_number() == np.inf
+    known, unidentifiable_values = gather(Regressor(robot), samples), gather(Regressor(robot), one_way)
+    assert known.unidentifiable() == {}
+    assert np.isfinite(known.condition_number())
+    assert set(unidentifiable_values.unidentifiable()) == {"fo1", "fc1", "fo2", "fc2", "fo3", "fc3"}
+    assert unidentifiable_values.unidentifiable()["fc2"] != ()
+    assert unidentifiable_values.condition_number() == np.inf
 
 
 def test_extra_torques_act_on_their_joint():
@@ -150,7 +150,7 @@ class TestBadInput:
         with pytest.raises(InputError, match=r"too few rows: joint1 \(12 rows for"):
             gather(Regressor(robot), exact_samples(robot, 12))
 
-    def test_samples_of_another_robot_are_refused(self):
+    def test_samples_of_another_robot_are_rejected(self):
         samples = exact_samples(random_robot(3, joints=3), 200)
         with pytest.raises(InputError, match="the robot has joint1, joint2$"):
             gather(Regressor(random_robot(4, joints=2)), samples)
@@ -163,6 +163,6 @@ class TestBadInput:
         with pytest.raises(InputError, match=f"'spring' has no finite value at sample {first}, q = "):
             gather(Regressor(broken), samples)
 
-    def test_unknown_shapes_are_refused_with_the_known_ones(self):
+    def test_unknown_shapes_are_rejected_with_the_known_ones(self):
         with pytest.raises(InputError, match="'quartic' must be one of 'asymmetric'"):
             Friction(shapes=("quartic",))

@@ -12,16 +12,6 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 
 from mindyn.errors import InputError
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import (
-    FILTERED_ROWS,
-    Stretch,
-    _dependence_rows,
-    _filtered_at_once,
-    _filtered_windows,
-    require_enough,
-    require_joints,
-    windows,
-)
 from mindyn.regression.integrated import (
     QUADRATURE_ROWS,
     IntegratedRegressor,
@@ -34,6 +24,16 @@ from mindyn.regression.integrated import (
     reversals,
 )
 from mindyn.regression.regressor import Regressor, _joint_scales, with_estimated_drives
+from mindyn.regression.row_blocks import (
+    FILTERED_ROWS,
+    SampleSegment,
+    _dependence_rows,
+    _filter_at_once,
+    _filter_windows,
+    require_enough_rows,
+    require_joints,
+    windows,
+)
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 
@@ -56,7 +56,7 @@ def samples_of(rows, joints=2, segments=None, rate_hz=100.0, seed=0):
         ({"torque": "held", "reversals": "within"}, "need different quadratures"),
     ],
 )
-def test_integrations_that_make_no_sense_are_refused(given, said):
+def test_integrations_that_make_no_sense_are_rejected(given, said):
     with pytest.raises(InputError, match=re.escape(said)):
         Integration(**given)
     usual = Integration()
@@ -100,7 +100,7 @@ def test_friction_reverses_where_a_speed_changes_sign_or_rests():
     assert found.tolist() == [False, False, True, True, True, True, False]
 
 
-def test_stretches_are_cut_into_equal_pieces_that_share_a_row():
+def test_segments_are_cut_into_equal_pieces_that_share_a_row():
     samples = samples_of(60, segments=np.repeat([0, 1], [25, 35]))
     breaks = np.zeros(60, dtype=bool)
     breaks[[25, 45]] = True  # the first is the beginning of a segment anyway
@@ -192,10 +192,10 @@ def test_a_row_holds_for_the_values_of_the_motion(swinging, form):
 
 def test_windows_overlap_by_what_a_filter_forgets_in():
     reach = _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="sign")), 5.0, 100.0)
-    size, overlap = _filtered_at_once(5.0, 100.0)
+    size, overlap = _filter_at_once(5.0, 100.0)
     assert overlap == 2 * reach
     assert size == FILTERED_ROWS
-    slow_size, slow = _filtered_at_once(1e-3, 100.0)
+    slow_size, slow = _filter_at_once(1e-3, 100.0)
     assert slow_size == slow > FILTERED_ROWS
     stop = _dependence_rows(SimpleNamespace(friction=SimpleNamespace(direction="stop")), None, 100.0)
     assert stop == 8192
@@ -206,13 +206,13 @@ def test_windows_overlap_by_what_a_filter_forgets_in():
     ("decimation", "inner", "begun"), [(1, range(0, 500), 0), (3, range(40, 420), 0), (4, range(7, 500), 2)]
 )
 def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun, monkeypatch):
-    monkeypatch.setattr("mindyn.regression.gathering.FILTERED_ROWS", 60)
-    monkeypatch.setattr("mindyn.regression.gathering.settling_rows", lambda *_: 20)
+    monkeypatch.setattr("mindyn.regression.row_blocks.FILTERED_ROWS", 60)
+    monkeypatch.setattr("mindyn.regression.row_blocks.settling_rows", lambda *_: 20)
     samples = samples_of(500, segments=np.repeat([0, 1, 2], [200, 15, 285]))
-    stretch = Stretch(samples, inner, begun)
+    segment_rows = SampleSegment(samples, inner, begun)
     for cutoff in (None, 5.0):
-        found = list(windows(stretch, cutoff, decimation))
-        taken = [row for one in found for row in one.kept]
+        found = list(windows(segment_rows, cutoff, decimation))
+        taken = [row for one in found for row in one.kept_rows]
         edge = 0 if cutoff is None else 10
         expected = []
         for start, stop in ((0, 200), (200, 215), (215, 500)):
@@ -220,29 +220,31 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
             rows = [r for r in range(start, stop) if start + edge <= r < stop - edge and r in inner]
             expected += [r for r in rows if decimation == 1 or (r - start + since) % decimation == 0]
         assert taken == expected
-        assert all(len(one.kept) for one in found)
+        assert all(len(one.kept_rows) for one in found)
         if cutoff is not None:
             for one in found:
-                segment = next(ends for ends in ((0, 200), (200, 215), (215, 500)) if ends[0] <= one.kept[0] < ends[1])
-                first = one.kept[0] - (one.kept[0] - max(segment[0] + 10, inner.start)) % 60
+                segment = next(
+                    ends for ends in ((0, 200), (200, 215), (215, 500)) if ends[0] <= one.kept_rows[0] < ends[1]
+                )
+                first = one.kept_rows[0] - (one.kept_rows[0] - max(segment[0] + 10, inner.start)) % 60
                 assert one.first == max(segment[0], first - 20)
                 assert one.last == min(segment[1], first + 60 + 20)
-    assert list(_filtered_windows(stretch, (200, 215), 5.0, decimation)) == []
+    assert list(_filter_windows(segment_rows, (200, 215), 5.0, decimation)) == []
 
 
-def test_samples_of_other_joints_are_refused():
+def test_samples_of_other_joints_are_rejected():
     regressor = SimpleNamespace(joint_names=("x", "y"), width=lambda i: (3, 4)[i])
     require_joints(SimpleNamespace(joint_names=("a", "b")), samples_of(3))
     with pytest.raises(InputError, match="the samples are of joints a, b; the robot has x, y"):
         require_joints(regressor, samples_of(3))
     still = np.zeros((2, 2))
-    with pytest.raises(InputError, match="joints x, y never move: their friction and inertia") as refused:
-        require_enough(regressor, (9, 9), still)
-    assert "--lock x=" in refused.value.hint
+    with pytest.raises(InputError, match="joints x, y never move: their friction and inertia") as rejected:
+        require_enough_rows(regressor, (9, 9), still)
+    assert "--lock x=" in rejected.value.hint
     with pytest.raises(InputError, match="joint x never moves: its friction"):
-        require_enough(regressor, (9, 9), np.array([[0.0, 0.0], [0.0, 1.0]]))
+        require_enough_rows(regressor, (9, 9), np.array([[0.0, 0.0], [0.0, 1.0]]))
     with pytest.raises(InputError, match=r"too few rows: x \(3 rows for 3 parameters\), y \(4 rows for 4 parameters\)"):
-        require_enough(regressor, (3, 4), np.array([[0.0, 0.0], [1.0, 1.0]]))
+        require_enough_rows(regressor, (3, 4), np.array([[0.0, 0.0], [1.0, 1.0]]))
 
 
 def test_joints_without_a_drive_get_one_to_be_estimated():

@@ -14,7 +14,7 @@ from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.logs.samples import Samples
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 from mindyn.robots.friction_laws import FITTED_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import SineMotion
@@ -62,6 +62,6 @@ def test_shapes_of_passive_joints_are_recovered():
     truth = np.concatenate([regressor.base.values, np.linspace(0.1, 0.5, 5)])
     tau = regressor.dense(regressor.parts(p, pd, pdd, regressor.directions(p, pd, one, 250.0))) @ truth
     samples = Samples(robot.primary_names, p, pd, pdd, tau, 250.0, one)
-    fit = mindyn.LeastSquares().fit(rows_of(robot, samples, mindyn.Treatment(friction=friction)))
+    fit = mindyn.LeastSquares().fit(build_rows(robot, samples, mindyn.EquationSettings(friction=friction)))
     assert_close(fit.beta, truth, RECOVERED)
     assert_close(fit.predict(samples), tau, RECOVERED)

@@ -19,36 +19,36 @@ from mindyn.estimators.simulated_states import regular_values
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.findings import Kind, info
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.loads.from_runs import _output_gains
+from mindyn.loads.from_runs import _refine_gains
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import log_of_arrays
-from mindyn.logs.reading import LogScan, _where
-from mindyn.regression.gathering import gather
-from mindyn.regression.log_gathering import gathered_log
-from mindyn.regression.regressor import regressor_of, with_estimated_drives
-from mindyn.regression.rows import _OfLogs, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.reading import LogScan, _describe_source
+from mindyn.regression.gather_log import gather_log
+from mindyn.regression.regressor import build_regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
+from mindyn.regression.rows import _LogRows, build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 
 ROBOT = random_robot(6, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.1, delay_s=0.0)
-TREATMENT = Treatment(SETTINGS, drives="stated")
+EQUATION_SETTINGS = EquationSettings(SETTINGS, drives="stated")
 
 
 def recorded(rows, seed=0):
     samples = smooth_samples(ROBOT, rows, seed)
-    log = log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
+    log = log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
     return replace(log, findings=(info(Kind.FILE_CONTENT, "a note"),))
 
 
 @pytest.mark.parametrize("count", [5, None])
 def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
     log = recorded(900)
-    whole = rows_of(ROBOT, log, TREATMENT)
+    whole = build_rows(ROBOT, log, EQUATION_SETTINGS)
     for given in (log, lambda: log):
-        found = gathered_log(ROBOT, given, TREATMENT, None, 3, count)
+        found = gather_log(ROBOT, given, EQUATION_SETTINGS, None, 3, count)
         assert {block.log for block in found.blocks} == {3}
         assert found.count == whole.count == 900 - 2 * 20
         assert "a note" in messages(found)
@@ -57,31 +57,31 @@ def test_a_worker_gathers_what_the_rows_of_the_log_hold(count):
         assert_close(gram, R.T @ R, 1e-9)
         assert found.blocks[0].span[0] == 0
         assert found.blocks[-1].span[1] == found.count
-    assert len(gathered_log(ROBOT, log, TREATMENT, None, 0, 5).blocks) == 5
-    own = gathered_log(ROBOT, log, TREATMENT, None, 0, 5, regressor_of(ROBOT, TREATMENT))
+    assert len(gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5).blocks) == 5
+    own = gather_log(ROBOT, log, EQUATION_SETTINGS, None, 0, 5, build_regressor(ROBOT, EQUATION_SETTINGS))
     assert len(own.blocks) == 5
 
 
 @pytest.mark.parametrize("count", [5, None])
 def test_a_log_without_samples_has_no_block_and_is_no_error_of_its_worker(count):
-    found = gathered_log(ROBOT, recorded(30), TREATMENT, None, 0, count)
+    found = gather_log(ROBOT, recorded(30), EQUATION_SETTINGS, None, 0, count)
     assert (found.blocks, found.count) == ((), 0)
-    assert any("left out" in note for note in messages(found))
+    assert any("dropped" in note for note in messages(found))
 
 
 def test_one_log_that_streams_makes_all_stream():
     log, scan = recorded(100), object.__new__(LogScan)
     for logs, streamed in (([log, log], False), ([log, scan], True), ([scan, log], True)):
-        assert _OfLogs(logs, ROBOT, TREATMENT, None, None).streamed == streamed
-    assert _OfLogs([scan, log], ROBOT, TREATMENT, None, None).block_counts == [None, None]
+        assert _LogRows(logs, ROBOT, EQUATION_SETTINGS, None, None).streamed == streamed
+    assert _LogRows([scan, log], ROBOT, EQUATION_SETTINGS, None, None).block_counts == [None, None]
 
 
-def test_statements_are_told_with_the_file_that_they_stand_in(tmp_path):
+def test_statements_are_known_with_the_file_that_they_stand_in(tmp_path):
     path = tmp_path / "run.csv"
-    assert _where(path, {"side": "joint"}) == "run.csv"
+    assert _describe_source(path, {"side": "joint"}) == "run.csv"
     (tmp_path / "run.csv.toml").write_text("")
-    assert _where(path, {"side": "joint"}) == "run.csv in run.csv.toml"
-    assert _where(path, {}) == "run.csv"
+    assert _describe_source(path, {"side": "joint"}) == "run.csv in run.csv.toml"
+    assert _describe_source(path, {}) == "run.csv"
 
 
 def test_columns_that_are_alike_cost_nothing_to_leave_out():
@@ -98,28 +98,28 @@ def test_columns_that_are_alike_cost_nothing_to_leave_out():
     assert_close(X @ path.betas[0], y, 1e-5)
 
 
-def test_gains_of_the_wrong_sign_are_refused():
+def test_gains_of_the_wrong_sign_are_rejected():
     rng = np.random.default_rng(7)
     x, gains, made = np.array([1.0, -2.0, 0.5]), np.array([4.0, -0.5]), []
     for size in (0.0, 1.0):
         for joint in range(2):
             Y, known = rng.normal(size=(60, 3)), size * rng.normal(size=60)
             made.append((joint, triangle_of(np.column_stack([Y, known, (Y @ x + known) / gains[joint]]))))
-    with pytest.raises(InputError, match="the gains did not settle"):
-        _output_gains(ROBOT, made, x, 1 / gains, 120)
+    with pytest.raises(InputError, match="the gains did not converge"):
+        _refine_gains(ROBOT, made, x, 1 / gains, 120)
 
 
 def test_regular_values_of_a_chain_alone_leave_its_rotors_out():
     driven = replace(ROBOT, drives=tuple(Drive(name, 30.0, rotor_inertia=0.05) for name in ROBOT.joint_names))
     samples = exact_samples(ROBOT, count=60)
     chain = base_parameters(driven, drives=False)
-    plain = LeastSquares().fit(rows_of(driven, samples, Treatment(drives="stated"), base=chain))
+    plain = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drives="stated"), base=chain))
     found = regular_values(plain, samples)
-    bare = LeastSquares().fit(rows_of(ROBOT, samples, Treatment(drives="stated")))
+    bare = LeastSquares().fit(build_rows(ROBOT, samples, EquationSettings(drives="stated")))
     assert_close(found, regular_values(bare, samples), ORACLE)
     M = inertia_matrices(plain.regressor, found, samples)
     assert_close(M[:, 1, 1], inertia_matrices(bare.regressor, found, samples)[:, 1, 1], SAME_ALGEBRA)
-    rotors = LeastSquares().fit(rows_of(driven, samples, Treatment(drives="stated")))
+    rotors = LeastSquares().fit(build_rows(driven, samples, EquationSettings(drives="stated")))
     moved = inertia_matrices(rotors.regressor, regular_values(rotors, samples), samples)
     sizes = np.abs(np.einsum("kii->ki", inertia_matrices(rotors.regressor, rotors.beta, samples))).mean(axis=0)
     assert_close(moved, np.tile(np.diag(sizes), (60, 1, 1)), 1e-9)  # rotors alone: the same at every configuration
@@ -129,21 +129,21 @@ def test_joints_count_as_still_by_what_all_blocks_reach():
     """Each block of a slow motion moves by less than a joint that never moves; all together do not."""
     samples = exact_samples(ROBOT, 400)
     stairs = replace(samples, q=np.column_stack([samples.q[:, 0], 1e-2 * (np.arange(400) // 40)]))
-    assert rows_of(ROBOT, stairs, Treatment(drives="stated")).information.counts == (400, 400)
+    assert build_rows(ROBOT, stairs, EquationSettings(drives="stated")).information.counts == (400, 400)
     held = replace(samples, q=np.column_stack([samples.q[:, 0], np.full(400, 0.3)]))
     with pytest.raises(InputError, match=f"joint {ROBOT.joint_names[1]} never moves"):
-        _ = rows_of(ROBOT, held, Treatment(drives="stated")).information
+        _ = build_rows(ROBOT, held, EquationSettings(drives="stated")).information
 
 
 def test_samples_of_rows_are_those_given_or_made():
     samples, log = exact_samples(ROBOT, 50), recorded(900)
-    (same,) = rows_of(ROBOT, samples, TREATMENT).samples()
+    (same,) = build_rows(ROBOT, samples, EQUATION_SETTINGS).samples()
     assert same is samples
-    made = rows_of(ROBOT, log, TREATMENT)
+    made = build_rows(ROBOT, log, EQUATION_SETTINGS)
     (whole,) = made.samples()
-    assert whole is made.whole("a test")
+    assert whole is made.all_samples("a test")
     stream = [samples, samples]
-    assert list(rows_of(ROBOT, iter(stream), TREATMENT).samples()) == stream
+    assert list(build_rows(ROBOT, iter(stream), EQUATION_SETTINGS).samples()) == stream
 
 
 def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each():
@@ -163,17 +163,17 @@ def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each()
 
 
 def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monkeypatch):
-    log, regressor = recorded(900), regressor_of(ROBOT, TREATMENT)
+    log, regressor = recorded(900), build_regressor(ROBOT, EQUATION_SETTINGS)
     scan = object.__new__(LogScan)
     monkeypatch.setattr(LogScan, "opening", "how to open it")
     for executor, sent, here in ((None, scan, regressor), (object(), "how to open it", None)):
-        first, second = _OfLogs([log, scan], ROBOT, TREATMENT, None, executor).tasks(regressor)
+        first, second = _LogRows([log, scan], ROBOT, EQUATION_SETTINGS, None, executor).tasks(regressor)
         assert (first[1], first[-1], first[4]) == (log, here, 0)
         assert (second[1], second[-1], second[4]) == (sent, here, 1)
 
 
 def test_a_joint_moves_where_it_stands_elsewhere_in_another_part_of_a_stream():
-    regressor, samples = regressor_of(ROBOT, TREATMENT), exact_samples(ROBOT, 80)
+    regressor, samples = build_regressor(ROBOT, EQUATION_SETTINGS), exact_samples(ROBOT, 80)
     parts = [replace(samples, q=np.column_stack([np.full(80, at), samples.q[:, 1]])) for at in (0.5, -0.5, 0.2)]
     assert gather(regressor, parts).counts == (240, 240)
     with pytest.raises(InputError, match=f"joint {ROBOT.joint_names[0]} never moves"):
@@ -189,7 +189,7 @@ def test_torques_that_never_change_beside_others_count_as_none(constant):
     samples = exact_samples(robot, 90, noise=0.2)
     tau = samples.tau.copy()
     tau[:, list(constant)] = [-3.0, 0.0][: len(constant)]
-    rows = rows_of(robot, replace(samples, tau=tau), Treatment())
+    rows = build_rows(robot, replace(samples, tau=tau), EquationSettings())
     found = rows.without_constant_torques()
     if len(constant) != 1:
         assert found is rows
@@ -200,5 +200,5 @@ def test_torques_that_never_change_beside_others_count_as_none(constant):
         assert_close(factor[:, :-1].T @ factor[:, :-1], before[:, :-1].T @ before[:, :-1], ORACLE)
     nearly = tau.copy()
     nearly[:, constant[0]] *= 1 + 1e-3 * np.sin(np.arange(90))
-    almost = rows_of(robot, replace(samples, tau=nearly), Treatment())
+    almost = build_rows(robot, replace(samples, tau=nearly), EquationSettings())
     assert almost.without_constant_torques() is almost

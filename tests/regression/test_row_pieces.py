@@ -10,28 +10,28 @@ import pytest
 from closeness import EXACT, ORACLE, assert_close
 
 from mindyn.errors import InputError
-from mindyn.feasibility.mending import _by, _checked_eps, _moves, covariance_moves, data_moves, mend_values
-from mindyn.logs.conversion import _by_joint, _drive
-from mindyn.logs.derivatives import central, savitzky_golay, smoothed, spline_settling_rows
-from mindyn.logs.draft import UNKNOWN, Belief, Draft, toml_value
-from mindyn.logs.log import log_of_arrays
-from mindyn.logs.periods import motion_timeline
-from mindyn.logs.resolving import _rounded, cutoff_finding, delay_finding, period_of
+from mindyn.feasibility.projection import _check_eps, _format_move, _moves, covariance_moves, data_moves, project_values
+from mindyn.logs.conversion import _create_drive, _gears_by_joint
+from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay, spline_settling_rows
+from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.periods import build_timeline
+from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import (
+from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
-    _joined,
+    _join_blocks,
     _reach,
     block_counts,
     blocks_by_label,
-    blocks_of,
-    blocks_of_stream,
+    split_into_blocks,
+    split_stream_into_blocks,
 )
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import Rows, _OfLogs, listed_logs, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import Rows, _LogRows, build_rows, list_logs
+from mindyn.regression.settings import EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
@@ -52,20 +52,20 @@ def samples_of(rows, seed=0, segments=None):
 
 def log(rows=30):
     x = np.random.default_rng(1).normal(size=(rows, 2))
-    return log_of_arrays(NAMES, np.arange(rows) / 100, x, x)
+    return log_from_arrays(NAMES, np.arange(rows) / 100, x, x)
 
 
 def test_one_log_or_several_are_logs_and_samples_are_not():
     one = log()
-    assert listed_logs(one) == [one]
-    assert listed_logs([one, one]) == [one, one]
-    assert listed_logs((one,)) == [one]
-    assert listed_logs(samples_of(3)) is None
-    assert listed_logs([samples_of(3)]) is None
-    assert listed_logs(iter([])) is None
+    assert list_logs(one) == [one]
+    assert list_logs([one, one]) == [one, one]
+    assert list_logs((one,)) == [one]
+    assert list_logs(samples_of(3)) is None
+    assert list_logs([samples_of(3)]) is None
+    assert list_logs(iter([])) is None
     with pytest.raises(InputError, match="no log was given"):
-        listed_logs([])
-    made = _OfLogs([one, log(60)], PLANAR, Treatment(), None, None)
+        list_logs([])
+    made = _LogRows([one, log(60)], PLANAR, EquationSettings(), None, None)
     assert not made.streamed
     assert list(made.block_counts) == [8, 16]
 
@@ -81,18 +81,18 @@ def test_factors_alone_count_as_many_rows_as_the_fullest_joint(regressor):
     assert rows.count == 0
     assert rows.sources == ()
     with pytest.raises(InputError, match="R factors alone, without samples"):
-        rows.whole("a fit")
+        rows.all_samples("a fit")
     with pytest.raises(InputError, match="can be read once"):
-        _ = rows.again
+        _ = rows.repeatable_samples
     with pytest.raises(InputError, match="of other parameters than the regressor"):
         Rows.of_information(regressor, replace(information, names=("x", *information.names[1:])))
     with pytest.raises(InputError, match="no samples were given"):
-        _ = rows.selected([]).information
+        _ = rows.select([]).information
 
 
 def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
     samples = samples_of(240)
-    rows = rows_of(regressor.robot, samples, Treatment(drives="stated"))
+    rows = build_rows(regressor.robot, samples, EquationSettings(drives="stated"))
     assert len(rows.blocks) == BLOCKS
     assert [block.span for block in rows.blocks] == [(10 * k, 10 * k + 10) for k in range(24)]
     assert rows.count == 240
@@ -108,37 +108,37 @@ def test_rows_of_samples_are_equal_parts_that_can_be_held_out(regressor):
         rows.blocks_along([np.zeros(240)], 1.0)
     still = replace(samples, q=np.zeros_like(samples.q) + np.array([1.0, 0.0]) * samples.q)
     with pytest.raises(InputError, match=f"joint {NAMES[1]} never moves"):
-        _ = rows_of(regressor.robot, still, Treatment(drives="stated")).information
+        _ = build_rows(regressor.robot, still, EquationSettings(drives="stated")).information
 
 
 def test_one_block_has_the_reach_of_its_own_rows(regressor):
-    rows = rows_of(regressor.robot, samples_of(1200), Treatment(drives="stated"))
-    assert rows.selected(rows.blocks[:1]).information.counts == (50, 50)
+    rows = build_rows(regressor.robot, samples_of(1200), EquationSettings(drives="stated"))
+    assert rows.select(rows.blocks[:1]).information.counts == (50, 50)
 
 
 def test_a_stream_has_blocks_from_its_first_sample_on(regressor, monkeypatch):
-    monkeypatch.setattr("mindyn.regression.block_gathering.FIRST_LENGTH", 40)
+    monkeypatch.setattr("mindyn.regression.gather_blocks.FIRST_LENGTH", 40)
     parts = [samples_of(100), samples_of(30, 1)]
-    made = blocks_of_stream(regressor, parts, Treatment())
+    made = split_stream_into_blocks(regressor, parts, EquationSettings())
     assert [block.span for block in made] == [(0, 40), (40, 80), (80, 100), (100, 130)]
     assert [block.log for block in made] == [0] * 4
     assert [block.information.counts[0] for block in made] == [40, 40, 20, 30]
     assert_close(made[2].reach, [parts[0].q[80:].min(axis=0), parts[0].q[80:].max(axis=0)], EXACT)
-    monkeypatch.setattr("mindyn.regression.block_gathering.BLOCKS", 1)
-    joined = blocks_of_stream(regressor, parts, Treatment())
+    monkeypatch.setattr("mindyn.regression.gather_blocks.BLOCKS", 1)
+    joined = split_stream_into_blocks(regressor, parts, EquationSettings())
     assert [block.span for block in joined] == [(0, 100), (100, 130)]
     assert sum(block.information.counts[1] for block in joined) == 130
 
 
 def test_short_samples_leave_blocks_without_rows(regressor):
-    made = blocks_of(regressor, samples_of(5), Treatment(), 4, 3)
+    made = split_into_blocks(regressor, samples_of(5), EquationSettings(), 4, 3)
     assert [block.span for block in made] == [(0, 2), (2, 3), (3, 4), (4, 5)]
     assert [block.log for block in made] == [3] * 4
-    few = blocks_of(regressor, samples_of(2), Treatment(), 4)
+    few = split_into_blocks(regressor, samples_of(2), EquationSettings(), 4)
     assert [block.span for block in few] == [(0, 1), (1, 1), (1, 2), (2, 2)]
     assert [sum(block.information.counts) for block in few] == [2, 0, 2, 0]
     assert few[1].reach.tolist() == [[np.inf] * 2, [-np.inf] * 2]
-    assert blocks_of(regressor, samples_of(0), Treatment()) == []
+    assert split_into_blocks(regressor, samples_of(0), EquationSettings()) == []
     assert block_counts([0, 0]) == [1, 1]
     assert block_counts([100, 1, 100]) == [12, 1, 12]
 
@@ -148,7 +148,7 @@ def test_blocks_of_labels_hold_their_rows_and_only_usable_ones(regressor):
     usable[3, 0] = False
     samples = replace(samples_of(12), usable=usable)
     labels = np.arange(12) % 3
-    made = blocks_by_label(regressor, samples, Treatment(), labels, 3)
+    made = blocks_by_label(regressor, samples, EquationSettings(), labels, 3)
     assert [block.phase for block in made] == pytest.approx([1 / 6, 0.5, 5 / 6])
     assert [block.span for block in made] == [(0, 4)] * 3
     assert [block.information.counts for block in made] == [(3, 4), (4, 4), (4, 4)]
@@ -160,26 +160,26 @@ def test_blocks_of_labels_hold_their_rows_and_only_usable_ones(regressor):
 
 
 def test_joined_blocks_span_and_reach_both(regressor):
-    first, second = blocks_of(regressor, samples_of(8), Treatment(), 2)
-    both = _joined([first, second])
+    first, second = split_into_blocks(regressor, samples_of(8), EquationSettings(), 2)
+    both = _join_blocks([first, second])
     assert (both.span, both.log) == ((0, 8), 0)
     assert_close(both.reach, [samples_of(8).q.min(axis=0), samples_of(8).q.max(axis=0)], EXACT)
     assert both.information.counts == (8, 8)
-    assert isinstance(_joined([first]), Block)
+    assert isinstance(_join_blocks([first]), Block)
 
 
 def test_drives_of_logged_gears():
     G = np.array([[50.0, 0.0], [-3.0, 40.0]])
-    first, second = (_drive(name, j, G, NAMES) for j, name in enumerate(NAMES))
+    first, second = (_create_drive(name, j, G, NAMES) for j, name in enumerate(NAMES))
     assert (first.ratio, dict(first.coupling), first.side) == (50.0, {}, "motor")
     assert (second.ratio, dict(second.coupling)) == (40.0, {NAMES[0]: -3.0})
-    assert_close(_by_joint(replace(PLANAR, drives=(second, first))), G, EXACT)
+    assert_close(_gears_by_joint(replace(PLANAR, drives=(second, first))), G, EXACT)
 
 
 def estimate(covariance, beta, names=("a", "b", "c")):
     made = SimpleNamespace(names=names, beta=np.array(beta), deviations=np.sqrt(np.diag(covariance)))
-    told = np.isfinite(made.deviations) & (made.deviations > 0)
-    scale = np.where(told, 1 / np.where(told, made.deviations, 1.0), 0.0)
+    known = np.isfinite(made.deviations) & (made.deviations > 0)
+    scale = np.where(known, 1 / np.where(known, made.deviations, 1.0), 0.0)
     made.correlations = np.where(np.isfinite(covariance), covariance, 0.0) * np.outer(scale, scale)
     made.by_noise_alone = lambda: made
     return made
@@ -196,11 +196,11 @@ def test_moves_of_one_deviation_make_up_the_covariance():
         "b": {"from": 2.0, "to": -4.0, "deviations": -2.0},
         "c": {"from": 3.0, "to": 3.5, "deviations": None},
     }
-    assert [_by(one) for one in found.values()] == [" (-2)", " (untold)"]
+    assert [_format_move(one) for one in found.values()] == [" (-2)", " (unidentifiable)"]
     for eps in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match="must be a positive number: least eigenvalue"):
-            _checked_eps(eps)
-    assert _checked_eps(1e-9) == 1e-9
+        with pytest.raises(InputError, match="must be a positive number .smallest eigenvalue"):
+            _check_eps(eps)
+    assert _check_eps(1e-9) == 1e-9
 
 
 def test_moves_by_the_data_cost_the_squares_that_they_add():
@@ -212,7 +212,7 @@ def test_moves_by_the_data_cost_the_squares_that_they_add():
     left = table[:, 3] - table[:, :3] @ beta
     weight = 30 / (left @ left)
     assert_close(moves.T @ (weight * table[:, :3].T @ table[:, :3]) @ moves, np.eye(3), ORACLE)
-    with pytest.raises(InputError, match="of other parameters than the estimate's"):
+    with pytest.raises(InputError, match="the data have other parameters than the estimate"):
         data_moves(SimpleNamespace(names=("a", "b", "z"), beta=beta), information)
     weak = np.column_stack([table[:, :2], 0 * table[:, 2], table[:, 3]])
     tied = Information(("j",), ("a", "b", "c"), (np.arange(3),), (triangle_of(weak),), (30,))
@@ -227,13 +227,13 @@ def test_weights_of_values_are_positive_and_one_for_each(weights):
     base = base_parameters(PLANAR)
     given = np.resize(weights, base.count + (len(weights) == 3))
     with pytest.raises(InputError, match=f"weights must be {base.count} positive numbers"):
-        mend_values(base, base.values, given, eps=1e-3)
+        project_values(base, base.values, given, eps=1e-3)
 
 
 def test_logs_whose_stamps_begin_late_have_the_same_line():
     t = np.arange(0, 25, 0.02)
     q = np.column_stack([np.sin(2 * np.pi * t / 10), np.cos(2 * np.pi * t / 10)])
-    early, late = (motion_timeline([t + begin], [q]) for begin in (0.0, 300.0))
+    early, late = (build_timeline([t + begin], [q]) for begin in (0.0, 300.0))
     assert np.abs(late.times[0] - early.times[0]).max() < 0.01
     assert late.period_s == pytest.approx(early.period_s)
     assert early.length_s == pytest.approx(10.0, abs=0.05)
@@ -241,8 +241,10 @@ def test_logs_whose_stamps_begin_late_have_the_same_line():
 
 
 def test_a_draft_marks_what_it_asks_and_puts_tables_last():
-    draft = Draft(
-        "run.csv", (Belief("units.torque", UNKNOWN, "one of\nmany"), Belief("rows", [0, 9], "why")), ("a\nnote",)
+    draft = SidecarDraft(
+        "run.csv",
+        (DraftLine("units.torque", UNANSWERED, "one of\nmany"), DraftLine("rows", [0, 9], "why")),
+        ("a\nnote",),
     )
     assert draft.questions == ("units.torque",)
     lines = draft.toml().splitlines()
@@ -250,12 +252,12 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
     assert lines[3] == "# note: a note"
     assert lines[4:] == ["rows = [0, 9]  # why", 'units.torque = "?"  # ?  one of many']
     assert "draft = true" not in draft.toml(confirmed=True)
-    assert draft.stated() == {"rows": [0, 9]}
-    both = draft.stating(Belief("units.torque", "N m", "")).stating(Belief("units.time", "s", ""))
-    assert both.stated() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
-    assert both.without("units").stated() == {"rows": [0, 9]}
-    assert both.without("units.time").value("units.torque") == "N m"
-    assert [toml_value(one) for one in (True, 1.5, ["a", 2], {"k": False})] == [
+    assert draft.to_metadata() == {"rows": [0, 9]}
+    both = draft.with_line(DraftLine("units.torque", "N m", "")).with_line(DraftLine("units.time", "s", ""))
+    assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
+    assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
+    assert both.without_key("units.time").value("units.torque") == "N m"
+    assert [format_toml_value(one) for one in (True, 1.5, ["a", 2], {"k": False})] == [
         "true",
         "1.5",
         '["a", 2]',
@@ -266,12 +268,12 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
 def test_rates_of_logs_are_those_of_their_usual_steps():
     steps = np.full(100, 0.01)
     steps[:4] = 0.02
-    assert period_of(steps) == pytest.approx(0.01)
+    assert estimate_period(steps) == pytest.approx(0.01)
     steps[:6] = 0.02  # more than a twentieth: all but the gaps
-    assert period_of(steps) == pytest.approx(np.mean(steps))
+    assert estimate_period(steps) == pytest.approx(np.mean(steps))
     steps[:6] = 0.026
-    assert period_of(steps) == pytest.approx(0.01)
-    assert [_rounded(rate) for rate in (99.9901, 99.98, 0.3, 1000.09)] == [100.0, 99.98, 0.3, 1000.0]
+    assert estimate_period(steps) == pytest.approx(0.01)
+    assert [_round_rate(rate) for rate in (99.9901, 99.98, 0.3, 1000.09)] == [100.0, 99.98, 0.3, 1000.0]
     c = SimpleNamespace(position_cutoff_hz=4.0, delay_s=-0.0125)
     assert cutoff_finding(c, "x").message == "position cut-off selected x: 4 Hz"
     assert delay_finding(c, "y").message == "delay of the torque y: -12.5 ms"
@@ -280,16 +282,16 @@ def test_rates_of_logs_are_those_of_their_usual_steps():
 def test_derivatives_of_polynomials():
     t = np.arange(60) / 50
     q = (1 + 2 * t + 3 * t**2)[:, None]
-    assert_close(central(q, 50.0)[1:-1, 0], (2 + 6 * t)[1:-1], ORACLE)
+    assert_close(central_difference(q, 50.0)[1:-1, 0], (2 + 6 * t)[1:-1], ORACLE)
     smooth, qd, qdd = savitzky_golay(q, 50.0, 7, 2)
     assert_close(smooth, q, ORACLE)
     assert_close(qd[:, 0], 2 + 6 * t, ORACLE)
     assert_close(qdd[:, 0], np.full(60, 6.0), 1e-8)
-    _, qd, qdd = smoothed(q, 50.0, None)
+    _, qd, qdd = fit_smoothing_spline(q, 50.0, None)
     assert_close(qd[:, 0], 2 + 6 * t, 1e-8)
     assert_close(qdd[:, 0], np.full(60, 6.0), 1e-6)
     wave = np.sin(2 * np.pi * 5.0 * np.arange(600) / 50)[:, None]
-    damped, _, _ = smoothed(wave, 50.0, 5.0)
+    damped, _, _ = fit_smoothing_spline(wave, 50.0, 5.0)
     inner = slice(200, 400)
     assert_close(np.ptp(damped[inner]) / np.ptp(wave[inner]), 0.5, 0.02)  # half of it passes at the cut-off
     assert spline_settling_rows(None, 50.0) > 8

@@ -16,26 +16,26 @@ from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.wording import joint_residuals, told_from
+from mindyn.estimators.summaries import data_summary, joint_residuals
 from mindyn.findings import Kind, info
-from mindyn.kernels import threads
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import Source, log_of_arrays
+from mindyn.logs.log import SourceFile, log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream
-from mindyn.regression import block_gathering
-from mindyn.regression.block_gathering import BLOCKS
+from mindyn.numerics import threads
+from mindyn.regression import gather_blocks
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import STOP_ROWS, _dependence_rows, gather
-from mindyn.regression.information import combined
-from mindyn.regression.regressor import regressor_of
-from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.gather_blocks import BLOCKS
+from mindyn.regression.information import add_information
+from mindyn.regression.regressor import build_regressor
+from mindyn.regression.row_blocks import STOP_ROWS, _dependence_rows, gather
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import EquationSettings
 
 SETTINGS = Conditioning(rate_hz=200.0, stamps="uniform", position_cutoff_hz=20.0, edge_s=0.2, delay_s=0.0)
-TREATMENTS = {
-    "plain": Treatment(SETTINGS),
-    "filtered": Treatment(SETTINGS, 5.0, 3),
-    "stop": Treatment(SETTINGS, 8.0, 1, Friction("stop", 0.05)),
+EQUATION_SETTINGS = {
+    "plain": EquationSettings(SETTINGS),
+    "filtered": EquationSettings(SETTINGS, 5.0, 3),
+    "stop": EquationSettings(SETTINGS, 8.0, 1, Friction("stop", 0.05)),
 }
 
 
@@ -46,7 +46,7 @@ def robot():
 
 def recorded(robot, rows, seed):
     samples = smooth_samples(robot, rows, seed)
-    return log_of_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
+    return log_from_arrays(samples.joint_names, np.arange(rows) / 200.0, samples.q, samples.tau)
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +59,26 @@ def grams(information):
     return np.concatenate([(factor.T @ factor).ravel() for factor in information.factors])
 
 
-@pytest.mark.parametrize("name", TREATMENTS)
+@pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_blocks_add_up_to_all_rows(robot, logs, name):
-    treatment = TREATMENTS[name]
-    rows = rows_of(robot, logs, treatment)
-    samples = condition(logs, robot, treatment.of_fit).samples
-    every = gather(rows.regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step)
+    equation_settings = EQUATION_SETTINGS[name]
+    rows = build_rows(robot, logs, equation_settings)
+    samples = condition(logs, robot, equation_settings.fit_conditioning).samples
+    every = gather(rows.regressor, samples, cutoff_hz=equation_settings.cutoff_hz, decimation=equation_settings.step)
     assert rows.information.counts == every.counts
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
-    assert_close(grams(combined(rows.folds(3))), grams(every), SAME_ALGEBRA)
+    assert_close(grams(add_information(rows.folds(3))), grams(every), SAME_ALGEBRA)
     assert len(rows.folds(3)) == 3
 
 
-@pytest.mark.parametrize("name", TREATMENTS)
+@pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeypatch):
     """The same bits on any number of cores, and to rounding those of all parts together."""
     made = []
     for apart, cores in ((0, 1), (0, 2), (0, 5), (10**6, 2)):
-        monkeypatch.setattr(block_gathering, "APART", apart)
+        monkeypatch.setattr(gather_blocks, "BLOCK_GAP", apart)
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        made.append([block.information for block in rows_of(robot, logs, TREATMENTS[name]).blocks])
+        made.append([block.information for block in build_rows(robot, logs, EQUATION_SETTINGS[name]).blocks])
     for one, two, five, together in zip(*made, strict=True):
         assert one.counts == together.counts
         for R, *same, other in zip(*(each.factors for each in (one, two, five, together)), strict=True):
@@ -87,15 +87,15 @@ def test_blocks_made_by_threads_are_those_of_one_pass(robot, logs, name, monkeyp
                 assert_close(R.T @ R, other.T @ other, SAME_ALGEBRA)
 
 
-@pytest.mark.parametrize("name", TREATMENTS)
+@pytest.mark.parametrize("name", EQUATION_SETTINGS)
 def test_a_log_can_be_left_out_afterwards(robot, logs, name):
-    rows = rows_of(robot, logs, TREATMENTS[name])
-    others = rows_of(robot, [logs[0], logs[2]], TREATMENTS[name])
+    rows = build_rows(robot, logs, EQUATION_SETTINGS[name])
+    others = build_rows(robot, [logs[0], logs[2]], EQUATION_SETTINGS[name])
     assert_close(grams(rows.without_log(1).information), grams(others.information), SAME_ALGEBRA)
 
 
 def test_blocks_tile_their_logs_and_are_small(robot, logs):
-    rows = rows_of(robot, logs, TREATMENTS["plain"])
+    rows = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     assert abs(len(rows.blocks) - BLOCKS) <= len(logs)
     for number in range(len(logs)):
         spans = [block.span for block in rows.blocks if block.log == number]
@@ -103,7 +103,7 @@ def test_blocks_tile_their_logs_and_are_small(robot, logs):
     assert sum(b - a for a, b in (block.span for block in rows.blocks)) == rows.count
     assert len(pickle.dumps(rows.blocks[0])) < 20_000
     again = pickle.loads(pickle.dumps(rows.blocks))
-    assert (grams(combined([block.information for block in again])) == grams(rows.information)).all()
+    assert (grams(add_information([block.information for block in again])) == grams(rows.information)).all()
 
 
 def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
@@ -119,17 +119,17 @@ def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
     assert numbers == sorted(numbers)
     assert set(numbers) == {0, 1, 2, 3}
     assert numbers.count(3) <= 2 * BLOCKS
-    first = rows_of(robot, logs, TREATMENTS["plain"])
+    first = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     assert_close(grams(rows.without_log(3).information), grams(first.information), SAME_ALGEBRA)
 
 
 def test_blocks_along_a_line_hold_the_rows_of_their_places(robot, logs):
     """Places that go up and down a line twice in every log: a block has the rows of four stretches of each."""
-    rows = rows_of(robot, logs, TREATMENTS["plain"])
+    rows = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     places = [np.abs((np.arange(len(log)) / len(log) * 4) % 2 - 1) for log in logs]
     made = rows.blocks_along(places, 1.0, 10)
     assert [block.phase for block in made] == pytest.approx(np.arange(0.05, 1, 0.1))
-    assert_close(grams(combined([block.information for block in made])), grams(rows.information), SAME_ALGEBRA)
+    assert_close(grams(add_information([block.information for block in made])), grams(rows.information), SAME_ALGEBRA)
     conditioned = condition(logs, robot, SETTINGS)
     place = np.concatenate([places[k][conditioned.rows[conditioned.logs == k]] for k in range(3)])
     assert made[3].information.counts == (int(((place >= 0.3) & (place < 0.4)).sum()),) * 2
@@ -152,52 +152,52 @@ def test_r_factors_alone_have_no_samples(robot):
         bare.samples()
 
 
-def test_a_treatment_is_saved_compared_and_refused_while_open():
-    made = Treatment(SETTINGS, 5.0, 3, Friction("tanh", 0.1, ("root",), ("joint1",)), "numeric", "stated")
-    assert Treatment.from_dict(made.to_dict()) == made
-    assert hash(Treatment.from_dict(made.to_dict())) == hash(made)
-    left_open = Treatment.automatic()
-    assert Treatment.from_dict(left_open.to_dict()) == left_open
-    assert not left_open.is_chosen
-    with pytest.raises(InputError, match='filter_hz is "auto", not yet chosen'):
+def test_a_settings_is_saved_compared_and_rejected_while_open():
+    made = EquationSettings(SETTINGS, 5.0, 3, Friction("tanh", 0.1, ("root",), ("joint1",)), "numeric", "stated")
+    assert EquationSettings.from_dict(made.to_dict()) == made
+    assert hash(EquationSettings.from_dict(made.to_dict())) == hash(made)
+    left_open = EquationSettings.automatic()
+    assert EquationSettings.from_dict(left_open.to_dict()) == left_open
+    assert not left_open.is_selected
+    with pytest.raises(InputError, match='filter_hz is "auto" and not selected yet'):
         left_open.cutoff_hz  # noqa: B018
     for wrong in ({"filter_hz": -1.0}, {"decimation": 0}, {"friction": "sign"}, {"drives": "none"}):
         (name,) = wrong
         with pytest.raises(InputError, match=f"{name} = "):
-            Treatment(**wrong)
+            EquationSettings(**wrong)
 
 
-def test_a_treatment_is_chosen_when_nothing_is_open():
-    assert Treatment(SETTINGS).is_chosen
-    assert Treatment(None).is_chosen
-    assert not Treatment(replace(SETTINGS, delay_s="auto")).is_chosen
+def test_a_settings_is_chosen_when_nothing_is_open():
+    assert EquationSettings(SETTINGS).is_selected
+    assert EquationSettings(None).is_selected
+    assert not EquationSettings(replace(SETTINGS, delay_s="auto")).is_selected
     for name in ("filter_hz", "decimation", "friction"):
-        assert not replace(Treatment(SETTINGS), **{name: "auto"}).is_chosen
+        assert not replace(EquationSettings(SETTINGS), **{name: "auto"}).is_selected
 
 
 def test_the_stop_operator_reaches_back_and_other_directions_do_not(robot):
     reach = {
-        one: _dependence_rows(regressor_of(robot, Treatment(friction=Friction(one, 0.05))), None, 200.0)
+        one: _dependence_rows(build_regressor(robot, EquationSettings(friction=Friction(one, 0.05))), None, 200.0)
         for one in ("tanh", "stop")
     }
     assert reach == {"tanh": 0, "stop": STOP_ROWS}
 
 
-def test_a_fit_says_what_it_was_told_from(robot):
+def test_a_fit_says_what_it_was_known_from(robot):
     """Root mean squares of torques, and thinning only where rows were left out."""
     samples = exact_samples(robot, 60, 3)
     rows = equations(robot, samples)
     residuals = joint_residuals(rows.information, np.zeros(rows.regressor.count))
     assert_close(np.array([one.rms_torque for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
     assert_close(np.array([one.rms for one in residuals]), np.sqrt((samples.tau**2).mean(axis=0)), SAME_ALGEBRA)
-    assert "kept" not in told_from(rows.information, rows.treatment)
-    assert "one of 3 kept" in told_from(rows.information, Treatment(decimation=3))
+    assert "kept" not in data_summary(rows.information, rows.settings)
+    assert "one of 3 kept" in data_summary(rows.information, EquationSettings(decimation=3))
 
 
 def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
-    here = rows_of(robot, logs, TREATMENTS["plain"])
+    here = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     with ThreadPoolExecutor(1) as workers:
-        there = rows_of(robot, logs, TREATMENTS["plain"], executor=workers)
+        there = build_rows(robot, logs, EQUATION_SETTINGS["plain"], executor=workers)
         assert there.information.counts == here.information.counts
     assert there.count == here.count == sum(block.span[1] - block.span[0] for block in here.blocks)
     assert messages(there) == messages(here)
@@ -206,22 +206,25 @@ def test_rows_that_workers_make_count_and_tell_as_those_made_here(robot, logs):
 
 def test_rows_say_what_was_left_out_of_logs_and_where_they_come_from(robot, logs):
     noted = [
-        replace(log, findings=(info(Kind.FILE_CONTENT, f"note {k}"),), sources=(Source(f"{k}.csv", "0"),))
+        replace(log, findings=(info(Kind.FILE_CONTENT, f"note {k}"),), sources=(SourceFile(f"{k}.csv", "0"),))
         for k, log in enumerate(logs)
     ]
-    rows = rows_of(robot, noted, TREATMENTS["plain"])
+    rows = build_rows(robot, noted, EQUATION_SETTINGS["plain"])
     assert [one.message for one in rows.findings if one.kind == Kind.FILE_CONTENT] == ["note 0", "note 1", "note 2"]
     assert [one.path for one in rows.sources] == ["0.csv", "1.csv", "2.csv"]
-    assert rows.count == len(rows.whole("a test"))
+    assert rows.count == len(rows.all_samples("a test"))
     samples = smooth_samples(robot, 300)
-    plain = rows_of(robot, samples)
+    plain = build_rows(robot, samples)
     assert plain.findings == ()
     assert (plain.sources, plain.count) == ((), 300)
 
 
 @pytest.mark.parametrize(("cutoff_hz", "decimation"), [(5.0, 1), (None, 3), (5.0, 4)])
 def test_streams_in_small_blocks_have_the_rows_of_the_whole(robot, logs, cutoff_hz, decimation):
-    regressor, short = regressor_of(robot, Treatment(drives="stated")), [log.take(slice(0, 700)) for log in logs]
+    regressor, short = (
+        build_regressor(robot, EquationSettings(drives="stated")),
+        [log.take(slice(0, 700)) for log in logs],
+    )
     how = {"cutoff_hz": cutoff_hz, "decimation": decimation}
     whole = gather(regressor, condition(short, robot, SETTINGS).samples, **how)
     parts = gather(regressor, condition_stream(short, robot, SETTINGS, block_rows=90), **how)

@@ -81,7 +81,7 @@ def test_what_is_left_of_a_column_is_what_a_qr_leaves(case):
     assert_negligible((ours - theirs)[compared], 1.0, rtol=ORACLE)
 
 
-def test_rows_that_grow_do_not_drown_those_that_told_the_rest():
+def test_rows_that_grow_do_not_drown_those_that_known_the_rest():
     """One direction grows fourfold with every block: its squares are 1e13 times those of the first rows."""
     rows, rng = noisy(), np.random.default_rng(1)
     together = rng.normal(size=WIDTH) * np.logspace(3, -3, WIDTH)
@@ -92,8 +92,8 @@ def test_rows_that_grow_do_not_drown_those_that_told_the_rest():
 
 def test_most_blocks_need_no_reflections(monkeypatch):
     made = []
-    reflected = triangles._reflected
-    monkeypatch.setattr(triangles, "_reflected", lambda *given: made.append(1) or reflected(*given))
+    reflected = triangles._reflect
+    monkeypatch.setattr(triangles, "_reflect", lambda *given: made.append(1) or reflected(*given))
     for case in ("noisy", "no noise", "dependent", "almost dependent"):
         made.clear()
         appended(changed(case))

@@ -1,4 +1,4 @@
-"""Chromium, and a report opened in it: nothing may go wrong or be asked for on the way."""
+"""Chromium with a report; any error or network request fails the test."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import mindyn
 
 DESKTOP = (1280, 900)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"]
-"""Without a GPU, with WebGL by the processor."""
+"""Run without a GPU, with WebGL on the CPU."""
 
 
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if executable is None:
         pytest.skip("no chromium is found on the path")
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        started = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         yield started
         started.close()
 
@@ -30,18 +30,18 @@ def browser():
 def report(tmp_path_factory):
     robot = arm()
     path = tmp_path_factory.mktemp("report") / "report.html"
-    mindyn.write_report(path, estimate_of(robot), **everything(robot))
+    mindyn.write_report(estimate_of(robot), path, **everything(robot))
     return path
 
 
 def _harmless(message):
-    """Remarks, and those of a graphics driver on its own speed."""
+    """Return whether a message is a note, or a warning of a graphics driver about its speed."""
     return message.type == "info" or "GL Driver Message (OpenGL, Performance" in message.text
 
 
 @pytest.fixture
 def open_page(browser, report):
-    """Opens the report; at the end, nothing may have gone wrong or been asked for."""
+    """Open the report; fail if there was an error or a network request."""
     contexts, trouble = [], []
 
     def opened(size=DESKTOP, theme="light", path=report):

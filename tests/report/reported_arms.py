@@ -1,4 +1,4 @@
-"""Arms that were identified from simulated logs, and reports of them."""
+"""Arms identified from simulated logs, and reports of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from estimators.recovered import smooth_samples
 import mindyn
 from mindyn.feasibility.answer import Answer
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.report.inputs import MotionComparison
 
 
 def arm(name="scara", names=None):
-    """A bundled robot with some friction, and if asked with other joint names."""
+    """Return a bundled robot with friction, optionally with other joint names."""
     robot = with_estimated_drives(mindyn.load_robot(name))
     robot = replace(robot, drives=tuple(replace(drive, viscous=1.5, coulomb=0.8) for drive in robot.drives))
     if names is None:
@@ -31,24 +31,26 @@ def log_of(robot, seed, count=1500, noise=0.05):
     samples = smooth_samples(robot, count, seed)
     tau = samples.tau + noise * np.random.default_rng(seed).standard_normal(samples.tau.shape)
     time = np.arange(count) / samples.rate_hz
-    return log_of_arrays(robot.joint_names, time, samples.q, tau, samples.qd, samples.qdd)
+    return log_from_arrays(robot.joint_names, time, samples.q, tau, samples.qd, samples.qdd)
 
 
 def estimate_of(robot, *, treated=None, **settings):
-    treatment = Treatment(AS_LOGGED, **(treated or {}))
-    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), treatment)
+    equation_settings = EquationSettings(AS_LOGGED, **(treated or {}))
+    return mindyn.identify(robot, log_of(robot, 1), mindyn.LeastSquares(**settings), equation_settings)
 
 
 ANSWERS = (
-    Answer("possible", True, "Some positive masses have these values.", {"masses": {"link1": 1e-9, "link2": 2.5}}),
+    Answer(
+        "positive_definite", True, "Some positive masses have these values.", {"masses": {"link1": 1e-9, "link2": 2.5}}
+    ),
     Answer("consistent", False, "Link 2 would need a negative moment.", {"link": "link2", "at": {"q": [0.1, 0.2]}}),
     Answer("plausible", None, "No outer shape is known."),
 )
-FEASIBLE = tuple(Answer(question, True, "So it is.") for question in ("possible", "consistent"))
+FEASIBLE = tuple(Answer(question, True, "So it is.") for question in ("positive_definite", "consistent"))
 
 
 def everything(robot):
-    """Arguments of a report with every section."""
+    """Return the arguments of a report with every section."""
     log = log_of(robot, 2)
     return {
         "validation_logs": log,

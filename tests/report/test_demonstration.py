@@ -1,4 +1,4 @@
-"""What `make demo` runs, once: what it found is what it simulated, and its report opens, answers and is readable."""
+"""`make demo`: the estimate agrees with the simulation, and the report works in a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PHONE, DESKTOP = (390, 844), (1280, 900)
 WRITTEN = {"report.html", "estimate.json", "puma560.urdf", "puma560.c", "puma560.h"}
 
 
-def test_the_demonstration_identifies_what_it_simulated_and_reports_it(tmp_path, request):
+def test_the_demo_identifies_the_simulated_robot_and_writes_a_report(tmp_path, request):
     piped = os.environ | {"COLUMNS": ""}
     words = [MINDYN, "demo", "--verbose", "--out", tmp_path / "demo"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=piped)
@@ -28,17 +28,17 @@ def test_the_demonstration_identifies_what_it_simulated_and_reports_it(tmp_path,
     report_opens(request, tmp_path / "demo" / "report.html")
 
 
-def values_are_the_simulated_ones(said: str) -> None:
-    lines = [line.split() for line in said.splitlines() if line[:2] in ("fc", "mc", "Iz")]
+def values_are_the_simulated_ones(summary: str) -> None:
+    lines = [line.split() for line in summary.splitlines() if line[:2] in ("fc", "mc", "Iz")]
     for name in ("fc1", "mcx2R", "Izz2R"):
-        (true, *found, deviation) = next([float(value) for value in line[1:]] for line in lines if line[0] == name)
-        assert len(found) == 4
-        assert abs(found[-1] - true) < 5 * deviation
-        assert max(abs(value - true) for value in found) < 0.02 * true
+        (true, *estimate, deviation) = next([float(value) for value in line[1:]] for line in lines if line[0] == name)
+        assert len(estimate) == 4
+        assert abs(estimate[-1] - true) < 5 * deviation
+        assert max(abs(value - true) for value in estimate) < 0.02 * true
 
 
 def report_opens(request, path: Path) -> None:
-    """Tabs turn, plots zoom, the robot rotates, and axe finds nothing at either width; skipped without a browser."""
+    """Check tabs, zoom, rotation and accessibility at two widths; skipped without a browser."""
     axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
     open_page = request.getfixturevalue("open_page")
     ticks = "#torque [role=tabpanel]:not([hidden]) figure:not([hidden]) svg text.tick[text-anchor=middle]"
@@ -55,5 +55,5 @@ def report_opens(request, path: Path) -> None:
         before = robot.inner_html()
         page.locator("#robot").get_by_role("button").first.click()
         assert robot.inner_html() != before
-        found = axe_api.Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        text = axe_api.Axe().run(page)
+        assert text.violations_count == 0, text.generate_report()

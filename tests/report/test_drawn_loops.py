@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.equations.loop_closure import closure_of
-from mindyn.kernels.skeleton import skeleton_along
-from mindyn.report.gathering import skeleton
+from mindyn.equations.loop_closure import home_closure
+from mindyn.kernels.skeleton import compute_skeleton
+from mindyn.report.collection import draw_skeleton
 
 
 @pytest.mark.parametrize("name", ["five_bar", "slider_crank", "palletiser"])
-def test_both_ends_of_a_loop_are_one_point_in_every_pose(name):
+def test_both_ends_of_a_loop_coincide_in_every_pose(name):
     robot = mindyn.load_robot(name)
-    closure = closure_of(robot)
+    closure = home_closure(robot)
     t = np.linspace(0, 1, 7)[:, None]
     q = closure.home[list(closure.primary)] + 0.3 * np.sin(3 * t + np.arange(len(closure.primary)))
-    drawn = skeleton_along(robot, q, t[:, 0], np.ones_like(q))
+    drawn = compute_skeleton(robot, q, t[:, 0], np.ones_like(q))
     assert drawn.names == robot.joint_names
     assert len(drawn.torques[0]) == robot.joint_count
     first, second = drawn.points - 2, drawn.points - 1
@@ -27,6 +27,6 @@ def test_both_ends_of_a_loop_are_one_point_in_every_pose(name):
     for frame in drawn.frames:
         points = np.reshape(frame[: 3 * drawn.points], (-1, 3))
         assert np.abs(points[first] - points[second]).max() <= 1e-4
-    still = skeleton(robot, [])
+    still = draw_skeleton(robot, [])
     assert still is not None
     assert len(still.frames) == 1

@@ -1,4 +1,4 @@
-"""Figures as a reader meets them: read under the pointer, switched, saved as numbers and as pictures."""
+"""Figures in a browser: values under the pointer, legends, and saving as numbers and pictures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import mindyn
 from mindyn.robots.meshes import read_meshes
 
 
-def test_every_figure_opens_is_read_under_the_pointer_switched_and_saved(open_page):
-    """All kinds of figures: values under the pointer, curves that the legend hides, and three files each."""
+def test_every_figure_can_be_opened_read_switched_and_saved(open_page):
+    """Check values under the pointer, the legend, and three files for each kind of figure."""
     page = open_page()
     for tabs in page.locator("[role=tablist]").all():
         for tab in tabs.locator("[role=tab]").all():
@@ -55,7 +55,7 @@ def test_every_figure_opens_is_read_under_the_pointer_switched_and_saved(open_pa
             assert drawing.locator("path.curve").count() == before, kind
 
 
-def test_the_pointer_tells_time_and_all_traces_of_all_joints(open_page):
+def test_the_pointer_shows_time_and_all_traces(open_page):
     page = open_page()
     page.get_by_role("tab", name="All joints").first.click()
     page.wait_for_timeout(300)
@@ -63,13 +63,13 @@ def test_the_pointer_tells_time_and_all_traces_of_all_joints(open_page):
     assert figures.count() == 4
     box = figures.first.locator("svg").bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 60)
-    told = [figure.locator(".tip").inner_text().splitlines() for figure in figures.all()]
-    assert all(len(lines) == 4 and lines[0].startswith("time ") for lines in told)
-    assert len({lines[0] for lines in told}) == 1, "all joints at the same time"
-    assert len({lines[1] for lines in told}) == 4, "each with its own torque"
+    readout = [figure.locator(".tip").inner_text().splitlines() for figure in figures.all()]
+    assert all(len(lines) == 4 and lines[0].startswith("time ") for lines in readout)
+    assert len({lines[0] for lines in readout}) == 1, "all joints at the same time"
+    assert len({lines[1] for lines in readout}) == 4, "each with its own torque"
 
 
-def test_saved_numbers_are_those_of_the_report(open_page):
+def test_saved_numbers_equal_the_report(open_page):
     page = open_page()
     figure = page.locator("#parameters figure").first
     figure.scroll_into_view_if_needed()
@@ -77,26 +77,26 @@ def test_saved_numbers_are_those_of_the_report(open_page):
     with page.expect_download() as saved:
         figure.get_by_role("button", name="CSV").click()
     rows = [line.split(",") for line in Path(saved.value.path()).read_text().splitlines()[1:]]
-    found = estimate_of(arm())
-    low, high = (dict(zip(found.names, ends, strict=True)) for ends in found.intervals)
+    estimate = estimate_of(arm())
+    low, high = (dict(zip(estimate.names, ends, strict=True)) for ends in estimate.intervals)
     assert rows
     for _, series, name, value, *ends in rows:
         if series.strip('"') == "this estimate":
             key = name.strip('"')
-            assert float(value) == found.value(key)
+            assert float(value) == estimate.value(key)
             assert [float(end) for end in ends] == [low[key], high[key]]
 
 
-def test_meshes_are_drawn_moved_and_taken_away(open_page, tmp_path):
-    """The drawing shows what the links look like: in the middle, elsewhere after a turn, not when they are unticked."""
+def test_meshes_are_drawn_moved_and_hidden(open_page, tmp_path):
+    """Check that meshes are drawn, move with a rotation, and disappear if they are unchecked."""
     mesh = tmp_path / "box.stl"
     mesh.write_bytes(stl())
     source = tmp_path / "arm.urdf"
     source.write_text(urdf('<mesh filename="box.stl" scale="0.1 0.1 0.1"/>'))
     robot = mindyn.load_robot(source)
-    found = read_meshes(source, robot)
+    meshes = read_meshes(source, robot)
     path = tmp_path / "report.html"
-    mindyn.write_report(path, estimate_of(robot), training_logs=log_of(robot, 1), meshes=found)
+    mindyn.write_report(estimate_of(robot), path, training_logs=log_of(robot, 1), meshes=meshes)
     page = open_page(path=path)
     if not page.evaluate("Boolean(document.createElement('canvas').getContext('webgl2'))"):
         pytest.skip("this Chromium has no WebGL")

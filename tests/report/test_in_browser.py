@@ -1,4 +1,4 @@
-"""The report as a reader meets it in a browser: it opens from disk, answers keys and pointer, and asks for nothing."""
+"""Reports in a browser: they open from disk, respond to keys and pointer, and load nothing."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FIRST_PLOT = "#torque figure:not([hidden])"
 
 
 def times(page):
-    """Labels of the time axis of the torque plot in sight."""
+    """Return the labels of the time axis of the visible torque plot."""
     shown = page.locator("#torque [role=tabpanel]:not([hidden]) figure:not([hidden]) svg")
     return shown.locator("text.tick[text-anchor=middle]").all_text_contents()
 
 
 def drawn_curves(page, place):
-    """Scrolls to a torque plot and waits for its three curves."""
+    """Scroll to a torque plot and wait for its three curves."""
     page.locator(place).first.scroll_into_view_if_needed()
     page.locator(f"{place} path.curve").nth(2).wait_for(state="attached")
 
 
-def test_tabs_turn_by_click_and_by_keys(open_page):
+def test_tabs_switch_by_click_and_keys(open_page):
     page = open_page()
     tabs = page.locator("#torque [role=tab]")
     panels = page.locator("#torque [role=tabpanel]")
@@ -80,7 +80,7 @@ def test_plots_zoom_by_buttons_keys_and_drag_and_joints_zoom_together(open_page)
 
 
 def test_curves_are_drawn_where_the_numbers_are(open_page):
-    """The highest point of the drawn measured torque lies at the greatest value, on the scale of the axis."""
+    """Check that the highest drawn point of the measured torque is at the largest value of the axis."""
     page = open_page()
     drawn_curves(page, "#torque-panel-0")
     places, greatest = page.evaluate(
@@ -107,7 +107,7 @@ def test_another_log_can_be_chosen(open_page):
     drawn_curves(page, "#torque-panel-0 figure:nth-of-type(2)")
 
 
-def test_the_robot_turns_by_drag_keys_and_buttons_and_moves_in_time(open_page):
+def test_the_robot_rotates_by_drag_keys_and_buttons_and_moves_in_time(open_page):
     page = open_page()
     area = page.locator("#robot-view .area")
     area.scroll_into_view_if_needed()
@@ -188,7 +188,7 @@ def test_print_shows_every_tab_with_its_plots(open_page, tmp_path):
     assert not page.locator("nav").is_visible()
 
 
-def test_print_is_short_and_leaves_raw_settings_out(open_page, tmp_path):
+def test_print_is_short_and_omits_raw_settings(open_page, tmp_path):
     page = open_page()
     page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
     pages = len(re.findall(rb"/Type\s*/Page[^s]", (tmp_path / "report.pdf").read_bytes()))
@@ -199,7 +199,7 @@ def test_print_is_short_and_leaves_raw_settings_out(open_page, tmp_path):
     assert not page.locator("#torque figure[data-log='1']").first.is_visible()
 
 
-def test_a_phone_shows_value_and_interval_and_that_there_is_more(open_page):
+def test_a_phone_shows_value_interval_and_a_scroll_hint(open_page):
     page = open_page(PHONE)
     frame = page.locator("#parameter-table")
     frame.scroll_into_view_if_needed()
@@ -210,7 +210,7 @@ def test_a_phone_shows_value_and_interval_and_that_there_is_more(open_page):
     assert "Scroll sideways" in cue
 
 
-def test_a_desktop_shows_every_parameter_at_once_under_a_head_that_stays(open_page):
+def test_a_desktop_shows_all_parameters_with_a_fixed_header(open_page):
     page = open_page()
     frame = page.locator("#parameter-table")
     assert frame.evaluate("one => one.scrollHeight - one.clientHeight") <= 1
@@ -218,7 +218,7 @@ def test_a_desktop_shows_every_parameter_at_once_under_a_head_that_stays(open_pa
     assert frame.locator("thead th").first.bounding_box()["y"] >= 0
 
 
-def test_ends_that_are_not_scored_are_shaded(open_page):
+def test_unscored_ends_are_shaded(open_page):
     page = open_page()
     drawn_curves(page, "#torque-panel-0")
     assert page.locator("#torque-panel-0 figure:not([hidden]) rect.shaded").count() == 4
@@ -226,12 +226,12 @@ def test_ends_that_are_not_scored_are_shaded(open_page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_nothing_stands_in_the_way_of_any_reader(open_page, size, theme):
+def test_pages_have_no_accessibility_violations(open_page, size, theme):
     page = open_page(size, theme)
     page.evaluate("Plot.all.forEach((plot) => plot.draw())")
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    found = axe_api.Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    violations = axe_api.Axe().run(page)
+    assert violations.violations_count == 0, violations.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0], "the page is wider than the screen"
 
 
@@ -239,7 +239,7 @@ def test_names_with_markup_stay_text(open_page, tmp_path):
     names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"]
     robot = arm("planar2", names)
     path = tmp_path / "named.html"
-    mindyn.write_report(path, estimate_of(robot), validation_logs=log_of(robot, 2))
+    mindyn.write_report(estimate_of(robot), path, validation_logs=log_of(robot, 2))
     page = open_page(path=path)
     assert page.locator("#torque [role=tab]").all_text_contents() == [*names, "All joints"]
     assert page.locator("img").count() == 0
@@ -248,19 +248,19 @@ def test_names_with_markup_stay_text(open_page, tmp_path):
 def test_a_joint_without_friction_is_drawn_as_a_flat_line(open_page, tmp_path):
     robot = arm()
     estimate = estimate_of(replace(robot, drives=tuple(replace(d, viscous=0.0, coulomb=0.0) for d in robot.drives)))
-    none = replace(estimate, left_out=("fv1", "fc1"))
-    gone = [estimate.names.index(name) for name in none.left_out]
+    none = replace(estimate, dropped=("fv1", "fc1"))
+    gone = [estimate.names.index(name) for name in none.dropped]
     none = replace(none, beta=_zeroed(none.beta, gone), covariance=_zeroed(_zeroed(none.covariance, gone).T, gone))
-    mindyn.write_report(tmp_path / "report.html", none, validation_logs=log_of(robot, 2))
+    mindyn.write_report(none, tmp_path / "report.html", validation_logs=log_of(robot, 2))
     page = open_page(path=tmp_path / "report.html")
     page.locator("#friction").scroll_into_view_if_needed()
     drawn_curves(page, "#friction")
     flat = page.locator("#friction figure").first
-    assert "no friction was found" in flat.inner_text()
+    assert "no friction was identified" in flat.inner_text()
     assert flat.locator("path.role-predicted").get_attribute("d").count("L") > 10
 
 
 def _zeroed(values, rows):
-    made = values.copy()
-    made[rows] = 0.0
-    return made
+    estimate = values.copy()
+    estimate[rows] = 0.0
+    return estimate

@@ -1,4 +1,4 @@
-"""`mindyn report` and `mindyn identify --out`: from files to a report, and what is said when files are wrong."""
+"""`mindyn report` and `mindyn identify --out`: reports from files, and errors for wrong files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 from mesh_samples import arm as urdf
 from mesh_samples import stl
+from raising import raises
 from reported_arms import arm, estimate_of, log_of
 from typer.testing import CliRunner
 
-from mindyn.cli.identify import FILES
+from mindyn.cli.identify import RUN_FILES
 from mindyn.cli.main import app
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import Code, InputError, MindynError
 from mindyn.export.toml_writer import write_toml
 from mindyn.robots.loading import load_robot
 
@@ -36,26 +37,26 @@ torque = "N m"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """An arm, two logs of it, and a run."""
-    made = tmp_path_factory.mktemp("files")
+    """Return a folder with an arm, two logs and a run."""
+    directory = tmp_path_factory.mktemp("files")
     robot = arm("planar2")
-    write_toml(robot, made / "arm.toml")
+    write_toml(robot, directory / "arm.toml")
     for seed in (1, 2):
         log = log_of(robot, seed)
         columns = {f"{name}{j + 1}": getattr(log, name)[:, j] for name in ("q", "qd", "qdd", "tau") for j in range(2)}
-        pl.DataFrame(columns).write_parquet(made / f"run{seed}.parquet")
-        (made / f"run{seed}.parquet.toml").write_text(SIDECAR)
-    (made / "run").mkdir()
-    estimate_of(robot).save(made / "run" / "estimate.json")
-    (made / "run" / "run.json").write_text(json.dumps({"command": ["mindyn", "identify", "arm.toml"]}))
-    return made
+        pl.DataFrame(columns).write_parquet(directory / f"run{seed}.parquet")
+        (directory / f"run{seed}.parquet.toml").write_text(SIDECAR)
+    (directory / "run").mkdir()
+    estimate_of(robot).save(directory / "run" / "estimate.json")
+    (directory / "run" / "run.json").write_text(json.dumps({"command": ["mindyn", "identify", "arm.toml"]}))
+    return directory
 
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-def test_a_run_becomes_a_report(folder, tmp_path):
+def test_report_is_written_from_a_run(folder, tmp_path):
     out = tmp_path / "r.html"
     logs = ["--validate", folder / "run2.parquet", "--train", folder / "run1.parquet"]
     other = ["--compare", f"again={folder / 'run'}", "--prior", folder / "arm.toml"]
@@ -81,32 +82,32 @@ def test_several_runs_are_compared_by_the_names_of_their_folders(folder, tmp_pat
     table = page[page.index('id="comparison"') :]
     assert "later" in table
     assert "another.json" not in table[: table.index("</section>")], "torques of another robot are not compared"
-    with pytest.raises(InputError, match="more than once"):
+    with raises(InputError, Code.DUPLICATE, "RUN"):
         run("report", folder / "run", folder / "run", "--out", tmp_path / "r.html")
 
 
-def test_a_run_judged_before_is_not_called_unjudged(folder, tmp_path):
-    made, out = tmp_path / "made", tmp_path / "r.html"
-    made.mkdir()
-    (made / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
-    said = {"total": 0.0432, "rows": 100}
-    (made / "validation.json").write_text(json.dumps(said))
-    done = run("report", made, "--out", out, "--json")
+def test_an_earlier_validation_is_mentioned(folder, tmp_path):
+    run_folder, out = tmp_path / "made", tmp_path / "r.html"
+    run_folder.mkdir()
+    (run_folder / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
+    validation = {"total": 0.0432, "rows": 100}
+    (run_folder / "validation.json").write_text(json.dumps(validation))
+    done = run("report", run_folder, "--out", out, "--json")
     assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["validation"] == said
-    assert "missed 4.32 % of the torque of held-out logs; --validate LOG" in done.stderr
-    assert "missed 4.32 % of the torque of held-out logs" in out.read_text().replace("\u00a0", " ")
-    assert "not yet judged" not in out.read_text()
+    assert json.loads(done.stdout)["validation"] == validation
+    assert "torque error on held-out logs was 4.32 %" in done.stderr
+    assert "error on held-out logs was 4.32 % of the torque" in out.read_text().replace("\u00a0", " ")
+    assert "not validated" not in out.read_text()
     assert "No held-out log was given" not in out.read_text()
-    done = run("report", made, "--validate", folder / "run2.parquet", "--out", out, "--json")
-    assert json.loads(done.stdout)["validation"]["total"] != said["total"]
+    done = run("report", run_folder, "--validate", folder / "run2.parquet", "--out", out, "--json")
+    assert json.loads(done.stdout)["validation"]["total"] != validation["total"]
     assert "4.32" not in done.stderr
-    (made / "validation.json").write_text('{"total": null}')
-    with pytest.raises(InputError, match="no number `total`"):
-        run("report", made, "--out", out)
+    (run_folder / "validation.json").write_text('{"total": null}')
+    with raises(InputError, Code.WRONG_FORMAT, "validation.json"):
+        run("report", run_folder, "--out", out)
 
 
-def test_identify_writes_a_report_unless_told_not_to(folder, settings, tmp_path):
+def test_identify_writes_a_report_unless_disabled(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings]
     done = run(*given, "--validate", folder / "run2.parquet", "--out", tmp_path / "with")
     assert done.exit_code == 0, done.stderr
@@ -122,18 +123,18 @@ def settings(folder):
     return path
 
 
-def test_a_folder_describes_one_run(folder, settings, tmp_path):
+def test_a_new_run_replaces_all_files_of_the_earlier_run(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings, "--out", tmp_path]
     (tmp_path / "notes.txt").write_text("mine")
     assert run(*given, "--validate", folder / "run2.parquet").exit_code == 0
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {*RUN_FILES, "notes.txt"}
     assert run(*given, "--no-report").exit_code == 0
     gone = {"validation.json", "report.html"}
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"} - gone
+    assert {path.name for path in tmp_path.iterdir()} == {*RUN_FILES, "notes.txt"} - gone
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_run_that_fails_leaves_the_earlier_one_as_it_is(folder, settings, tmp_path):
+def test_a_failed_run_keeps_the_earlier_run(folder, settings, tmp_path):
     given = ["identify", folder / "arm.toml", folder / "run1.parquet", "--conditioning", settings, "--out", tmp_path]
     assert run(*given).exit_code == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -142,29 +143,29 @@ def test_a_run_that_fails_leaves_the_earlier_one_as_it_is(folder, settings, tmp_
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_report_is_not_judged_by_a_log_that_was_trained_on(folder, settings, tmp_path):
-    made, trained = tmp_path / "made", folder / "run1.parquet"
-    assert run("identify", folder / "arm.toml", trained, "--conditioning", settings, "--out", made).exit_code == 0
+def test_training_logs_are_rejected_for_validation(folder, settings, tmp_path):
+    run_folder, trained = tmp_path / "made", folder / "run1.parquet"
+    assert run("identify", folder / "arm.toml", trained, "--conditioning", settings, "--out", run_folder).exit_code == 0
     out = tmp_path / "r.html"
     copy = tmp_path / "renamed.parquet"
     copy.write_bytes(trained.read_bytes())
     (tmp_path / "renamed.parquet.toml").write_text(SIDECAR)
     for seen in (trained, copy):
-        with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: --train LOG"):
-            run("report", made, "--validate", folder / "run2.parquet", "--validate", seen, "--out", out)
+        with raises(InputError, Code.DISAGREEMENT, seen.name):
+            run("report", run_folder, "--validate", folder / "run2.parquet", "--validate", seen, "--out", out)
     other = folder / "run2.parquet"
-    with pytest.raises(InputError, match="run2.parquet is a training log"):
-        run("report", made, "--validate", other, "--train", other, "--out", out)
+    with raises(InputError, Code.DISAGREEMENT, "run2.parquet"):
+        run("report", run_folder, "--validate", other, "--train", other, "--out", out)
     assert not out.exists()
-    assert run("report", made, "--validate", other, "--train", trained, "--out", out).exit_code == 0
+    assert run("report", run_folder, "--validate", other, "--train", trained, "--out", out).exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "there is no estimate 'nowhere'\nhint: mindyn identify"),
-        (["run", "--compare", "run"], "has no name\nhint: --compare ordinary="),
-        (["run", "--compare", "a=nowhere"], "there is no estimate 'nowhere'"),
+        (["nowhere"], "the estimate 'nowhere' does not exist"),
+        (["run", "--compare", "run"], "--compare must be NAME=FILE"),
+        (["run", "--compare", "a=nowhere"], "the estimate 'nowhere' does not exist"),
         (["run", "--validate", "nowhere.csv"], "nowhere.csv"),
         (["run", "--prior", "puma560"], "has other joints, gears or gravity"),
         (["run1.parquet.toml"], "cannot be read as an estimate"),
@@ -177,7 +178,7 @@ def test_wrong_files_are_named_and_nothing_is_written(folder, monkeypatch, tmp_p
     assert not (tmp_path / "r.html").exists()
 
 
-def test_a_broken_record_is_refused(folder, tmp_path):
+def test_a_broken_run_record_is_rejected(folder, tmp_path):
     broken = tmp_path / "run"
     broken.mkdir()
     (broken / "estimate.json").write_bytes((folder / "run" / "estimate.json").read_bytes())
@@ -185,7 +186,7 @@ def test_a_broken_record_is_refused(folder, tmp_path):
     with pytest.raises(InputError, match="cannot be read as a record of a run"):
         run("report", broken, "--out", tmp_path / "r.html")
     (broken / "run.json").write_text("[1]")
-    with pytest.raises(InputError, match="holds no table"):
+    with raises(InputError, Code.WRONG_FORMAT, "run.json"):
         run("report", broken, "--out", tmp_path / "r.html")
 
 
@@ -201,13 +202,13 @@ def test_numbers_of_the_report_are_finite(folder, tmp_path):
 
 
 @pytest.mark.parametrize("command", [("check",), ("export", "--to", "toml", "--force", "--out", "full.toml")])
-def test_check_and_export_take_the_folder_of_a_run(folder, command, monkeypatch, tmp_path):
+def test_check_and_export_accept_the_folder_of_a_run(folder, command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     by_folder = run(command[0], folder / "run", *command[1:])
     by_file = run(command[0], folder / "run" / "estimate.json", *command[1:])
     assert by_folder.output == by_file.output.replace("/estimate.json", "")  # named in the next command
     assert by_folder.exit_code == by_file.exit_code
-    with pytest.raises(InputError, match="there is no estimate"):
+    with raises(InputError, Code.MISSING_FILE, str(folder / "nothing")):
         run(command[0], folder / "nothing", *command[1:])
 
 
@@ -217,11 +218,11 @@ def test_a_prior_may_be_a_bundled_robot(folder, tmp_path):
     settings.write_text("position_cutoff_hz = 20.0\n")
     options = ["--consistent", "--prior", "planar2", "--no-report", "--conditioning", settings]
     assert run("identify", folder / "arm.toml", log, *options, "--out", out).exit_code == 0
-    names = [one["path"] for one in json.loads((out / "run.json").read_text())["inputs"]]
+    names = [source["path"] for source in json.loads((out / "run.json").read_text())["inputs"]]
     assert not any(name.endswith("planar2") for name in names)
 
 
-def test_meshes_are_drawn_on_request_and_what_is_missing_is_said(folder, tmp_path):
+def test_meshes_are_drawn_on_request_and_missing_files_are_reported(folder, tmp_path):
     source = tmp_path / "arm.urdf"
     source.write_text(urdf('<mesh filename="package://arm/box.stl" scale="0.1 0.1 0.1"/>'))
     robot = load_robot(source)
@@ -230,13 +231,13 @@ def test_meshes_are_drawn_on_request_and_what_is_missing_is_said(folder, tmp_pat
     estimate_of(robot).save(run / "estimate.json")
     (run / "run.json").write_text(json.dumps({"robot": {"given": str(source)}}))
     out = tmp_path / "report.html"
-    told = CliRunner().invoke(app, ["report", str(run), "--meshes", "--out", str(out)])
-    assert told.exit_code == 0
-    assert "1 mesh file not at hand and not drawn: package://arm/box.stl" in " ".join(told.stderr.split())
+    done = CliRunner().invoke(app, ["report", str(run), "--meshes", "--out", str(out)])
+    assert done.exit_code == 0
+    assert "1 missing mesh file not drawn: package://arm/box.stl" in " ".join(done.stderr.split())
     (tmp_path / "box.stl").write_bytes(stl())
     for words in ([], ["--meshes"]):
-        told = CliRunner().invoke(app, ["report", str(run), *words, "--out", str(out)])
-        assert "drawn" not in told.stderr.replace(str(tmp_path), "")
+        done = CliRunner().invoke(app, ["report", str(run), *words, "--out", str(out)])
+        assert "drawn" not in done.stderr.replace(str(tmp_path), "")
         assert ("Meshes: " in out.read_text()) is bool(words)
-    told = CliRunner().invoke(app, ["report", str(folder / "run"), "--meshes", "--out", str(out)])
-    assert "no meshes are drawn" in told.stderr
+    done = CliRunner().invoke(app, ["report", str(folder / "run"), "--meshes", "--out", str(out)])
+    assert "no meshes are drawn" in done.stderr

@@ -1,4 +1,4 @@
-"""What a report says is what the lower layers found; long columns keep their extremes; nothing escapes its place."""
+"""Reports show the results of the lower layers; decimation keeps extremes; names are escaped."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
+from raising import raises
 from reported_arms import ANSWERS, arm, estimate_of, everything, log_of
 
 import mindyn
-from mindyn.errors import ExportError, InputError
+from mindyn.errors import Code, ExportError, InputError
 from mindyn.logs.conditioning import AS_LOGGED
-from mindyn.logs.log import log_of_arrays
+from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.pages.decimation import LEVELS, bucket_rows, bucket_times, extremes, packed_exactly, packed_levels
-from mindyn.pages.document import plot_numbers
-from mindyn.pages.markup import Html, Section, quantity
+from mindyn.pages.decimation import MAX_LEVEL, bucket_extremes, bucket_rows, bucket_times, pack_exactly, pack_levels
+from mindyn.pages.document import render_plot_numbers
+from mindyn.pages.markup import Html, Section, format_quantity
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
+from mindyn.report.collection import collect_report_data
 from mindyn.report.excitation_and_friction import friction_section
-from mindyn.report.gathering import gather
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.log_views import LogView, traces
-from mindyn.report.writing import page
-from mindyn.validation.prediction import Prediction
+from mindyn.report.log_views import LogView, pack_traces
+from mindyn.report.writing import build_page
+from mindyn.validation.prediction import TorquePrediction
 
 MEBIBYTE = 2**20
 
@@ -40,27 +41,27 @@ def robot():
 
 @pytest.fixture(scope="module")
 def estimate(robot):
-    return estimate_of(robot, left_out=("fo1",))
+    return estimate_of(robot, dropped=("fo1",))
 
 
 @pytest.fixture(scope="module")
 def data(robot, estimate):
     given = everything(robot)
-    return gather(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
+    return collect_report_data(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
 
 
 def unpacked(packed):
     raw = base64.b64decode(packed.data)
     if packed.kind == "f64":
         return np.frombuffer(raw, "<f8")
-    return packed.low + np.frombuffer(raw, "<u2") * (packed.high - packed.low) / LEVELS
+    return packed.low + np.frombuffer(raw, "<u2") * (packed.high - packed.low) / MAX_LEVEL
 
 
 @pytest.mark.parametrize(("count", "buckets"), [(10, 100), (200, 100), (1001, 100), (12345, 77), (1999, 1000)])
-def test_decimation_keeps_the_least_and_the_greatest_of_every_bucket(count, buckets):
+def test_decimation_keeps_minimum_and_maximum_of_every_bucket(count, buckets):
     values = np.random.default_rng(count).standard_normal(count)
     rows = bucket_rows(count, buckets)
-    kept = extremes(values, buckets)
+    kept = bucket_extremes(values, buckets)
     if rows == 1:
         assert (kept == values).all()
         return
@@ -71,26 +72,26 @@ def test_decimation_keeps_the_least_and_the_greatest_of_every_bucket(count, buck
         assert (kept[2 * k] == part.min()) == (part.argmin() <= part.argmax())
 
 
-def test_times_go_with_the_extremes_and_increase():
+def test_decimated_times_increase_and_match_the_extremes():
     time = np.arange(5000) / 1000
     kept = bucket_times(time, 300)
-    assert kept.shape == extremes(time, 300).shape
+    assert kept.shape == bucket_extremes(time, 300).shape
     assert (np.diff(kept) >= 0).all()
     assert (kept[0], kept[-1]) == (time[0], time[-1])
-    assert (extremes(time, 300) == kept).all(), "what only rises keeps its slope"
+    assert (bucket_extremes(time, 300) == kept).all(), "what only rises keeps its slope"
 
 
-def test_packed_values_come_back():
+def test_packed_values_are_unpacked():
     values = np.random.default_rng(3).normal(size=1000)
-    levels = unpacked(packed_levels(values))
+    levels = unpacked(pack_levels(values))
     assert levels.min() == values.min()
     assert levels.max() == pytest.approx(values.max(), rel=1e-15)
-    assert np.abs(levels - values).max() <= 0.501 * np.ptp(values) / LEVELS
-    assert (unpacked(packed_exactly(values)) == values).all()
-    assert (unpacked(packed_levels(np.full(5, 2.5))) == 2.5).all()
+    assert np.abs(levels - values).max() <= 0.501 * np.ptp(values) / MAX_LEVEL
+    assert (unpacked(pack_exactly(values)) == values).all()
+    assert (unpacked(pack_levels(np.full(5, 2.5))) == 2.5).all()
 
 
-def test_the_verdict_is_that_of_validate(data, robot, estimate):
+def test_the_verdict_equals_validate(data, robot, estimate):
     verdict = mindyn.validate(estimate, log_of(robot, 2))
     assert data.verdict.held_out
     assert data.verdict.total == verdict.error.total
@@ -98,7 +99,7 @@ def test_the_verdict_is_that_of_validate(data, robot, estimate):
     assert tuple(joint.grade for joint in data.verdict.joints) == verdict.grades
 
 
-def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
+def test_every_joint_and_parameter_is_reported(data, robot, estimate):
     n = robot.joint_count
     assert [joint.name for joint in data.joints] == list(robot.joint_names)
     assert [joint.torque_unit for joint in data.joints] == [
@@ -109,7 +110,7 @@ def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
     assert [trace.role for trace in data.traces] == ["held out", "training"]
     rows = {row.name: row for row in data.parameters}
     assert tuple(rows) == estimate.names
-    assert rows["fo1"].state == "left out"
+    assert rows["fo1"].state == "dropped"
     assert rows["fo1"].deviation is None
     assert rows["fo1"].low <= 0 <= rows["fo1"].high
     for k, name in enumerate(estimate.names):
@@ -121,30 +122,30 @@ def test_every_joint_and_parameter_has_its_place(data, robot, estimate):
 
 def test_traces_hold_the_torques(data, robot):
     log = log_of(robot, 2)
-    for joint, one in enumerate(data.traces[0].joints):
-        assert unpacked(one.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / LEVELS)
-        assert (one.low, one.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
+    for joint, trace in enumerate(data.traces[0].joints):
+        assert unpacked(trace.measured) == pytest.approx(log.tau[:, joint], abs=np.ptp(log.tau[:, joint]) / MAX_LEVEL)
+        assert (trace.low, trace.high) == (log.tau[:, joint].min(), log.tau[:, joint].max())
 
 
-def test_ends_that_are_not_scored_do_not_set_the_axis_of_the_residual(robot, estimate):
+def test_unscored_ends_do_not_scale_the_residual_axis(robot, estimate):
     log = log_of(robot, 2)
     tau = log.tau.copy()
     tau[0] += 1e4
-    made = gather(ReportInputs(estimate, [replace(log, tau=tau)]))
-    for one in made.traces[0].joints:
-        assert np.abs(unpacked(one.residual)).max() <= 1.001 * one.greatest_miss < 100
+    prediction = collect_report_data(ReportInputs(estimate, [replace(log, tau=tau)]))
+    for trace in prediction.traces[0].joints:
+        assert np.abs(unpacked(trace.residual)).max() <= 1.001 * trace.largest_error < 100
 
 
-def test_histograms_hold_all_rows_within_reach_and_coverage_all_rows(data):
-    for one in data.residuals:
-        inside = float((np.array(one.density) * np.diff(one.edges)).sum())
+def test_histograms_and_coverage_count_all_rows(data):
+    for residual in data.residuals:
+        inside = float((np.array(residual.density) * np.diff(residual.edges)).sum())
         assert 0.99 < inside <= 1 + 1e-4
     for joint in data.excitation.joints:
         assert any(cell != "0" for row in joint.coverage for cell in row)
         assert len({len(row) for row in joint.coverage}) == 1
 
 
-def test_other_estimates_and_the_prior_are_judged_on_the_same_rows(data, robot):
+def test_other_estimates_and_the_prior_are_validated_on_the_same_rows(data, robot):
     names = [column.name for column in data.comparison]
     assert names == ["this estimate", "ordinary", "prior"]
     ordinary = mindyn.validate(estimate_of(robot, weights="ordinary"), log_of(robot, 2)).error
@@ -152,20 +153,20 @@ def test_other_estimates_and_the_prior_are_judged_on_the_same_rows(data, robot):
     assert data.comparison[0].total == data.verdict.total
 
 
-def test_data_is_json_and_pages_repeat_to_the_byte(data):
+def test_report_data_is_json_and_pages_are_reproducible(data):
     assert json.loads(json.dumps(data.to_dict()))["robot"] == data.robot
-    assert page(data) == page(data)
+    assert build_page(data) == build_page(data)
 
 
-def test_without_logs_there_is_a_page_that_says_so(estimate):
-    text = page(gather(ReportInputs(estimate)))
+def test_a_report_without_logs_mentions_it(estimate):
+    text = build_page(collect_report_data(ReportInputs(estimate)))
     assert "No held-out log was given" in text
     assert 'id="torque"' not in text
     assert 'id="parameters"' in text
 
 
 class Inventory(HTMLParser):
-    """Tags, identities, and what is said to lie elsewhere."""
+    """Collect tags, identifiers and external references."""
 
     def __init__(self):
         super().__init__()
@@ -179,25 +180,25 @@ class Inventory(HTMLParser):
         self.outside += [link for link in links if not link.startswith("#")]
 
 
-def test_the_file_needs_nothing_from_outside(data):
-    text = page(data)
-    found = Inventory()
-    found.feed(text)
-    assert found.outside == []
+def test_the_file_loads_nothing(data):
+    text = build_page(data)
+    parser = Inventory()
+    parser.feed(text)
+    assert parser.outside == []
     assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)", text)
     assert "default-src &#x27;none&#x27;" in text
-    assert sorted(set(found.ids)) == sorted(found.ids), "an id occurs twice"
+    assert sorted(set(parser.ids)) == sorted(parser.ids), "an id occurs twice"
 
 
 def test_names_from_files_cannot_become_markup(tmp_path):
     names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"]
     robot = arm("planar2", names)
     estimate = estimate_of(robot)
-    mindyn.write_report(tmp_path / "r.html", estimate, validation_logs=log_of(robot, 2))
+    mindyn.write_report(estimate, tmp_path / "r.html", validation_logs=log_of(robot, 2))
     text = (tmp_path / "r.html").read_text()
-    found = Inventory()
-    found.feed(text)
-    assert "img" not in found.tags
+    parser = Inventory()
+    parser.feed(text)
+    assert "img" not in parser.tags
     assert text.count("<script") == text.count("</script>")
     assert "<script>alert" not in text
     assert "&lt;img src=x" in text
@@ -205,26 +206,26 @@ def test_names_from_files_cannot_become_markup(tmp_path):
 
 def test_numbers_cannot_end_their_script():
     hostile = {"name": "</script><script>alert(3)</script>", "low": 1.5}
-    made = plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
-    assert made.count("</script") == 1
-    inside = json.loads(made.split(">", 1)[1].rsplit("<", 1)[0])
+    text = render_plot_numbers([Section("key", "title", Html(""), {"plot": hostile, "shared": {"time": [0.0]}})])
+    assert text.count("</script") == 1
+    inside = json.loads(text.split(">", 1)[1].rsplit("<", 1)[0])
     assert inside == {"shared": {"time": [0.0]}, "plot": hostile}
 
 
-def test_parameters_are_as_sure_as_the_estimate_says(data, estimate):
-    told = zip(data.parameters, estimate.beta, estimate.deviations, estimate.half_widths, strict=True)
-    for row, value, deviation, half in told:
-        if row.name in estimate.left_out:
+def test_parameter_states_follow_the_deviations(data, estimate):
+    rows = zip(data.parameters, estimate.beta, estimate.deviations, estimate.half_widths, strict=True)
+    for row, value, deviation, half in rows:
+        if row.name in estimate.dropped:
             continue
         assert half > 1.95 * deviation
         ends = value - half, value + half
         assert (row.low, row.high) == pytest.approx(ends, abs=1e-4 * deviation)
-        expected = "clear" if deviation <= 0.1 * abs(value) else "rough"
-        assert row.state == ("near zero" if row.low < 0 < row.high else expected)
-    untold = replace(estimate, untold=("fc1",))
-    states = {row.name: row.state for row in gather(ReportInputs(untold)).parameters}
-    assert states["fc1"] == "untold"
-    assert "The data cannot tell fc1" in page(gather(ReportInputs(untold)))
+        expected = "well determined" if deviation <= 0.1 * abs(value) else "poorly determined"
+        assert row.state == ("not significant" if row.low < 0 < row.high else expected)
+    unidentifiable = replace(estimate, unidentifiable=("fc1",))
+    states = {row.name: row.state for row in collect_report_data(ReportInputs(unidentifiable)).parameters}
+    assert states["fc1"] == "unidentifiable"
+    assert "The data do not determine fc1" in build_page(collect_report_data(ReportInputs(unidentifiable)))
 
 
 def test_a_million_rows_of_six_joints_stay_small():
@@ -233,85 +234,87 @@ def test_a_million_rows_of_six_joints_stay_small():
     torque = rng.standard_normal((count, 6))
     names = tuple("abcdef")
     samples = Samples(names, torque, torque, torque, torque, 1000.0, np.zeros(count, dtype=np.int64))
-    made = Prediction(samples, np.arange(count) / 1000, torque, 0.9 * torque, np.arange(count))
-    (trace,) = traces([LogView("long", "held out", made)])
+    prediction = TorquePrediction(samples, np.arange(count) / 1000, torque, 0.9 * torque, np.arange(count))
+    (trace,) = pack_traces([LogView("long", "held out", prediction)])
     packs = [trace.time, *(p for j in trace.joints for p in (j.measured, j.predicted, j.residual))]
     assert sum(len(pack.data) for pack in packs) < 5 * MEBIBYTE
-    for joint, one in enumerate(trace.joints):
-        assert one.measured.low == torque[:, joint].min()
-        assert one.measured.high == torque[:, joint].max()
-    many = traces([LogView(str(k), "training", made) for k in range(4)])
+    for joint, joint_trace in enumerate(trace.joints):
+        assert joint_trace.measured.low == torque[:, joint].min()
+        assert joint_trace.measured.high == torque[:, joint].max()
+    many = pack_traces([LogView(str(k), "training", prediction) for k in range(4)])
     assert sum(len(j.measured.data) for trace in many for j in trace.joints) < 2 * MEBIBYTE
 
 
-def test_bad_input_leaves_no_file(tmp_path, estimate, robot):
+def test_invalid_input_writes_no_file(tmp_path, estimate, robot):
     log = log_of(robot, 2)
-    with pytest.raises(ExportError, match="there is no folder"):
-        mindyn.write_report(tmp_path / "none" / "r.html", estimate)
-    with pytest.raises(InputError, match="must both be"):
+    with raises(ExportError, Code.MISSING_FILE, str(tmp_path / "none")):
+        mindyn.write_report(estimate, tmp_path / "none" / "r.html")
+    with raises(InputError, Code.WRONG_SHAPE, "simulated"):
         MotionComparison(log.time, log.q, log.q[:-1])
     motion = MotionComparison(log.time, log.q[:, :2], log.q[:, :2])
-    with pytest.raises(InputError, match="the motion has 2 joints, the robot 4"):
-        mindyn.write_report(tmp_path / "r.html", estimate, motion=motion)
+    with raises(InputError, Code.WRONG_SHAPE, "motion"):
+        mindyn.write_report(estimate, tmp_path / "r.html", motion=motion)
     with pytest.raises(InputError, match="has other joints, gears or gravity"):
-        mindyn.write_report(tmp_path / "r.html", estimate, prior=mindyn.load_robot("puma560"))
+        mindyn.write_report(estimate, tmp_path / "r.html", prior=mindyn.load_robot("puma560"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_feasibility_answers_are_shown_with_their_witness(data):
-    text = page(data)
+    text = build_page(data)
     for answer in ANSWERS:
         assert answer.reason in text
     assert "link2" in text
-    assert quantity(2.5, "kg") in text
+    assert format_quantity(2.5, "kg") in text
 
 
-def test_the_command_to_repeat_it_is_as_typed(data):
-    assert data.made.command == "mindyn identify scara 'run 1.csv'"
+def test_the_command_is_shown_as_typed(data):
+    assert data.provenance.command == "mindyn identify scara 'run 1.csv'"
 
 
 def test_a_parallelogram_is_reported_by_its_primary_joints():
     robot = arm("parallelogram_planar")
     samples = smooth_samples(robot, 1500)
-    log = log_of_arrays(samples.joint_names, np.arange(1500) / 200.0, samples.q, samples.tau, samples.qd, samples.qdd)
-    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), Treatment(AS_LOGGED))
-    data = gather(ReportInputs(estimate, [log], [log]))
+    log = log_from_arrays(samples.joint_names, np.arange(1500) / 200.0, samples.q, samples.tau, samples.qd, samples.qdd)
+    estimate = mindyn.identify(robot, log, mindyn.LeastSquares(), EquationSettings(AS_LOGGED))
+    data = collect_report_data(ReportInputs(estimate, [log], [log]))
     assert tuple(joint.name for joint in data.joints) == robot.primary_names
     assert len(data.friction) == len(data.excitation.joints) == len(data.residuals) == len(robot.primary_names)
-    assert "joint_crank" in page(data)
-    assert gather(ReportInputs(estimate)).verdict.rows == 1500
+    assert "joint_crank" in build_page(data)
+    assert collect_report_data(ReportInputs(estimate)).verdict.rows == 1500
 
 
-def test_one_joint_is_no_joints():
-    data = gather(ReportInputs(estimate_of(replace(arm("planar2"), drives=()).lock({"joint2": 0.5}))))
-    assert "1 joint," in page(data)
-    assert "1 joints" not in page(data)
+def test_one_joint_is_singular():
+    data = collect_report_data(ReportInputs(estimate_of(replace(arm("planar2"), drives=()).lock({"joint2": 0.5}))))
+    assert "1 joint," in build_page(data)
+    assert "1 joints" not in build_page(data)
 
 
-def test_friction_is_told_at_a_tenth_of_the_fastest_speed_and_at_the_fastest(robot):
+def test_friction_is_given_at_low_and_at_peak_speed(robot):
     smooth = estimate_of(robot, treated={"friction": Friction("tanh", 0.01)})
-    data = gather(ReportInputs(smooth, training_logs=[log_of(robot, 1)]))
-    one, told = data.friction[0], friction_section(data).body
-    slow = min((k for k, u in enumerate(one.speed) if u >= 0.1 * one.speed[-1]), key=one.speed.__getitem__)
+    data = collect_report_data(ReportInputs(smooth, training_logs=[log_of(robot, 1)]))
+    friction, text = data.friction[0], friction_section(data).body
+    slow = min(
+        (k for k, u in enumerate(friction.speed) if u >= 0.1 * friction.speed[-1]), key=friction.speed.__getitem__
+    )
     for k in (slow, -1):
-        assert f"{quantity(one.torque[k], 'N m')} at {quantity(one.speed[k], 'rad/s')}" in told
+        assert f"{format_quantity(friction.torque[k], 'N m')} at {format_quantity(friction.speed[k], 'rad/s')}" in text
 
 
-def test_notes_on_the_geometry_are_told(robot):
+def test_geometry_notes_are_listed_once(robot):
     tilted = replace(robot, gravity=robot.gravity + np.array([1e-4, 0.0, 0.0]))
-    told = gather(ReportInputs(estimate_of(tilted))).made.notes
-    assert any("rad off being parallel to gravity" in note for note in told)
-    assert len(set(told)) == len(told)
+    notes = collect_report_data(ReportInputs(estimate_of(tilted))).provenance.notes
+    assert any("from being parallel to gravity" in note for note in notes)
+    assert len(set(notes)) == len(notes)
 
 
-def test_held_out_logs_that_were_judged_are_not_predicted_again(robot, estimate, monkeypatch):
-    """A report that is given the verdict is the report without it; the training log alone is left to predict."""
+def test_a_given_validation_is_not_computed_again(robot, estimate, monkeypatch):
+    """Check that a report with a given validation is the same, and that only the training log is predicted."""
     other, training = log_of(robot, 2), log_of(robot, 1)
     verdict = mindyn.validate(estimate, other)
-    expected = page(gather(ReportInputs(estimate, [other], [training])))
+    expected = build_page(collect_report_data(ReportInputs(estimate, [other], [training])))
     asked, predict = [], type(estimate).predict
     monkeypatch.setattr(type(estimate), "predict", lambda *given: asked.append(given[0]) or predict(*given))
-    assert page(gather(ReportInputs(estimate, [other], [training], validation=verdict))) == expected
-    assert sum(one is estimate for one in asked) == 1
-    with pytest.raises(InputError, match="the verdict is on 1 logs, but 2 are given"):
+    assert build_page(collect_report_data(ReportInputs(estimate, [other], [training], validation=verdict))) == expected
+    assert sum(predicted is estimate for predicted in asked) == 1
+    with raises(InputError, Code.DISAGREEMENT, "validation"):
         ReportInputs(estimate, [other, other], validation=verdict)

@@ -1,4 +1,4 @@
-"""What a report says in words: no praise that physics or missing logs forbid, one meaning for each word and number."""
+"""Texts of a report: no praise for inconsistent or unvalidated models, one meaning for each word and number."""
 
 from __future__ import annotations
 
@@ -13,28 +13,35 @@ from reported_arms import FEASIBLE, arm, estimate_of, everything, log_of
 import mindyn
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.pages.markup import percent, typeset
-from mindyn.regression.treatment import Treatment
+from mindyn.pages.markup import format_percent, typeset
+from mindyn.regression.settings import EquationSettings
+from mindyn.report.collection import collect_report_data
 from mindyn.report.data import ErrorColumn, ResidualData
 from mindyn.report.excitation_and_friction import comparison_section, excitation_section
-from mindyn.report.existence import SAMPLED, feasibility_section
-from mindyn.report.gathering import gather
+from mindyn.report.feasibility_answers import SAMPLED_NOTE, feasibility_section
 from mindyn.report.headlines import (
-    IMPOSSIBLE,
-    IMPOSSIBLE_FIT,
-    IMPOSSIBLE_UNEVEN,
-    UNDECIDED,
-    UNEVEN,
-    UNEVEN_ROUGH,
-    UNJUDGED,
+    CONSISTENCY_UNDECIDED,
+    INCONSISTENT,
+    INCONSISTENT_FIT,
+    INCONSISTENT_SOME_JOINTS,
+    NOT_VALIDATED,
+    SOME_JOINTS_GOOD,
+    SOME_JOINTS_USABLE,
 )
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.judgement import FLATTERED, UNCHECKED, headline, summary, torque_section, verdict_section
-from mindyn.report.parameter_table import BOUNDED, WITHIN, parameter_section
-from mindyn.report.residuals import making_section, motion_section, residual_section
-from mindyn.report.summary import weakest_of
+from mindyn.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
+from mindyn.report.residuals import motion_section, provenance_section, residual_section
+from mindyn.report.summary import find_weakest_joint
+from mindyn.report.verdict_sections import (
+    FEASIBILITY_UNCHECKED,
+    NO_HELD_OUT_NOTE,
+    report_headline,
+    summarize_report,
+    torque_section,
+    verdict_section,
+)
 from mindyn.validation.errors import EDGE_S
 
 STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")
@@ -48,101 +55,101 @@ def robot():
 
 @pytest.fixture(scope="module")
 def estimate(robot):
-    return estimate_of(robot, left_out=("fo1",))
+    return estimate_of(robot, dropped=("fo1",))
 
 
 @pytest.fixture(scope="module")
 def good(robot, estimate):
-    return gather(ReportInputs(estimate, [log_of(robot, 2)], [log_of(robot, 1)], FEASIBLE))
+    return collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], [log_of(robot, 1)], FEASIBLE))
 
 
-def said(section):
-    """The text of a section without its tags."""
+def text_of(section):
+    """Return the text of a section without tags."""
     return unescape(re.sub(r"<[^>]*>", " ", section.body)).replace("\u00a0", " ")
 
 
-@pytest.mark.parametrize("question", ["possible", "consistent"])
-def test_a_model_that_no_arm_can_be_is_not_good(good, question):
-    assert headline(good) == ("The model is good.", "well")
+@pytest.mark.parametrize("question", ["positive_definite", "consistent"])
+def test_an_inconsistent_model_is_not_good(good, question):
+    assert report_headline(good) == ("The model is good.", "well")
     refuted = replace(good, feasibility=(Answer(question, False, "It is not.").to_dict(),))
-    assert headline(refuted) == (IMPOSSIBLE, "roughly")
+    assert report_headline(refuted) == (INCONSISTENT, "roughly")
     assert "grade-well" not in verdict_section(refuted).body.split("<ul")[0]
-    unjudged = replace(refuted, verdict=replace(good.verdict, held_out=False))
-    assert headline(unjudged) == (IMPOSSIBLE_FIT, "roughly")
+    unvalidated = replace(refuted, verdict=replace(good.verdict, held_out=False))
+    assert report_headline(unvalidated) == (INCONSISTENT_FIT, "roughly")
 
 
-def test_what_is_consistent_but_implausible_is_no_refutation(good):
-    holds = {"possible": None, "consistent": True, "plausible": False}
+def test_an_implausible_but_consistent_model_is_good(good):
+    holds = {"positive_definite": None, "consistent": True, "plausible": False}
     answers = tuple(Answer(question, answer, "?").to_dict() for question, answer in holds.items())
-    assert headline(replace(good, feasibility=answers)) == ("The model is good.", "well")
+    assert report_headline(replace(good, feasibility=answers)) == ("The model is good.", "well")
 
 
-def test_what_could_not_be_decided_is_not_called_good(good):
-    holds = {"possible": True, "consistent": None, "plausible": None}
+def test_undecided_consistency_is_not_good(good):
+    holds = {"positive_definite": True, "consistent": None, "plausible": None}
     answers = [Answer(question, answer, "?") for question, answer in holds.items()]
-    assert Feasibility(*answers).refuted is None
-    undecided = replace(good, feasibility=tuple(one.to_dict() for one in answers))
-    assert headline(undecided) == (UNDECIDED, "roughly")
-    unjudged = replace(undecided, verdict=replace(good.verdict, held_out=False))
-    assert headline(unjudged) == (UNJUDGED, "roughly")
-    assert "could not be decided" in said(verdict_section(unjudged))
+    assert Feasibility(*answers).is_infeasible is None
+    undecided = replace(good, feasibility=tuple(answer.to_dict() for answer in answers))
+    assert report_headline(undecided) == (CONSISTENCY_UNDECIDED, "roughly")
+    unvalidated = replace(undecided, verdict=replace(good.verdict, held_out=False))
+    assert report_headline(unvalidated) == (NOT_VALIDATED, "roughly")
+    assert "could not be decided" in text_of(verdict_section(unvalidated))
 
 
 def test_a_fit_without_held_out_logs_is_never_good(estimate):
-    own = gather(ReportInputs(estimate, feasibility=FEASIBLE))
-    assert headline(own) == (UNJUDGED, "roughly")
-    assert FLATTERED in said(verdict_section(own))
+    fit_only = collect_report_data(ReportInputs(estimate, feasibility=FEASIBLE))
+    assert report_headline(fit_only) == (NOT_VALIDATED, "roughly")
+    assert NO_HELD_OUT_NOTE in text_of(verdict_section(fit_only))
 
 
-def test_a_poor_model_stays_poor_whatever_else_is_known(good):
+def test_a_poor_model_stays_poor(good):
     poor = replace(good, verdict=replace(good.verdict, grade="hardly", held_out=False), feasibility=())
-    assert headline(poor) == ("The model is poor.", "hardly")
-    assert UNCHECKED in said(verdict_section(poor))
+    assert report_headline(poor) == ("The model is poor.", "hardly")
+    assert FEASIBILITY_UNCHECKED in text_of(verdict_section(poor))
     joints = (replace(good.verdict.joints[0], grade="not"), *good.verdict.joints[1:])
     uneven = replace(good, verdict=replace(good.verdict, joints=joints))
-    assert headline(uneven) == (UNEVEN, "roughly")
-    refuted = (Answer("possible", False, "It is not.").to_dict(),)
-    assert headline(replace(uneven, feasibility=refuted)) == (IMPOSSIBLE_UNEVEN, "roughly")
-    rough = tuple(replace(one, grade="roughly") for one in joints[1:])
-    assert headline(replace(uneven, verdict=replace(uneven.verdict, joints=(joints[0], *rough)))) == (
-        UNEVEN_ROUGH,
+    assert report_headline(uneven) == (SOME_JOINTS_GOOD, "roughly")
+    refuted = (Answer("positive_definite", False, "It is not.").to_dict(),)
+    assert report_headline(replace(uneven, feasibility=refuted)) == (INCONSISTENT_SOME_JOINTS, "roughly")
+    rough = tuple(replace(joint, grade="roughly") for joint in joints[1:])
+    assert report_headline(replace(uneven, verdict=replace(uneven.verdict, joints=(joints[0], *rough)))) == (
+        SOME_JOINTS_USABLE,
         "roughly",
     )
     mute = replace(joints[0], relative=np.inf)
-    assert "–" not in said(
+    assert "–" not in text_of(
         verdict_section(replace(uneven, verdict=replace(uneven.verdict, joints=(mute, *joints[1:]))))
     )
 
 
-def test_the_errors_over_all_joints_in_the_mean_and_at_the_weakest_are_told_and_defined(good):
-    text, parts = said(verdict_section(good)), [joint.relative for joint in good.verdict.joints]
+def test_total_mean_and_weakest_errors_are_given_and_defined(good):
+    text, parts = text_of(verdict_section(good)), [joint.relative for joint in good.verdict.joints]
     shown = (good.verdict.total, float(np.mean(parts)), max(parts))
-    assert all(percent(value).replace("\u00a0", " ") in text for value in shown)
-    assert f"at {good.joints[int(np.argmax(parts))].name}, the weakest" in text
-    assert "root mean square of measured less predicted torque" in text
+    assert all(format_percent(value).replace("\u00a0", " ") in text for value in shown)
+    assert f"at {good.joints[int(np.argmax(parts))].name}, the weakest joint" in text
+    assert "root mean square of measured minus predicted torque" in text
 
 
-def test_a_hair_better_is_not_worth_a_warning(good):
+def test_only_a_clearly_better_model_is_mentioned(good):
     total = good.verdict.total
-    for part, told in ((0.997, False), (0.8, True)):
+    for part, is_mentioned in ((0.997, False), (0.8, True)):
         columns = (ErrorColumn("this estimate", (total,), total, ""), ErrorColumn("other", (total,), part * total, ""))
-        assert ("misses less" in said(verdict_section(replace(good, comparison=columns)))) == told
+        assert ("has a smaller error" in text_of(verdict_section(replace(good, comparison=columns)))) == is_mentioned
 
 
-def test_near_errors_can_be_told_apart_and_mending_is_explained(robot, estimate, good):
+def test_similar_errors_differ_in_the_table_and_projection_is_mentioned(robot, estimate, good):
     close = tuple(ErrorColumn(f"model {k}", (0.12 + k * 1e-4,) * 4, 0.12, "") for k in range(3))
-    text = said(comparison_section(replace(good, comparison=close)))
+    text = text_of(comparison_section(replace(good, comparison=close)))
     assert all(f"12.0{k} %" in text for k in range(3))
     assert "mean over joints" in text
-    mended = replace(estimate, mended=True)
-    data = gather(ReportInputs(estimate, [log_of(robot, 2)], comparison={"mended": mended}))
-    assert "moved to the nearest values that an arm can have" in said(comparison_section(data))
+    projected_estimate = replace(estimate, projected=True)
+    data = collect_report_data(ReportInputs(estimate, [log_of(robot, 2)], comparison={"projected": projected_estimate}))
+    assert "projected onto the nearest physically consistent values" in text_of(comparison_section(data))
 
 
 def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
     dust = replace(estimate, beta=np.where(np.arange(len(estimate.beta)) == 0, 1e-15, estimate.beta))
-    data = gather(ReportInputs(dust))
-    near = [row for row in data.parameters if row.state == "near zero"]
+    data = collect_report_data(ReportInputs(dust))
+    near = [row for row in data.parameters if row.state == "not significant"]
     assert near
     assert all(row.relative is None for row in near)
     assert max(row.relative for row in data.parameters if row.relative is not None) < 0.52
@@ -155,72 +162,74 @@ def test_parameters_that_may_be_zero_have_no_relative_deviation(estimate):
 def consistent(robot):
     log = log_of(robot, 1, noise=3.0)
     return mindyn.identify(
-        robot, log, mindyn.PhysicallyConsistent(kinds="all", prior=None), Treatment(mindyn.Conditioning())
+        robot, log, mindyn.PhysicallyConsistent(kinds="all", prior=None), EquationSettings(mindyn.Conditioning())
     )
 
 
-def test_intervals_of_a_constrained_fit_end_where_nothing_negative_is_allowed(consistent):
-    assert WITHIN in said(parameter_section(gather(ReportInputs(consistent))))
+def test_intervals_of_a_constrained_fit_are_clipped_at_zero(consistent):
+    assert PHYSICAL_INTERVALS_NOTE in text_of(parameter_section(collect_report_data(ReportInputs(consistent))))
     assert "without physical bounds" not in consistent.table()
     earlier = replace(consistent, physical=replace(consistent.physical, ends=None))  # as files of before have it
     at_zero = replace(earlier, beta=np.where(np.array(earlier.names) == "fv1", 0.0, earlier.beta))
-    data = gather(ReportInputs(at_zero))
+    data = collect_report_data(ReportInputs(at_zero))
     row = next(row for row in data.parameters if row.name == "fv1")
-    assert (row.low, row.cut) == (0.0, True)
+    assert (row.low, row.clipped) == (0.0, True)
     assert row.high > 0
     offset = next(row for row in data.parameters if row.name == "fo1")
-    assert not offset.cut
-    text = said(parameter_section(data))
-    assert BOUNDED in text
+    assert not offset.clipped
+    text = text_of(parameter_section(data))
+    assert UNBOUNDED_INTERVALS_NOTE in text
     assert "0* to" in text
-    free = gather(ReportInputs(replace(at_zero, physical=None)))
-    assert not any(row.cut for row in free.parameters)
+    free = collect_report_data(ReportInputs(replace(at_zero, physical=None)))
+    assert not any(row.clipped for row in free.parameters)
     assert "without physical bounds" in earlier.table()
 
 
-def test_links_are_told_once(consistent):
-    """The masses of a consistent fit are the same in its answer and in its record, and the settings repeat neither."""
-    own = dict(zip(consistent.physical.labels, consistent.physical.values, strict=True))
+def test_link_masses_are_given_once(consistent):
+    """Check that masses of a consistent fit agree in answer and record, and that the settings do not repeat them."""
+    physical_values = dict(zip(consistent.physical.labels, consistent.physical.values, strict=True))
     answer = mindyn.check_feasible(consistent).consistent
-    assert answer.witness["physical"] == own
+    assert answer.witness["physical"] == physical_values
     assert list(answer.witness["masses"].values()) == [
-        mass for label, mass in own.items() if label in {f"m{i + 1}" for i in range(len(answer.witness["masses"]))}
+        mass
+        for label, mass in physical_values.items()
+        if label in {f"m{i + 1}" for i in range(len(answer.witness["masses"]))}
     ]
-    names = [name for name, _ in gather(ReportInputs(consistent)).made.settings]
+    names = [name for name, _ in collect_report_data(ReportInputs(consistent)).provenance.settings]
     assert not [name for name in names if name.startswith(("physical", "unconstrained", "tried"))]
 
 
-def test_parameters_left_out_are_counted_beside_the_condition_number(good):
-    assert f"1 of {len(good.parameters)} were left out" in said(excitation_section(good))
+def test_dropped_parameters_are_counted_with_the_condition_number(good):
+    assert f"1 of {len(good.parameters)} parameters were dropped" in text_of(excitation_section(good))
 
 
-def test_ends_that_are_not_scored_are_shaded_and_told(good):
+def test_unscored_ends_are_shaded_and_explained(good):
     trace = good.traces[0]
     (first, second), end = trace.unscored, trace.seconds
     assert first == pytest.approx((0.0, EDGE_S), abs=0.006)
     assert second == pytest.approx((end - EDGE_S, end), abs=0.006)
     section = torque_section(good)
     assert section.plots["torque-0-0"]["shaded"] == list(trace.unscored)
-    assert "Shaded: not scored, 0.1 s" in said(section)
+    assert "Shaded: 0.1 s" in text_of(section)
 
 
-def test_samples_are_samples_and_equations_are_equations(robot, good):
+def test_samples_and_equations_are_distinguished(robot, good):
     filtered = estimate_of(robot, treated={"filter_hz": 5.0, "decimation": 4})
-    counts = [one.rows for one in filtered.residuals]
-    told = f"{sum(counts)} equations ({max(counts)} samples of 4 joints, low-passed at 5 Hz, one of 4 kept)"
-    assert told in filtered.status
-    assert told in filtered.table()
-    everywhere = (verdict_section, torque_section, residual_section, excitation_section, making_section)
-    assert not [make.__name__ for make in everywhere if re.search(r"\d\s+rows", said(make(good)))]
+    counts = [residual.rows for residual in filtered.residuals]
+    expected = f"{sum(counts)} equations ({max(counts)} samples of 4 joints, low-passed at 5 Hz, one of 4 kept)"
+    assert expected in filtered.status
+    assert expected in filtered.table()
+    everywhere = (verdict_section, torque_section, residual_section, excitation_section, provenance_section)
+    assert not [make.__name__ for make in everywhere if re.search(r"\d\s+rows", text_of(make(good)))]
 
 
-def test_details_are_for_people_and_a_sample_is_no_proof(good, estimate):
-    answer = judge_possible(estimate, drives=True, ranges={"joint3": (-0.1, 0.1)}, count=200)
-    text = said(feasibility_section(replace(good, feasibility=(answer.to_dict(),))))
+def test_details_are_readable_and_sampling_is_not_called_a_proof(good, estimate):
+    answer = check_positive_definite(estimate, drives=True, ranges={"joint3": (-0.1, 0.1)}, count=200)
+    text = text_of(feasibility_section(replace(good, feasibility=(answer.to_dict(),))))
     assert "Details" in text
     assert "proves" not in text
     assert not re.search(r"[a-z]_[a-z]|\{|\^|e-\d", text)
-    assert (SAMPLED in text) == bool(answer.holds)
+    assert (SAMPLED_NOTE in text) == bool(answer.holds)
 
 
 def test_text_is_typeset():
@@ -228,64 +237,64 @@ def test_text_is_typeset():
     assert typeset("run-1.csv, joint-2, 1e3") == "run-1.csv, joint-2, 1·10³"
 
 
-def test_a_strongest_frequency_is_told_where_there_is_a_peak_alone(good):
+def test_a_peak_frequency_is_mentioned_only_if_there_is_a_peak(good):
     frequency = tuple(np.linspace(1.0, 100.0, 50))
-    for peak, told in ((1.5, False), (50.0, True)):
+    for peak, is_mentioned in ((1.5, False), (50.0, True)):
         power = tuple(np.where(np.arange(50) == 20, peak, 1.0))
-        one = ResidualData(0.0, 1.0, 0.0, (0.0, 1.0), (1.0,), (1.0, 1.0), frequency, power, power)
-        shown = said(residual_section(replace(good, residuals=(one,) * len(good.joints))))
-        assert ("strongest near" in shown) == told
+        residual = ResidualData(0.0, 1.0, 0.0, (0.0, 1.0), (1.0,), (1.0, 1.0), frequency, power, power)
+        shown = text_of(residual_section(replace(good, residuals=(residual,) * len(good.joints))))
+        assert ("has a peak near" in shown) == is_mentioned
 
 
-def test_how_the_motion_was_simulated_is_told(robot, estimate):
+def test_the_input_of_the_simulation_is_described(robot, estimate):
     log = log_of(robot, 2, count=400)
-    for how, told in (
+    for how, expected in (
         ("the controller replayed in closed loop.", "The controller replayed in closed loop."),
-        ("", "not stated"),
+        ("", "is not known"),
     ):
         motion = MotionComparison(log.time, log.q, log.q, how)
-        assert told in said(motion_section(gather(ReportInputs(estimate, motion=motion))))
+        assert expected in text_of(motion_section(collect_report_data(ReportInputs(estimate, motion=motion))))
 
 
-def test_a_report_of_everything_has_one_style_of_units(robot, estimate):
+def test_units_have_one_style(robot, estimate):
     given = everything(robot)
-    data = gather(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
-    for make in (verdict_section, parameter_section, excitation_section, feasibility_section, making_section):
-        assert not re.search(r"\^\d|(?<=[\s(])-\d", said(make(data))), make.__name__
+    data = collect_report_data(ReportInputs(estimate, **given | {"validation_logs": [given["validation_logs"]]}))
+    for make in (verdict_section, parameter_section, excitation_section, feasibility_section, provenance_section):
+        assert not re.search(r"\^\d|(?<=[\s(])-\d", text_of(make(data))), make.__name__
 
 
-def test_what_next_follows_the_verdict(good):
-    """An export where it may be used, with care where a joint is weak, mending, another log: never what is not safe."""
+def test_next_steps_follow_the_verdict(good):
+    """Suggest an export if the model is usable, with care for weak joints; otherwise a projection or another log."""
 
-    def advised(made):
-        return [(one.sentence.split()[0], one.command) for one in summary(made).advice]
+    def advised(data):
+        return [(item.sentence.split()[0], item.command) for item in summarize_report(data).advice]
 
     run = replace(good, robot_given="arm.urdf", folder="run 1")
     assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
     unfit = replace(run, verdict=replace(run.verdict, findings=(STOOD,)))
-    assert headline(unfit) == ("This log cannot identify this robot.", "not")
+    assert report_headline(unfit) == ("This log cannot identify this robot.", "not")
     assert "It stood. Record it moving." in verdict_section(unfit).body
     assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
     wrong = replace(run, verdict=replace(run.verdict, findings=(LOADED,)))
-    assert headline(wrong) == ("Something that was stated of the robot or of its logs seems wrong.", "roughly")
+    assert report_headline(wrong) == ("The information about the robot or its logs seems to be wrong.", "roughly")
     assert "Log 2 carries another payload." in verdict_section(wrong).body
     assert advised(wrong) == [("Do", "")]
-    no = tuple(replace(one, holds=False) for one in FEASIBLE)
-    impossible = replace(run, feasibility=tuple(one.to_dict() for one in no))
-    assert advised(impossible)[0] == ("Mend", "mindyn export 'run 1' --to urdf --out model.urdf --mend")
+    no = tuple(replace(item, holds=False) for item in FEASIBLE)
+    impossible = replace(run, feasibility=tuple(item.to_dict() for item in no))
+    assert advised(impossible)[0] == ("Make", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
     alone = replace(run, verdict=replace(run.verdict, held_out=False))
-    assert advised(alone)[0] == ("Judge", "mindyn report 'run 1' --validate other.csv")
+    assert advised(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
     first, *others = run.verdict.joints
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="hardly"), *others)))
     assert [sentence for sentence, _ in advised(weak)] == ["Use", "For"]
-    assert run.joints[0].name in summary(weak).advice[0].sentence
+    assert run.joints[0].name in summarize_report(weak).advice[0].sentence
     python = replace(run, robot_given="", folder="")
-    assert advised(python) == [("Use", 'mindyn.write_urdf(found, "model.urdf")')]
+    assert advised(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
     looped = replace(run, file_format="mjcf")
     assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
-    assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(found, "model.toml")')]
+    assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(estimate, "model.toml")')]
 
 
 def test_a_joint_without_torque_is_not_the_weakest():
-    assert weakest_of([0.1, np.inf, 0.3]) == 2
-    assert weakest_of([np.inf, np.inf]) == 0
+    assert find_weakest_joint([0.1, np.inf, 0.3]) == 2
+    assert find_weakest_joint([np.inf, np.inf]) == 0

@@ -1,4 +1,4 @@
-"""Values show themselves: short as text, as a table in a notebook, as a page when they are plotted."""
+"""Representations of values: short text, a table in a notebook, a page with plots."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import pytest
 from reported_arms import arm, estimate_of, log_of
 
 import mindyn
-from mindyn.pages.showing import Page
+from mindyn.pages.notebook import Page
 
 
 @pytest.fixture(scope="module")
 def values():
     robot = arm()
-    log, found = log_of(robot, 1), estimate_of(robot)
+    log, estimate = log_of(robot, 1), estimate_of(robot)
     return {
         "robot": robot,
-        "base": found.base,
+        "base": estimate.base,
         "model": mindyn.compile_model(robot),
         "log": log,
-        "samples": found.samples_of(log),
-        "estimate": found,
-        "verdict": mindyn.validate(found, log),
+        "samples": estimate.samples_of(log),
+        "estimate": estimate,
+        "verdict": mindyn.validate(estimate, log),
     }
 
 
-def test_texts_are_short_and_tables_name_every_joint_or_parameter(values):
+def test_reprs_are_short_and_tables_list_every_joint_or_parameter(values):
     names = values["robot"].joint_names
     for kind, value in values.items():
         assert len(repr(value)) <= 120, kind
@@ -42,7 +42,7 @@ def test_markup_in_names_stays_text():
     assert "<b>" not in robot._repr_html_()
 
 
-def test_pages_stand_by_themselves(values, tmp_path):
+def test_pages_are_self_contained(values, tmp_path):
     pages = [values["log"].plot(), values["estimate"].plot(), values["estimate"].plot(values["log"])]
     for page in pages:
         assert isinstance(page, Page)
@@ -58,10 +58,10 @@ def test_pages_stand_by_themselves(values, tmp_path):
 
 
 def test_a_frame_has_the_numbers_of_the_estimate(values):
-    found = values["estimate"]
-    frame = found.to_frame()
-    assert frame["name"].to_list() == list(found.names)
-    np.testing.assert_array_equal(frame["value"].to_numpy(), found.beta)
+    estimate = values["estimate"]
+    frame = estimate.to_frame()
+    assert frame["name"].to_list() == list(estimate.names)
+    np.testing.assert_array_equal(frame["value"].to_numpy(), estimate.beta)
     assert frame.columns == ["name", "value", "unit", "deviation", "low", "high", "state"]
 
 
@@ -69,6 +69,6 @@ def test_no_signature_holds_a_lambda():
     for name in mindyn.__all__:
         thing = getattr(mindyn, name)
         members = [thing, *(vars(thing).values() if inspect.isclass(thing) else ())]
-        for one in members:
-            if inspect.isfunction(one) or (inspect.isclass(one) and not issubclass(one, Exception)):
-                assert "<lambda>" not in str(inspect.signature(one)), name
+        for value in members:
+            if inspect.isfunction(value) or (inspect.isclass(value) and not issubclass(value, Exception)):
+                assert "<lambda>" not in str(inspect.signature(value)), name

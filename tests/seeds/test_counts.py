@@ -34,7 +34,7 @@ def test_lin_general_robot_is_reproduced(n):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_printed_is_counted_plus_what_is_said(name):
+def test_printed_equals_counted_plus_explained_differences(name):
     row = ROWS[name]
     rests = {row.unexplained(n) for n in ([row.size] if row.size else range(4, 12))}
     assert rests == {Counts(-4, 3) if name == NOT_REPRODUCED else Counts(0, 0)}
@@ -62,13 +62,13 @@ def test_angeles_slopes():
 def test_every_entry_of_table_ii_is_reproduced_or_explained():
     lines = table_ii()
     assert len(lines) == 60
-    assert all((one.printed == one.counted) == (not one.why) for one in lines)
-    assert sum(one.printed != one.counted for one in lines) == 13
+    assert all((entry.printed == entry.counted) == (not entry.why) for entry in lines)
+    assert sum(entry.printed != entry.counted for entry in lines) == 13
 
 
 def test_plain_lin_on_the_puma():
-    found = {name: (live, shared) for name, live, shared in plain_counts()}
-    assert found["puma560_fgl, 36 MLC"] == (Counts(264, 244), Counts(262, 244))
+    actual = {name: (live, shared) for name, live, shared in plain_counts()}
+    assert actual["puma560_fgl, 36 MLC"] == (Counts(264, 244), Counts(262, 244))
 
 
 def test_the_counter_folds_shares_and_drops():
@@ -79,9 +79,9 @@ def test_the_counter_folds_shares_and_drops():
     first, again = y * x - a, a - x * y
     tape.line("one", None)
     assert tape.counts() == Counts(3, 2)
-    assert tape.needed([folded]) == Counts(1, 0)
-    assert tape.needed([first, again]) == Counts(2, 2)
-    assert tape.needed([first, again], shared=True) == Counts(1, 1)
+    assert tape.count_needed([folded]) == Counts(1, 0)
+    assert tape.count_needed([first, again]) == Counts(2, 2)
+    assert tape.count_needed([first, again], shared=True) == Counts(1, 1)
     assert tape.by_line() == {"one": Counts(3, 2)}
     assert tape.counts(without=["one"]) == Counts()
     _ = 2.0 * x
@@ -93,7 +93,7 @@ def test_the_command_prints_tables_and_json():
     assert shown.exit_code == 0
     assert "Kane, centres of mass" in shown.stdout
     data = json.loads(command("scara", "--json").stdout)
-    newton = next(one for one in data["counts"] if one["formulation"].startswith("lean recursion, base"))
+    newton = next(row for row in data["counts"] if row["formulation"].startswith("lean recursion, base"))
     assert newton["multiplications"] > 0
     papers = command("--papers")
     assert "printed 89n - 82 M, 77n - 71 A = 452M 391A" in papers.stdout

@@ -13,19 +13,19 @@ from seeds.test_mlc import CHUNK, reference, serial_robot
 from seeds.test_published import REFERENCE
 
 from mindyn import load_robot
+from mindyn.equations.external_inputs import ExternalInputs
 from mindyn.equations.kane import kane_inverse_dynamics
-from mindyn.equations.outside import Outside
 
 
 def torque_function(robot):
     symbols = [*(casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "qdd")), casadi.SX.sym("wrench", 6)]
     return casadi.Function(
-        "tau", symbols, [kane_inverse_dynamics(robot, *symbols[:3], outside=Outside(tip_wrench=symbols[3]))]
+        "tau", symbols, [kane_inverse_dynamics(robot, *symbols[:3], outside=ExternalInputs(tip_wrench=symbols[3]))]
     )
 
 
 @pytest.mark.parametrize("start", range(1000, 2000, CHUNK))
-def test_kane_is_newton_euler(start):
+def test_kane_equals_newton_euler(start):
     for seed in range(start, start + CHUNK):
         robot = serial_robot(seed)
         motion, wrench = random_motion(robot, seed), np.random.default_rng(seed).normal(size=6)

@@ -26,7 +26,7 @@ import mindyn
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
-from mindyn.simulation.dormand_prince import STAGE_WEIGHTS, STEP_WEIGHTS, step
+from mindyn.simulation.dormand_prince import STAGE_WEIGHTS, STEP_WEIGHTS, dormand_prince_step
 from mindyn.simulation.simulate import simulate
 
 
@@ -162,6 +162,6 @@ def test_the_order_of_the_method_is_eight():
     for count in (4, 8):
         y = np.array([1.0, 0.5])
         for _ in range(count):
-            y = step(slope, y, slope(y), 2 / count)[0]
+            y = dormand_prince_step(slope, y, slope(y), 2 / count)[0]
         errors.append(np.abs(y - exact).max())
     assert np.log2(errors[0] / errors[1]) > 7.5

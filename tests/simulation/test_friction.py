@@ -10,7 +10,7 @@ from simulation.plants import WEAK, arm, block, friction_law, nothing, swinging,
 
 import mindyn
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
-from mindyn.simulation.friction import modes_at_rest
+from mindyn.simulation.friction import find_modes_at_rest
 from mindyn.simulation.rollouts import rollout
 from mindyn.simulation.simulate import simulate
 
@@ -142,7 +142,7 @@ def test_modes_at_rest_satisfy_the_law_on_random_problems():
     for size in rng.integers(1, 9, 300):
         root = rng.normal(size=(size, size))
         A, b, c = root @ root.T + 1e-3 * np.eye(size), rng.normal(size=size) * 3, rng.uniform(0.1, 1, size)
-        modes = modes_at_rest(A, b, c)
+        modes = find_modes_at_rest(A, b, c)
         lam = c * modes
         free = modes == 0
         if free.any():

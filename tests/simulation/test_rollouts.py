@@ -13,9 +13,10 @@ from robots import random_robot
 from simulation.plants import INTEGRATED, arm, constant
 
 import mindyn
+from mindyn.errors import Code
 from mindyn.simulation.results import SimulationError
-from mindyn.simulation.rollouts import compiled_rollout, rollout
-from mindyn.simulation.runge_kutta import RATE
+from mindyn.simulation.rollouts import compile_rollout, rollout
+from mindyn.simulation.runge_kutta import DECAY_RATE
 from mindyn.simulation.simulate import simulate
 
 COUNT, STEPS, DT = 37, 60, 2e-3
@@ -115,15 +116,15 @@ def test_single_precision_follows_double():
 
 def test_a_robots_step_is_compiled_once():
     robot = random_robot(1, joints=2)
-    assert compiled_rollout(robot) is compiled_rollout(random_robot(1, joints=2))
-    assert compiled_rollout(robot) is not compiled_rollout(robot, dtype="float32")
+    assert compile_rollout(robot) is compile_rollout(random_robot(1, joints=2))
+    assert compile_rollout(robot) is not compile_rollout(robot, dtype="float32")
 
 
 def test_the_rate_of_stopping_is_the_best_of_the_method():
     amplification = lambda x: 1 - x + x**2 / 2 - x**3 / 6 + x**4 / 24  # noqa: E731
     grid = np.linspace(0.01, 3, 20001)
-    assert_close(RATE, grid[np.argmin(amplification(grid))], 1e-3)
-    assert amplification(RATE) == pytest.approx(0.27, abs=1e-3)
+    assert_close(DECAY_RATE, grid[np.argmin(amplification(grid))], 1e-3)
+    assert amplification(DECAY_RATE) == pytest.approx(0.27, abs=1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -138,13 +139,7 @@ def test_a_linkage_is_not_rolled_through_a_dead_point(dtype):
         lambda: simulate(robot, push, seconds=0.4, method="fixed", **begin),
         lambda: simulate(robot, push, seconds=0.4, **begin),
     ):
-        with pytest.raises(SimulationError, match="singular configuration"):
-            raise_with_hint(run)
-
-
-def raise_with_hint(run):
-    """The error with its hint in one text."""
-    try:
-        run()
-    except SimulationError as error:
-        raise SimulationError(f"{error} {error.hint}") from error
+        with pytest.raises(SimulationError) as raised:
+            run()
+        assert raised.value.code in (Code.NOT_CONVERGED, Code.NOT_FINITE)
+        assert "singular configuration" in str(raised.value)

@@ -1,4 +1,4 @@
-"""Contacts of a simulated arm: found where they are, with sign and link; thresholds keep the rate that is asked."""
+"""Contacts of a simulated arm: detected with sign and link; thresholds keep the required rate of false alarms."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from raising import raises
 from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.main import app
 from mindyn.contact.detection import (
-    GAIN,
+    OBSERVER_GAIN_PER_S,
     ContactDetector,
     ContactThresholds,
-    Watch,
-    _passed_rarely,
+    ResidualBounds,
+    _rare_peak_threshold,
     contact_thresholds,
     contact_trace,
-    contacts,
+    find_contacts,
 )
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.export.controller_code import write_contact_c
 from mindyn.kernels.model import compile_model
 from mindyn.logs.writing import write_log
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 
 RATE = 200.0
@@ -49,13 +50,13 @@ def run(seconds, seed, pushes=()):
     tau = compile_model(ROBOT, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.3, q.shape)
     for start, end, joint, torque in pushes:
         tau[(t >= start) & (t < end), joint] -= torque
-    return mindyn.log_of_arrays(ROBOT.joint_names, t, q, tau, qd)
+    return mindyn.log_from_arrays(ROBOT.joint_names, t, q, tau, qd)
 
 
 @pytest.fixture(scope="module")
 def estimate():
-    treatment = Treatment(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("tanh", 0.01))
-    return mindyn.identify(ROBOT, [run(10, seed) for seed in range(20, 26)], mindyn.LeastSquares(), treatment)
+    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("tanh", 0.01))
+    return mindyn.identify(ROBOT, [run(10, seed) for seed in range(20, 26)], mindyn.LeastSquares(), equation_settings)
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +66,19 @@ def thresholds(estimate):
 
 def test_pushes_are_found_with_sign_and_link_and_free_motions_are_not(estimate, thresholds):
     pushes = [(3.0, 3.6, 3, 9.0), (6.0, 6.5, 1, -12.0)]
-    found = contacts(contact_trace(estimate, run(10, 2, pushes), thresholds), ROBOT)
-    assert [(dict(one.joints), one.link) for one in found] == [
+    contacts = find_contacts(contact_trace(estimate, run(10, 2, pushes), thresholds), ROBOT)
+    assert [(dict(item.joints), item.link) for item in contacts] == [
         ({"joint4": 1}, ROBOT.joints[3].child),
         ({"joint2": -1}, ROBOT.joints[1].child),
     ]
-    for one, (start, end, _, torque) in zip(found, pushes, strict=True):
-        assert abs(one.start_s - start) < 3 / GAIN
-        assert abs(one.end_s - end) < 5 / GAIN
-        assert_close(np.array(list(one.torque.values())), np.array([abs(torque)]), 0.15)
+    for contact, (start, end, _, torque) in zip(contacts, pushes, strict=True):
+        assert abs(contact.start_s - start) < 3 / OBSERVER_GAIN_PER_S
+        assert abs(contact.end_s - end) < 5 / OBSERVER_GAIN_PER_S
+        assert_close(np.array(list(contact.torque.values())), np.array([abs(torque)]), 0.15)
     assert not contact_trace(estimate, run(30, 3), thresholds).alarms.any()
 
 
-def test_noise_of_the_first_row_is_no_contact(estimate, thresholds):
+def test_noise_of_the_first_row_is_not_a_contact(estimate, thresholds):
     """A row that is off by more than a threshold is one time constant's share of an alarm, wherever it stands."""
     log = run(3, 40)
     trace = contact_trace(estimate, log, thresholds)
@@ -91,14 +92,14 @@ def test_noise_of_the_first_row_is_no_contact(estimate, thresholds):
 def test_gumbel_thresholds_are_passed_as_rarely_as_is_asked():
     rng = np.random.default_rng(0)
     drawn = rng.gumbel(2.0, 0.5, (400_000, 1))
-    bound = _passed_rarely(drawn[:2000], 1e-3)
+    bound = _rare_peak_threshold(drawn[:2000], 1e-3)
     share = float((drawn > bound).mean())
     assert 0.5e-3 < share < 2e-3
 
 
-def test_what_friction_hides_at_standstill_is_no_alarm_and_a_change_is():
+def test_torque_hidden_by_friction_is_not_an_alarm_but_a_change_is():
     moving, still = np.array([1.0]), np.array([5.0])
-    watch, dt = Watch(moving, still, GAIN, 0.01), 0.01
+    watch, dt = ResidualBounds(moving, still, OBSERVER_GAIN_PER_S, 0.01), 0.01
 
     def last(r, qd, seconds):
         for _ in range(round(seconds / dt)):
@@ -162,21 +163,21 @@ def test_the_command_prints_contacts_and_writes_a_page(tmp_path, estimate):
         str(tmp_path / "b.json"),
     ]
     done = CliRunner().invoke(app, [*words, *more])
-    (one,) = json.loads(done.stdout)["contacts"]
-    assert one["joints"] == {"joint4": 1}
+    (result,) = json.loads(done.stdout)["contacts"]
+    assert result["joints"] == {"joint4": 1}
     assert "External torque on joint4" in (tmp_path / "page.html").read_text()
     again = CliRunner().invoke(app, [*words, "--thresholds", str(tmp_path / "b.json")])
-    assert json.loads(again.stdout)["contacts"] == [one]
+    assert json.loads(again.stdout)["contacts"] == [result]
     lost = CliRunner().invoke(app, words)
     assert isinstance(lost.exception, InputError)
-    assert "not where they were" in str(lost.exception)
+    assert "are not found" in str(lost.exception)
 
 
-def test_thresholds_of_another_arm_and_of_too_little_motion_are_refused(estimate):
+def test_thresholds_of_another_arm_or_of_too_little_motion_raise(estimate):
     other = ContactThresholds(("a", "b"), np.ones(2), np.ones(2))
-    with pytest.raises(InputError, match="the thresholds are of the joints a, b"):
+    with raises(InputError, Code.DISAGREEMENT, "thresholds"):
         contact_trace(estimate, run(5, 8), other)
-    with pytest.raises(InputError, match="is too little: 10 s is needed"):
+    with raises(InputError, Code.TOO_LITTLE_DATA, "logs"):
         contact_thresholds(estimate, [run(3, 8)])
-    with pytest.raises(InputError, match="alarms_per_hour must be positive"):
+    with raises(InputError, Code.OUT_OF_RANGE, "alarms_per_hour"):
         contact_thresholds(estimate, [run(3, 8)], alarms_per_hour=0.0)

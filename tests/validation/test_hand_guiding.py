@@ -1,4 +1,4 @@
-"""Hand guiding never drives: the arm gains no energy from the torque, with what the estimate has wrong."""
+"""Hand guiding never drives: the arm gains no energy from the torque despite errors of the estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.kernels.model import compile_model
 from mindyn.regression.friction import Friction
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 
 PANDA = mindyn.load_robot("panda")
@@ -37,9 +37,9 @@ def estimate():
         q = np.array([0, 0, 0, -1.5, 0, 1.8, 0]) + 0.6 * np.sin(phase)
         qd, qdd = 0.6 * w * np.cos(phase), -0.6 * w**2 * np.sin(phase)
         tau = compile_model(ROBOT, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.2, q.shape)
-        logs.append(mindyn.log_of_arrays(ROBOT.joint_names, t, q, tau, qd))
-    treatment = Treatment(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("sign"))
-    return mindyn.identify(ROBOT, logs, mindyn.LeastSquares(covariance="correlated"), treatment)
+        logs.append(mindyn.log_from_arrays(ROBOT.joint_names, t, q, tau, qd))
+    equation_settings = EquationSettings(mindyn.Conditioning(position_cutoff_hz=20.0), friction=Friction("sign"))
+    return mindyn.identify(ROBOT, logs, mindyn.LeastSquares(covariance="correlated"), equation_settings)
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def guide(estimate):
     return HandGuide(model, hand_guiding(estimate))
 
 
-def test_the_compensation_is_below_what_is_sure_and_most_of_it(guide):
+def test_the_compensation_is_below_the_certain_friction_and_most_of_it(guide):
     part = guide.part
     assert (part.coulomb > 0.5 * 1.5).all()
-    assert (part.coulomb + part.doubt <= part.friction + 1e-12).all()
+    assert (part.coulomb + part.holding_uncertainty <= part.friction + 1e-12).all()
     assert (part.friction < 1.5 + 0.6 * 0.02).all()
 
 
@@ -98,7 +98,7 @@ def test_the_c_gives_the_same_torque(tmp_path, guide, estimate):
     assert_close(np.frombuffer(out).reshape(-1, N), expected, SAME_ALGEBRA)
 
 
-def test_an_estimate_that_cannot_tell_friction_compensates_none(tmp_path, estimate):
+def test_an_estimate_with_unidentifiable_friction_compensates_none(tmp_path, estimate):
     wide = replace(estimate, covariance=1e6 * estimate.covariance)
     part = hand_guiding(wide)
     assert not part.coulomb.any()

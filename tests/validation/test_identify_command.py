@@ -10,15 +10,16 @@ import polars as pl
 import pytest
 import typer
 from estimators.recovered import smooth_samples
+from raising import raises
 from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.identify import identify
-from mindyn.errors import ExportError, InputError, RobotFileError
+from mindyn.errors import Code, ExportError, InputError, RobotFileError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 SIDECAR = """
 side = "joint"
@@ -51,7 +52,7 @@ def logs(tmp_path):
     return tmp_path
 
 
-def test_identify_writes_what_is_needed_to_repeat_it(logs, arm):
+def test_identify_writes_everything_needed_to_repeat_it(logs, arm):
     app = typer.Typer()
     app.command()(identify)
     given = [
@@ -71,14 +72,14 @@ def test_identify_writes_what_is_needed_to_repeat_it(logs, arm):
     assert (units["Izz1R"], units["mcx2R"], units["fc1"]) == ("kg m^2", "kg m", "N m")
     for state, low, value, high in zip(*(columns[key] for key in ("state", "low", "value", "high")), strict=True):
         # A value that physics holds at its edge is an end of its interval.
-        assert (low <= value <= high and low < high) if state == "found" else (low is None and high is None)
-    assert "found" in columns["state"]
+        assert (low <= value <= high and low < high) if state == "estimated" else (low is None and high is None)
+    assert "estimated" in columns["state"]
     run = json.loads((logs / "out" / "run.json").read_text())
     assert {"command", "inputs", "versions", "settings", "finished"} <= set(run)
-    assert all(len(one["sha256"]) == 64 for one in run["inputs"])
+    assert all(len(item["sha256"]) == 64 for item in run["inputs"])
     table = pl.read_parquet(logs / "out" / "parameters.parquet")
-    found = load_estimate(logs / "out" / "estimate.json")
-    assert table["name"].to_list() == list(found.names)
+    estimate = load_estimate(logs / "out" / "estimate.json")
+    assert table["name"].to_list() == list(estimate.names)
     assert "read" in result.stderr
     assert "cross-validated error" in result.stderr
 
@@ -103,7 +104,9 @@ def test_a_log_that_is_trained_on_is_not_held_out(logs):
     copy.with_name("copy.parquet.toml").write_text(SIDECAR)
     for seen in (same, copy):
         for stream in (False, True):
-            with pytest.raises(InputError, match=rf"{seen.name} is a training log.*\nhint: give --validate"):
+            with pytest.raises(
+                InputError, match=rf"{seen.name} is a training log.*\nhint: pass a log of another motion"
+            ):
                 identify(
                     str(logs / "whole.toml"),
                     [logs / "run1.parquet"],
@@ -112,7 +115,7 @@ def test_a_log_that_is_trained_on_is_not_held_out(logs):
                 )
 
 
-def test_values_that_no_arm_can_have_are_called_so(logs):
+def test_infeasible_values_are_reported(logs):
     """Torques of the wrong sign are explained as well as the right ones; the answer must not be that all is well."""
     table = pl.read_parquet(logs / "run1.parquet")
     table.with_columns(-pl.col(f"tau{j}") for j in range(1, 4)).write_parquet(logs / "run1.parquet")
@@ -120,9 +123,9 @@ def test_values_that_no_arm_can_have_are_called_so(logs):
     app.command()(identify)
     result = CliRunner().invoke(app, [str(logs / "whole.toml"), str(logs / "run1.parquet")], catch_exceptions=False)
     assert result.exit_code == 0
-    assert "No arm can have these values." in result.stdout
+    assert "The values are not physically consistent." in result.stdout
     (line,) = [line for line in result.stderr.splitlines() if line.startswith(("error ", "warning "))]
-    assert line.startswith("warning  every torque is the opposite")
+    assert line.startswith("warning  every torque has the opposite sign")
 
 
 DRIVES = """
@@ -161,19 +164,19 @@ def test_drives_come_from_a_file(logs, arm, fixed):
     given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--drives", logs / "drives.toml")
     result = invoked(*given, "--out", logs / "out", "--no-report")
     assert "fvj3" in json.loads(result.stdout)["parameters"]["name"]  # friction behind the coupling
-    drive = {one.joint: one for one in load_estimate(logs / "out" / "estimate.json").robot.drives}["joint3"]
+    drive = {value.joint: value for value in load_estimate(logs / "out" / "estimate.json").robot.drives}["joint3"]
     assert (drive.ratio, dict(drive.coupling), drive.side) == (50.0, {"joint2": 20.0}, "motor")
     run = json.loads((logs / "out" / "run.json").read_text())
-    assert any(one["path"].endswith("drives.toml") for one in run["inputs"])
+    assert any(item["path"].endswith("drives.toml") for item in run["inputs"])
     (logs / "drives.toml").write_text(DRIVES.replace("ratio", "ration"))
-    with pytest.raises(RobotFileError, match="a drive has unknown keys ration"):
+    with raises(RobotFileError, Code.UNKNOWN_NAME, "ration"):
         invoked(*given)
     (logs / "drives.toml").write_text(f"{DRIVES}{DRIVES}")
-    with pytest.raises(RobotFileError, match="a joint has one drive; repeated: joint3"):
+    with raises(RobotFileError, Code.DUPLICATE, "joint3"):
         invoked(*given)
 
 
-def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, arm, fixed, monkeypatch):
+def test_an_earlier_run_stays_complete_until_the_new_one_is(logs, arm, fixed, monkeypatch):
     (logs / "out").mkdir()
     earlier = {"estimate.json": "earlier", "validation.json": "earlier", "report.html": "earlier"}
     for name, text in earlier.items():
@@ -182,13 +185,13 @@ def test_an_earlier_run_stays_whole_until_the_new_one_is(logs, arm, fixed, monke
     def no_space(*_):
         raise ExportError("no space left")
 
-    monkeypatch.setattr("mindyn.cli.identify.judged_report", no_space)
+    monkeypatch.setattr("mindyn.cli.identify.write_run_report", no_space)
     given = (arm, logs / "run1.parquet", "--conditioning", fixed, "--out", logs / "out")
     with pytest.raises(ExportError, match="no space left"):
         invoked(*given)
-    assert {one.name: one.read_text() for one in (logs / "out").iterdir()} == earlier
+    assert {value.name: value.read_text() for value in (logs / "out").iterdir()} == earlier
     invoked(*given, "--no-report")
-    assert {one.name for one in (logs / "out").iterdir()} == {"estimate.json", "parameters.parquet", "run.json"}
+    assert {item.name for item in (logs / "out").iterdir()} == {"estimate.json", "parameters.parquet", "run.json"}
 
 
 def test_unlogged_joints_are_locked(logs, arm, fixed):
@@ -201,7 +204,7 @@ def test_unlogged_joints_are_locked(logs, arm, fixed):
     names = json.loads(invoked(*given, "--lock", "joint3=0.5").stdout)["parameters"]["name"]
     assert "fv2" in names
     assert "fv3" not in names
-    with pytest.raises(InputError, match="--lock 'joint3' is not NAME=VALUE"):
+    with pytest.raises(InputError, match="--lock must be NAME=VALUE"):
         invoked(*given, "--lock", "joint3")
 
 
@@ -213,24 +216,24 @@ def test_a_fault_is_one_finding(logs, arm, fixed):
         (-pl.col("tau1"), "warning  the torque of joint joint1 may have the wrong sign"),
     ):
         table.with_columns(spoiled).write_parquet(logs / "odd.parquet")
-        said = invoked(arm, logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
-        (shown,) = [line for line in said if line.startswith(("error", "warning"))]
+        result = invoked(arm, logs / "odd.parquet", "--conditioning", fixed).stderr.splitlines()
+        (shown,) = [line for line in result if line.startswith(("error", "warning"))]
         assert shown.startswith(finding)
-        assert said[said.index(shown) + 1].startswith(" " * 9)  # the remedy
+        assert result[result.index(shown) + 1].startswith(" " * 9)  # the remedy
 
 
 def test_the_end_of_a_log_is_held_out(logs, arm, fixed):
-    """As good as two logs: trained on the first rows alone, judged by the others."""
+    """As good as two logs: trained on the first rows alone, validated on the others."""
     given = (arm, logs / "run1.parquet", "--conditioning", fixed)
-    said = json.loads(invoked(*given, "--hold-out", 0.25).stdout)
+    result = json.loads(invoked(*given, "--hold-out", 0.25).stdout)
     robot = mindyn.load_robot(arm)
     log = mindyn.read_log(logs / "run1.parquet", robot)
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0)
-    alone = mindyn.identify(robot, log.between(0, 1800), treatment=Treatment.automatic(settings))
-    assert said["parameters"]["value"] == alone.beta.tolist()
-    assert said["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()
+    alone = mindyn.identify(robot, log.between(0, 1800), settings=EquationSettings.automatic(settings))
+    assert result["parameters"]["value"] == alone.beta.tolist()
+    assert result["validation"] == mindyn.validate(alone, log.between(1800, 2400)).to_dict()
     for more, words in (
-        ((1.0,), "is no share of a log"),
+        ((1.0,), "must be between 0 and 1"),
         ((0.2, "--stream"), "exclude"),
         ((0.2, "--validate", "x"), "exclude"),
     ):

@@ -1,4 +1,4 @@
-"""A five-bar and a slider-crank from start to end: excite, simulate, identify, judge, mend, report, export."""
+"""A five-bar and a slider-crank from start to end: excite, simulate, identify, check, project, report, export."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mindyn.feasibility.intervals import constrained_intervals
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import rows_of
+from mindyn.regression.rows import build_rows
 from mindyn.robots.parts import Drive
 from mindyn.simulation.controllers import ComputedTorque
 from mindyn.simulation.sensors import Sensors
@@ -51,7 +51,9 @@ def driven(name):
     robot = mindyn.load_robot(name)
     if robot.drives:
         return robot
-    drives = [Drive(one, 10.0, viscous=2e-2, coulomb=0.1, rotor_inertia=5e-4) for one in robot.primary_names]
+    drives = [
+        Drive(primary_name, 10.0, viscous=2e-2, coulomb=0.1, rotor_inertia=5e-4) for primary_name in robot.primary_names
+    ]
     return replace(robot, drives=(*drives, Drive("joint3", viscous=0.5)))
 
 
@@ -76,19 +78,19 @@ class Course:
         tau = mindyn.compile_model(self.robot, drives=True).inverse_dynamics(q, qd, qdd)
         segment = np.zeros(len(q), dtype=np.int64)
         self.samples = Samples(self.robot.primary_names, q, qd, qdd, tau, RATE_HZ, segment)
-        self.rows = rows_of(self.robot, self.samples)
+        self.rows = build_rows(self.robot, self.samples)
         self.truth = Regressor(self.robot).base.values
 
 
 @pytest.mark.parametrize("name", sorted(LIMITS))
-def test_excited_simulated_identified_judged_mended_reported_and_written(name, tmp_path):
+def test_robots_are_excited_simulated_identified_checked_projected_reported_and_written(name, tmp_path):
     """One test for each robot, so that its motion is designed once."""
     course = Course(name)
     for method in ESTIMATORS.values():
         require_recovery(course, method)
-    log, found = noisy_fits(course)
-    require_within_intervals(course, found)
-    require_written(course, log, found, tmp_path)
+    log, result = noisy_fits(course)
+    require_within_intervals(course, result)
+    require_written(course, log, result, tmp_path)
     if name == "five_bar":  # the press goes through the program from its own design on
         course.design.write(tmp_path / "motion")
         require_program(name, (), tmp_path)
@@ -119,46 +121,46 @@ def noisy_fits(course):
         longest_step_s=2e-3,
         sensors=Sensors(rate_hz=250.0, torque_noise=0.2, noise_side="joint", seed=1),
     ).measured
-    log = mindyn.log_of_arrays(read.joint_names, read.t, read.position, read.torque)
+    log = mindyn.log_from_arrays(read.joint_names, read.t, read.position, read.torque)
     # Torques are held for 2 ms from when they were computed: on average they are 1 ms old.
-    treatment = mindyn.Treatment(conditioning=Conditioning(position_cutoff_hz=None, delay_s=-1e-3))
+    settings = mindyn.EquationSettings(conditioning=Conditioning(position_cutoff_hz=None, delay_s=-1e-3))
     methods = {
         "least squares": mindyn.LeastSquares(covariance="correlated"),
         "instruments": mindyn.InstrumentalVariables(),
         "momentum": mindyn.EnergyDifference("momentum", reversals="within"),
         "consistent": mindyn.PhysicallyConsistent(),
     }
-    return log, {name: mindyn.identify(robot, [log], one, treatment) for name, one in methods.items()}
+    return log, {name: mindyn.identify(robot, [log], method, settings) for name, method in methods.items()}
 
 
 def require_within_intervals(course, fits):
     """With noise the parameters lie within their intervals."""
     count = len(course.truth)
     for name in ("least squares", "instruments"):
-        found = fits[name]
-        away = found.base_values - course.truth
-        assert (np.abs(away) / found.deviations[:count]).max() < 4, name
+        result = fits[name]
+        away = result.base_values - course.truth
+        assert (np.abs(away) / result.deviations[:count]).max() < 4, name
         # Blocks widen each parameter by itself; how all lie together is what the noise says.
-        covariance = found.by_noise_alone().covariance[:count, :count]
+        covariance = result.by_noise_alone().covariance[:count, :count]
         assert away @ np.linalg.solve(covariance, away) < chi2.ppf(0.999, count), name
     momentum = fits["momentum"]
     assert (np.abs(momentum.base_values - course.truth) / momentum.deviations[:count]).max() < 4
     allowed = constrained_intervals(fits["consistent"], level=0.999)
-    told = np.isfinite(allowed.low[:count])  # the others are from the prior, and say so
-    assert told.sum() >= 3
+    item = np.isfinite(allowed.low[:count])  # the others are from the prior, and say so
+    assert item.sum() >= 3
     room = 1e-9 * np.abs(course.truth).max()  # zeros that a base set makes of others have some rounding
-    assert (allowed.low[:count][told] <= course.truth[told] + room).all()
-    assert (course.truth[told] <= allowed.high[:count][told] + room).all()
+    assert (allowed.low[:count][item] <= course.truth[item] + room).all()
+    assert (course.truth[item] <= allowed.high[:count][item] + room).all()
 
 
 def require_written(course, log, by_method, tmp_path):
-    """The estimate is judged, mended, reported and written; MuJoCo has its torques."""
+    """The estimate is checked, projected, reported and written; MuJoCo has its torques."""
     fit = by_method["instruments"]
-    mended = mindyn.make_feasible(fit)
-    for one in (mended, by_method["consistent"]):
-        judged = mindyn.check_feasible(one)
-        assert judged.possible.holds is judged.consistent.holds is True
-    mindyn.write_report(tmp_path / "report.html", by_method["consistent"], validation_logs=[log])
+    projected = mindyn.make_feasible(fit)
+    for item in (projected, by_method["consistent"]):
+        feasibility = mindyn.check_feasible(item)
+        assert feasibility.positive_definite.holds is feasibility.consistent.holds is True
+    mindyn.write_report(by_method["consistent"], tmp_path / "report.html", validation_logs=[log])
     page = (tmp_path / "report.html").read_text()
     assert all(name in page for name in course.robot.primary_names)
     mindyn.write_mjcf(by_method["consistent"], tmp_path / "robot.xml")
@@ -197,7 +199,9 @@ def torques_by_mujoco(robot, path):
         mujoco.mj_mulM(model, data, tau, qdd)
         free = null_space(J)
         expected.append(np.linalg.solve(free[primary].T, free.T @ (tau + data.qfrc_bias)))
-    smooth = replace(robot, drives=tuple(replace(one, viscous=0.0, coulomb=0.0, offset=0.0) for one in robot.drives))
+    smooth = replace(
+        robot, drives=tuple(replace(drive, viscous=0.0, coulomb=0.0, offset=0.0) for drive in robot.drives)
+    )
     return mindyn.compile_model(smooth, drives=True).inverse_dynamics(moved.q, pd, pdd), np.array(expected)
 
 
@@ -224,12 +228,12 @@ def require_program(name, begin, folder):
         for words in chain:
             ended = mindyn_program(*words)
             assert ended.code == 0, (words, ended.err)
-        found = mindyn.load_estimate("found/estimate.json")
+        estimate = mindyn.load_estimate("found/estimate.json")
         assert json.loads(Path("found/validation.json").read_text())["total"] < 0.05
         if name == "slider_crank":
-            assert found.robot.home.tolist() == mindyn.load_robot("slider_crank").home.tolist()
+            assert estimate.robot.home.tolist() == mindyn.load_robot("slider_crank").home.tolist()
         assert mujoco.MjModel.from_xml_path("found.xml").neq == 2  # a pin is held at two points
         again = mindyn.load_robot("found.xml")
-        assert again.primary_names == found.robot.primary_names
+        assert again.primary_names == estimate.robot.primary_names
         assert_close(*torques_by_mujoco(again, "found.xml"), MUJOCO)
         assert "closure" in Path("found.h").read_text()

@@ -1,4 +1,4 @@
-"""Logs that hold other columns than those of the fit, and what is given in place of logs."""
+"""Logs with other columns than those of the fit, and arguments of the wrong type."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closeness import assert_close
+from raising import raises
 
 import mindyn
-from mindyn.cli.runs import unlike_the_fit
+from mindyn.cli.runs import find_missing_velocity
 from mindyn.contact.detection import contact_thresholds
-from mindyn.errors import InputError
-from mindyn.regression.treatment import Treatment
+from mindyn.errors import Code, InputError
+from mindyn.regression.settings import EquationSettings
 
 ROBOT = mindyn.load_robot("planar2")
 RATE = 200.0
@@ -25,13 +26,13 @@ def run(seed, seconds=12.0):
     phase = t[:, None, None] * w + p
     q, qd, qdd = (a.sum(axis=-1) for a in (np.sin(phase), w * np.cos(phase), -(w**2) * np.sin(phase)))
     tau = mindyn.compile_model(ROBOT, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.5, q.shape)
-    return mindyn.log_of_arrays(ROBOT.joint_names, t, q, tau, qd, name=f"run{seed}.csv")
+    return mindyn.log_from_arrays(ROBOT.joint_names, t, q, tau, qd, name=f"run{seed}.csv")
 
 
 @pytest.fixture(scope="module")
 def estimate():
     settings = mindyn.Conditioning(position_cutoff_hz=20.0, delay_s=0.0, velocity="measured")
-    return mindyn.identify(ROBOT, [run(1), run(2)], mindyn.LeastSquares(), Treatment(settings))
+    return mindyn.identify(ROBOT, [run(1), run(2)], mindyn.LeastSquares(), EquationSettings(settings))
 
 
 def test_a_log_without_velocity_is_differentiated(estimate):
@@ -43,17 +44,17 @@ def test_a_log_without_velocity_is_differentiated(estimate):
         assert np.abs(load.unconstrained[:3]).max() < 0.05
     bounds = contact_thresholds(estimate, [bare]).moving
     assert (bounds < 0.1 * np.abs(whole.tau).max(axis=0)).all()
-    assert unlike_the_fit(estimate.conditioning, [whole]) == []
-    (note,) = unlike_the_fit(estimate.conditioning, [whole, bare])
+    assert find_missing_velocity(estimate.conditioning, [whole]) == []
+    (note,) = find_missing_velocity(estimate.conditioning, [whole, bare])
     assert note.message.startswith("run3.csv holds no velocity")
 
 
-def test_what_is_no_log_or_no_estimate_is_refused_with_what_gives_one(estimate):
-    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log\(path"):
+def test_wrong_types_raise_with_a_hint(estimate):
+    with raises(InputError, Code.WRONG_TYPE, "str"):
         mindyn.validate(estimate, "run.csv")
-    with pytest.raises(InputError, match=r"(?s)str is no log.*read_log\(path"):
+    with pytest.raises(InputError, match=r"(?s)str is not a log.*read_log\(path"):
         mindyn.identify(ROBOT, "run.csv")
-    with pytest.raises(InputError, match=r"(?s)judges an estimate, got Robot.*load_estimate"):
+    with raises(InputError, Code.WRONG_TYPE, "estimate"):
         mindyn.check_feasible(ROBOT)
-    with pytest.raises(InputError, match="takes two runs as Samples"):
+    with raises(InputError, Code.WRONG_TYPE, "unloaded, loaded"):
         mindyn.drive_gains(ROBOT, run(1), run(2), mass=1.0)

@@ -1,5 +1,5 @@
-"""Rotations, poses and the forms of a rigid body's inertia, in NumPy."""
+"""Rotations, poses and the representations of a rigid body's inertia, in NumPy."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,7 +1,7 @@
-"""Matrix products and factorisations of small blocks on one thread.
+"""Run products and factorisations of small matrices on one thread.
 
-OpenBLAS starts its threads for blocks of 1024 rows already, where they gain nothing; on a machine that is busy
-otherwise they wait for each other: a fit that takes 2 s on one thread took 100 s.
+OpenBLAS starts its threads for blocks of 1024 rows, where they gain nothing; on a busy machine they wait for each
+other: a fit that takes 2 s on one thread took 100 s.
 """
 
 from __future__ import annotations
@@ -17,38 +17,40 @@ T = TypeVar("T")
 
 
 @cache
-def _libraries() -> Any:
-    import scipy.linalg.lapack  # noqa: F401 - SciPy brings a BLAS of its own, which must be loaded to be found
+def _load_controller() -> Any:
+    import scipy.linalg.lapack  # noqa: F401 - threadpoolctl finds SciPy's BLAS only after it is loaded
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 _LOCK: Final = Lock()
-_INSIDE: list[Any] = []
-"""The limit that holds, once for every thread inside: BLAS has one number of threads for the whole process."""
+_ACTIVE_LIMITS: list[Any] = []
+"""The active limit, once for every thread in the block: BLAS has one number of threads for the whole process."""
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """BLAS is kept to one thread inside; the last thread to leave gives back the number that the first found."""
+def use_one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside the block; the last thread that leaves restores the previous number."""
     with _LOCK:
-        _INSIDE.append(_INSIDE[0] if _INSIDE else _libraries().limit(limits=1, user_api="blas"))
+        _ACTIVE_LIMITS.append(
+            _ACTIVE_LIMITS[0] if _ACTIVE_LIMITS else _load_controller().limit(limits=1, user_api="blas")
+        )
     try:
         yield
     finally:
         with _LOCK:
-            limit = _INSIDE.pop()
-            if not _INSIDE:
+            limit = _ACTIVE_LIMITS.pop()
+            if not _ACTIVE_LIMITS:
                 limit.restore_original_limits()
 
 
-def on_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, with BLAS kept to one thread while it runs."""
+def run_on_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function to run with BLAS limited to one thread."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        with one_blas_thread():
+        with use_one_blas_thread():
             return function(*args, **kwargs)
 
     return limited

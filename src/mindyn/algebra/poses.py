@@ -13,10 +13,25 @@ from mindyn.algebra.values import Array, Value, frozen_array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pose(Value):
-    """Pose X_ab: p_a = rotation @ p_b + translation.
+    """Pose X_ab of frame b in frame a: p_a = rotation @ p_b + translation.
 
-    rotation     (3, 3) R_ab, orthonormal to rounding: one written with few digits is projected
-    translation  (3,) origin of b in a, m
+    Parameters
+    ----------
+    rotation : array_like, shape (3, 3), optional
+        R_ab, orthonormal within 1e-6; a matrix written with few digits is projected onto the nearest rotation. The
+        default is the identity.
+    translation : array_like, shape (3,), default (0, 0, 0)
+        Origin of b in a, m.
+
+    Raises
+    ------
+    InputError
+        If the rotation is not orthonormal and right-handed, or a number is not finite.
+
+    Examples
+    --------
+    >>> Pose(None, (0.0, 0.0, 1.0)).apply([1.0, 0.0, 0.0]).tolist()
+    [1.0, 0.0, 1.0]
     """
 
     rotation: Array
@@ -29,22 +44,39 @@ class Pose(Value):
         object.__setattr__(self, "translation", frozen_array(translation, (3,), "translation"))
 
     def __matmul__(self, other: Pose) -> Pose:
-        """X_ac = X_ab @ X_bc; an identity leaves the other to the bit."""
+        """Return X_ac = X_ab @ X_bc; an identity returns the other pose bit for bit."""
         if self.is_identity or other.is_identity:
             return other if self.is_identity else self
         return Pose(tidy(self.rotation @ other.rotation), self.apply(other.translation))
 
     def apply(self, point: Array) -> Array:
-        """Coordinates in a of a point given in b."""
+        """Return the coordinates in a of a point given in b.
+
+        Parameters
+        ----------
+        point : numpy.ndarray, shape (3,)
+            Coordinates in b, m.
+
+        Returns
+        -------
+        numpy.ndarray, shape (3,)
+            Coordinates in a, m.
+        """
         return np.asarray(self.rotation @ point + self.translation)
 
     def inverse(self) -> Pose:
-        """X_ba."""
+        """Return X_ba.
+
+        Returns
+        -------
+        Pose
+            Pose of frame a in frame b.
+        """
         return Pose(self.rotation.T, -(self.rotation.T @ self.translation) + 0.0)
 
     @property
     def matrix(self) -> Array:
-        """The homogeneous 4x4 matrix."""
+        """Homogeneous matrix (4, 4)."""
         X = np.eye(4)
         X[:3, :3], X[:3, 3] = self.rotation, self.translation
         return X

@@ -1,4 +1,4 @@
-"""Frozen values: read-only arrays, and equality by content."""
+"""Immutable values: read-only arrays, and equality by content."""
 
 from __future__ import annotations
 
@@ -9,96 +9,102 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mindyn.errors import InputError, shortened
+from mindyn.errors import Code, InputError, shorten_text
 
 Array = NDArray[np.float64]
 
 _REAL_KINDS: Final = "fiub"
-_ABREAST: Final = 64
-"""Rows that are compared with the next as many, all their columns together."""
+_ROWS_PER_COMPARISON: Final = 64
+"""Rows that are compared at once with the next block of as many rows."""
 
 
 def require_unmasked(value: object, what: str) -> None:
-    """Refuse a masked array: what its mask hides would be computed with as if it were measured."""
+    """Raise `InputError` for a masked array, because computations would use the masked entries like others."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(
-            f"{what} is a masked array, and masks are not looked at",
-            hint="leave the masked samples out, or give value.filled(number) where a number stands for them",
+            f"{what} is a masked array, which is not supported",
+            hint="remove the masked samples, or replace them: value.filled(number)",
+            code=Code.WRONG_TYPE,
+            subject=what,
         )
 
 
 def real_array(value: object, dtype: DTypeLike, name: str) -> NDArray[Any]:
-    """`value` as an array of `dtype`; refuses what is not an array of real numbers."""
+    """Return `value` as an array of `dtype`; raise `InputError` if it does not contain real numbers."""
     require_unmasked(value, name)
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InputError(f"{name}: not an array of numbers ({error})") from error
+        message = f"{name} must be an array of numbers: {error}"
+        raise InputError(message, code=Code.WRONG_TYPE, subject=name) from error
     if array.dtype.kind not in _REAL_KINDS:
-        raise InputError(f"{name}: has dtype {array.dtype}, but real numbers are needed")
+        message = f"{name} must contain real numbers, got dtype {array.dtype}"
+        raise InputError(message, code=Code.WRONG_TYPE, subject=name)
     return array.astype(dtype, copy=False)
 
 
 def native_array(value: object, name: str) -> Array:
     """Return `value` as a C-contiguous, aligned float64 array in native byte order; copy it only if it is not.
 
-    NumPy's sums depend on the layout in their last bits, and machine code reads one layout.
+    The last bits of NumPy's sums depend on the layout, and machine code expects one layout.
     """
     return np.require(real_array(value, np.float64, name), requirements=["C", "A"])
 
 
 def frozen_array(value: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
-    """A read-only finite float64 copy of `value` with the given shape; `what` names it in the error."""
+    """Return a read-only, finite float64 copy of `value`, named `what`; raise `InputError` for another shape."""
     require_unmasked(value, what)
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{what} must be numbers of shape {shape}, got {shortened(repr(value), 300)}") from error
+        message = f"{what} must be numbers of shape {shape}, got {shorten_text(repr(value), 300)}"
+        raise InputError(message, code=Code.WRONG_TYPE, subject=what) from error
     if array.shape != shape:
-        raise InputError(f"{what} must have shape {shape}, got shape {array.shape}: {value!r}")
+        message = f"{what} must have shape {shape}, got shape {array.shape}: {value!r}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject=what)
     if not np.isfinite(array).all():
-        raise InputError(f"{what} must be finite, got {value!r}")
+        raise InputError(f"{what} must be finite, got {value!r}", code=Code.NOT_FINITE, subject=what)
     array.flags.writeable = False
     return array
 
 
-def column_ends(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
-    """Least and largest number of every column of x (N, k); NaN where it has one, or with `gaps` of the others.
+def column_extremes(x: Array, *, gaps: bool = False) -> tuple[Array, Array]:
+    """Return the least and largest number of every column of x (N, k); `gaps` ignores NaN, which otherwise propagates.
 
-    Many rows are compared at once: NumPy goes down few columns one row at a time, twenty times as slowly.
+    Blocks of rows are compared at once: for few columns NumPy compares row by row, twenty times as slowly.
     """
     least, largest = (np.fmin, np.fmax) if gaps else (np.minimum, np.maximum)
-    whole = len(x) // _ABREAST * _ABREAST
+    whole = len(x) // _ROWS_PER_COMPARISON * _ROWS_PER_COMPARISON
     if not whole or not x.flags.c_contiguous:
         return least.reduce(x, axis=0), largest.reduce(x, axis=0)
-    wide, rest = x[:whole].reshape(-1, _ABREAST * x.shape[1]), x[whole:]
+    wide, rest = x[:whole].reshape(-1, _ROWS_PER_COMPARISON * x.shape[1]), x[whole:]
     low, high = (
-        one.reduce(np.concatenate([one.reduce(wide, axis=0).reshape(_ABREAST, -1), rest]), axis=0)
+        one.reduce(np.concatenate([one.reduce(wide, axis=0).reshape(_ROWS_PER_COMPARISON, -1), rest]), axis=0)
         for one in (least, largest)
     )
     return low, high
 
 
-def content(value: Any) -> Any:
-    """A hashable copy of a value: equal contents, and only they, compare equal."""
+def hashable_content(value: Any) -> Any:
+    """Return a hashable copy of a value, equal to another one if and only if the contents are equal."""
     if isinstance(value, Value):
-        return (type(value).__name__, *(content(getattr(value, f.name)) for f in fields(value) if f.compare))  # type: ignore[arg-type]
+        return (type(value).__name__, *(hashable_content(getattr(value, f.name)) for f in fields(value) if f.compare))  # type: ignore[arg-type]
     if isinstance(value, np.ndarray):
         return (value.shape, *map(float, value.flat))
     if isinstance(value, Mapping):
-        return tuple(sorted((key, content(item)) for key, item in value.items()))
+        return tuple(sorted((key, hashable_content(item)) for key, item in value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(map(content, value))
+        return tuple(map(hashable_content, value))
     return value
 
 
 class Value:
-    """Base of frozen dataclasses with array fields: `==` and `hash` by content (declare them `eq=False`)."""
+    """Base of frozen dataclasses with array fields: `==` and `hash` use the content (declare them with `eq=False`)."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and content(self) == content(other)
+        return type(self) is type(other) and hashable_content(self) == hashable_content(other)
 
     def __hash__(self) -> int:
-        return hash(content(self))
+        return hash(hashable_content(self))

@@ -1,1 +1,1 @@
-"""The command line: one file for each command. stdout is data, stderr is talk."""
+"""The command line, one file for each command. Results go to stdout, status lines to stderr."""

@@ -1,9 +1,9 @@
-"""Arguments that commands share: what they mean, and how a shell completes them."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from math import isfinite
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import typer
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.findings import Finding
 from mindyn.robots.description import Selection
@@ -22,7 +22,7 @@ from mindyn.robots.robot import Robot
 
 
 def complete_robot(incomplete: str) -> Iterator[str]:
-    """Bundled names, robot files and folders that begin with what was typed."""
+    """Complete bundled names, robot files and folders."""
     yield from (name for name in bundled_robots() if name.startswith(incomplete))
     folder, start = incomplete.rpartition("/")[::2]
     inside = Path(f"{folder}/") if "/" in incomplete else Path()
@@ -35,43 +35,54 @@ def complete_robot(incomplete: str) -> Iterator[str]:
                 yield f"{lead}{entry.name}"
 
 
-ROBOT = typer.Argument(help="A bundled name, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot)
-"""For `Annotated[str, ROBOT]`."""
+ROBOT_ARGUMENT = typer.Argument(
+    help="Name of a bundled robot, or a .toml, .urdf or MJCF .xml file.", autocompletion=complete_robot
+)
+"""For `Annotated[str, ROBOT_ARGUMENT]`."""
 
 
-def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """For `autocompletion=`: the names that begin with what was typed."""
+def complete_from(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a completion function for a list of names."""
     known = list(names)
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
-VERBOSE = typer.Option("--verbose", "-v", help="Print every row and every note.")
-"""For `verbose: Annotated[bool, VERBOSE]`."""
-JSON = typer.Option("--json", help="Print JSON.")
-"""For `as_json: Annotated[bool, JSON]`."""
-MESHES = typer.Option("--meshes", help="Draw the meshes that the URDF names, where its files are at hand; up to 5 MB.")
-"""For `meshes: Annotated[bool, MESHES]`."""
-
-
-FLOOR = typer.Option(help="Height of the floor above the root's origin, m; 0.0 unless the workspace states one.")
-NO_FLOOR = typer.Option("--no-floor", help="There is no floor.")
-CLEARANCE = typer.Option(help="Distance to floor, obstacles and between links, m.")
-TRACKING_ERROR = typer.Option(help="By which the tip may leave the path, m; added to the clearance.")
-LIMITS_FILE = typer.Option(
-    "--limits", help="A .toml with limits, workspace, obstacles, capsules, tool, noise, start and home."
+VERBOSE_OPTION = typer.Option("--verbose", "-v", help="Print all rows, findings and notes.")
+"""For `verbose: Annotated[bool, VERBOSE_OPTION]`."""
+JSON_OPTION = typer.Option("--json", help="Print JSON.")
+"""For `as_json: Annotated[bool, JSON_OPTION]`."""
+MESHES_OPTION = typer.Option(
+    "--meshes", help="Draw the meshes of the robot file if they are available; adds up to 5 MB."
 )
-RADIUS = typer.Option(help="LINK=M: a volume of this radius between the link's joints. Repeatable.", metavar="LINK=M")
-ACCEPT_UNCHECKED = typer.Option(help="Accept that this link has no volume. Repeatable.", metavar="LINK")
+"""For `meshes: Annotated[bool, MESHES_OPTION]`."""
+
+
+FLOOR_OPTION = typer.Option(
+    help="Height of the floor above the origin of the root, m; 0.0 if neither this nor a workspace is given."
+)
+NO_FLOOR_OPTION = typer.Option("--no-floor", help="Do not check against a floor.")
+CLEARANCE_OPTION = typer.Option(help="Smallest distance to the floor, to obstacles and between links, m.")
+TRACKING_ERROR_OPTION = typer.Option(help="Largest tracking error of the tip, m; added to the clearance.")
+TIP_SPEED_OPTION = typer.Option(help="Largest speed of any point of the arm, m/s.")
+LIMITS_OPTION = typer.Option(
+    "--limits", help=".toml file with limits, workspace, obstacles, capsules, tool, noise, start and home."
+)
+RADIUS_OPTION = typer.Option(
+    help="Give a link a capsule of this radius, m, between its joints. Repeatable.", metavar="LINK=M"
+)
+ACCEPT_UNCHECKED_OPTION = typer.Option(
+    help="Accept that this link has no volume and is not checked. Repeatable.", metavar="LINK"
+)
 """Options of the commands that check motions."""
 
 
-MOVE = typer.Option(help="Move this joint of a gripper or propeller too. Repeatable.", metavar="JOINT")
+MOVE_OPTION = typer.Option(help="Also move this joint of a gripper or propeller. Repeatable.", metavar="JOINT")
 
 
 def load_and_hold(
     options: RobotOptions, source: str, move: Sequence[str] | None
 ) -> tuple[Robot, RobotOptions, tuple[Finding, ...]]:
-    """Return the robot with its grippers and propellers held, the options that say so, and a finding about it."""
+    """Return the robot with held grippers and propellers, its options, and findings about the held joints."""
     robot = options.load(source)
     held, findings = joints_to_hold(robot, move or ())
     if not held:
@@ -81,64 +92,75 @@ def load_and_hold(
     return options.load(source), options, findings
 
 
-def floor_of(height: float | None, absent: bool) -> float | Literal["base plane"] | None:
-    """Return the floor that --floor and --no-floor state."""
-    if absent and height is not None:
-        raise InputError("--floor and --no-floor exclude each other", hint="give only one of them")
+def require_exclusive(options: Mapping[str, object]) -> None:
+    """Raise `InputError` if more than one of these options is given."""
+    given = [name for name, value in options.items() if value]
+    if len(given) > 1:
+        message = f"{' and '.join(given)} exclude each other"
+        raise InputError(message, hint="pass only one of them", code=Code.DISAGREEMENT, subject=given[1])
+
+
+def require_companion(option: str, given: object, needed: str, present: object) -> None:
+    """Raise `InputError` if an option is given without another option that it needs."""
+    if given and not present:
+        hint = f"add {needed}, or omit {option}"
+        raise InputError(f"{option} needs {needed}", hint=hint, code=Code.MISSING_VALUE, subject=option)
+
+
+def resolve_floor(height: float | None, absent: bool) -> float | Literal["base plane"] | None:
+    """Return the floor that --floor and --no-floor give."""
+    require_exclusive({"--floor": height is not None, "--no-floor": absent})
     return None if absent else "base plane" if height is None else height
 
 
 _ROBOT_OPTIONS: Final[dict[str, Any]] = {
     "lock": Annotated[
         list[str] | None,
-        typer.Option(help="JOINT=VALUE: hold a joint there, rad or m. Repeatable.", metavar="JOINT=VALUE"),
+        typer.Option(help="Hold a joint at this position, rad or m. Repeatable.", metavar="JOINT=VALUE"),
     ],
-    "root": Annotated[str | None, typer.Option(help="Take this link as root; what is above it is left out.")],
-    "tip": Annotated[
-        str | None, typer.Option(help="End with this link or frame; what hangs beside the chain to it is left out.")
-    ],
+    "root": Annotated[str | None, typer.Option(help="Use this link as root and drop the links above it.")],
+    "tip": Annotated[str | None, typer.Option(help="End the chain at this link or frame and drop side branches.")],
     "gravity": Annotated[
-        tuple[float, float, float] | None, typer.Option(help="X Y Z of the world, m/s^2.", metavar="X Y Z")
+        tuple[float, float, float] | None, typer.Option(help="Gravity in the world frame, m/s^2.", metavar="X Y Z")
     ],
     "mount": Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(MOUNTS)}, or 'ROLL PITCH YAW' of the root in the world, rad."),
+        str | None, typer.Option(help=f"Mounting of the root: {', '.join(MOUNTS)}, or 'ROLL PITCH YAW' in rad.")
     ],
     "assembly": Annotated[
         list[str] | None,
         typer.Option(
-            help="JOINT=VALUE: a place near which loops are assembled the way that is meant, rad or m. Repeatable.",
+            help="Approximate position of a joint, rad or m, that selects how loops are assembled. Repeatable.",
             metavar="JOINT=VALUE",
         ),
     ],
-    "snap": Annotated[bool, typer.Option(help="Take angles within 1e-5 rad of a multiple of 15 degrees as that.")],
+    "snap": Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")],
 }
-"""Options of every command that takes a robot: what `load_robot` can be told."""
+"""Options of every command that takes a robot: the options of `load_robot`."""
 
-_UNSAID: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"snap": True}
-"""Their values where nothing is said, on a command line or where the command is called as a function."""
+_ROBOT_DEFAULTS: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"snap": True}
+"""Default values of these options."""
 
 
-def takes_robot(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `_ROBOT_OPTIONS` in place of its parameter `options: RobotOptions`."""
+def with_robot_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `options: RobotOptions` of a command by the options of `_ROBOT_OPTIONS`."""
 
     @wraps(command)
-    def with_options(*args: Any, **given: Any) -> None:
-        stated = {name: given.pop(name, unsaid) for name, unsaid in _UNSAID.items()}
-        command(*args, **given, options=robot_options(**stated))
+    def with_options(*args: Any, **keywords: Any) -> None:
+        given_options = {name: keywords.pop(name, default) for name, default in _ROBOT_DEFAULTS.items()}
+        command(*args, **keywords, options=parse_robot_options(**given_options))
 
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    own = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values() if p.name != "options"]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=_UNSAID[name])
+    parameters = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values() if p.name != "options"]
+    robot_parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=_ROBOT_DEFAULTS[name])
         for name, kind in _ROBOT_OPTIONS.items()
     ]
-    with_options.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-    with_options.__annotations__ = {p.name: p.annotation for p in (*own, *more)} | {"return": None}
+    with_options.__signature__ = signature.replace(parameters=[*parameters, *robot_parameters])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in (*parameters, *robot_parameters)} | {"return": None}
     return with_options
 
 
-def robot_options(
+def parse_robot_options(
     lock: Sequence[str] | None,
     root: str | None,
     tip: str | None,
@@ -147,14 +169,19 @@ def robot_options(
     assembly: Sequence[str] | None,
     snap: bool,
 ) -> RobotOptions:
-    """What the options of a command line say."""
-    held, stands = placed("--lock", lock), placed("--assembly", assembly)
+    """Return the robot options that a command line gives."""
+    held, stands = parse_assignments("--lock", lock), parse_assignments("--assembly", assembly)
     if gravity is not None and not all(map(isfinite, gravity)):
-        raise InputError(f"--gravity {' '.join(map(str, gravity))} must be finite", hint="--gravity 0 0 -9.81")
-    return RobotOptions(snap, gravity, _mount(mount), Selection(held, root, tip), stands or None)
+        raise InputError(
+            f"--gravity {' '.join(map(str, gravity))} must be finite",
+            hint="such as --gravity 0 0 -9.81",
+            code=Code.NOT_FINITE,
+            subject="--gravity",
+        )
+    return RobotOptions(snap, gravity, _parse_mount(mount), Selection(held, root, tip), stands or None)
 
 
-def _mount(text: str | None) -> str | tuple[float, ...] | None:
+def _parse_mount(text: str | None) -> str | tuple[float, ...] | None:
     if text is None or text in MOUNTS:
         return text
     try:
@@ -163,13 +190,17 @@ def _mount(text: str | None) -> str | tuple[float, ...] | None:
         angles = ()
     if len(angles) != 3 or not all(map(isfinite, angles)):
         raise InputError(
-            f"--mount {text!r} is none of {', '.join(MOUNTS)} nor three angles",
-            hint="--mount ceiling, or --mount '0 0.7854 0' for roll, pitch, yaw in rad",
+            f"--mount must be {', '.join(MOUNTS)} or three angles, got {text!r}",
+            hint="such as --mount ceiling, or --mount '0 0.7854 0' (roll, pitch, yaw in rad)",
+            code=Code.INVALID_VALUE,
+            subject="--mount",
         )
     return angles
 
 
-def placed(option: str, texts: Sequence[str] | None, example: str = "gripper=0.02, in rad or m") -> dict[str, float]:
+def parse_assignments(
+    option: str, texts: Sequence[str] | None, example: str = "gripper=0.02, in rad or m"
+) -> dict[str, float]:
     """Return the numbers of a repeated option NAME=VALUE."""
     numbers: dict[str, float] = {}
     for text in texts or ():
@@ -179,8 +210,15 @@ def placed(option: str, texts: Sequence[str] | None, example: str = "gripper=0.0
             if not name or not isfinite(position):
                 raise ValueError(value)
         except ValueError as error:
-            raise InputError(f"{option} {text!r} is not NAME=VALUE", hint=f"like {option} {example}") from error
+            raise InputError(
+                f"{option} must be NAME=VALUE, got {text!r}",
+                hint=f"such as {option} {example}",
+                code=Code.WRONG_FORMAT,
+                subject=option,
+            ) from error
         if name in numbers:
-            raise InputError(f"{option} names {name!r} twice", hint="give each once")
+            raise InputError(
+                f"{option} is given twice for {name!r}", hint="pass each name once", code=Code.DUPLICATE, subject=name
+            )
         numbers[name] = position
     return numbers

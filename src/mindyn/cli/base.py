@@ -1,4 +1,4 @@
-"""`mindyn base`: the base parameters of a robot, as formulas."""
+"""`mindyn base`: print the base parameters of a robot as formulas."""
 
 from __future__ import annotations
 
@@ -7,89 +7,91 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.cli.printing import say, show, show_table
-from mindyn.errors import InputError
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
+from mindyn.cli.printing import print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.geometry_symbols import in_dh_frames, symbolic_expressions
-from mindyn.parameters.parameter import parameters_of_base
-from mindyn.parameters.reading import Coefficients, latex_expression, latex_symbol
+from mindyn.parameters.formula_text import Coefficients, latex_expression, latex_symbol
+from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
+from mindyn.parameters.parameter import list_base_parameters
 from mindyn.robots.loading import RobotOptions
 
 
-@takes_robot
+@with_robot_options
 def base(
-    robot: Annotated[str, ROBOT],
-    form: Annotated[str, typer.Option(help=f"One of {', '.join(FORMS)}.", autocompletion=one_of(FORMS))] = "structural",
-    drives: Annotated[bool, typer.Option("--drives", help="With rotor inertia, friction and offsets.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    robot: Annotated[str, ROBOT_ARGUMENT],
+    form: Annotated[
+        str, typer.Option(help=f"Form of the base parameters: {', '.join(FORMS)}.", autocompletion=complete_from(FORMS))
+    ] = "structural",
+    drives: Annotated[
+        bool, typer.Option("--drives", help="Include rotor inertia, friction and torque offsets.")
+    ] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
-    symbols: Annotated[bool, typer.Option("--symbols", help="Lengths as symbols in place of numbers.")] = False,
+    symbols: Annotated[bool, typer.Option("--symbols", help="Print lengths as symbols instead of numbers.")] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """The combinations of link parameters that the dynamics depend on."""
-    if as_json + latex + symbols > 1:
-        raise InputError("--json, --latex and --symbols exclude each other", hint="give one of them")
+    """Print the base parameters: the combinations of link parameters that the dynamics depend on."""
+    require_exclusive({"--json": as_json, "--latex": latex, "--symbols": symbols})
     loaded = options.load(robot)
     if symbols:
-        loaded = in_dh_frames(loaded)
-        say("note: link parameters in modified DH frames, so that lengths are a_i, d_i")
-    found = base_parameters(loaded, form=form, drives=drives)
+        loaded = convert_to_dh_frames(loaded)
+        print_status("note: link parameters are in modified DH frames, with lengths a_i and d_i")
+    base_set = base_parameters(loaded, form=form, drives=drives)
     if as_json:
-        typer.echo(json.dumps(_as_data(found), indent=2))
+        typer.echo(json.dumps(_base_data(base_set), indent=2))
     elif latex:
-        typer.echo(_as_latex(found))
+        typer.echo(_format_latex(base_set))
     else:
-        _show(found, symbolic_expressions(found) if symbols else found.shown_expressions)
-    for note in (*found.robot.findings, *found.notes):
-        say(f"note: {note}")
+        _print_base(base_set, symbolic_expressions(base_set) if symbols else base_set.shown_expressions)
+    for note in (*base_set.robot.findings, *base_set.notes):
+        print_status(f"note: {note}")
 
 
-def _values(found: BaseParameters) -> list[float | None]:
-    return list(found.values) if found.robot.has_parameters else [None] * found.count
+def _values(base_set: BaseParameters) -> list[float | None]:
+    return list(base_set.values) if base_set.robot.has_parameters else [None] * base_set.count
 
 
-def _show(found: BaseParameters, expressions: tuple[str, ...]) -> None:
+def _print_base(base_set: BaseParameters, expressions: tuple[str, ...]) -> None:
     rows = [("name", "value", "unit", "formula")]
-    units = [one.unit for one in parameters_of_base(found)]
-    for name, value, unit, formula in zip(found.names, _values(found), units, expressions, strict=True):
+    units = [parameter.unit for parameter in list_base_parameters(base_set)]
+    for name, value, unit, formula in zip(base_set.names, _values(base_set), units, expressions, strict=True):
         rows.append((name, "" if value is None else f"{value:.6g}", unit, formula))
-    roles = found.roles()
+    roles = base_set.roles()
     groups = {kind: [label for label, role in roles.items() if role == kind] for kind in ("alone", "combined", "none")}
-    says = {"alone": "by themselves", "combined": "only in combination", "none": "no effect"}
-    show(f"{found.robot.name}: {found.count} base parameters of {len(found.labels)} ({found.form})")
-    show()
-    show_table(rows)
-    show()
+    labels_of = {"alone": "identifiable alone", "combined": "only in combinations", "none": "no effect"}
+    print_output(f"{base_set.robot.name}: {base_set.count} base parameters of {len(base_set.labels)} ({base_set.form})")
+    print_output()
+    print_table(rows)
+    print_output()
     for kind, labels in groups.items():
-        show(f"{says[kind]}: {', '.join(labels) or '-'}", "  ")
+        print_output(f"{labels_of[kind]}: {', '.join(labels) or '-'}", "  ")
 
 
-def _as_latex(found: BaseParameters) -> str:
+def _format_latex(base_set: BaseParameters) -> str:
     lines = [
-        rf"  {_latex_name(name)} &= {latex_expression(Coefficients(found.labels, row))} \\"
-        for name, row in zip(found.names, found.matrix, strict=True)
+        rf"  {_format_latex_name(name)} &= {latex_expression(Coefficients(base_set.labels, row))} \\"
+        for name, row in zip(base_set.names, base_set.matrix, strict=True)
     ]
     return "\n".join([r"\begin{align}", *lines, r"\end{align}"])
 
 
-def _latex_name(name: str) -> str:
-    """The symbol of a parameter, marked where others are regrouped into it."""
+def _format_latex_name(name: str) -> str:
+    """Return the LaTeX symbol of a parameter, with ^R if others are regrouped into it."""
     return f"{latex_symbol(name.removesuffix('R'))}^{{R}}" if name.endswith("R") else latex_symbol(name)
 
 
-def _as_data(found: BaseParameters) -> dict[str, object]:
+def _base_data(base_set: BaseParameters) -> dict[str, object]:
     return {
-        "robot": found.robot.name,
-        "form": found.form,
-        "drives": found.drives,
-        "names": list(found.names),
-        "expressions": list(found.expressions),
-        "values": _values(found),
-        "labels": list(found.labels),
-        "matrix": found.matrix.tolist(),
-        "roles": found.roles(),
-        "notes": list(found.notes),
+        "robot": base_set.robot.name,
+        "form": base_set.form,
+        "drives": base_set.drives,
+        "names": list(base_set.names),
+        "expressions": list(base_set.expressions),
+        "values": _values(base_set),
+        "labels": list(base_set.labels),
+        "matrix": base_set.matrix.tolist(),
+        "roles": base_set.roles(),
+        "notes": list(base_set.notes),
     }

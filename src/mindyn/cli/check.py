@@ -1,4 +1,4 @@
-"""`mindyn check`: whether an estimate's values are possible, physically consistent and plausible."""
+"""`mindyn check`: check whether an estimate is physically consistent."""
 
 from __future__ import annotations
 
@@ -8,90 +8,94 @@ from typing import Annotated, Final
 
 import typer
 
-from mindyn.cli.arguments import VERBOSE, one_of
+from mindyn.cli.arguments import VERBOSE_OPTION, complete_from
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.next_step import say_next
-from mindyn.cli.printing import say, show
-from mindyn.cli.runs import RUN, estimate_of
+from mindyn.cli.next_step import print_next_command
+from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.writing import ROBOT_FILES, fitting_format
-from mindyn.feasibility.answer import can_exist
+from mindyn.export.writing import ROBOT_FILES, choose_format
+from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import Feasibility, check_feasible
-from mindyn.feasibility.yoshida_cones import judge_by_cones
-from mindyn.feasibility.yoshida_mending import mend_by_cones
-from mindyn.report.summary import AS_LIKELY, PHYSICAL
+from mindyn.feasibility.yoshida_cones import check_by_cones
+from mindyn.feasibility.yoshida_projection import project_by_cones
+from mindyn.report.summary import FEASIBILITY_ANSWERS, FEASIBLE_WITHIN_UNCERTAINTY
 
-METHODS = ("matrix", "yoshida")
+CHECK_METHODS = ("matrix", "yoshida")
 ANSWERS: Final = {True: "yes", False: "no", None: "undecided"}
 
 
 def check(
-    run: Annotated[Path, RUN],
+    run: Annotated[Path, RUN_ARGUMENT],
     method: Annotated[
         str,
         typer.Option(
-            help="matrix: eigenvalues of the inertia matrix itself, any arm. yoshida: the cones of its leading minors, "
-            "of arms whose matrix depends on two angles at most.",
-            autocompletion=one_of(METHODS),
+            help="matrix: eigenvalues of the inertia matrix, for any arm. yoshida: Yoshida's cones of its leading "
+            "minors, for arms whose inertia matrix depends on at most two angles.",
+            autocompletion=complete_from(CHECK_METHODS),
         ),
     ] = "matrix",
-    bounds: Annotated[Path | None, typer.Option(help="A .toml with bounds on masses and centres of mass.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the witnesses.")] = False,
-    verbose: Annotated[bool, VERBOSE] = False,
+    bounds: Annotated[Path | None, typer.Option(help=".toml file with bounds on masses and centres of mass.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including witnesses.")] = False,
+    verbose: Annotated[bool, VERBOSE_OPTION] = False,
 ) -> None:
-    """Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.
+    """Check whether an estimate is physically consistent; the exit code is 3 if it is not.
 
-    It is no where one of the three answers is, and where it could not be decided whether an arm has the values.
-    Whether an arm is plausible may stay undecided: that asks for bounds, or for links with shapes.
+    Three questions are answered: is the inertia matrix positive definite, can the links and drives be physical bodies,
+    and are masses and centres of mass plausible. The exit code is 3 if an answer is no, or if the second one could not
+    be decided. Plausibility may stay undecided: it needs bounds, or links with shapes.
     """
-    require_choice(method, METHODS, "--method")
-    estimate = estimate_of(run)
+    require_choice(method, CHECK_METHODS, "--method")
+    estimate = load_run_estimate(run)
     if method == "yoshida":
-        _by_cones(estimate, as_json)
+        _check_by_cones(estimate, as_json)
         return
-    found = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
+    feasibility = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(json.dumps(feasibility.to_dict(), indent=1))
     else:
-        _show(found, verbose=verbose)
-    refuted = found.refuted is not False
-    to = fitting_format(estimate.robot)
-    say_next("export", run, "--to", to, "--out", ROBOT_FILES[to], *(["--mend"] if refuted else []))
-    if refuted or found.plausible.holds is False:
+        _print_answers(feasibility, verbose=verbose)
+    refuted = feasibility.is_infeasible is not False
+    to = choose_format(estimate.robot)
+    print_next_command("export", run, "--to", to, "--out", ROBOT_FILES[to], *(["--feasible"] if refuted else []))
+    if refuted or feasibility.plausible.holds is False:
         raise typer.Exit(ExitCode.NO)
 
 
-def _show(found: Feasibility, *, verbose: bool) -> None:
-    """The answer in a sentence, then each question with its reason: the first sentence of it, or with `verbose` all."""
-    exists = can_exist({one.question: one.holds for one in found.answers})
-    show(AS_LIKELY if found.consistent.as_likely else PHYSICAL[exists])
-    for one in found.answers:
-        reason = one.reason if verbose else shorter(one.reason)
-        show(f"  {one.question:<10}  {ANSWERS[one.holds]:<9}  {reason}", indent=" " * 25)
+def _print_answers(feasibility: Feasibility, *, verbose: bool) -> None:
+    """Print the overall answer, then each question with its reason, shortened unless `verbose`."""
+    exists = combine_answers({answer.question: answer.holds for answer in feasibility.answers})
+    print_output(
+        FEASIBLE_WITHIN_UNCERTAINTY if feasibility.consistent.within_uncertainty else FEASIBILITY_ANSWERS[exists]
+    )
+    for answer in feasibility.answers:
+        reason = answer.reason if verbose else first_clause(answer.reason)
+        question = answer.question.replace("_", " ")
+        print_output(f"  {question:<17}  {ANSWERS[answer.holds]:<9}  {reason}", indent=" " * 32)
 
 
-def shorter(reason: str) -> str:
-    """Its first clause."""
+def first_clause(reason: str) -> str:
+    """Return the first clause of a reason."""
     return f"{reason.split('; ')[0].rstrip('.')}."
 
 
-def _by_cones(estimate: Estimate, as_json: bool) -> None:
-    """Yoshida's judgement by the cones of the leading minors, and his modification where it is no."""
-    answer = judge_by_cones(estimate.base, estimate.beta)
-    mended: dict[str, float] | None = None
+def _check_by_cones(estimate: Estimate, as_json: bool) -> None:
+    """Check by Yoshida's cones of the leading minors; print his modified values if the answer is no."""
+    answer = check_by_cones(estimate.base, estimate.beta)
+    modified: dict[str, float] | None = None
     if not answer.holds:
         try:
-            values = mend_by_cones(estimate.base, estimate.beta)
-            mended = dict(zip(estimate.base.names, values.tolist(), strict=True))
-        except InputError as refused:
-            say(f"note: {refused.message}")
+            values = project_by_cones(estimate.base, estimate.beta)
+            modified = dict(zip(estimate.base.names, values.tolist(), strict=True))
+        except InputError as error:
+            print_status(f"note: {error.message}")
     if as_json:
-        typer.echo(json.dumps({**answer.to_dict(), "modified": mended}, indent=1))
+        typer.echo(json.dumps({**answer.to_dict(), "modified": modified}, indent=1))
     else:
         typer.echo(answer.sentence)
-        for name, value in (mended or {}).items():
+        for name, value in (modified or {}).items():
             typer.echo(f"  {name:<12} {value:12.6g}")
     if not answer.holds:
         raise typer.Exit(ExitCode.NO)

@@ -1,4 +1,4 @@
-"""`mindyn compare`: identification methods side by side, on a simulated robot or on a folder of recorded logs."""
+"""`mindyn compare`: compare identification methods on a simulated robot or on recorded logs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from typing import Annotated, Final, cast
 
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, one_of, takes_robot
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say, show
-from mindyn.cli.progress_bars import progress
+from mindyn.cli.arguments import (
+    JSON_OPTION,
+    ROBOT_ARGUMENT,
+    complete_from,
+    require_companion,
+    require_exclusive,
+    with_robot_options,
+)
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.progress_bars import progress_bar
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import BenchSetting, Differentiation
 from mindyn.comparison.method_bench import compare_methods
-from mindyn.comparison.methods import LOG_METHODS, named_methods
-from mindyn.errors import InputError
-from mindyn.files import write_whole
+from mindyn.comparison.methods import LOG_METHODS, select_methods
+from mindyn.errors import Code, InputError
+from mindyn.files import write_file_atomically
 from mindyn.robots.loading import RobotOptions
 
-PLAIN = BenchSetting()
+DEFAULT_SETTING = BenchSetting()
 
-OF_IDENTIFY: Final = {
+IDENTIFY_OPTIONS: Final = {
     "least squares": ("--method", "ordinary"),
     "weighted least squares": (),
     "robust least squares": ("--method", "robust"),
@@ -33,67 +40,79 @@ OF_IDENTIFY: Final = {
     "momentum difference": ("--method", "momentum"),
     "total least squares": ("--method", "total"),
 }
-"""Methods that `mindyn identify` has too, and what it takes for them; the others are of Python."""
+"""Options of `mindyn identify` for its methods; the other methods are only available in Python."""
 
 
-@takes_robot
+@with_robot_options
 def compare(
-    robot: Annotated[str | None, ROBOT] = None,
+    robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"One of: {', '.join(BENCH_METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with "
-            "one. May be repeated; all if left out.",
-            autocompletion=one_of({**BENCH_METHODS, **LOG_METHODS}),
+            help=f"Method: {', '.join(BENCH_METHODS)}; with --logs: {', '.join(LOG_METHODS)}, or a Python file with a "
+            "method. Repeatable; default: all.",
+            autocompletion=complete_from({**BENCH_METHODS, **LOG_METHODS}),
         ),
     ] = None,
     logs: Annotated[
         Path | None,
-        typer.Option(help="In place of a robot: a folder of recorded logs whose splits.json names sets and rows."),
+        typer.Option(help="Folder of recorded logs, instead of a robot; its splits.json lists sets and rows."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="With --logs: this set alone. Repeatable.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="With --logs: only this set. Repeatable.")] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="With --logs: another robot file for a set. Repeatable.", metavar="SET=FILE"),
+        typer.Option(help="With --logs: use another robot file for a set. Repeatable.", metavar="SET=FILE"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="With --logs: write the page here (HTML).")] = None,
-    repetitions: Annotated[int, typer.Option(help="Recordings with other noise each.")] = PLAIN.repetitions,
-    seconds: Annotated[float, typer.Option(help="Length of a recording.")] = PLAIN.seconds,
-    rate_hz: Annotated[float, typer.Option(help="Rate of the recording.")] = PLAIN.rate_hz,
+    out: Annotated[Path | None, typer.Option(help="With --logs: HTML file to write.")] = None,
+    repetitions: Annotated[
+        int, typer.Option(help="Number of simulated recordings, each with new noise.")
+    ] = DEFAULT_SETTING.repetitions,
+    seconds: Annotated[float, typer.Option(help="Length of a recording, s.")] = DEFAULT_SETTING.seconds,
+    rate_hz: Annotated[float, typer.Option(help="Sample rate of the recording, Hz.")] = DEFAULT_SETTING.rate_hz,
     control_rate_hz: Annotated[
-        float, typer.Option(help="Rate of the controller: a whole multiple of --rate-hz for methods that replay it.")
-    ] = PLAIN.control_rate_hz,
+        float,
+        typer.Option(help="Rate of the controller, Hz; methods that replay it need an integer multiple of --rate-hz."),
+    ] = DEFAULT_SETTING.control_rate_hz,
     counts: Annotated[
-        float, typer.Option(help="Counts of the encoders for each motor turn.")
-    ] = PLAIN.counts_per_revolution,
-    torque_noise: Annotated[float, typer.Option(help="As part of the rms torque of each joint.")] = PLAIN.torque_noise,
+        float, typer.Option(help="Encoder counts per motor turn.")
+    ] = DEFAULT_SETTING.counts_per_revolution,
+    torque_noise: Annotated[
+        float, typer.Option(help="Torque noise relative to the rms torque of each joint.")
+    ] = DEFAULT_SETTING.torque_noise,
     differentiation: Annotated[
-        str, typer.Option(help="central: of positions as read; filtered: after a low pass at --filter-hz.")
-    ] = PLAIN.differentiation,
-    filter_hz: Annotated[float, typer.Option(help="Cut-off of filtered differentiation.")] = PLAIN.filter_hz,
+        str, typer.Option(help="central: raw positions; filtered: after a low pass at --filter-hz.")
+    ] = DEFAULT_SETTING.differentiation,
+    filter_hz: Annotated[
+        float, typer.Option(help="Cutoff frequency of filtered differentiation, Hz.")
+    ] = DEFAULT_SETTING.filter_hz,
     friction_error: Annotated[
-        float, typer.Option(help="Stribeck friction that the model has not, as part of the Coulomb friction.")
-    ] = PLAIN.friction_error,
-    top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion.")] = PLAIN.top_hz,
-    seed: Annotated[int, typer.Option(help="Of motions and noise.")] = PLAIN.seed,
-    workers: Annotated[int, typer.Option(help="Processes; 0: one for each processor.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
+        float, typer.Option(help="Unmodelled Stribeck friction relative to the Coulomb friction.")
+    ] = DEFAULT_SETTING.friction_error,
+    top_hz: Annotated[float, typer.Option(help="Highest frequency of the motion, Hz.")] = DEFAULT_SETTING.top_hz,
+    seed: Annotated[int, typer.Option(help="Seed of motions and noise.")] = DEFAULT_SETTING.seed,
+    workers: Annotated[int, typer.Option(help="Number of processes; 0: one per processor.")] = 0,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Compare identification methods on a simulated robot, or with --logs on recorded logs.
 
-    Simulated: bias, spread, time, number of tests. On logs: errors on rows held out, time, agreement of repeated runs.
+    On a simulated robot: bias, standard deviation, time, number of tests. On logs: errors on held-out rows, time,
+    agreement of repeated runs.
     """
     if logs is not None:
-        if robot is not None:
-            raise InputError("compare takes a robot to simulate, or --logs with robots of its own; not both")
+        require_exclusive({"a robot": robot, "--logs": True})
         _compare_on_logs(logs, set_, model, method, out, as_json=as_json)
         return
     if robot is None:
-        raise InputError("no robot was given", hint="mindyn compare ROBOT, or mindyn compare --logs DIR")
-    if set_ or model or out:
-        raise InputError("--set, --model and --out belong to --logs DIR", hint="mindyn compare --logs DIR")
+        raise InputError(
+            "no robot is given",
+            hint="mindyn compare ROBOT, or mindyn compare --logs DIR",
+            code=Code.MISSING_VALUE,
+            subject="robot",
+        )
+    for option, given in {"--set": set_, "--model": model, "--out": out}.items():
+        require_companion(option, given, "--logs DIR", present=False)
     setting = BenchSetting(
         repetitions=repetitions,
         seconds=seconds,
@@ -101,7 +120,7 @@ def compare(
         control_rate_hz=control_rate_hz,
         counts_per_revolution=counts,
         torque_noise=torque_noise,
-        differentiation=cast("Differentiation", differentiation),  # refused by name where it is none
+        differentiation=cast("Differentiation", differentiation),  # BenchSetting validates it
         filter_hz=filter_hz,
         friction_error=friction_error,
         top_hz=top_hz,
@@ -109,25 +128,41 @@ def compare(
     )
     arm = options.load(robot)
     shared = min(workers or os.cpu_count() or 1, repetitions)
-    with progress("repetitions", repetitions) as advance:
-        found = compare_methods(arm, setting, method, workers=shared, progress=lambda done, _: advance(done))
-    if all(one.failed == repetitions for one in found.results):
-        reasons = "\n".join(f"  {one.method}: {one.reason}" for one in found.results)
+    with progress_bar("repetitions", repetitions) as advance:
+        comparison = compare_methods(arm, setting, method, workers=shared, progress=lambda done, _: advance(done))
+    if all(result.failed == repetitions for result in comparison.results):
+        reasons = "\n".join(f"  {result.method}: {result.reason}" for result in comparison.results)
         raise InputError(
             f"no method gave a result in any of {repetitions} repetitions:\n{reasons}",
-            hint="put right what these reasons name, or take other methods (--method)",
+            hint="correct what these reasons name, or choose other methods (--method)",
+            code=Code.NOT_CONVERGED,
+            subject="--method",
         )
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(json.dumps(comparison.to_dict(), indent=1))
     else:
-        show(found.table(), "  ")
-    say(f"{repetitions} repetitions of {len(found.results)} methods in {found.seconds:.0f} s")
-    least = min(found.results, key=lambda one: one.total_bias if one.total_bias == one.total_bias else inf)
-    say(f"least bias of the torque: {least.method}, {100 * least.total_bias:.3g} %")
-    known = [one for one in found.results if one.method in OF_IDENTIFY and one.total_bias == one.total_bias]
+        print_output(comparison.table(), "  ")
+    print_status(f"{repetitions} repetitions of {len(comparison.results)} methods in {comparison.seconds:.0f} s")
+    least = min(
+        comparison.results, key=lambda result: result.total_bias if result.total_bias == result.total_bias else inf
+    )
+    print_status(f"smallest torque bias: {least.method}, {100 * least.total_bias:.3g} %")
+    known = [
+        result
+        for result in comparison.results
+        if result.method in IDENTIFY_OPTIONS and result.total_bias == result.total_bias
+    ]
     if known:
-        best = min(known, key=lambda one: one.total_bias)
-        say_next("identify", robot, "run1.csv", *option_words(options), *OF_IDENTIFY[best.method], "--out", "run1")
+        best = min(known, key=lambda result: result.total_bias)
+        print_next_command(
+            "identify",
+            robot,
+            "run1.csv",
+            *format_robot_options(options),
+            *IDENTIFY_OPTIONS[best.method],
+            "--out",
+            "run1",
+        )
 
 
 def _compare_on_logs(
@@ -139,23 +174,28 @@ def _compare_on_logs(
     *,
     as_json: bool,
 ) -> None:
-    from mindyn.comparison.comparing import compare_on_logs, comparison_page
+    from mindyn.comparison.log_comparison import compare_on_logs, comparison_page
     from mindyn.comparison.log_sets import read_sets
 
-    taken = named_methods(methods)
-    splits = read_sets(folder, sets, dict(map(_assigned, models or ())))
-    found = compare_on_logs(splits, taken, say)
+    taken = select_methods(methods)
+    splits = read_sets(folder, sets, dict(map(_parse_model, models or ())))
+    comparison = compare_on_logs(splits, taken, print_status)
     if out is not None:
-        write_whole(out, comparison_page(found))
+        write_file_atomically(out, comparison_page(comparison))
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(json.dumps(comparison.to_dict(), indent=1))
     else:
-        show(found.table(), "    ")
-    say(f"written to {out}: open it in a browser" if out is not None else "the same as a page: --out compared.html")
+        print_output(comparison.table(), "    ")
+    print_status(f"wrote {out}: open it in a browser" if out is not None else "write a page with --out compared.html")
 
 
-def _assigned(text: str) -> tuple[str, Path]:
+def _parse_model(text: str) -> tuple[str, Path]:
     name, _, file = text.partition("=")
     if not name or not file:
-        raise InputError(f"--model {text!r} names no set and file", hint="--model SET=FILE")
+        raise InputError(
+            f"--model must be SET=FILE, got {text!r}",
+            hint="such as --model set1=arm.urdf",
+            code=Code.WRONG_FORMAT,
+            subject="--model",
+        )
     return name, Path(file)

@@ -1,4 +1,4 @@
-"""`mindyn count`: operations of every formulation for a robot, or the literature's tables beside counted equations."""
+"""`mindyn count`: count operations of every formulation for a robot, or compare counts with the literature."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Annotated, Any, Final
 import casadi
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, takes_robot
-from mindyn.cli.printing import say, show, show_table
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
+from mindyn.cli.printing import print_output, print_status, print_table
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.model import compile_model
@@ -28,10 +28,10 @@ from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
 PAPER_SIZE = 6
-"""n at which formulas in n are shown as numbers."""
+"""Number of joints n at which formulas are evaluated."""
 
 DYNAMICS: Final = {
     "inverse dynamics": "inverse_dynamics",
@@ -41,41 +41,46 @@ DYNAMICS: Final = {
 REGRESSORS: Final = {"base parameters": "regressor", "standard parameters": "standard_regressor"}
 
 
-@takes_robot
+@with_robot_options
 def count(
-    robot: Annotated[str | None, ROBOT] = None,
-    papers: Annotated[bool, typer.Option("--papers", help="The literature's tables beside ours.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    robot: Annotated[str | None, ROBOT_ARGUMENT] = None,
+    papers: Annotated[bool, typer.Option("--papers", help="Compare published operation counts with ours.")] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """Multiplications and additions that one evaluation takes."""
+    """Count the multiplications and additions of one evaluation of the dynamics."""
     if papers == (robot is not None):
-        raise InputError("count takes a robot or --papers", hint="mindyn count puma560, or mindyn count --papers")
+        raise InputError(
+            "count needs either a robot or --papers",
+            hint="mindyn count puma560, or mindyn count --papers",
+            code=Code.MISSING_VALUE,
+            subject="robot",
+        )
     if robot is None:
         rows, lines = paper_rows(), table_ii()
         if as_json:
             typer.echo(json.dumps(_papers_data(rows, lines), indent=2))
         else:
-            show(_papers_text(rows, lines), "      ")
+            print_output(_papers_text(rows, lines), "      ")
         return
     loaded = options.load(robot)
-    counted = list(robot_counts(loaded))
+    counted = list(count_formulations(loaded))
     if as_json:
         typer.echo(json.dumps(_robot_data(loaded, counted), indent=2))
     else:
-        _show(loaded, counted)
+        _print_counts(loaded, counted)
     if loaded.has_dependents:
-        say(
-            "note: counted are the kernels of compile_model, in the primary joints: the open tree's equations "
-            "projected through the loops; the other formulations are for open chains and are left out"
+        print_status(
+            "note: the counts are those of the kernels of compile_model in the primary joints, which project the "
+            "equations of the open tree through the loops; the other formulations are only for open chains"
         )
     elif not loaded.is_serial:
-        say("note: MLC, Kane's equations and formulations 1-5 are for serial robots and are left out")
+        print_status("note: MLC, Kane's equations and formulations 1-5 are omitted: they are only for serial robots")
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class FormulationCount:
     """Operations of one formulation of one equation."""
 
     equation: str
@@ -83,119 +88,123 @@ class Counted:
     counts: OperationCounts
 
 
-def robot_counts(robot: Robot) -> Iterator[Counted]:
-    """Every formulation for a robot, with its parameters as constants, equal expressions computed once."""
+def count_formulations(robot: Robot) -> Iterator[FormulationCount]:
+    """Count every formulation for a robot, with constant parameters and common subexpressions shared."""
     if robot.has_dependents:
-        yield from _loop_counts(robot)
+        yield from _count_loop_kernels(robot)
         return
     for title, name in DYNAMICS.items():
         method = "Newton-Euler" if title == "inverse dynamics" else "composite bodies"
         method = "cheapest" if title == "forward dynamics" else method
-        yield _of_equation(robot, title, f"{method}, standard parameters", name, "standard")
+        yield _count_equation(robot, title, f"{method}, standard parameters", name, "standard")
         shortest = "lean recursion" if title == "inverse dynamics" else method
-        yield _of_equation(robot, title, f"{shortest}, base values", name, "constant")
-        if robot.is_serial and title in SERIAL:
-            yield from SERIAL[title](robot)
+        yield _count_equation(robot, title, f"{shortest}, base values", name, "constant")
+        if robot.is_serial and title in SERIAL_FORMULATIONS:
+            yield from SERIAL_FORMULATIONS[title](robot)
     for formulation, name in REGRESSORS.items():
-        yield _of_equation(robot, "regressor", formulation, name, "constant")
+        yield _count_equation(robot, "regressor", formulation, name, "constant")
 
 
-def _loop_counts(robot: Robot) -> Iterator[Counted]:
-    """The kernels of a robot with parallelograms."""
+def _count_loop_kernels(robot: Robot) -> Iterator[FormulationCount]:
+    """Count the kernels of a robot with dependent joints."""
     model = compile_model(robot, base=base_parameters(robot))
     for title, name in DYNAMICS.items():
-        yield Counted(title, "projected, base values", operation_counts(trace(model.casadi(name))))
+        yield FormulationCount(title, "projected, base values", operation_counts(trace(model.casadi(name))))
     for formulation, name in REGRESSORS.items():
-        yield Counted("regressor", formulation, operation_counts(trace(model.casadi(name))))
+        yield FormulationCount("regressor", formulation, operation_counts(trace(model.casadi(name))))
 
 
-def _of_equation(robot: Robot, title: str, formulation: str, name: str, parameters: Any) -> Counted:
-    return Counted(title, formulation, operation_counts(trace(equation(robot, name, parameters=parameters))))
+def _count_equation(robot: Robot, title: str, formulation: str, name: str, parameters: Any) -> FormulationCount:
+    return FormulationCount(title, formulation, operation_counts(trace(equation(robot, name, parameters=parameters))))
 
 
-def _traced(title: str, formulation: str, inputs: list[Any], result: Any) -> Counted:
+def _count_expression(title: str, formulation: str, inputs: list[Any], result: Any) -> FormulationCount:
     function = casadi.Function("counted", inputs, [result])
-    return Counted(title, formulation, operation_counts(trace(function)))
+    return FormulationCount(title, formulation, operation_counts(trace(function)))
 
 
-def _serial_torques(robot: Robot) -> Iterator[Counted]:
+def _count_serial_torques(robot: Robot) -> Iterator[FormulationCount]:
     structure, values = lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values))
     motion = [casadi.SX.sym(name, robot.joint_count) for name in ("q", "qd", "qdd")]
     lin = mlc_inverse_dynamics(structure, values, *motion)
-    yield _traced("inverse dynamics", "Lin, minimal linear combinations", motion, lin)
-    yield _traced("inverse dynamics", "Kane, centres of mass", motion, kane_inverse_dynamics(robot, *motion))
+    yield _count_expression("inverse dynamics", "Lin, minimal linear combinations", motion, lin)
+    yield _count_expression("inverse dynamics", "Kane, centres of mass", motion, kane_inverse_dynamics(robot, *motion))
 
 
-def _serial_matrices(robot: Robot) -> Iterator[Counted]:
+def _count_serial_matrices(robot: Robot) -> Iterator[FormulationCount]:
     structure, values = lin_structure(robot), casadi.SX(casadi.DM(lin_base(robot).values))
     q = casadi.SX.sym("q", robot.joint_count)
     for k in FORMULATIONS:
-        yield _traced("inertia matrix", f"formulation {k}, standard", [q], composite_inertia_matrix(robot, q, k))
+        yield _count_expression(
+            "inertia matrix", f"formulation {k}, standard", [q], composite_inertia_matrix(robot, q, k)
+        )
     for k in MLC_FORMULATIONS:
-        yield _traced("inertia matrix", f"formulation {k}, MLC", [q], mlc_inertia_matrix(structure, values, q, k))
+        yield _count_expression(
+            "inertia matrix", f"formulation {k}, MLC", [q], mlc_inertia_matrix(structure, values, q, k)
+        )
 
 
-SERIAL: dict[str, Callable[[Robot], Iterator[Counted]]] = {
-    "inverse dynamics": _serial_torques,
-    "inertia matrix": _serial_matrices,
+SERIAL_FORMULATIONS: dict[str, Callable[[Robot], Iterator[FormulationCount]]] = {
+    "inverse dynamics": _count_serial_torques,
+    "inertia matrix": _count_serial_matrices,
 }
-"""Formulations that exist for serial robots alone."""
+"""Formulations for serial robots only."""
 
 
-def _show(robot: Robot, counted: list[Counted]) -> None:
+def _print_counts(robot: Robot, counted: list[FormulationCount]) -> None:
     rows: list[tuple[str, ...]] = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
-    for one in counted:
-        c = one.counts
+    for entry in counted:
+        c = entry.counts
         numbers = (c.multiplications, c.additions, c.divisions, c.sincos)
-        rows.append((one.equation, one.formulation, *(str(v) for v in numbers)))
-    show(f"{robot.name}: operations of one evaluation")
-    show()
-    show_table(rows, numbers=range(2, 6))
+        rows.append((entry.equation, entry.formulation, *(str(v) for v in numbers)))
+    print_output(f"{robot.name}: operations of one evaluation")
+    print_output()
+    print_table(rows, numbers=range(2, 6))
 
 
-def _robot_data(robot: Robot, counted: list[Counted]) -> dict[str, object]:
+def _robot_data(robot: Robot, counted: list[FormulationCount]) -> dict[str, object]:
     return {
         "robot": robot.name,
         "counts": [
             {
-                "equation": one.equation,
-                "formulation": one.formulation,
-                "multiplications": one.counts.multiplications,
-                "additions": one.counts.additions,
-                "divisions": one.counts.divisions,
-                "sincos": one.counts.sincos,
+                "equation": entry.equation,
+                "formulation": entry.formulation,
+                "multiplications": entry.counts.multiplications,
+                "additions": entry.counts.additions,
+                "divisions": entry.counts.divisions,
+                "sincos": entry.counts.sincos,
             }
-            for one in counted
+            for entry in counted
         ],
     }
 
 
 def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
     parts = [
-        "printed = counted from the traced equations under the paper's convention + the differences; n = 6 in numbers"
+        "printed = counted from traced equations by the convention of the paper + the differences; numbers are for n = 6"
     ]
     for title in dict.fromkeys(row.table for row in rows):
         parts += ["", title, *(line for row in rows if row.table == title for line in _row_text(row))]
     parts += ["", "Lin 1995, Table II, operations of one joint"]
-    shown = [("joint", "line", "printed", "counted", "why")]
-    shown += [(one.column, one.line, str(one.printed), str(one.counted), one.why) for one in lines]
-    parts += [text_table(shown), "", "Lin's formulas on robots with general links, which no paper prints for the PUMA"]
+    table = [("joint", "line", "printed", "counted", "why")]
+    table += [(line.column, line.line, str(line.printed), str(line.counted), line.why) for line in lines]
+    parts += [format_table(table), "", "Lin's formulas for robots with general links (not published for the PUMA)"]
     plain = [("robot", "without dead code", "common subexpressions shared")]
     plain += [(name, str(live), str(shared)) for name, live, shared in plain_counts()]
-    return "\n".join([*parts, text_table(plain)])
+    return "\n".join([*parts, format_table(plain)])
 
 
 def _row_text(row: PaperRow) -> Iterator[str]:
     n = row.size or PAPER_SIZE
     formula = "" if row.size else f"{row.printed} = "
     yield f"  {row.name}: printed {formula}{row.printed(n)}; counted {row.counted(n)}; without dead code {row.live(n)}"
-    for one in row.differences:
-        yield f"    {_signed(one.worth(n))}  {one.why}"
+    for difference in row.differences:
+        yield f"    {_format_signed(difference.worth(n))}  {difference.why}"
     if row.note:
-        yield f"    {_signed(row.unexplained(n))}  {row.note}"
+        yield f"    {_format_signed(row.unexplained(n))}  {row.note}"
 
 
-def _signed(counts: Any) -> str:
+def _format_signed(counts: Any) -> str:
     return f"{counts.multiplications:+d}M {counts.additions:+d}A"
 
 

@@ -1,4 +1,4 @@
-"""`mindyn doctor`: what works on this machine, and how to get what is missing."""
+"""`mindyn doctor`: check what works on this machine and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 import mindyn
-from mindyn.cli.arguments import JSON
+from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import say, show_table
-from mindyn.kernels.threads import usable_cores
+from mindyn.cli.printing import print_status, print_table
+from mindyn.numerics.threads import usable_cores
 
 
 class Extra(NamedTuple):
-    """What `pip install 'mindyn[extra]'` adds: a module, the package that it comes with, and what it is for."""
+    """An extra of `pip install 'mindyn[extra]'`: its module, package and purpose."""
 
     module: str
     package: str
@@ -44,84 +44,84 @@ EXTRAS: Mapping[str, Extra] = {
 }
 
 LARGEST_DEVIATION = 1e-12
-"""Of a kernel from its CasADi function, relative to the largest torque; rounding alone gives 1e-15."""
+"""Largest deviation of a kernel from CasADi relative to the peak torque; rounding gives 1e-15."""
 
 COMPILERS = ("cc", "gcc", "clang")
-STYLES = {"missing": "dim", "failed": "red"}
-"""How the lines of what is not there look."""
+STATE_STYLES = {"missing": "dim", "failed": "red"}
+"""Styles of table rows by state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check found.
+    """Result of a check.
 
-    state  "ok"; "missing": something optional is not there; "failed": the core does not work
-    says   in words; `values` says the same to scripts
-    mend   a command or a sentence that helps
+    state    "ok"; "missing": something optional is not available; "failed": the core does not work
+    message  details for people; `values` has the same for programs
+    remedy   a command or sentence that helps
     """
 
     name: str
     state: Literal["ok", "missing", "failed"]
-    says: str
-    mend: str = ""
+    message: str
+    remedy: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def doctor(as_json: Annotated[bool, JSON] = False) -> None:
-    """Say what works on this machine and what is missing."""
-    findings = [_guarded(name, check) for name, check in CHECKS.items()] + list(extras())
-    works = all(one.state != "failed" for one in findings)
+def doctor(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
+    """Check what works on this machine and what is missing."""
+    findings = [_run_check(name, check) for name, check in CHECKS.items()] + list(check_extras())
+    works = all(check_result.state != "failed" for check_result in findings)
     if as_json:
-        typer.echo(json.dumps(_data(findings, works=works), indent=2))
+        typer.echo(json.dumps(_checks_data(findings, works=works), indent=2))
     else:
-        _show(findings)
+        _print_checks(findings)
     if not works:
-        say("the core of mindyn does not work here\nhint: the lines marked failed say why")
+        print_status("error: the core of mindyn does not work on this machine\nhint: see the rows marked failed")
         raise typer.Exit(ExitCode.NO)
 
 
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
-    """A check that breaks is itself what was looked for, whatever it raises."""
+def _run_check(name: str, check: Callable[[], Check]) -> Check:
+    """Run a check; any exception is reported as a failure."""
     try:
         return check()
     except Exception as error:
-        says = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Check(name, "failed", says, "pip install --force-reinstall mindyn")
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Check(name, "failed", message, "pip install --force-reinstall mindyn")
 
 
-def python() -> Check:
-    """The interpreter."""
-    says = f"{platform.python_version()} at {sys.executable}"
-    return Check("python", "ok", says, values={"version": platform.python_version(), "executable": sys.executable})
+def check_python() -> Check:
+    """Return version and path of the interpreter."""
+    message = f"{platform.python_version()} at {sys.executable}"
+    return Check("python", "ok", message, values={"version": platform.python_version(), "executable": sys.executable})
 
 
-def package() -> Check:
-    """mindyn itself: version and place."""
+def check_package() -> Check:
+    """Return version and folder of mindyn."""
     place = str(Path(mindyn.__file__).parent)
     values = {"version": mindyn.__version__, "folder": place}
     return Check("mindyn", "ok", f"{mindyn.__version__} at {place}", values=values)
 
 
-def processor() -> Check:
-    """The CPU that kernels are compiled for, and how many samples they compute at once."""
-    from mindyn.kernels.machine import host
+def check_processor() -> Check:
+    """Return the CPU that kernels are compiled for and its SIMD lanes."""
+    from mindyn.numerics.machine import host
 
     machine = host()
     lanes = {"float64": machine.lanes(64), "float32": machine.lanes(32)}
-    says = (
+    message = (
         f"{machine.cpu}, {machine.register_bits}-bit registers: {lanes['float64']} float64, {lanes['float32']} float32"
     )
-    return Check("SIMD", "ok", says, values={"cpu": machine.cpu, "register_bits": machine.register_bits, **lanes})
+    return Check("SIMD", "ok", message, values={"cpu": machine.cpu, "register_bits": machine.register_bits, **lanes})
 
 
-def threads() -> Check:
-    """Cores for `threads=`."""
-    return Check("threads", "ok", f"{usable_cores()} cores to use", values={"cores": usable_cores()})
+def check_threads() -> Check:
+    """Return the number of usable cores."""
+    return Check("threads", "ok", f"{usable_cores()} usable cores", values={"cores": usable_cores()})
 
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    """A cache folder of its own, so that code is compiled and not loaded."""
+    """Use an empty cache folder, so that kernels are compiled instead of loaded."""
     before = os.environ.get("MINDYN_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MINDYN_CACHE_DIR"] = folder
@@ -133,40 +133,46 @@ def _empty_cache() -> Iterator[None]:
                 os.environ["MINDYN_CACHE_DIR"] = before
 
 
-def kernel() -> Check:
-    """A PUMA 560's inverse dynamics, compiled and set beside its CasADi function."""
+def check_kernel() -> Check:
+    """Compile the inverse dynamics of a PUMA 560 and compare it with its CasADi function."""
     import numpy as np
 
     model = mindyn.compile_model(mindyn.load_robot("puma560"))
     motion = np.random.default_rng(0).uniform(-2, 2, (3, 1003, model.robot.joint_count))
     start = perf_counter()
     with _empty_cache():
-        found = model.inverse_dynamics(*motion, threads=usable_cores())
+        torque = model.inverse_dynamics(*motion, threads=usable_cores())
     seconds = perf_counter() - start
     expected = np.array(model.casadi("inverse_dynamics")(*(part.T for part in motion))).T
-    deviation = float(np.abs(found - expected).max() / np.abs(expected).max())
+    deviation = float(np.abs(torque - expected).max() / np.abs(expected).max())
     good = deviation <= LARGEST_DEVIATION
-    says = f"compiled and run in {seconds:.2f} s; deviates from CasADi by {deviation:.1e} of the largest torque"
-    mend = "" if good else "kernels give wrong numbers on this CPU: please report it with `mindyn doctor --json`"
-    return Check("kernel", "ok" if good else "failed", says, mend, {"deviation": deviation, "seconds": seconds})
+    message = f"compiled and run in {seconds:.2f} s; deviation from CasADi {deviation:.1e} relative to the peak torque"
+    remedy = (
+        ""
+        if good
+        else "kernels give wrong numbers on this CPU: please report this with the output of `mindyn doctor --json`"
+    )
+    return Check("kernel", "ok" if good else "failed", message, remedy, {"deviation": deviation, "seconds": seconds})
 
 
-def cache() -> Check:
-    """The folder of compiled kernels."""
-    from mindyn.kernels.cache import directory, distrusted, usage
+def check_cache() -> Check:
+    """Check the folder of compiled kernels."""
+    from mindyn.numerics.cache import cache_directory, cache_usage, find_distrust_reason
 
-    folder = directory()
+    folder = cache_directory()
     if folder is None:
-        return Check("cache", "missing", "no home folder: kernels are compiled anew", "set MINDYN_CACHE_DIR")
-    reason = distrusted(folder) or ("" if _writable(folder) else "not writable")
-    objects, size = usage(folder)
-    says = f"{folder}: {objects} kernels, {size / 2**20:.1f} MiB" + (f"; not used: {reason}" if reason else "")
+        return Check(
+            "cache", "missing", "no home folder: kernels are recompiled in every process", "set MINDYN_CACHE_DIR"
+        )
+    reason = find_distrust_reason(folder) or ("" if _is_writable(folder) else "not writable")
+    objects, size = cache_usage(folder)
+    message = f"{folder}: {objects} kernels, {size / 2**20:.1f} MiB" + (f"; not used: {reason}" if reason else "")
     values = {"folder": str(folder), "objects": objects, "bytes": size, "writable": not reason}
-    mend = "set MINDYN_CACHE_DIR to a folder that is yours alone" if reason else ""
-    return Check("cache", "missing" if reason else "ok", says, mend, values)
+    remedy = "set MINDYN_CACHE_DIR to a folder that only you can write" if reason else ""
+    return Check("cache", "missing" if reason else "ok", message, remedy, values)
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -175,16 +181,16 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def compiler() -> Check:
-    """A C compiler, for exported C alone: kernels need none."""
-    found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if found is None:
-        return Check("C compiler", "missing", "kernels need none; exported C does", f"install {COMPILERS[1]}")
-    return Check("C compiler", "ok", found, values={"path": found})
+def check_compiler() -> Check:
+    """Look for a C compiler, which only exported C needs."""
+    path_of_compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if path_of_compiler is None:
+        return Check("C compiler", "missing", "only needed to compile exported C code", f"install {COMPILERS[1]}")
+    return Check("C compiler", "ok", path_of_compiler, values={"path": path_of_compiler})
 
 
-def gpu() -> Check:
-    """A CUDA device that CuPy sees."""
+def check_gpu() -> Check:
+    """Look for a CUDA device with CuPy."""
     from mindyn.errors import MissingExtraError
     from mindyn.kernels.gpu import import_cupy
 
@@ -192,52 +198,57 @@ def gpu() -> Check:
         cupy = import_cupy()
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     except MissingExtraError as error:
-        return Check("GPU", "missing", error.message, _install("gpu"))
-    except Exception as error:  # CuPy raises CUDARuntimeError, which can be named only where CuPy is
-        return Check("GPU", "missing", f"CuPy finds no device: {error}", "look at nvidia-smi")
+        return Check("GPU", "missing", error.message, _install_command("gpu"))
+    except Exception as error:  # CUDARuntimeError of CuPy cannot be imported without CuPy
+        return Check("GPU", "missing", f"CuPy finds no device: {error}", "check the driver with nvidia-smi")
     return Check("GPU", "ok", name, values={"device": name})
 
 
 CHECKS: Mapping[str, Callable[[], Check]] = {
-    "python": python,
-    "mindyn": package,
-    "SIMD": processor,
-    "threads": threads,
-    "kernel": kernel,
-    "cache": cache,
-    "C compiler": compiler,
-    "GPU": gpu,
+    "python": check_python,
+    "mindyn": check_package,
+    "SIMD": check_processor,
+    "threads": check_threads,
+    "kernel": check_kernel,
+    "cache": check_cache,
+    "C compiler": check_compiler,
+    "GPU": check_gpu,
 }
 
 
-def extras() -> Iterator[Check]:
-    """Optional packages: there or not."""
+def check_extras() -> Iterator[Check]:
+    """Check which optional packages are installed."""
     for extra, (module, package, purpose) in EXTRAS.items():
-        there = util.find_spec(module) is not None
-        says = f"{module}{_version(package)}: {purpose}" if there else f"no {module}: {purpose}"
-        mend = "" if there else _install(extra)
-        yield Check(f"extra {extra}", "ok" if there else "missing", says, mend, {"module": module})
+        installed = util.find_spec(module) is not None
+        message = f"{module}{_version(package)}: {purpose}" if installed else f"{module} is not installed: {purpose}"
+        remedy = "" if installed else _install_command(extra)
+        yield Check(f"extra {extra}", "ok" if installed else "missing", message, remedy, {"module": module})
 
 
-def _install(extra: str) -> str:
+def _install_command(extra: str) -> str:
     return f"pip install 'mindyn[{extra}]'"
 
 
 def _version(package: str) -> str:
-    """Of a package; the module may come with another one, like a CuPy for another CUDA."""
+    """Return the version of a package; empty if another package provides the module (CuPy for another CUDA)."""
     try:
         return f" {metadata.version(package)}"
     except metadata.PackageNotFoundError:
         return ""
 
 
-def _show(findings: list[Check]) -> None:
-    rows = [("what", "state", "found", "remedy"), *((f.name, f.state, f.says, f.mend) for f in findings)]
-    show_table(rows, styles=["" if one.state == "ok" else STYLES[one.state] for one in findings])
+def _print_checks(findings: list[Check]) -> None:
+    rows = [("check", "state", "details", "remedy"), *((f.name, f.state, f.message, f.remedy) for f in findings)]
+    print_table(
+        rows,
+        styles=["" if check_result.state == "ok" else STATE_STYLES[check_result.state] for check_result in findings],
+    )
 
 
-def _data(findings: list[Check], *, works: bool) -> dict[str, Any]:
+def _checks_data(findings: list[Check], *, works: bool) -> dict[str, Any]:
     return {
         "works": works,
-        "findings": [{"name": f.name, "state": f.state, "says": f.says, "mend": f.mend, **f.values} for f in findings],
+        "findings": [
+            {"name": f.name, "state": f.state, "message": f.message, "remedy": f.remedy, **f.values} for f in findings
+        ],
     }

@@ -1,4 +1,4 @@
-"""`mindyn excite`: a motion that tells a robot's parameters, designed within limits and written for a controller."""
+"""`mindyn excite`: design an exciting motion within limits, and write it for a controller."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import (
-    ACCEPT_UNCHECKED,
-    CLEARANCE,
-    FLOOR,
-    JSON,
-    LIMITS_FILE,
-    MESHES,
-    MOVE,
-    NO_FLOOR,
-    RADIUS,
-    ROBOT,
-    TRACKING_ERROR,
-    VERBOSE,
-    floor_of,
+    ACCEPT_UNCHECKED_OPTION,
+    CLEARANCE_OPTION,
+    FLOOR_OPTION,
+    JSON_OPTION,
+    LIMITS_OPTION,
+    MESHES_OPTION,
+    MOVE_OPTION,
+    NO_FLOOR_OPTION,
+    RADIUS_OPTION,
+    ROBOT_ARGUMENT,
+    TIP_SPEED_OPTION,
+    TRACKING_ERROR_OPTION,
+    VERBOSE_OPTION,
+    complete_from,
     load_and_hold,
-    one_of,
-    placed,
-    takes_robot,
+    parse_assignments,
+    resolve_floor,
+    with_robot_options,
 )
 from mindyn.cli.limits_file import read_limits_file
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say, show
-from mindyn.cli.progress_bars import spoken_progress
-from mindyn.errors import InputError, listed
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.progress_bars import count_messages
+from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
 from mindyn.excitation.design_inputs import Purpose
@@ -46,24 +47,24 @@ from mindyn.files import require_writable
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.meshes import read_meshes
 
-UNCLEAR: Final = 0.3
-"""Predicted deviations that are a larger part of the value are said."""
-SAID: Final = 6
-"""Parameters that are named at most."""
+MAX_RELATIVE_DEVIATION: Final = 0.3
+"""The program names parameters whose predicted relative deviation is larger."""
+MAX_NAMED_PARAMETERS: Final = 6
+"""Largest number of parameters that a note names."""
 
 
-@takes_robot
+@with_robot_options
 def excite(
-    robot: Annotated[str, ROBOT],
+    robot: Annotated[str, ROBOT_ARGUMENT],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
-    harmonics: Annotated[int, typer.Option(help="Of the Fourier series.")] = 5,
+    harmonics: Annotated[int, typer.Option(help="Number of harmonics of the Fourier series.")] = 5,
     splines: Annotated[int, typer.Option(help="Free control points of B-splines, in place of a Fourier series.")] = 0,
     criterion: Annotated[
         str,
         typer.Option(
             help="D: volume of the parameters' confidence region; A: their mean variance; E: the largest; "
             "condition: the condition number; joints: the largest of a joint's own columns, last link first.",
-            autocompletion=one_of(get_args(Name)),
+            autocompletion=complete_from(get_args(Name)),
         ),
     ] = "D",
     purpose: Annotated[
@@ -71,16 +72,16 @@ def excite(
         typer.Option(
             "--for",
             help="arm: all of its parameters; payload: those of a load on the last link, the arm being known.",
-            autocompletion=one_of(get_args(Purpose)),
+            autocompletion=complete_from(get_args(Purpose)),
         ),
     ] = "arm",
-    limits: Annotated[Path | None, LIMITS_FILE] = None,
-    floor: Annotated[float | None, FLOOR] = None,
-    no_floor: Annotated[bool, NO_FLOOR] = False,
+    limits: Annotated[Path | None, LIMITS_OPTION] = None,
+    floor: Annotated[float | None, FLOOR_OPTION] = None,
+    no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
     speed: Annotated[
-        float, typer.Option(help="Part of the speed limits to use; 1.0 for all, after a first run.")
+        float, typer.Option(help="Fraction of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
-    acceleration: Annotated[float, typer.Option(help="Part of the acceleration limits to use.")] = 0.5,
+    acceleration: Annotated[float, typer.Option(help="Fraction of the acceleration limits to use.")] = 0.5,
     out: Annotated[
         Path | None, typer.Option(help="Folder for samples, coefficients, C header, ROS 2, URScript, plot.")
     ] = None,
@@ -88,33 +89,38 @@ def excite(
     controller_hz: Annotated[
         float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
     ] = None,
-    clearance: Annotated[float, CLEARANCE] = CLEARANCE_M,
-    tracking_error: Annotated[float, TRACKING_ERROR] = TRACKING_ERROR_M,
-    tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
-    radius: Annotated[list[str] | None, RADIUS] = None,
-    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED] = None,
-    move: Annotated[list[str] | None, MOVE] = None,
+    clearance: Annotated[float, CLEARANCE_OPTION] = CLEARANCE_M,
+    tracking_error: Annotated[float, TRACKING_ERROR_OPTION] = TRACKING_ERROR_M,
+    tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
+    radius: Annotated[list[str] | None, RADIUS_OPTION] = None,
+    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED_OPTION] = None,
+    move: Annotated[list[str] | None, MOVE_OPTION] = None,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the random motions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random motions.")] = 0,
     deadline_s: Annotated[
         float | None, typer.Option(help="Seconds after which the best so far is taken, and checked once more.")
     ] = None,
-    meshes: Annotated[bool, MESHES] = False,
-    as_json: Annotated[bool, JSON] = False,
-    verbose: Annotated[bool, VERBOSE] = False,
+    meshes: Annotated[bool, MESHES_OPTION] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+    verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
     arm, options, held = load_and_hold(options, robot, move)
     if meshes and out is None:
-        raise InputError("--meshes are drawn in the motion's page, and no --out is given", hint="--out motion")
-    height = floor_of(floor, no_floor)
-    given = read_limits_file(limits, arm)
+        raise InputError(
+            "--meshes needs --out: meshes are drawn in the motion's page",
+            hint="--out motion",
+            code=Code.MISSING_VALUE,
+            subject="--out",
+        )
+    height = resolve_floor(floor, no_floor)
+    given = read_limits_file(limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
     if out is not None:
-        require_writable(files_at(out)[0].parent)  # refused now rather than after the search
-    with spoken_progress("designing", starts + 1, verbose=verbose) as talk:
+        require_writable(files_at(out)[0].parent)  # raise before the search, not after it
+    with count_messages("designing", starts + 1, verbose=verbose) as talk:
         design = design_motion(
             arm,
             seconds=seconds,
@@ -133,7 +139,7 @@ def excite(
             floor=height,
             tool=given.tool,
             capsules=given.capsules,
-            radius=placed("--radius", radius, "link5=0.08, in m"),
+            radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
             accept_unchecked=tuple(accept_unchecked or ()),
             move=tuple(move or ()),
             clearance_m=clearance,
@@ -145,48 +151,52 @@ def excite(
             progress=talk,
         )
     for finding in (*held, *design.findings):
-        say(f"{finding.severity}: {finding}")
-    for note in _hardly_told(design.prediction):
-        say(f"note: {note}")
+        print_status(f"{finding.severity}: {finding}")
+    for note in _describe_uncertain_parameters(design.prediction):
+        print_status(f"note: {note}")
     if as_json:
         typer.echo(json.dumps(design.to_dict(), indent=1))
     elif verbose:
-        show(design.table())
+        print_output(design.table())
     else:
-        _show(design)
+        _print_design(design)
     if out is not None:
         drawn = read_meshes(robot, arm) if meshes else None
         for missing in drawn.findings if drawn is not None else ():
-            say(f"note: {missing}")
+            print_status(f"note: {missing}")
         rate = rate_hz if controller_hz is None else controller_hz
         written = design.write(out, rate_hz=rate, meshes=drawn)
-        say(f"written to {out}: {', '.join(path.name for path in written)}")
-        if out.is_dir():
-            say("play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion")
+        print_status(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")
+        if any("rehearsal" in path.name for path in written):
+            print_status(
+                "play the rehearsal first: the same path, no point of the arm faster than 0.25 m/s; then the motion"
+            )
     if out is not None and out.is_dir():
-        say_next("simulate", robot, *option_words(options), "--motion", out, "--out", "run1.csv")
+        print_next_command("simulate", robot, *format_robot_options(options), "--motion", out, "--out", "run1.csv")
 
 
-def _show(design: MotionDesign) -> None:
-    """The motion in a few sentences."""
+def _print_design(design: MotionDesign) -> None:
+    """Print the motion in a few sentences."""
     for sentence in design.summary():
-        show(sentence)
+        print_output(sentence)
     if design.prediction.relative is not None:
-        show("Every parameter with its standard deviation: --verbose.")
+        print_output("Every parameter with its standard deviation: --verbose.")
 
 
-def _hardly_told(prediction: Prediction) -> list[str]:
-    """Sentences where a log will leave parameters unclear; absolute deviations where a value may be zero."""
+def _describe_uncertain_parameters(prediction: Prediction) -> list[str]:
+    """Return notes on poorly determined parameters; with absolute deviations if a value may be zero."""
     if prediction.values is None or prediction.relative is None:
         return []
     rows = list(zip(prediction.names, prediction.relative, prediction.deviations, strict=True))
-    vague = [f"{name} (to {100 * part:.0f} %)" for name, part, _ in rows if part > UNCLEAR]
+    vague = [f"{name} (to {100 * part:.0f} %)" for name, part, _ in rows if part > MAX_RELATIVE_DEVIATION]
     zero = [f"{name} (+- {deviation:.2g})" for name, part, deviation in rows if np.isnan(part)]
-    said = [
-        f"one log will tell these only roughly: {listed(vague, SAID)}; record the motion several times, "
-        "or design a longer one"
-    ]
-    said = said if vague else []
+    notes = []
+    if vague:
+        names = list_names(vague, MAX_NAMED_PARAMETERS)
+        notes.append(
+            f"one log determines these poorly: {names}; record the motion several times, or design a longer one"
+        )
     if zero:
-        said.append(f"a log cannot tell these from zero, to the standard deviation in brackets: {listed(zero, SAID)}")
-    return said
+        names = list_names(zero, MAX_NAMED_PARAMETERS)
+        notes.append(f"these are not significantly different from zero (standard deviation in brackets): {names}")
+    return notes

@@ -1,4 +1,4 @@
-"""How the program ends, as a shell or a script sees it."""
+"""Exit codes of the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class ExitCode(IntEnum):
-    """The exit codes of all commands; `MEANINGS` says each in words."""
+    """Exit codes of all commands; `EXIT_CODE_MEANINGS` describes them."""
 
     DONE = 0
     ERROR = 1
@@ -17,14 +17,16 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-MEANINGS: Final[Mapping[ExitCode, str]] = {
-    ExitCode.DONE: "done; of check, doctor and papers: the answer is yes",
-    ExitCode.ERROR: "an error in what was given or done, said with a hint",
-    ExitCode.USAGE: "wrong usage: no such command or option, or one is missing",
-    ExitCode.NO: "the answer of check, doctor or papers is no; identify: the log cannot identify the robot; "
-    "excite, tests plan: the motion is not safe; tests plan: no test determines some parameters",
+EXIT_CODE_MEANINGS: Final[Mapping[ExitCode, str]] = {
+    ExitCode.DONE: "success; check, doctor, papers: the answer is yes",
+    ExitCode.ERROR: "error, with a message and a hint",
+    ExitCode.USAGE: "wrong usage: unknown or missing command, argument or option",
+    ExitCode.NO: "check, doctor, papers: the answer is no; identify: the log cannot identify the robot; "
+    "excite, step-by-step plan: the motion is not safe; step-by-step plan: some parameters are not identifiable",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-IN_HELP: Final = "Exit codes: " + "; ".join(f"{code.value} {says}" for code, says in MEANINGS.items()) + "."
-"""For the end of every command's help."""
+EXIT_CODES_HELP: Final = (
+    "Exit codes: " + "; ".join(f"{code.value} {meaning}" for code, meaning in EXIT_CODE_MEANINGS.items()) + "."
+)
+"""Last paragraph of the help of every command."""

@@ -1,4 +1,4 @@
-"""`mindyn export`: what an estimate found as a robot model, as code, or as numbers for MATLAB."""
+"""`mindyn export`: write an estimate as a robot model, as code, or as a MAT file."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from typing import Annotated
 
 import typer
 
-from mindyn.cli.arguments import JSON, one_of
-from mindyn.cli.next_step import say_next
-from mindyn.cli.printing import say, say_as_it_is
-from mindyn.cli.runs import RUN, estimate_of
+from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
+from mindyn.cli.next_step import print_next_command
+from mindyn.cli.printing import print_status, print_status_lines
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.contact.guiding import hand_guiding
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
-from mindyn.export.mjcf_writer import write_mjcf
+from mindyn.export.mjcf_writer import render_mjcf
 from mindyn.export.models import Prior, model_notes
-from mindyn.export.mujoco_replay import mujoco_beside
-from mindyn.export.ros2_package import CONTROL, write_ros2_package
+from mindyn.export.mujoco_replay import compare_with_mujoco
+from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
 from mindyn.export.toml_writer import write_toml
-from mindyn.export.urdf_writer import write_urdf
+from mindyn.export.urdf_writer import render_urdf
+from mindyn.feasibility.consistent_projection import project_to_consistent
 from mindyn.feasibility.full_model import full_model
-from mindyn.feasibility.make_consistent import mend_consistent
+from mindyn.files import write_file_atomically
 from mindyn.kernels.model import Model, compile_model
 from mindyn.kernels.source_text import Facts
 from mindyn.logs.reading import read_log
 from mindyn.reading import read_json
-from mindyn.robots.loading import load_like
-from mindyn.robots.table import text_table
+from mindyn.robots.loading import load_matching
+from mindyn.robots.table import format_table
 from mindyn.validation.validate import comparison_table
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """An estimate, where it goes, and how: what every writer is given."""
+class ExportRequest:
+    """Arguments of every writer: the estimate, the target and options."""
 
-    found: Estimate
+    estimate: Estimate
     out: Path
     source: Path | None
     prior: Prior
@@ -51,141 +52,160 @@ class Order:
     facts: Facts
 
 
-Written = tuple[Sequence[str], Sequence[Path]]
-"""Sentences about what was left out, and the files, or the folder, that were written."""
+ExportResult = tuple[Sequence[str], Sequence[Path]]
+"""Notes about omitted parts, and the written files or folder."""
 
 
-def _urdf(o: Order) -> Written:
-    said = write_urdf(o.found, o.out, source=o.source, prior=o.prior, force=o.force, meshes=o.meshes)
-    return said[1:], [o.out]
+def _write_urdf_file(request: ExportRequest) -> ExportResult:
+    text, notes = render_urdf(
+        request.estimate, request.source, request.prior, force=request.force, meshes=request.meshes
+    )
+    write_file_atomically(request.out, text)
+    return notes[1:], [request.out]
 
 
-def _toml(order: Order) -> Written:
-    full = full_model(order.found, order.prior, force=order.force)
-    write_toml(full, order.out, force=order.force)
-    return model_notes(order.found, full), [order.out]
+def _write_mjcf_file(request: ExportRequest) -> ExportResult:
+    text, notes = render_mjcf(request.estimate, request.out, request.source, request.prior, force=request.force)
+    write_file_atomically(request.out, text)
+    return notes[1:], [request.out]
 
 
-def _code(order: Order, write: Callable[[Model], Sequence[Path]]) -> Written:
-    """Code turns friction over as the fit did, so that it gives the estimate's torques."""
-    full = full_model(order.found, order.prior, friction="fitted", force=order.force)
+def _write_toml_file(request: ExportRequest) -> ExportResult:
+    full = full_model(request.estimate, request.prior, force=request.force)
+    return model_notes(request.estimate, full), [write_toml(full, request.out, force=request.force)]
+
+
+def _write_code(request: ExportRequest, write: Callable[[Model], Sequence[Path]]) -> ExportResult:
+    """Write code of the full model, with the friction of the fit, so that its torques equal those of the estimate."""
+    full = full_model(request.estimate, request.prior, friction="fitted", force=request.force)
     files = write(compile_model(full, drives=True))
-    return model_notes(order.found, full), files
+    return model_notes(request.estimate, full), files
 
 
-def _c(model: Model, order: Order, path: Path) -> Sequence[Path]:
-    return model.write_c(path, CONTROL, prefix=order.prefix, facts=order.facts)
+def _write_c_files(model: Model, request: ExportRequest, path: Path) -> Sequence[Path]:
+    return model.write_c(path, CONTROL_FUNCTIONS, prefix=request.prefix, facts=request.facts)
 
 
-def _ros2(model: Model, order: Order, *, solver: bool) -> Sequence[Path]:
-    write_ros2_package(model, order.out, facts=order.facts, solver=solver)
-    return [order.out]
-
-
-def _guide(order: Order) -> Written:
-    part = hand_guiding(order.found)
-    notes, files = _code(order, lambda model: write_hand_guiding_c(model, part, order.out, order.facts))
-    rows: list[tuple[str, ...]] = [("joint", "sure friction", "holding, +-", "compensated", "viscous, compensated")]
+def _write_hand_guiding(request: ExportRequest) -> ExportResult:
+    part = hand_guiding(request.estimate)
+    notes, files = _write_code(request, lambda model: write_hand_guiding_c(model, part, request.out, request.facts))
+    rows: list[tuple[str, ...]] = [
+        ("joint", "friction, lower bound", "holding torque, +-", "compensated", "compensated, viscous")
+    ]
     for j, name in enumerate(part.joint_names):
-        numbers = (part.friction[j], part.doubt[j], part.coulomb[j], part.viscous[j])
+        numbers = (part.friction[j], part.holding_uncertainty[j], part.coulomb[j], part.viscous[j])
         rows.append((name, *(f"{value:.3g}" for value in numbers)))
-    say("torques in N m or N, viscous ones for each rad/s or m/s")
-    say_as_it_is(text_table(rows))
+    print_status("torques in N m or N; viscous friction per rad/s or m/s")
+    print_status_lines(format_table(rows))
     return (*notes, *map(str, part.findings)), files
 
 
-def _mat(order: Order) -> Written:
-    write_mat(order.found, order.out)
-    return (), [order.out]
-
-
-WRITERS: Mapping[str, Callable[[Order], Written]] = {
-    "urdf": _urdf,
-    "mjcf": lambda o: (write_mjcf(o.found, o.out, source=o.source, prior=o.prior, force=o.force)[1:], [o.out]),
-    "toml": _toml,
-    "c": lambda o: _code(o, lambda model: _c(model, o, o.out)),
-    "cpp": lambda o: _code(o, lambda model: _c(model, o, o.out.with_suffix(".hpp"))),
-    "cuda": lambda o: _code(o, lambda model: [model.write_cuda(o.out, CONTROL)]),
-    "ros2": lambda o: _code(o, lambda model: _ros2(model, o, solver=False)),
-    "ros2-solver": lambda o: _code(o, lambda model: _ros2(model, o, solver=True)),
-    "gravity-compensation": _guide,
-    "mat": _mat,
+FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
+    "urdf": _write_urdf_file,
+    "mjcf": _write_mjcf_file,
+    "toml": _write_toml_file,
+    "c": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out)),
+    "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
+    "cuda": lambda o: _write_code(o, lambda model: [model.write_cuda(o.out, CONTROL_FUNCTIONS)]),
+    "ros2": lambda o: _write_code(o, lambda model: [write_ros2_package(model, o.out, facts=o.facts)]),
+    "ros2-solver": lambda o: _write_code(
+        o, lambda model: [write_ros2_package(model, o.out, facts=o.facts, solver=True)]
+    ),
+    "gravity-compensation": _write_hand_guiding,
+    "mat": lambda o: ((), [write_mat(o.estimate, o.out)]),
 }
-"""How each format is written."""
+"""Writer of each format."""
 
 
 def export(
-    run: Annotated[Path, RUN],
-    to: Annotated[str, typer.Option("--to", help=f"One of {', '.join(WRITERS)}.", autocompletion=one_of(WRITERS))],
-    out: Annotated[Path, typer.Option("--out", help="The file to write; for ros2 the folder of the package.")],
+    run: Annotated[Path, RUN_ARGUMENT],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help=f"Format: {', '.join(FORMAT_WRITERS)}.", autocompletion=complete_from(FORMAT_WRITERS)
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="File to write; for ros2, the folder of the package.")],
     source: Annotated[
-        Path | None, typer.Option(help="The URDF or MJCF to edit: all but inertials, friction and armature stays.")
+        Path | None, typer.Option(help="URDF or MJCF file to edit: only inertials, friction and armature change.")
     ] = None,
     prior: Annotated[
         str | None,
         typer.Option(
-            help="Where the values leave open which link has what: near the inertials of this robot (a bundled name or "
-            "a file), or 'none' for the least mass. Left out: near the estimate's own robot."
+            help="Robot (bundled name or file) whose inertials determine what the base parameters leave open, or 'none' "
+            "for the smallest masses. Default: the robot of the estimate."
         ),
     ] = None,
     prefix: Annotated[
         str | None,
-        typer.Option(help="Of the names of C functions, such as arm_; the name of the file if left out, '' for none."),
+        typer.Option(help="Prefix of C function names, such as arm_ ('' for none). Default: the name of the file."),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option(help="A log whose torques MuJoCo predicts with the MJCF, beside the estimate.")
+        Path | None, typer.Option(help="Log on which to compare the torques of MuJoCo and of the estimate (MJCF only).")
     ] = None,
-    mend: Annotated[bool, typer.Option("--mend", help="Move the values to the nearest consistent ones first.")] = False,
-    strip_meshes: Annotated[
-        bool, typer.Option("--strip-meshes", help="Of a URDF: without meshes, so that simulators load it anywhere.")
+    feasible: Annotated[
+        bool,
+        typer.Option("--feasible", help="First project the estimate onto the nearest physically consistent values."),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write values that no arm can have.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    strip_meshes: Annotated[
+        bool, typer.Option("--strip-meshes", help="Remove meshes from a URDF, so that it loads without mesh files.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write values even if they are not physically consistent.")
+    ] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Write a full robot model that has the estimate's dynamics, its code, or its numbers."""
-    if to not in WRITERS:
-        raise InputError(f"--to {to!r} is not known; it may be {', '.join(WRITERS)}", hint="--to urdf")
-    if source is not None and to not in ("urdf", "mjcf"):
-        raise InputError("--source is edited only with --to urdf and --to mjcf", hint="leave --source out")
-    if check is not None and to != "mjcf":
-        raise InputError("--check replays a log in MuJoCo, with --to mjcf", hint="leave --check out")
+    """Write an estimate as a robot model (URDF, MJCF, TOML), as code (C, C++, CUDA, ROS 2) or as a MAT file."""
+    require_choice(to, FORMAT_WRITERS, "--to")
+    require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
+    require_companion("--check", check is not None, "--to mjcf", to == "mjcf")
+    require_companion("--strip-meshes", strip_meshes, "--to urdf", to == "urdf")
+    require_companion("--prefix", prefix is not None, "--to c or --to cpp", to in ("c", "cpp"))
     if source is not None and source.resolve() == out.resolve():
-        raise InputError(f"--out {out} would replace the --source it is made from", hint="give --out another name")
-    if strip_meshes and to != "urdf":
-        raise InputError("--strip-meshes goes with --to urdf alone", hint="leave --strip-meshes out")
-    if prefix is not None and to not in ("c", "cpp"):
-        raise InputError("--prefix is of C functions, with --to c and --to cpp", hint="leave --prefix out")
+        raise InputError(
+            f"--out {out} would overwrite --source",
+            hint="pass another name with --out",
+            code=Code.DISAGREEMENT,
+            subject="--out",
+        )
     if prefix and not (prefix.isascii() and prefix.isidentifier()):
-        raise InputError(f"--prefix {prefix!r} cannot begin the name of a C function", hint="--prefix arm_")
-    found = estimate_of(run)
-    believed: Prior = "robot" if prior is None else None if prior == "none" else load_like(prior, found.robot)
-    found = mend_consistent(found) if mend else found
-    said_of_it, written = WRITERS[to](Order(found, out, source, believed, prefix, force, not strip_meshes, _facts(run)))
-    notes = [note.removeprefix("Note: ") for note in said_of_it]
+        raise InputError(
+            f"--prefix {prefix!r} is not valid at the start of a C function name",
+            hint="such as --prefix arm_",
+            code=Code.INVALID_VALUE,
+            subject="--prefix",
+        )
+    estimate = load_run_estimate(run)
+    prior_model: Prior = "robot" if prior is None else None if prior == "none" else load_matching(prior, estimate.robot)
+    estimate = project_to_consistent(estimate) if feasible else estimate
+    raw_notes, written = FORMAT_WRITERS[to](
+        ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
+    )
+    notes = [note.removeprefix("Note: ") for note in raw_notes]
     for note in notes:
-        say(f"note: {note}")
-    say(f"written: {', '.join(map(str, written))}")
-    errors = {} if check is None else mujoco_beside(found, out, read_log(check, found.robot))
+        print_status(f"note: {note}")
+    print_status(f"wrote {', '.join(map(str, written))}")
+    errors = {} if check is None else compare_with_mujoco(estimate, out, read_log(check, estimate.robot))
     if errors and not as_json:
         typer.echo(comparison_table(errors))
     if as_json:
         files = sorted(str(path) for place in written for path in (place, *place.rglob("*")) if path.is_file())
-        said = {
+        summary = {
             "format": to,
             "files": files,
-            "robot": found.robot.name,
-            "mended": mend,
-            "status": found.status,
+            "robot": estimate.robot.name,
+            "projected": feasible,
+            "status": estimate.status,
             "notes": notes,
             "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,
         }
-        typer.echo(json.dumps(said, indent=1))
+        typer.echo(json.dumps(summary, indent=1))
     if to in ("urdf", "mjcf", "toml"):
-        say_next("robots", out)
+        print_next_command("robots", out)
 
 
-def _facts(run: Path) -> Facts:
-    """What headers define of an estimate: its hash, and when it was made where the run's record stands beside it."""
+def _read_facts(run: Path) -> Facts:
+    """Return facts for headers: the hash of the estimate, and the date if its folder has a run record."""
     folder, file = (run, run / "estimate.json") if run.is_dir() else (run.parent, run)
     facts: list[tuple[str, int | str]] = [("ESTIMATE_SHA256", hashlib.sha256(file.read_bytes()).hexdigest())]
     record = folder / "run.json"

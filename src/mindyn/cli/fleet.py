@@ -1,4 +1,4 @@
-"""`mindyn fleet`: all logs of many robots of one type, wherever they lie; estimates of each, and who differs."""
+"""`mindyn fleet`: identify many robots of one type and find those that differ or drift."""
 
 from __future__ import annotations
 
@@ -15,99 +15,105 @@ from typing import Annotated, Any
 import typer
 
 from mindyn import __version__
-from mindyn.cli.arguments import JSON, ROBOT, VERBOSE, takes_robot
-from mindyn.cli.printing import say, say_findings, show, show_table
-from mindyn.cli.progress_bars import progress
-from mindyn.cli.runs import estimate_of
-from mindyn.errors import InputError, MissingExtraError
-from mindyn.files import finish_replacing, folder_for
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
+from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.progress_bars import progress_bar
+from mindyn.cli.runs import load_run_estimate
+from mindyn.errors import Code, InputError, MissingExtraError
+from mindyn.files import finish_replacement, make_output_folder
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.page import nobody_differs
-from mindyn.fleet.writing import FILES, summary_of, write_study
-from mindyn.logs.places import without_credentials
+from mindyn.fleet.page import explain_no_difference
+from mindyn.fleet.writing import STUDY_FILES, summarise_study, write_study
+from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.inputs import require_count
 
 RETRIES = 3
-"""Times that a cluster gives a log to another worker where one died."""
+"""Retries of a log on another worker if a worker of the cluster dies."""
 
 
-@takes_robot
+@with_robot_options
 def fleet(
-    robot: Annotated[str, ROBOT],
+    robot: Annotated[str, ROBOT_ARGUMENT],
     pattern: Annotated[
-        str, typer.Argument(help="Places of the logs, fields in braces: 's3://bucket/{robot_id}/{date}/*.parquet'.")
+        str,
+        typer.Argument(help="Pattern of the logs with fields in braces: 's3://bucket/{robot_id}/{date}/*.parquet'."),
     ],
-    out: Annotated[Path, typer.Option("--out", help=f"Folder for {', '.join(FILES)} and a factor file for each log.")],
+    out: Annotated[
+        Path, typer.Option("--out", help=f"Folder for {', '.join(STUDY_FILES)} and a factor file for each log.")
+    ],
     group_by: Annotated[
         str,
-        typer.Option(help="Fields, constant columns, or year, month, week, day; the first names the robot."),
+        typer.Option(
+            help="Comma-separated fields, constant columns, or year, month, week, day; the first one identifies the robot."
+        ),
     ] = "",
-    workers: Annotated[int, typer.Option(help="Processes of this machine that read logs.")] = 1,
+    workers: Annotated[int, typer.Option(help="Number of local processes that read logs.")] = 1,
     cluster: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, tcp://...; its workers read the logs.")
+        str | None, typer.Option(help="Address of a Dask scheduler (tcp://...) whose workers read the logs.")
     ] = None,
     settings: Annotated[
-        Path | None, typer.Option(help="A run of `mindyn identify` whose settings are taken; else they are chosen.")
+        Path | None, typer.Option(help="Run of `mindyn identify` whose settings to use; default: select settings.")
     ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option(help="A pattern of names of logs that do not count. Repeatable.")
-    ] = None,
-    as_json: Annotated[bool, JSON] = False,
-    verbose: Annotated[bool, VERBOSE] = False,
+    without: Annotated[list[str] | None, typer.Option(help="Pattern of names of logs to exclude. Repeatable.")] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+    verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """Study all logs of many robots of one type: estimates of each, who differs from the type, who drifts."""
+    """Identify many robots of one type from all their logs, and find robots that differ or drift."""
     require_count(workers, "--workers")
-    if cluster is not None and workers > 1:
-        raise InputError("--cluster and --workers exclude each other", hint="leave one of them out")
+    require_exclusive({"--cluster": cluster is not None, "--workers": workers > 1})
     start = perf_counter()
     arm = options.load(robot)
-    treatment = None if settings is None else estimate_of(settings).treatment
+    equation_settings = None if settings is None else load_run_estimate(settings).settings
     if out.is_dir():
-        finish_replacing(out)
+        finish_replacement(out)
     try:
-        with folder_for(out), _executor(cluster) as executor, progress("reading logs", 1000) as advance:
-            found = study_fleet(
+        with (
+            make_output_folder(out),
+            _connect_cluster(cluster) as executor,
+            progress_bar("reading logs", 1000) as advance,
+        ):
+            study = study_fleet(
                 arm,
                 pattern,
                 out,
                 group_by=[name.strip() for name in group_by.split(",") if name.strip()],
-                treatment=treatment,
-                without=without or (),
+                settings=equation_settings,
+                exclude_logs=without or (),
                 executor=executor,
                 workers=workers,
                 progress=lambda done, total: advance(1000 * done // max(1, total)),
-                say=say if verbose else _nothing,
+                say=print_status if verbose else _ignore_message,
             )
     except KeyboardInterrupt as stop:
         if not out.is_dir():
             raise
-        raise KeyboardInterrupt(f"logs that were read have their factors in {out}; the same command goes on") from stop
+        raise KeyboardInterrupt(f"factors of the logs read so far are in {out}; the same command continues") from stop
     record: dict[str, Any] = {
-        "command": [without_credentials(word) for word in sys.argv],
+        "command": [strip_credentials(word) for word in sys.argv],
         "robot": {"given": robot, **options.to_dict()},
         "version": __version__,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(perf_counter() - start, 3),
     }
-    write_study(out, found, record)
-    say_findings(found.findings)
-    for one in found.excluded[:20]:
-        say(f"note: {one.name} does not count: {one.reason}")
-    if len(found.excluded) > 20:
-        say(f"{len(found.excluded) - 20} more logs do not count: {out / 'excluded.parquet'} has them all")
+    write_study(out, study, record)
+    print_findings(study.findings)
+    for log in study.excluded[:20]:
+        print_status(f"note: {log.name} is excluded: {log.reason}")
+    if len(study.excluded) > 20:
+        print_status(f"{len(study.excluded) - 20} more logs are excluded: see {out / 'excluded.parquet'}")
     if as_json:
-        typer.echo(json.dumps(summary_of(found), indent=1))
+        typer.echo(json.dumps(summarise_study(study), indent=1))
     else:
-        _show(found)
-    say(f"written to {out}: open {out / 'report.html'} in a browser")
+        _print_study(study)
+    print_status(f"wrote {out}: open {out / 'report.html'} in a browser")
 
 
 @contextmanager
-def _executor(cluster: str | None) -> Iterator[Executor | None]:
-    """Dask's executor of a scheduler; None without one."""
+def _connect_cluster(cluster: str | None) -> Iterator[Executor | None]:
+    """Connect to a Dask scheduler; yield None without an address."""
     if cluster is None:
         yield None
         return
@@ -115,29 +121,32 @@ def _executor(cluster: str | None) -> Iterator[Executor | None]:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError(
-            "--cluster needs Dask, which is not installed", hint="pip install 'mindyn[dask]'"
+            "--cluster needs Dask, which is not installed", hint="pip install 'mindyn[dask]'", subject="dask"
         ) from error
     try:
         client = Client(cluster, timeout=20)
     except OSError as error:
         raise InputError(
-            f"no Dask scheduler answers at {cluster!r}", hint="dask scheduler prints its address: tcp://HOST:8786"
+            f"no Dask scheduler answers at {cluster!r}",
+            hint="pass the address that `dask scheduler` prints, such as tcp://HOST:8786",
+            code=Code.INVALID_VALUE,
+            subject=cluster,
         ) from error
     with client:
         yield client.get_executor(retries=RETRIES)
 
 
-def _nothing(_: str) -> None:
-    """What is done on the way is said with --verbose alone."""
+def _ignore_message(_: str) -> None:
+    """Ignore a progress message, which only --verbose prints."""
 
 
-def _show(found: FleetStudy) -> None:
-    logs, rows = sum(one.logs for one in found.robots), sum(one.rows for one in found.robots)
-    show(f"{len(found.robots)} robots, {logs} logs, {rows} rows; {found.gathered} logs were read now")
-    if not found.differences:
-        show(nobody_differs(found))
+def _print_study(study: FleetStudy) -> None:
+    logs, rows = sum(entry.logs for entry in study.robots), sum(entry.rows for entry in study.robots)
+    print_output(f"{len(study.robots)} robots, {logs} logs, {rows} rows; {study.gathered} logs read in this run")
+    if not study.differences:
+        print_output(explain_no_difference(study))
         return
-    lines = [("robot", "what", "deviations", "p")]
-    for one in found.differences:
-        lines.append((one.robot, one.sentence, f"{abs(one.size) / one.deviation:.1f}", f"{one.p:.0e}"))
-    show_table(lines, numbers=(2, 3))
+    lines = [("robot", "difference", "deviations", "p")]
+    for entry in study.differences:
+        lines.append((entry.robot, entry.sentence, f"{abs(entry.size) / entry.deviation:.1f}", f"{entry.p:.0e}"))
+    print_table(lines, numbers=(2, 3))

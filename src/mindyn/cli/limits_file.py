@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.limits import LIMITS
+from mindyn.findings import Finding
 from mindyn.reading import read_toml
 from mindyn.robots.robot import Robot
-from mindyn.schemas import NUMBER, TEXT, Schema, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, Schema, list_schema, require_valid, table_schema
 
-_POINT: Final = list_of(NUMBER, minItems=3, maxItems=3)
-_CORNER: Final = list_of({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
-_CAPSULE: Final = table_of(
-    {}, {"link": TEXT, "a": _POINT, "b": _POINT, "radius": NUMBER, "lower": _CORNER, "upper": _CORNER}
+_POINT: Final = list_schema(ANY_NUMBER, minItems=3, maxItems=3)
+_CORNER: Final = list_schema({"type": ["number", "infinite"]}, minItems=3, maxItems=3)
+_CAPSULE: Final = table_schema(
+    {}, {"link": ANY_TEXT, "a": _POINT, "b": _POINT, "radius": ANY_NUMBER, "lower": _CORNER, "upper": _CORNER}
 )
-PLACES: Final[Mapping[str, Schema]] = {
-    "workspace": table_of({}, {"lower": _CORNER, "upper": _CORNER, "floor": NUMBER}),
-    **dict.fromkeys(("obstacles", "capsules", "tool"), list_of(_CAPSULE)),
-    "noise": list_of(NUMBER, "number"),
-    **dict.fromkeys(("start", "home"), list_of(NUMBER)),
+SURROUNDINGS_SCHEMAS: Final[Mapping[str, Schema]] = {
+    "workspace": table_schema({}, {"lower": _CORNER, "upper": _CORNER, "floor": ANY_NUMBER}),
+    **dict.fromkeys(("obstacles", "capsules", "tool"), list_schema(_CAPSULE)),
+    "noise": list_schema(ANY_NUMBER, "number"),
+    **dict.fromkeys(("start", "home"), list_schema(ANY_NUMBER)),
 }
-FILE: Final = {**LIMITS, "properties": {**LIMITS["properties"], **PLACES}}
+LIMITS_FILE_SCHEMA: Final = {**LIMITS, "properties": {**LIMITS["properties"], **SURROUNDINGS_SCHEMAS}}
 """The JSON Schema of a file of limits."""
 
 
@@ -44,51 +45,71 @@ class LimitsFile:
     home: Any = None
 
 
-def read_limits_file(path: Path | None, robot: Robot) -> LimitsFile:
-    """Return what the file states; nothing for None."""
+def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = ()) -> LimitsFile:
+    """Return what the file states, without the limits of held joints; nothing for None.
+
+    held  findings that name the held joints
+    """
     if path is None:
         return LimitsFile()
     hint = "a line of it is like: velocity = { joint1 = 2.0 }"
     given = read_toml(path, "file of limits", InputError, hint)
-    require_valid(given, FILE, path.name, hint=hint)
+    require_valid(given, LIMITS_FILE_SCHEMA, path.name, hint=hint)
+    absent = {name for finding in held for name in finding.joints} - set(robot.joint_names)
+    bounds = {
+        key: {joint: limit for joint, limit in value.items() if joint not in absent}
+        if isinstance(value, dict)
+        else value
+        for key, value in given.items()
+        if key not in SURROUNDINGS_SCHEMAS
+    }
     return LimitsFile(
-        {key: value for key, value in given.items() if key not in PLACES},
-        _obstacles(given.get("obstacles", [])),
-        _box(given.get("workspace")),
-        _capsules(given.get("tool", []), robot.link_names[-1]),
-        _capsules(given.get("capsules", [])),
+        bounds,
+        _read_obstacles(given.get("obstacles", [])),
+        _read_workspace(given.get("workspace")),
+        _read_capsules(given.get("tool", []), robot.link_names[-1]),
+        _read_capsules(given.get("capsules", [])),
         given.get("noise"),
         given.get("start"),
         given.get("home"),
     )
 
 
-def _obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
-    """Tables of capsules, or with `lower` and `upper` corners of a box."""
+def _read_obstacles(entries: Any) -> tuple[Capsule | Box, ...]:
+    """Read tables of capsules, or with `lower` and `upper` corners of a box."""
     return tuple(
-        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _capsule(entry, "")
+        Box(entry["lower"], entry["upper"]) if set(entry) == {"lower", "upper"} else _read_capsule(entry, "")
         for entry in entries
     )
 
 
-def _capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
-    """Tables of capsules, on `link` where they name none."""
-    return tuple(_capsule(entry, link) for entry in entries)
+def _read_capsules(entries: Any, link: str = "") -> tuple[Capsule, ...]:
+    """Read tables of capsules, on `link` if they name none."""
+    return tuple(_read_capsule(entry, link) for entry in entries)
 
 
-def _capsule(entry: Any, link: str) -> Capsule:
-    """A table with `a`, `b` (a sphere without it), `radius`, and `link` where it moves."""
+def _read_capsule(entry: Any, link: str) -> Capsule:
+    """Read a table with `a`, `b` (a sphere without it), `radius`, and `link` if it moves."""
     if not {"a", "radius"} <= set(entry) <= {"link", "a", "b", "radius"}:
-        raise InputError(f"a capsule has a, radius, and maybe b and link, and a box has lower and upper; got {entry!r}")
+        raise InputError(
+            f"a capsule has a, radius, and optionally b and link; a box has lower and upper; got {entry!r}",
+            code=Code.WRONG_FORMAT,
+            subject=", ".join(entry),
+        )
     return Capsule(entry.get("link", link), entry["a"], entry["b"] if "b" in entry else entry["a"], entry["radius"])
 
 
-def _box(entry: Any) -> Box | None:
-    """A table with `lower` and `upper` corners, or `floor` alone."""
+def _read_workspace(entry: Any) -> Box | None:
+    """Read a table with `lower` and `upper` corners, or `floor` alone."""
     if entry is None:
         return None
     if "floor" in entry:
         if len(entry) > 1:
-            raise InputError("a workspace has a floor or corners, not both; its lower corner may hold the floor")
+            raise InputError(
+                "a workspace has a floor or corners, not both",
+                hint="set the floor as the z of lower",
+                code=Code.DISAGREEMENT,
+                subject="floor",
+            )
         return Box(lower=(-float("inf"), -float("inf"), entry["floor"]))
     return Box(**entry)

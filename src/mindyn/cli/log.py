@@ -1,4 +1,4 @@
-"""`mindyn log`: what a log seems to be, the draft of its sidecar, and what is wrong with the sidecar that it has."""
+"""`mindyn log`: inspect a log, draft its sidecar file, or check an existing one."""
 
 from __future__ import annotations
 
@@ -11,146 +11,158 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, complete_robot, takes_robot
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say, say_findings, show, show_table
-from mindyn.errors import InputError
-from mindyn.files import write_whole
+from mindyn.cli.arguments import JSON_OPTION, complete_robot, with_robot_options
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.errors import Code, InputError
+from mindyn.files import write_file_atomically
 from mindyn.identification.log_drafts import draft_log
-from mindyn.logs.draft import DRAFT_TABLES, Belief, Draft
-from mindyn.logs.mounting import mounted_as_logged
+from mindyn.logs.draft import DRAFT_TABLES, DraftLine, SidecarDraft
+from mindyn.logs.metadata import find_sidecar, read_sidecar
+from mindyn.logs.mounting import apply_logged_mount
 from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
-from mindyn.logs.statement import read_sidecar, sidecar_path
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 
 
-@takes_robot
+@with_robot_options
 def log(
-    file: Annotated[Path, typer.Argument(help="A log; with a sidecar file beside it, that is checked.")],
+    file: Annotated[Path, typer.Argument(help="Log; if it has a sidecar file, the sidecar is checked.")],
     robot: Annotated[
-        str | None,
-        typer.Argument(help="Its robot: a bundled name or a file.", autocompletion=complete_robot),
+        str | None, typer.Argument(help="Robot of the log: bundled name or file.", autocompletion=complete_robot)
     ] = None,
     state: Annotated[
         list[str] | None,
-        typer.Option(help="KEY=VALUE: a line of the sidecar, as units.torque='N m'. Repeatable.", metavar="KEY=VALUE"),
+        typer.Option(help="Set an entry of the sidecar, such as units.torque='N m'. Repeatable.", metavar="KEY=VALUE"),
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Write the draft beside the log; it is used when confirmed.")
+        bool, typer.Option("--write", help="Write the draft next to the log; it is used once you confirm it.")
     ] = False,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Write the draft as what you state; no ? may be left.")
+        bool, typer.Option("--confirm", help="Confirm the draft and write it; no ? may be left.")
     ] = False,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file."""
+    """Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file."""
     arm = None if robot is None else options.load(robot)
     file = file if file.name else file.absolute()
-    beside = sidecar_path(file)
-    if isinstance(beside, Path) and not read_sidecar(file).get("draft", False):
+    sidecar = find_sidecar(file)
+    if isinstance(sidecar, Path) and not read_sidecar(file).get("draft", False):
         if write or confirm or state:
             raise InputError(
-                f"{beside.name} is there already", hint="edit it, or move it away to have another one drafted"
+                f"{sidecar.name} already exists",
+                hint="edit it, or move it away to create a new draft",
+                code=Code.DUPLICATE,
+                subject=sidecar.name,
             )
-        _check(file, beside, arm, as_json)
+        _check_sidecar(file, sidecar, arm, as_json)
     else:
         topics = [line.partition("=")[2] for line in state or () if line.startswith("topic=")]
         topic = topics[-1] if topics else read_sidecar(file).get("topic")
-        draft = stating(as_edited(draft_log(file, arm, topic), read_sidecar(file)), state or ())
-        typer.echo(json.dumps(_data(draft), indent=1) if as_json else draft.toml(confirmed=confirm), nl=as_json)
+        draft = apply_lines(merge_edits(draft_log(file, arm, topic), read_sidecar(file)), state or ())
+        typer.echo(json.dumps(_draft_data(draft), indent=1) if as_json else draft.toml(confirmed=confirm), nl=as_json)
         for note in draft.notes:
-            say(f"note: {note}")
+            print_status(f"note: {note}")
         if not (write or confirm):
-            _say(draft, f"nothing was written: --write puts the draft beside {file.name}")
+            _print_questions(draft, f"nothing was written: --write writes the draft next to {file.name}")
             return
-        _write(file, draft, arm, confirm)
+        _write_draft(file, draft, arm, confirm)
     if robot is not None and write and not confirm:
-        say_next("log", file, robot, *option_words(options), "--confirm")
+        print_next_command("log", file, robot, *format_robot_options(options), "--confirm")
     elif robot is not None:
-        out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder itself
-        say_next("identify", robot, file, *option_words(options), "--out", out)
+        out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder
+        print_next_command("identify", robot, file, *format_robot_options(options), "--out", out)
 
 
-def stating(draft: Draft, given: Sequence[str]) -> Draft:
-    """The draft with the lines that the user states, KEY=VALUE, the value as in TOML or a bare word; KEY= drops one."""
+def apply_lines(draft: SidecarDraft, given: Sequence[str]) -> SidecarDraft:
+    """Apply KEY=VALUE entries of the user to a draft; values are TOML or bare words, and KEY= removes an entry."""
     for line in given:
         key, mark, text = line.partition("=")
         if not mark or not key.strip():
             raise InputError(
-                f"--state {line!r} is not KEY=VALUE", hint="--state units.torque='N m' --state side.torque=joint"
+                f"--state must be KEY=VALUE, got {line!r}",
+                hint="such as --state units.torque='N m' --state side.torque=joint",
+                code=Code.WRONG_FORMAT,
+                subject="--state",
             )
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text.strip()
-        draft = draft.without(key.strip())
-        draft = draft if value == "" else draft.stating(Belief(key.strip(), value, "as you stated"))
+        draft = draft.without_key(key.strip())
+        draft = draft if value == "" else draft.with_line(DraftLine(key.strip(), value, "given by you"))
     return draft
 
 
-def as_edited(draft: Draft, sidecar: Mapping[str, Any]) -> Draft:
-    """The draft as its user left it in the sidecar file; what says the same as before keeps its evidence."""
+def merge_edits(draft: SidecarDraft, sidecar: Mapping[str, Any]) -> SidecarDraft:
+    """Return the draft as the user edited it in the sidecar file; unchanged entries keep their evidence."""
     if not sidecar:
         return draft
     lines: dict[str, Any] = {}
     for key, value in sidecar.items():
         if key != "draft":
             entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
-            lines |= {f"{key}.{entry}" if entry else key: one for entry, one in entries}
-    before = {one.key: one for one in draft.beliefs}
+            lines |= {f"{key}.{entry}" if entry else key: item for entry, item in entries}
+    before = {line.key: line for line in draft.lines}
     same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}
-    made = tuple(same.get(key, Belief(key, value, "as you stated")) for key, value in lines.items())
-    return Draft(draft.name, made, draft.notes)
+    merged = tuple(same.get(key, DraftLine(key, value, "given by you")) for key, value in lines.items())
+    return SidecarDraft(draft.name, merged, draft.notes)
 
 
-def _write(file: Path, draft: Draft, arm: Robot | None, confirm: bool) -> None:
+def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bool) -> None:
     target = file.with_name(file.name + ".toml")
     if confirm and draft.questions:
         raise InputError(
-            f"still unknown of {file.name}: {', '.join(draft.questions)}",
+            f"unknown entries of {file.name}: {', '.join(draft.questions)}",
             hint=" ".join(f"--state {key}=..." for key in draft.questions),
+            code=Code.MISSING_VALUE,
+            subject=draft.questions[0],
         )
     if confirm and arm is not None:
-        scan = LogScan(file, arm, draft.stated(), CHUNK_ROWS, sidecar={})
+        scan = LogScan(file, arm, draft.to_metadata(), CHUNK_ROWS, sidecar={})
         for _ in scan:
-            pass  # the whole log is read: what cannot be is refused before anything is written
-        say_findings(scan.findings, verbose=True)
-    write_whole(target, draft.toml(confirmed=confirm))
-    _say(draft, f"written: {target}" + ("" if confirm else ", a draft: it is used when you have confirmed it"))
+            pass  # read the whole log, so that errors are raised before anything is written
+        print_findings(scan.findings, verbose=True)
+    write_file_atomically(target, draft.toml(confirmed=confirm))
+    _print_questions(draft, f"wrote {target}" + ("" if confirm else ", a draft that is used once you confirm it"))
 
 
-def _say(draft: Draft, ending: str) -> None:
+def _print_questions(draft: SidecarDraft, ending: str) -> None:
     if draft.questions:
-        say(f"only you can know: {', '.join(draft.questions)}")
-    say(ending)
+        print_status(f"please provide: {', '.join(draft.questions)}")
+    print_status(ending)
 
 
-def _check(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
-    """Reads the log as its sidecar says, which names all that is wrong, and shows what came of it."""
+def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) -> None:
+    """Read the log with its sidecar, which raises for wrong entries, and print ranges of the signals."""
     if arm is None:
-        raise InputError(f"{sidecar.name} is checked against a robot", hint=f"mindyn log {file} ROBOT")
-    found = read_log(file, mounted_as_logged(arm, [file]))
-    rate = 1 / float(np.median(np.diff(found.time)))
+        raise InputError(
+            f"checking {sidecar.name} needs a robot",
+            hint=f"mindyn log {file} ROBOT",
+            code=Code.MISSING_VALUE,
+            subject="robot",
+        )
+    log = read_log(file, apply_logged_mount(arm, [file]))
+    rate = 1 / float(np.median(np.diff(log.time)))
     rows: list[tuple[str, ...]] = [("joint", "position from", "to", "peak speed", "peak torque")]
-    speed = np.gradient(found.q, found.time, axis=0) if found.qd is None else found.qd
-    for j, name in enumerate(found.joint_names):
-        ends = (found.q[:, j].min(), found.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(found.tau[:, j]).max())
+    speed = np.gradient(log.q, log.time, axis=0) if log.qd is None else log.qd
+    for j, name in enumerate(log.joint_names):
+        ends = (log.q[:, j].min(), log.q[:, j].max(), np.abs(speed[:, j]).max(), np.abs(log.tau[:, j]).max())
         rows.append((name, *(f"{value:.4g}" for value in ends)))
-    say_findings(found.findings, verbose=True)
-    data = {"sidecar": str(sidecar), "rows": len(found), "rate_hz": rate}
-    data["findings"] = [finding.to_dict() for finding in found.findings]
-    summary = f"{file.name} as {sidecar.name} says: {len(found)} rows, {rate:.5g} Hz, {found.time[-1]:.4g} s"
+    print_findings(log.findings, verbose=True)
+    data = {"sidecar": str(sidecar), "rows": len(log), "rate_hz": rate}
+    data["findings"] = [finding.to_dict() for finding in log.findings]
+    summary = f"{file.name} with {sidecar.name}: {len(log)} rows, {rate:.5g} Hz, {log.time[-1]:.4g} s"
     if as_json:
         typer.echo(json.dumps(data, indent=1))
         return
-    show(f"{summary}; rad or m, N m or N")
-    show()
-    show_table(rows, numbers=range(1, 5))
+    print_output(f"{summary}; rad or m, N m or N")
+    print_output()
+    print_table(rows, numbers=range(1, 5))
 
 
-def _data(draft: Draft) -> Mapping[str, Any]:
-    lines = [{"key": one.key, "value": one.value, "evidence": one.evidence} for one in draft.beliefs]
+def _draft_data(draft: SidecarDraft) -> Mapping[str, Any]:
+    lines = [{"key": line.key, "value": line.value, "evidence": line.evidence} for line in draft.lines]
     return {"log": draft.name, "lines": lines, "questions": list(draft.questions), "notes": list(draft.notes)}

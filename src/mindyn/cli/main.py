@@ -1,10 +1,10 @@
-"""`mindyn`: the program that holds the commands, and how it ends when something is wrong."""
+"""`mindyn`: the program with its commands, error messages and exit codes."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -14,151 +14,157 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from mindyn import __version__
-from mindyn.cli.exit_codes import IN_HELP, ExitCode
-from mindyn.cli.printing import columns, say
-from mindyn.errors import InputError, MindynError, UnsafeMotionError, shortened
-from mindyn.escaping import COLUMNS
-from mindyn.interrupts import exit_on_interrupt, insistent_interrupts
-from mindyn.reading import OUTSIDE_FILES
+from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
+from mindyn.cli.printing import print_status, terminal_columns
+from mindyn.errors import Code, InputError, MindynError, UnsafeMotionError, shorten_text
+from mindyn.escaping import TERMINAL_COLUMNS
+from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
+from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
-    "demo": "Simulate a PUMA 560, identify it by three estimators, judge, mend and validate it, and write a report.",
+    "demo": "Simulate a PUMA 560, identify it with three estimators, check and validate it, and write a report.",
     "robots": "List the bundled robots, or show one robot.",
-    "base": "The combinations of link parameters that the dynamics depend on.",
-    "count": "Multiplications and additions that one evaluation takes.",
+    "base": "Print the base parameters: the combinations of link parameters that the dynamics depend on.",
+    "count": "Count the multiplications and additions of one evaluation of the dynamics.",
     "excite": "Design an exciting motion within a robot's limits; Ctrl-C takes the best so far.",
-    "simulate": "Simulate a motion and write what sensors would have logged.",
-    "log": "Look at a log: what its columns seem to mean, with the evidence, and the draft of its sidecar file.",
+    "simulate": "Simulate a motion and write the log of its sensors.",
+    "log": "Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file.",
     "identify": "Identify the dynamic parameters of a robot from its logs.",
-    "fleet": "Study all logs of many robots of one type: estimates of each, who differs from the type, who drifts.",
-    "tests": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
+    "fleet": "Identify many robots of one type from all their logs, and find robots that differ or drift.",
+    "step-by-step": "Plan Yoshida's simple tests, simulate them, or identify a robot from their logs.",
     "compare": "Compare identification methods on a simulated robot, or with --logs on recorded logs.",
-    "check": "Judge an estimate: possible, consistent, plausible? The exit code is 3 when the answer is no.",
-    "payload": "The load that a run carried, from an estimate of the arm without it.",
-    "contact": "Where an arm was touched in a log: joints, direction and link, from an estimate of the arm.",
-    "papers": "Tables and figures of the five papers: the paper's number, ours and the difference.",
-    "export": "Write a full robot model that has the estimate's dynamics, its code, or its numbers.",
-    "report": "Write a report: is the model good, and why. One file that opens from disk and loads nothing.",
+    "check": "Check whether an estimate is physically consistent; the exit code is 3 if it is not.",
+    "payload": "Identify the payload in a log, given an estimate of the arm without payload.",
+    "contact": "Detect contacts in a log from an estimate of the arm: time, link, joints and direction.",
+    "papers": "Reproduce tables and figures of five papers: published value, our value and the difference.",
+    "export": "Write an estimate as a robot model (URDF, MJCF, TOML), as code (C, C++, CUDA, ROS 2) or as a MAT file.",
+    "report": "Write a report about the quality of an estimate, as a single self-contained HTML file.",
     "bench": "Time the main kernels of a robot on this machine.",
-    "doctor": "Say what works on this machine and what is missing.",
+    "doctor": "Check what works on this machine and what is missing.",
 }
-"""Command `x` is the function `x` of mindyn/cli/x.py; its line here is the first line of its docstring."""
+"""Help of each command, which is the first line of the docstring of its function (see `load_function`)."""
 
-EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
-    "Start here": {"demo": "demo", "doctor": "doctor"},
-    "The robot": {"robots": "robots arm.urdf", "base": "base arm.urdf --drives"},
-    "A motion and its log": {
+COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Get started": {"demo": "demo", "doctor": "doctor"},
+    "Robot": {"robots": "robots arm.urdf", "base": "base arm.urdf --drives"},
+    "Motions and logs": {
         "excite": "excite arm.urdf --seconds 20 --out motion",
         "simulate": "simulate arm.urdf --motion motion --out run1.csv",
         "log": "log run1.csv arm.urdf --write",
     },
-    "The model": {
+    "Identification": {
         "identify": "identify arm.urdf run1.csv --hold-out 0.3 --out run1",
         "check": "check run1",
         "report": "report run1 run2 --validate other.csv",
         "payload": "payload run1 loaded.csv",
         "contact": "contact run1 pushed.csv --free run2.csv",
-        "fleet": "fleet arm.urdf 'logs/{robot_id}/*.parquet' --out fleet",
+        "fleet": "fleet arm.urdf '{robot_id}/*.parquet' --out fleet",
     },
-    "Use it": {"export": "export run1 --to urdf --out model.urdf"},
+    "Export": {"export": "export run1 --to urdf --out model.urdf"},
     "Methods": {
         "compare": "compare puma560 --repetitions 20",
-        "tests": "tests plan puma560 plan",
+        "step-by-step": "step-by-step plan puma560 plan",
         "papers": "papers",
         "count": "count puma560",
         "bench": "bench puma560",
     },
 }
-"""Commands by what they are for, in the order of the work, with one example each."""
-NOTHING_KEPT: Final = "nothing was written; what was there before is as it was"
-OTHERS: Final = "More"
-"""Where a command stands that `EXAMPLES` leaves out."""
+"""Commands by purpose, in the order of a workflow, with an example of each."""
+NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
+OTHER_PANEL: Final = "More"
+"""Help panel of commands without an example."""
 
 
-class PlainOptions(TyperCommand):
-    """Help in which a switch shows no type: nothing is typed behind it."""
+class PlainCommand(TyperCommand):
+    """A command whose help shows no value type for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Arguments and options."""
-        return without_types(super().get_params(ctx))
+        """Return arguments and options."""
+        return hide_flag_types(super().get_params(ctx))
 
 
-def without_types(params: list[Any]) -> list[Any]:
-    """The same, switches with an empty name of their value."""
-    for one in params:
-        if getattr(one, "is_flag", False) and one.metavar is None:
-            one.metavar = ""
+def hide_flag_types(params: list[Any]) -> list[Any]:
+    """Hide the value type of flags in the help."""
+    for parameter in params:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
     return params
 
 
 class LazyCommands(TyperGroup):
-    """Commands that are imported when they are called, so that help and completion of names stay fast."""
+    """Commands that are imported when they run, so that help and completion stay fast."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Arguments and options."""
-        return without_types(super().get_params(ctx))
+        """Return arguments and options."""
+        return hide_flag_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that `args` begin with, imported."""
+        """Import and return the command with which `args` start."""
         name, command, rest = super().resolve_command(ctx, args)
         if name == "simulate":
-            require_file_of_drives(rest)
-        return name, None if name is None or command is None else loaded(name), rest
+            require_drives_file(rest)
+        return name, None if name is None or command is None else load_command(name), rest
 
 
-def require_file_of_drives(words: Sequence[str]) -> None:
-    """Explains `simulate --drives` without a file, the switch that it once was."""
+def require_drives_file(words: Sequence[str]) -> None:
+    """Raise `InputError` for `simulate --drives` without a file."""
     for word, after in zip(words, (*words[1:], "-"), strict=True):
         if word == "--drives" and after.startswith("-"):
             raise InputError(
-                "--drives takes a file with [[drive]] tables, as in `mindyn identify`; it is no switch: the drives "
-                "that the robot's own file states are simulated anyway",
-                hint="leave --drives out, or --drives drives.toml; --without-drives leaves friction and rotors out",
+                "--drives needs a file with [[drive]] tables, as in `mindyn identify`; drives of the robot file are "
+                "simulated by default",
+                hint="omit --drives, or pass --drives drives.toml; --without-drives disables friction and rotor inertia",
+                code=Code.MISSING_VALUE,
+                subject="--drives",
             )
 
 
-def loaded(name: str) -> Any:
-    """The command of that name with its options."""
+def load_function(command: str) -> Callable[..., None]:
+    """Import the function of a command: `x_y` of mindyn/cli/x_y.py for `x-y`."""
+    name = command.replace("-", "_")
+    function: Callable[..., None] = getattr(import_module(f"mindyn.cli.{name}"), name)
+    return function
+
+
+def load_command(name: str) -> Any:
+    """Import a command and return it with its options."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     with exit_on_interrupt():
-        module = import_module(f"mindyn.cli.{name}")
-    alone.command(name, cls=PlainOptions, epilog=epilog_of(name))(getattr(module, name))
+        function = load_function(name)
+    alone.command(name, cls=PlainCommand, epilog=format_epilog(name))(function)
     return get_command(alone)
 
 
-app = typer.Typer(
-    cls=LazyCommands,
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(cls=LazyCommands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
 
-def _name_only() -> None:
-    """What stands for a command until it is called."""
+def _placeholder() -> None:
+    """Stand in for a command until it is imported."""
 
 
-def example_of(name: str) -> str:
-    """A line to type; empty where `EXAMPLES` has none."""
-    given = next((group[name] for group in EXAMPLES.values() if name in group), "")
+def find_example(name: str) -> str:
+    """Return an example of a command; empty if there is none."""
+    given = next((group[name] for group in COMMAND_EXAMPLES.values() if name in group), "")
     return f"mindyn {given}" if given else ""
 
 
-def epilog_of(name: str) -> str:
-    """The end of a command's own help."""
-    example = example_of(name)
-    return f"Example: {example}\n\n{IN_HELP}" if example else IN_HELP
+def format_epilog(name: str) -> str:
+    """Return the last paragraphs of the help of a command."""
+    example = find_example(name)
+    return f"Example: {example}\n\n{EXIT_CODES_HELP}" if example else EXIT_CODES_HELP
 
 
-def panel_of(name: str) -> str:
-    """The group of commands that a command stands in."""
-    return next((panel for panel, group in EXAMPLES.items() if name in group), OTHERS)
+def find_panel(name: str) -> str:
+    """Return the help panel of a command."""
+    return next((panel for panel, group in COMMAND_EXAMPLES.items() if name in group), OTHER_PANEL)
 
 
-_PLACES = [name for group in EXAMPLES.values() for name in group]
-for _name in sorted(COMMANDS, key=lambda name: _PLACES.index(name) if name in _PLACES else len(_PLACES)):
-    _example = f"\n$ {example_of(_name)}" if example_of(_name) else ""
-    app.command(_name, help=f"\b\n{COMMANDS[_name]}{_example}", rich_help_panel=panel_of(_name))(_name_only)
+_COMMAND_ORDER = [name for group in COMMAND_EXAMPLES.values() for name in group]
+for _name in sorted(
+    COMMANDS, key=lambda name: _COMMAND_ORDER.index(name) if name in _COMMAND_ORDER else len(_COMMAND_ORDER)
+):
+    _example = f"\n$ {find_example(_name)}" if find_example(_name) else ""
+    app.command(_name, help=f"\b\n{COMMANDS[_name]}{_example}", rich_help_panel=find_panel(_name))(_placeholder)
 
 
 def _print_version(wanted: bool) -> None:
@@ -171,54 +177,54 @@ def _print_version(wanted: bool) -> None:
 def options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
     outside_files: bool = typer.Option(
-        False, "--outside-files", help="Let sidecar files name files outside of the folder of their log."
+        False, "--outside-files", help="Allow sidecar files to refer to files outside the folder of their log."
     ),
 ) -> None:
-    """Minimal dynamics of robot arms: from description and logs to a model you can trust, and fast code."""
+    """Identify the dynamics of robot arms from motion logs, and export models for simulation and control."""
     del version
-    OUTSIDE_FILES.set(outside_files)
+    ALLOW_OUTSIDE_FILES.set(outside_files)
 
 
 def run() -> None:
-    """Run a command; an error ends it with a message, a hint where we have one, and `ExitCode.ERROR`; Ctrl-C too."""
-    held = COLUMNS.set(columns(sys.stdout))
+    """Run a command; errors and Ctrl-C end it with a message and an exit code."""
+    held = TERMINAL_COLUMNS.set(terminal_columns(sys.stdout))
     try:
-        with insistent_interrupts():
+        with reraise_interrupts():
             app()
     except MindynError as error:
-        say(f"error: {error}")
+        print_status(f"error: {error}")
         sys.exit(ExitCode.NO if isinstance(error, UnsafeMotionError) else ExitCode.ERROR)
     except BrokenPipeError:
         raise
-    except OSError as error:  # of the system, where no reader or writer said it in words of its own
-        where = "" if error.filename is None else f": {shortened(str(error.filename), 200)!r}"
-        say(f"error: {error.strerror or error}{where}")
+    except OSError as error:  # a system error that no reader or writer explained
+        where = "" if error.filename is None else f": {shorten_text(str(error.filename), 200)!r}"
+        print_status(f"error: {error.strerror or error}{where}")
         sys.exit(ExitCode.ERROR)
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != ExitCode.INTERRUPTED:
             raise
-        _say_interrupted(kept_of(end))
+        _print_interrupted(find_interrupt_message(end))
         sys.exit(ExitCode.INTERRUPTED)
     finally:
-        COLUMNS.reset(held)
+        TERMINAL_COLUMNS.reset(held)
 
 
-def _say_interrupted(kept: str) -> None:
-    """One line, also where a second Ctrl-C, or another library's word of the first, comes while it is said."""
+def _print_interrupted(kept: str) -> None:
+    """Print one line, even if Ctrl-C is pressed again or another library reports it meanwhile."""
     before = signal.getsignal(signal.SIGINT)
     with suppress(KeyboardInterrupt, ValueError):  # ValueError: not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     for _ in range(2):
         with suppress(KeyboardInterrupt):
-            say(f"interrupted: {kept}")
+            print_status(f"interrupted: {kept}")
             break
     with suppress(KeyboardInterrupt, ValueError):
         signal.signal(signal.SIGINT, before)
 
 
-def kept_of(end: BaseException) -> str:
-    """What a command kept when it was interrupted: the words of the KeyboardInterrupt that it raised, if any."""
-    one: BaseException | None = end
-    while one is not None and not (isinstance(one, KeyboardInterrupt) and one.args):
-        one = one.__context__
-    return NOTHING_KEPT if one is None else str(one.args[0])
+def find_interrupt_message(end: BaseException) -> str:
+    """Return the message of the KeyboardInterrupt that the command raised, if it has one."""
+    error: BaseException | None = end
+    while error is not None and not (isinstance(error, KeyboardInterrupt) and error.args):
+        error = error.__context__
+    return NOTHING_WRITTEN if error is None else str(error.args[0])

@@ -1,4 +1,4 @@
-"""The last line of a command on stderr: the command that comes next, with what this one was given."""
+"""Print the command for the next step on stderr."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import sys
 import textwrap
 from pathlib import Path
 
-from mindyn.cli.printing import columns, say_as_it_is
+from mindyn.cli.printing import print_status_lines, terminal_columns
 from mindyn.robots.loading import RobotOptions
 
 
-def say_next(*words: object) -> None:
-    """`next: mindyn ...`, to be copied: a command that is too long goes on after a backslash."""
+def print_next_command(*words: object) -> None:
+    """Print `next: mindyn ...`, wrapped with backslashes so that it can be copied."""
     line = f"next: {shlex.join(['mindyn', *map(str, words)])}"
-    width = columns(sys.stderr)
+    width = terminal_columns(sys.stderr)
     if width is not None and len(line) > width:
         pieces = textwrap.wrap(
             line, width - 2, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
         )
         line = " \\\n".join(pieces)
-    say_as_it_is(line, "next:")
+    print_status_lines(line, "next:")
 
 
-def option_words(options: RobotOptions, drives: Path | None = None) -> list[str]:
-    """The options of the robot as they were given."""
+def format_robot_options(options: RobotOptions, drives: Path | None = None) -> list[str]:
+    """Return the robot options as command line words."""
     given = options.to_dict()
     words: list[str] = []
     for key, option in (("lock", "lock"), ("home", "assembly")):

@@ -1,4 +1,4 @@
-"""`mindyn papers`: every table and figure of the five papers with the paper's number, ours and the difference."""
+"""`mindyn papers`: reproduce tables and figures of five papers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Annotated, Final
 
 import typer
 
-from mindyn.cli.arguments import JSON, one_of
+from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import say, show, show_table
-from mindyn.errors import InputError, unknown_name
-from mindyn.files import write_whole
+from mindyn.cli.printing import print_output, print_status, print_table
+from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.files import write_file_atomically
 from mindyn.papers import angeles_paper, lin_fang_paper, lin_paper, sheu_walker_paper, yoshida_paper
-from mindyn.papers.reproduction import Reproduction, as_data, as_markdown, as_text
+from mindyn.papers.reproduction import Reproduction, format_markdown, format_text, to_data
 
-PAGE, FIGURES = "reproduced.md", "papers"
-"""What `--out` writes: a page, and a folder with its figures."""
+PAGE_FILE, FIGURES_FOLDER = "reproduced.md", "papers"
+"""Files of `--out`: a page and a folder with figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper: its citation, what of it is reproduced, and how."""
+    """A paper: its citation, the reproduced parts, and the function that reproduces them."""
 
     citation: str
     holds: str
@@ -33,67 +33,76 @@ class Paper:
 
 PAPERS: Final[Mapping[str, Paper]] = {
     "sheu-walker": Paper(
-        sheu_walker_paper.CITATION, "tables 2-13, figures 3, 4, 6, section 6", sheu_walker_paper.reproduced
+        sheu_walker_paper.CITATION, "tables 2-13, figures 3, 4, 6, section 6", sheu_walker_paper.reproduce
     ),
-    "yoshida": Paper(yoshida_paper.CITATION, "chapters 3 and 4, figures 3.6.1-4", yoshida_paper.reproduced),
-    "lin": Paper(lin_paper.CITATION, "tables I-III, savings, Stanford arm identified", lin_paper.reproduced),
-    "lin-fang": Paper(lin_fang_paper.CITATION, "tables I-VIII, the cheapest formulation", lin_fang_paper.reproduced),
-    "angeles": Paper(angeles_paper.CITATION, "table 1, examples 1 and 2, figures 4-8", angeles_paper.reproduced),
+    "yoshida": Paper(yoshida_paper.CITATION, "chapters 3 and 4, figures 3.6.1-4", yoshida_paper.reproduce),
+    "lin": Paper(lin_paper.CITATION, "tables I-III, savings, Stanford arm identified", lin_paper.reproduce),
+    "lin-fang": Paper(lin_fang_paper.CITATION, "tables I-VIII, the cheapest formulation", lin_fang_paper.reproduce),
+    "angeles": Paper(angeles_paper.CITATION, "table 1, examples 1 and 2, figures 4-8", angeles_paper.reproduce),
 }
 
 
 def papers(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"{', '.join(PAPERS)}; without a name they are listed.", autocompletion=one_of(PAPERS)),
+        typer.Argument(
+            help=f"{', '.join(PAPERS)}. Without a name, list the papers.", autocompletion=complete_from(PAPERS)
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A folder for a page (Markdown) and the figures (SVG).")] = None,
-    as_json: Annotated[bool, JSON] = False,
+    every: Annotated[bool, typer.Option("--all", help="Reproduce all papers.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for a Markdown page and SVG figures.")] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Tables and figures of the five papers: the paper's number, ours and the difference."""
+    """Reproduce tables and figures of five papers: published value, our value and the difference."""
     chosen = list(PAPERS) if every else names or []
-    if every and names:
-        raise InputError("papers takes names or --all, not both", hint="mindyn papers lin, or mindyn papers --all")
+    require_exclusive({"names of papers": names, "--all": every})
+    require_companion("--out", out, "a paper or --all", chosen)
     if not chosen:
-        if out is not None:
-            raise InputError("--out writes what is reproduced: name a paper, or --all")
-        _list(as_json)
+        _print_papers(as_json)
         return
     for name in chosen:
         if name not in PAPERS:
-            raise unknown_name("paper", name, PAPERS, has="there are")
-    done = [_reproduced(name) for name in chosen]
+            raise unknown_name_error("paper", name, PAPERS, has="there are")
+    reproductions = [_reproduce_paper(name) for name in chosen]
     if as_json:
-        typer.echo(json.dumps([as_data(one) for one in done], indent=2))
+        typer.echo(json.dumps([to_data(reproduction) for reproduction in reproductions], indent=2))
     else:
-        show("\n\n\n".join(map(as_text, done)), "    ")
+        print_output("\n\n\n".join(map(format_text, reproductions)), "    ")
     if out is not None:
-        _write(done, out)
-    outside = [row for one in done for row in one.outside]
+        _write_page(reproductions, out)
+    outside = [row for reproduction in reproductions for row in reproduction.outside]
     if outside:
-        say(f"not within tolerance: {'; '.join(outside)}")
+        print_status(f"outside tolerance: {'; '.join(outside)}")
         raise typer.Exit(ExitCode.NO)
 
 
-def _reproduced(name: str) -> Reproduction:
-    say(f"{name} ...")
+def _reproduce_paper(name: str) -> Reproduction:
+    print_status(f"{name} ...")
     return PAPERS[name].reproduce()
 
 
-def _list(as_json: bool) -> None:
+def _print_papers(as_json: bool) -> None:
     if as_json:
         listed = [{"paper": k, "citation": p.citation, "holds": p.holds} for k, p in PAPERS.items()]
         typer.echo(json.dumps(listed, indent=2))
         return
-    show_table([("paper", "what is reproduced", "by"), *((name, p.holds, p.citation) for name, p in PAPERS.items())])
+    print_table(
+        [("paper", "reproduced parts", "citation"), *((name, p.holds, p.citation) for name, p in PAPERS.items())]
+    )
 
 
-def _write(done: list[Reproduction], out: Path) -> None:
+def _write_page(reproductions: list[Reproduction], out: Path) -> None:
     if not out.is_dir():
-        raise InputError(f"no folder {str(out)!r} to write to", hint="make it first, or give another")
-    (out / FIGURES).mkdir(exist_ok=True)
-    for figure in (figure for one in done for figure in one.figures):
-        write_whole(out / FIGURES / f"{figure.name}.svg", figure.svg)
-    write_whole(out / PAGE, as_markdown(done, FIGURES))
-    say(f"wrote {out / PAGE} and {sum(len(one.figures) for one in done)} figures")
+        raise InputError(
+            f"the folder {str(out)!r} does not exist",
+            hint="create it first, or pass another one",
+            code=Code.MISSING_FILE,
+            subject=out,
+        )
+    (out / FIGURES_FOLDER).mkdir(exist_ok=True)
+    for figure in (figure for reproduction in reproductions for figure in reproduction.figures):
+        write_file_atomically(out / FIGURES_FOLDER / f"{figure.name}.svg", figure.svg)
+    write_file_atomically(out / PAGE_FILE, format_markdown(reproductions, FIGURES_FOLDER))
+    print_status(
+        f"wrote {out / PAGE_FILE} and {sum(len(reproduction.figures) for reproduction in reproductions)} figures"
+    )

@@ -1,4 +1,4 @@
-"""`mindyn payload`: the load that a run carried, in the words of controllers."""
+"""`mindyn payload`: identify a payload and print it in the formats of robot controllers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.cli.arguments import JSON
-from mindyn.cli.printing import say, say_findings, show, show_table
-from mindyn.cli.runs import RUN, estimate_of, read_logs, require_unseen
-from mindyn.errors import unknown_name
+from mindyn.cli.arguments import JSON_OPTION
+from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
+from mindyn.errors import unknown_name_error
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import GAIN_DEVIATION
 from mindyn.loads.payload import payload as payload_of
@@ -20,104 +20,107 @@ from mindyn.robots.robot import Robot
 
 
 def payload(
-    run: Annotated[Path, RUN],
-    log: Annotated[Path, typer.Argument(help="A log with the load; a sidecar .toml beside it says what is in it.")],
-    link: Annotated[str | None, typer.Option(help="The link that carries the load; the last one if left out.")] = None,
+    run: Annotated[Path, RUN_ARGUMENT],
+    log: Annotated[Path, typer.Argument(help="Log with the payload; a sidecar .toml describes its columns.")],
+    link: Annotated[str | None, typer.Option(help="Link that carries the payload; default: the last link.")] = None,
     frame: Annotated[
         str | None,
-        typer.Option(help="A frame on that link, such as tool0, in which the load is written for controllers."),
+        typer.Option(help="Frame of that link, such as tool0, in which to print the payload for controllers."),
     ] = None,
     gain_deviation: Annotated[
-        float, typer.Option(help="Standard deviation of the scale of each joint's torque: 0.01 is one percent.")
+        float, typer.Option(help="Standard deviation of the torque scale of each joint; 0.01 is one percent.")
     ] = GAIN_DEVIATION,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """The load that a run carried, from an estimate of the arm without it."""
-    found = estimate_of(run)
-    logs = read_logs([log], found.robot, found.conditioning)
-    hint = "give a run with the load; the estimate is of the arm without it"
-    require_unseen(found.sources, logs, hint, "what the arm carried in it is part of the estimate")
-    load = payload_of(found, logs[0], link=link, gain_deviation=gain_deviation)
-    there = _in_frame(found.robot, load, frame)
-    say_findings(load.findings)
+    """Identify the payload in a log, given an estimate of the arm without payload."""
+    estimate = load_run_estimate(run)
+    logs = read_logs([log], estimate.robot, estimate.conditioning)
+    hint = "pass a log with the payload; the estimate must be of the arm without it"
+    require_held_out(estimate.sources, logs, hint, "its payload is part of the estimate")
+    load = payload_of(estimate, logs[0], link=link, gain_deviation=gain_deviation)
+    load_in_frame = _express_in_frame(estimate.robot, load, frame)
+    print_findings(load.findings)
     if as_json:
-        typer.echo(json.dumps(_data(load, there), indent=1))
+        typer.echo(json.dumps(_payload_data(load, load_in_frame), indent=1))
         return
-    show(_mass(load))
-    if not load.is_possible:
-        show()
-        show("Nothing is written for controllers.")
+    print_output(_describe_load(load))
+    if not load.is_feasible:
+        print_output()
+        print_output("No values for controllers.")
         return
-    show()
-    _show_parameters(load)
-    if load.phi[0] > 0 and "m" not in load.untold:
-        typer.echo(f"\n{for_controllers(there)}")
-        if load.untold:
-            say(f"note: values that a body can have stand for what this run does not tell: {', '.join(load.untold)}")
+    print_output()
+    _print_parameters(load)
+    if load.phi[0] > 0 and "m" not in load.unidentifiable:
+        typer.echo(f"\n{format_for_controllers(load_in_frame)}")
+        if load.unidentifiable:
+            print_status(
+                f"note: the log does not determine these parameters; physically consistent values are printed: {', '.join(load.unidentifiable)}"
+            )
     else:
-        show()
-        show("Nothing is written for controllers: this run does not tell the mass.")
+        print_output()
+        print_output("No values for controllers: the log does not determine the mass.")
 
 
-def _in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
+def _express_in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
     if frame is None:
         return load
-    on_link = {one.name: one.pose for one in robot.frames if one.link == load.link}
+    on_link = {candidate.name: candidate.pose for candidate in robot.frames if candidate.link == load.link}
     if frame not in on_link:
-        raise unknown_name(f"frame of link {load.link!r}", frame, on_link)
+        raise unknown_name_error(f"frame of link {load.link!r}", frame, on_link)
     return load.in_frame(on_link[frame], frame)
 
 
-def _mass(load: Payload) -> str:
-    """Mass and centre of mass, each coordinate where the run tells it."""
+def _describe_load(load: Payload) -> str:
+    """Describe mass and centre of mass, with the coordinates that are identifiable."""
     low, high = load.mass_interval
     mass = f"{load.mass:.4g} kg (95 % interval {low:.4g} to {high:.4g} kg)"
-    if not load.is_possible:
+    if not load.is_feasible:
         return (
-            f"The run contradicts the estimate: a load would need a mass between {low:.4g} and {high:.4g} kg, with a "
-            "centre and an inertia that no body has together. Is the estimate of this arm, with these gains and zeros?"
+            f"The log contradicts the estimate: the payload would need a mass between {low:.4g} and {high:.4g} kg, with a "
+            "centre of mass and an inertia that are not physically consistent. Check that the estimate is of this arm, "
+            "with the same drive gains and zero positions."
         )
-    if "m" in load.untold:
-        return f"This run shows no load that can be told from none: its mass is at most {max(load.mass, high):.2g} kg."
-    spread = load.centre_half_widths
-    told = [
-        f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.untold else f"{axis} not identifiable"
-        for axis, c, w in zip("xyz", load.centre, spread, strict=True)
+    if "m" in load.unidentifiable:
+        return f"No significant payload: its mass is at most {max(load.mass, high):.2g} kg."
+    half_widths = load.centre_half_widths
+    coordinates = [
+        f"{axis} {c:.4f} +- {w:.4f} m" if f"mc{axis}" not in load.unidentifiable else f"{axis} not identifiable"
+        for axis, c, w in zip("xyz", load.centre, half_widths, strict=True)
     ]
-    return f"The load has a mass of {mass}; its centre of mass in the frame of {load.link}: {', '.join(told)}."
+    return f"Payload mass {mass}; centre of mass in the frame of {load.link}: {', '.join(coordinates)}."
 
 
-def _show_parameters(load: Payload) -> None:
+def _print_parameters(load: Payload) -> None:
     rows: list[tuple[str, ...]] = [("parameter", "value", "95 % +-", "unit", "")]
     for k, (name, unit) in enumerate(zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)):
-        state = "not identifiable" if name in load.untold else ""
+        state = "not identifiable" if name in load.unidentifiable else ""
         value, width = ("-", "-") if state else (f"{load.phi[k]:.4g}", f"{load.half_widths[k]:.2g}")
         rows.append((name, value, width, unit, state))
-    show_table(rows, numbers=(1, 2), styles=["dim" if row[-1] else "" for row in rows[1:]])
+    print_table(rows, numbers=(1, 2), styles=["dim" if row[-1] else "" for row in rows[1:]])
 
 
-def for_controllers(load: Payload) -> str:
-    """The load as controllers take it, each with its frame; see the frame of the load for what `F` is."""
+def format_for_controllers(load: Payload) -> str:
+    """Return the payload in the formats of robot controllers and robot files."""
     m, c, J = load.mass, load.centre, load.inertia_about_centre
-    cog = ", ".join(f"{one:.6f}" for one in c)
+    cog = ", ".join(f"{value:.6f}" for value in c)
     xx, yy, zz, xy, xz, yz = J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]
-    tensor = ", ".join(f"{one:.6g}" for one in (xx, yy, zz, xy, xz, yz))
+    tensor = ", ".join(f"{value:.6g}" for value in (xx, yy, zz, xy, xz, yz))
     named = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), (xx, xy, xz, yy, yz, zz), strict=True)
-    entries = " ".join(f'{name}="{one:.9g}"' for name, one in named)
-    columns = ", ".join(f"{one:.6g}" for one in J.T.ravel())
+    entries = " ".join(f'{name}="{value:.9g}"' for name, value in named)
+    columns = ", ".join(f"{value:.6g}" for value in J.T.ravel())
     return "\n".join(
         [
-            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers take their flange:",
+            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers expect the flange frame:",
             f"UR      set_target_payload({m:.6g}, [{cog}], [{tensor}])",
             f"Franka  setLoad({m:.6g}, {{{cog}}}, {{{columns}}})  // column by column",
             f"KUKA    LOAD_DATA[n]={{M {m:.6g},CM {{X {1e3 * c[0]:.3f},Y {1e3 * c[1]:.3f},Z {1e3 * c[2]:.3f},"
-            f"A 0,B 0,C 0}},J {{X {xx:.6g},Y {yy:.6g},Z {zz:.6g}}}}}  ; mm, products of inertia are not held",
+            f"A 0,B 0,C 0}},J {{X {xx:.6g},Y {yy:.6g},Z {zz:.6g}}}}}  ; mm, no products of inertia",
             f'URDF    <inertial><origin xyz="{c[0]:.9g} {c[1]:.9g} {c[2]:.9g}" rpy="0 0 0"/><mass value="{m:.9g}"/>'
             f"<inertia {entries}/></inertial>",
             f'MJCF    <inertial pos="{c[0]:.9g} {c[1]:.9g} {c[2]:.9g}" mass="{m:.9g}" '
             f'fullinertia="{xx:.9g} {yy:.9g} {zz:.9g} {xy:.9g} {xz:.9g} {yz:.9g}"/>',
             "C       static const double load_phi[10] = {"
-            + ", ".join(f"{one:.17g}" for one in load.phi)
+            + ", ".join(f"{value:.17g}" for value in load.phi)
             + "}; /* m, mc, I about the origin: "
             + " ".join(LINK_PARAMETERS[4:])
             + " */",
@@ -125,7 +128,7 @@ def for_controllers(load: Payload) -> str:
     )
 
 
-def _data(load: Payload, there: Payload) -> dict[str, Any]:
+def _payload_data(load: Payload, there: Payload) -> dict[str, Any]:
     return {
         "link": load.link,
         "mass": load.mass,
@@ -134,8 +137,8 @@ def _data(load: Payload, there: Payload) -> dict[str, Any]:
         "centre_half_widths": load.centre_half_widths.tolist(),
         "phi": load.phi.tolist(),
         "half_widths": load.half_widths.tolist(),
-        "not_identifiable": list(load.untold),
-        "possible": load.is_possible,
+        "not_identifiable": list(load.unidentifiable),
+        "positive_definite": load.is_feasible,
         "frame": there.link,
         "centre_in_frame": there.centre.tolist(),
         "inertia_about_centre_in_frame": there.inertia_about_centre.tolist(),

@@ -1,6 +1,6 @@
-"""What commands print: talk on stderr, answers on stdout, both within the columns of the terminal they stand in.
+"""Print status lines on stderr and results on stdout, wrapped to the width of the terminal.
 
-Where nobody looks, in a pipe or a file, every sentence is one line without colour, and tables are as wide as they are.
+In pipes and files, lines are not wrapped or coloured, and tables have their full width.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final, TextIO
 
 import typer
 
-from mindyn.escaping import printable
+from mindyn.escaping import make_printable
 from mindyn.findings import Finding, Severity
 
-LEADS: Final = {
+LEAD_STYLES: Final = {
     "error:": "bold red",
     "hint:": "cyan",
     "note:": "yellow",
@@ -27,60 +27,62 @@ LEADS: Final = {
     "warning ": "bold yellow",
     "info ": "cyan",
 }
-"""Words that begin a line of talk, and how they look."""
+"""First words of status lines and their styles."""
 REMEDY_INDENT: Final = " " * 9
-"""Before the lines of a finding after its first."""
+"""Indent of the lines of a finding after its first."""
 HARD_SPACE: Final = "\xa0"
-KEPT_TOGETHER: Final = re.compile(r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)")
-"""Blanks between a number and its unit, at which no line is broken."""
-LEAST_COLUMNS: Final = 40
-LEAST_CUT: Final = 10
-"""Columns that are left to cells that are cut."""
+UNBROKEN_SPACES: Final = re.compile(
+    r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)"
+)
+"""Spaces between a number and its unit, at which lines are not wrapped."""
+MIN_COLUMNS: Final = 40
+MIN_CUT_COLUMNS: Final = 10
+"""Smallest width of truncated cells."""
 
 
-def columns(stream: TextIO) -> int | None:
-    """Columns of the terminal behind a stream, or what COLUMNS states; None where lines may be of any length."""
+def terminal_columns(stream: TextIO) -> int | None:
+    """Return the width of the terminal, or of the COLUMNS variable; None if lines need no wrapping."""
     stated = os.environ.get("COLUMNS", "")
     if stated.isdigit() and int(stated) > 0:
-        return max(int(stated), LEAST_COLUMNS)
+        return max(int(stated), MIN_COLUMNS)
     try:
-        return max(os.get_terminal_size(stream.fileno()).columns, LEAST_COLUMNS) if stream.isatty() else None
+        return max(os.get_terminal_size(stream.fileno()).columns, MIN_COLUMNS) if stream.isatty() else None
     except (OSError, ValueError, AttributeError):
         return None
 
 
-def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """The lines of a text, those that are too long broken between words and continued after `indent`."""
+def wrap_lines(text: str, width: int | None, indent: str = "") -> str:
+    """Wrap long lines between words; continued lines start with `indent`."""
     if width is None:
         return text
-    made = (
+    blocks = (
         textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
-        for line in KEPT_TOGETHER.sub(HARD_SPACE, text).splitlines()
+        for line in UNBROKEN_SPACES.sub(HARD_SPACE, text).splitlines()
     )
-    return "\n".join(line.replace(HARD_SPACE, " ") for lines in made for line in lines)
+    return "\n".join(line.replace(HARD_SPACE, " ") for lines in blocks for line in lines)
 
 
-def say(text: str) -> None:
-    """Talk, on stderr; the first word of `error:`, `hint:`, `note:` and `next:` lines is coloured."""
-    for line in printable(text, keep="\n").splitlines():
-        lead = next((word for word in LEADS if line.startswith(f"{word} ")), "")
-        say_as_it_is(wrapped(line, columns(sys.stderr), "  "), lead)
+def print_status(text: str) -> None:
+    """Print a status line on stderr; a first word such as `error:` or `note:` is coloured."""
+    for line in make_printable(text, keep="\n").splitlines():
+        lead = next((word for word in LEAD_STYLES if line.startswith(f"{word} ")), "")
+        print_status_lines(wrap_lines(line, terminal_columns(sys.stderr), "  "), lead)
 
 
-def say_as_it_is(text: str, lead: str = "") -> None:
-    """Lines on stderr that are not broken; the word `lead` that they begin with is coloured."""
+def print_status_lines(text: str, lead: str = "") -> None:
+    """Print lines on stderr without wrapping; the first word `lead` is coloured."""
     if not (lead and sys.stderr.isatty()):
         typer.echo(text, err=True)
         return
     from rich.console import Console
     from rich.text import Text
 
-    painted = Text.assemble((lead, LEADS[lead]), text.removeprefix(lead))
+    painted = Text.assemble((lead, LEAD_STYLES[lead]), text.removeprefix(lead))
     Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(painted)
 
 
-def say_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
-    """Print errors and warnings with their remedy, on stderr; infos if `verbose`, else how many there are."""
+def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
+    """Print errors and warnings with their remedy on stderr; infos only if `verbose`, otherwise their number."""
     given = [finding for finding in dict.fromkeys(findings) if finding.explained_by is None]
     shown = [finding for finding in given if verbose or finding.severity is not Severity.INFO]
     for finding in shown:
@@ -89,53 +91,55 @@ def say_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
             *([REMEDY_INDENT + finding.remedy] if finding.remedy else []),
         ]
         for line in lines:
-            wide = wrapped(printable(line), columns(sys.stderr), REMEDY_INDENT)
-            say_as_it_is(wide, f"{finding.severity} " if line is lines[0] else "")
+            wide = wrap_lines(make_printable(line), terminal_columns(sys.stderr), REMEDY_INDENT)
+            print_status_lines(wide, f"{finding.severity} " if line is lines[0] else "")
     if len(shown) < len(given):
         more = "more " if shown else ""
-        say(f"{len(given) - len(shown)} {more}findings on what was selected and assumed: --verbose")
+        print_status(
+            f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to print them"
+        )
 
 
-def show(text: str = "", indent: str = "") -> None:
-    """An answer, on stdout; its sentences are broken to the columns there are, and go on after `indent`."""
-    typer.echo(wrapped(printable(text, keep="\n"), columns(sys.stdout), indent))
+def print_output(text: str = "", indent: str = "") -> None:
+    """Print a result on stdout, wrapped; continued lines start with `indent`."""
+    typer.echo(wrap_lines(make_printable(text, keep="\n"), terminal_columns(sys.stdout), indent))
 
 
-def show_table(
+def print_table(
     rows: Sequence[Sequence[str]], numbers: Collection[int] = (), styles: Sequence[str] = (), cut: Collection[int] = ()
 ) -> None:
-    """A table on stdout, the first row its head; cells of the columns `numbers` stand to the right.
+    """Print a table on stdout; the first row is the header, and the columns `numbers` are right-aligned.
 
-    styles  of the rows below the head, for terminals: "green", "yellow", "red", "dim" or nothing
-    cut     columns whose cells are cut where they are too long, and not broken into lines
+    styles  styles of the rows on terminals: "green", "yellow", "red", "dim" or empty
+    cut     columns whose cells are truncated instead of wrapped
     """
-    width = columns(sys.stdout)
+    width = terminal_columns(sys.stdout)
     if width is None:
-        from mindyn.robots.table import text_table
+        from mindyn.robots.table import format_table
 
-        typer.echo(text_table(rows))
+        typer.echo(format_table(rows))
         return
     from rich import box
     from rich.console import Console, JustifyMethod
     from rich.table import Table
     from rich.text import Text
 
-    widths = [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    left = width - sum(one + 2 for k, one in enumerate(widths) if k not in cut)
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    widths = [max(len(make_printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    left = width - sum(cell_width + 2 for k, cell_width in enumerate(widths) if k not in cut)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for k, title in enumerate(rows[0]):
         side: JustifyMethod = "right" if k in numbers else "left"
         shortened = k in cut
-        made.add_column(
-            Text(printable(title)),
+        table.add_column(
+            Text(make_printable(title)),
             justify=side,
             no_wrap=shortened,
             overflow="ellipsis" if shortened else "fold",
-            max_width=max(LEAST_CUT, left // len(cut)) if shortened else None,
+            max_width=max(MIN_CUT_COLUMNS, left // len(cut)) if shortened else None,
         )
     for k, row in enumerate(rows[1:]):
-        made.add_row(*(Text(printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)
+        table.add_row(*(Text(make_printable(cell)) for cell in row), style=styles[k] if k < len(styles) else None)
     painted = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
     with painted.capture() as caught:
-        painted.print(made)
+        painted.print(table)
     typer.echo("\n".join(line.rstrip() for line in caught.get().splitlines()))

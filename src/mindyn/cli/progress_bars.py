@@ -1,4 +1,4 @@
-"""Bars on stderr that say how far a command is and how long it will take; nothing where nobody looks."""
+"""Progress bars on stderr; nothing is printed if stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mindyn.cli.printing import say
+from mindyn.cli.printing import print_status
 
 Advance = Callable[[int], None]
-"""Told how many steps are done."""
+"""Called with the number of finished steps."""
 
 
 @contextmanager
-def progress(label: str, total: int) -> Iterator[Advance]:
-    """A bar of `total` steps with the time that is left; it goes when the work has ended."""
+def progress_bar(label: str, total: int) -> Iterator[Advance]:
+    """Show a bar of `total` steps with the remaining time until the work ends."""
     if not sys.stderr.isatty():
         yield lambda done: None  # noqa: ARG005
         return
@@ -37,23 +37,23 @@ def progress(label: str, total: int) -> Iterator[Advance]:
 
 
 @dataclass(slots=True)
-class Spoken:
-    """A progress that is told sentences: each counts as one step; with `verbose` it is said as well."""
+class MessageProgress:
+    """Progress callback that counts each message as a step, and prints it if `verbose`."""
 
     advance: Advance
     verbose: bool
     count: int = field(default=0)
 
     def __call__(self, line: str) -> None:
-        """One more step."""
+        """Count one step."""
         self.count += 1
         self.advance(self.count)
         if self.verbose:
-            say(line)
+            print_status(line)
 
 
 @contextmanager
-def spoken_progress(label: str, steps: int, *, verbose: bool) -> Iterator[Spoken]:
-    """For `progress=` of functions that say a line now and then, about `steps` in all."""
-    with progress(label, steps) as advance:
-        yield Spoken(advance, verbose)
+def count_messages(label: str, steps: int, *, verbose: bool) -> Iterator[MessageProgress]:
+    """Yield a callback for `progress=` of functions that send about `steps` messages."""
+    with progress_bar(label, steps) as advance:
+        yield MessageProgress(advance, verbose)

@@ -1,4 +1,4 @@
-"""`mindyn report`: a finished run, or an estimate, as one HTML file."""
+"""`mindyn report`: write a report about a run or an estimate as one HTML file."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mindyn.cli.arguments import JSON, MESHES
-from mindyn.cli.printing import say
-from mindyn.cli.runs import estimate_of, judged_report, read_logs, require_unseen
-from mindyn.errors import InputError
+from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION
+from mindyn.cli.printing import print_status
+from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, write_run_report
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
 from mindyn.reading import read_json
-from mindyn.robots.loading import load_like
+from mindyn.robots.loading import load_matching
 from mindyn.robots.meshes import Meshes, read_meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.validate import validate
 
-_AS_TRAINED: Final = "--train LOG shows it as what it is; give --validate a log of another motion"
+_TRAINING_LOG_HINT: Final = "pass it with --train, and a log of another motion with --validate"
 
 
 def report(
@@ -29,91 +29,112 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUN...",
-            help="Folders that `mindyn identify --out` wrote, or estimate.json files: a report of the first, with the "
-            "others beside it by the names of their folders.",
+            help="Folders of `mindyn identify --out`, or estimate.json files. The report is about the first one and "
+            "compares it with the others.",
         ),
     ],
-    held_out: Annotated[list[Path] | None, typer.Option("--validate", help="A log that was not trained on.")] = None,
-    training: Annotated[list[Path] | None, typer.Option("--train", help="A log that was trained on.")] = None,
-    compare: Annotated[
-        list[str] | None, typer.Option(help="NAME=ESTIMATE.json: another estimate, judged alike.")
+    held_out: Annotated[
+        list[Path] | None, typer.Option("--validate", help="Held-out log for validation. Repeatable.")
     ] = None,
-    prior: Annotated[str | None, typer.Option(help="The robot before: a bundled name or a file.")] = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
-    meshes: Annotated[bool, MESHES] = False,
-    as_json: Annotated[bool, JSON] = False,
+    training: Annotated[
+        list[Path] | None, typer.Option("--train", help="Training log, to show its torques and motion. Repeatable.")
+    ] = None,
+    compare: Annotated[
+        list[str] | None, typer.Option(help="NAME=ESTIMATE.json: another estimate for the comparison. Repeatable.")
+    ] = None,
+    prior: Annotated[str | None, typer.Option(help="Prior robot for the comparison: bundled name or file.")] = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    meshes: Annotated[bool, MESHES_OPTION] = False,
+    as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Write a report: is the model good, and why. One file that opens from disk and loads nothing."""
-    run, estimate = runs[0], estimate_of(runs[0])
-    (name, _), *beside = _named_apart(runs)
-    others = {other: estimate_of(path) for other, path in beside} | dict(_named(entry) for entry in compare or ())
-    judged_on = read_logs(held_out or (), estimate.robot, estimate.conditioning)
-    trained_on = read_logs(training or (), estimate.robot)
-    of_fit = estimate.sources
-    require_unseen([*of_fit, *(source for log in trained_on for source in log.sources)], judged_on, _AS_TRAINED)
-    before = None if prior is None else load_like(prior, estimate.robot)
+    """Write a report about the quality of an estimate, as a single self-contained HTML file."""
+    run, estimate = runs[0], load_run_estimate(runs[0])
+    (name, _), *other_runs = _name_runs(runs)
+    others = {other: load_run_estimate(path) for other, path in other_runs} | dict(
+        _parse_comparison(entry) for entry in compare or ()
+    )
+    validation_logs = read_logs(held_out or (), estimate.robot, estimate.conditioning)
+    training_logs = read_logs(training or (), estimate.robot)
+    fit_sources = estimate.sources
+    require_held_out(
+        [*fit_sources, *(source for log in training_logs for source in log.sources)],
+        validation_logs,
+        _TRAINING_LOG_HINT,
+    )
+    before = None if prior is None else load_matching(prior, estimate.robot)
     feasibility = check_feasible(estimate)
-    earlier = None if judged_on else _validation(run)
-    record = {**_read(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
+    earlier = None if validation_logs else _read_validation(run)
+    record = {**_read_run_file(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
     record |= {"name": name} if others else {}
-    drawn = _meshes(record, prior, estimate.robot) if meshes else None
-    verdict = validate(estimate, judged_on) if judged_on else None
-    judged_report(out, estimate, feasibility, judged_on, trained_on, record, verdict, others, before, drawn)
-    say(f"written to {out}: open it in a browser")
+    drawn = _find_meshes(record, prior, estimate.robot) if meshes else None
+    verdict = validate(estimate, validation_logs) if validation_logs else None
+    write_run_report(estimate, out, feasibility, validation_logs, training_logs, record, verdict, others, before, drawn)
+    print_status(f"wrote {out}: open it in a browser")
     if as_json:
-        told = earlier if verdict is None else verdict.to_dict()
-        said = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": told}
-        typer.echo(json.dumps(said, indent=1))
+        validation = earlier if verdict is None else verdict.to_dict()
+        summary = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": validation}
+        typer.echo(json.dumps(summary, indent=1))
 
 
-def _meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshes | None:
-    """What the robot looks like, by the file that the run was made with, else by --prior; what is missing is said."""
+def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshes | None:
+    """Read the meshes of the robot file of the run, or of --prior; print notes about missing files."""
     stated = record.get("robot")
     given = str(stated.get("given", "")) if isinstance(stated, Mapping) else ""
     source = given if Path(given).is_file() else prior or given
     if not source:
-        say("note: no meshes are drawn: nothing says which file the robot is of; --prior FILE does")
+        print_status("note: no meshes are drawn, because the robot file is not known; pass it with --prior FILE")
         return None
-    found = read_meshes(source, robot)
-    for finding in found.findings:
-        say(f"note: {finding}")
-    return found
+    drawn = read_meshes(source, robot)
+    for finding in drawn.findings:
+        print_status(f"note: {finding}")
+    return drawn
 
 
-def _named_apart(runs: Sequence[Path]) -> list[tuple[str, Path]]:
-    """Estimates by the shortest names that tell them apart."""
+def _name_runs(runs: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Name runs by their folders or, if those are equal, by their paths."""
     short = [(path.parent if path.name == "estimate.json" else path).absolute().name for path in runs]
     if len(set(short)) < len(short):
         short = [str(path) for path in runs]
     if len(set(short)) < len(short):
-        raise InputError("an estimate is given more than once", hint="give each once")
+        raise InputError(
+            "an estimate is given more than once", hint="pass each estimate once", code=Code.DUPLICATE, subject="RUN"
+        )
     return list(zip(short, runs, strict=True))
 
 
-def _read(path: Path, what: str) -> dict[str, Any]:
-    """The table in a file of a run; empty where there is no file."""
+def _read_run_file(path: Path, what: str) -> dict[str, Any]:
+    """Read a JSON file of a run; empty if the file does not exist."""
     if not path.is_file():
         return {}
     return read_json(path, f"{what} of a run", InputError)
 
 
-def _validation(run: Path) -> dict[str, Any] | None:
-    """What held-out logs said when the run was made, also told on stderr; None where nothing is known."""
+def _read_validation(run: Path) -> dict[str, Any] | None:
+    """Read the validation of the run and print a note about it; None without one."""
     path = run / "validation.json"
-    said = _read(path, "validation")
-    if not said:
+    record = _read_run_file(path, "validation")
+    if not record:
         return None
-    if not isinstance(said.get("total"), float):
-        raise InputError(f"{path} is not the validation of a run: it has no number `total`")
-    say(
-        f"note: when the run was made it missed {100 * said['total']:.3g} % of the torque of held-out logs; "
-        "--validate LOG shows them in the report"
+    if not isinstance(record.get("total"), float):
+        raise InputError(
+            f"{path} is not the validation of a run: it has no number `total`",
+            code=Code.WRONG_FORMAT,
+            subject=path.name,
+        )
+    print_status(
+        f"note: when the run was identified, its torque error on held-out logs was {100 * record['total']:.3g} %; "
+        "show these logs in the report with --validate LOG"
     )
-    return said
+    return record
 
 
-def _named(entry: str) -> tuple[str, Estimate]:
+def _parse_comparison(entry: str) -> tuple[str, Estimate]:
     name, mark, path = entry.partition("=")
     if not (name and mark and path):
-        raise InputError(f"--compare {entry!r} has no name", hint="--compare ordinary=other/estimate.json")
-    return name, estimate_of(Path(path))
+        raise InputError(
+            f"--compare must be NAME=FILE, got {entry!r}",
+            hint="such as --compare ordinary=other/estimate.json",
+            code=Code.WRONG_FORMAT,
+            subject="--compare",
+        )
+    return name, load_run_estimate(Path(path))

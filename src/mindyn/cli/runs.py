@@ -1,4 +1,4 @@
-"""Estimates as commands take them, the folder of a run or a file; what their reports show beside them."""
+"""Load the estimate of a run, read logs, and write reports, for several commands."""
 
 from __future__ import annotations
 
@@ -9,80 +9,90 @@ from typing import Any, Final
 
 import typer
 
-from mindyn.cli.printing import say, say_findings, show_table
-from mindyn.errors import InputError, MindynError, listed
+from mindyn.cli.printing import print_findings, print_status, print_table
+from mindyn.errors import Code, InputError, MindynError, list_names
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
-from mindyn.files import finish_replacing
+from mindyn.files import finish_replacement
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import Log, Source
-from mindyn.logs.places import Place
+from mindyn.logs.locations import FileLocation
+from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.reading import read_log
 from mindyn.report.data import VerdictData
-from mindyn.report.headlines import WORDS
+from mindyn.report.headlines import GRADE_LABELS
 from mindyn.report.inputs import MotionComparison
 from mindyn.report.writing import write_report
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.validation.trajectories import simulated_against_measured
-from mindyn.validation.validate import Grade, Verdict
+from mindyn.validation.trajectories import compare_trajectories
+from mindyn.validation.validate import Grade, Validation
 
-RUN: Final = typer.Argument(help="A folder that `mindyn identify --out` wrote, or its estimate.json.")
-"""For `Annotated[Path, RUN]`."""
-MOTION_ROWS: Final = 20_000
-"""Rows of a log whose motion is simulated for a report."""
+RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
+"""For `Annotated[Path, RUN_ARGUMENT]`."""
+MAX_MOTION_ROWS: Final = 20_000
+"""Most rows of a log whose motion is simulated for a report."""
 
 
-def estimate_of(run: Path) -> Estimate:
-    """The estimate of a folder or file."""
-    finish_replacing(run if run.is_dir() else run.parent)
+def load_run_estimate(run: Path) -> Estimate:
+    """Load the estimate of a run folder or file."""
+    finish_replacement(run if run.is_dir() else run.parent)
     path = run / "estimate.json" if run.is_dir() else run
     if not path.is_file():
         raise InputError(
-            f"there is no estimate {str(path)!r}", hint="mindyn identify ROBOT LOG --out FOLDER writes one"
+            f"the estimate {str(path)!r} does not exist",
+            hint="write one with mindyn identify ROBOT LOG --out FOLDER",
+            code=Code.MISSING_FILE,
+            subject=path,
         )
     return load_estimate(path)
 
 
 def read_logs(
-    paths: Sequence[Place], robot: Robot, fitted: Conditioning | None = None, *, are_training: bool = False
+    paths: Sequence[FileLocation], robot: Robot, fitted: Conditioning | None = None, *, are_training: bool = False
 ) -> list[Log]:
-    """Read the logs, with a line on stderr for each and for its findings.
+    """Read logs and print a status line and the findings of each.
 
-    fitted        the conditioning of the estimate that they are compared with
-    are_training  the estimate will have their findings
+    fitted        conditioning of the estimate, to report differences
+    are_training  do not print findings, because the estimate will include them
     """
-    made = []
+    logs = []
     for path in paths:
         log = read_log(path, robot)
-        say(f"read {path}: {len(log)} rows")
-        say_findings(() if are_training else (*log.findings, *unlike_the_fit(fitted, [log])), verbose=True)
-        made.append(log)
-    return made
+        print_status(f"read {path}: {len(log)} rows")
+        print_findings(() if are_training else (*log.findings, *find_missing_velocity(fitted, [log])), verbose=True)
+        logs.append(log)
+    return logs
 
 
-def unlike_the_fit(fitted: Conditioning | None, logs: Sequence[Log]) -> list[Finding]:
-    """Find logs without the velocity that the fit took as it was measured."""
+def find_missing_velocity(fitted: Conditioning | None, logs: Sequence[Log]) -> list[Finding]:
+    """Find logs without velocity if the fit used measured velocity."""
     if fitted is None or fitted.velocity != "measured":
         return []
     bare = [log.name for log in logs if log.qd is None]
-    message = f"{listed(bare)} holds no velocity, unlike the logs of the fit: mindyn differentiates the position"
+    message = f"{list_names(bare)} has no velocity, unlike the logs of the fit: mindyn differentiates the position"
     return [info(Kind.LOG_SETTING, message)] if bare else []
 
 
-FLATTERS: Final = "how well it is predicted says nothing about other motions"
+TRAINING_LOG_REASON: Final = "its error says nothing about other motions"
 
 
-def require_unseen(trained: Sequence[Source], held_out: Sequence[Log], hint: str, because: str = FLATTERS) -> None:
-    """Refuse to judge by a log that was trained on, under whatever name: its files' bytes are compared."""
+def require_held_out(
+    trained: Sequence[SourceFile], held_out: Sequence[Log], hint: str, because: str = TRAINING_LOG_REASON
+) -> None:
+    """Raise `InputError` if a held-out log is a training log under any name; file hashes are compared."""
     seen = {source.sha256 for source in trained}
     both = [log.sources[0].path for log in held_out if log.sources and {s.sha256 for s in log.sources} <= seen]
     if both:
-        raise InputError(f"{', '.join(both)} is a training log: {because}", hint=hint)
+        raise InputError(
+            f"{', '.join(both)} is a training log: {because}",
+            hint=hint,
+            code=Code.DISAGREEMENT,
+            subject=Path(both[0]).name,
+        )
 
 
-COLOURS: Final[Mapping[Grade, str]] = {
+GRADE_COLOURS: Final[Mapping[Grade, str]] = {
     "well": "green",
     "floor": "green",
     "roughly": "yellow",
@@ -91,39 +101,39 @@ COLOURS: Final[Mapping[Grade, str]] = {
 }
 
 
-def show_verdict(found: Estimate, verdict: VerdictData) -> None:
-    """A line for each joint: how much of its torque is missed, and how that counts."""
-    rows = [("joint", "missed", "rms", "verdict" if verdict.held_out else "fit of its own rows")]
-    for joint, one in zip(found.robot.primary_joints, verdict.joints, strict=True):
+def print_verdict(estimate: Estimate, verdict: VerdictData) -> None:
+    """Print the torque error and grade of each joint."""
+    rows = [("joint", "error", "rms", "grade" if verdict.held_out else "grade on training rows")]
+    for joint, joint_verdict in zip(estimate.robot.primary_joints, verdict.joints, strict=True):
         unit = "N" if joint.kind == "prismatic" else "N m"
-        part = f"{100 * one.relative:.3g} %" if isfinite(one.relative) else "no torque"
-        rows.append((joint.name, part, f"{one.rmse:.3g} {unit}", WORDS[one.grade]))
-    rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", WORDS[verdict.grade]))
-    grades = [*(one.grade for one in verdict.joints), verdict.grade]
-    show_table(rows, numbers=(1, 2), styles=[COLOURS[grade] for grade in grades])
+        part = f"{100 * joint_verdict.relative:.3g} %" if isfinite(joint_verdict.relative) else "no torque"
+        rows.append((joint.name, part, f"{joint_verdict.rmse:.3g} {unit}", GRADE_LABELS[joint_verdict.grade]))
+    rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", GRADE_LABELS[verdict.grade]))
+    grades = [*(joint_verdict.grade for joint_verdict in verdict.joints), verdict.grade]
+    print_table(rows, numbers=(1, 2), styles=[GRADE_COLOURS[grade] for grade in grades])
 
 
-def judged_report(
+def write_run_report(
+    estimate: Estimate,
     path: Path,
-    found: Estimate,
     feasibility: Feasibility,
     held_out: Sequence[Log],
     training: Sequence[Log],
     run: Mapping[str, Any],
-    verdict: Verdict | None,
+    verdict: Validation | None,
     comparison: Mapping[str, Estimate] | None = None,
     prior: Robot | None = None,
     meshes: Meshes | None = None,
 ) -> None:
-    """`write_report` with what a command adds: whether such a robot can exist, and its simulated motion."""
+    """Write a report with feasibility and the simulated motion of the first log."""
     write_report(
+        estimate,
         path,
-        found,
         validation_logs=held_out,
         validation=verdict,
         training_logs=training,
         feasibility=feasibility,
-        motion=motion_of(found, held_out or training),
+        motion=simulate_first_log(estimate, held_out or training),
         comparison=comparison,
         prior=prior,
         run=run,
@@ -131,13 +141,13 @@ def judged_report(
     )
 
 
-def motion_of(found: Estimate, logs: Sequence[Log]) -> MotionComparison | None:
-    """The first log's motion, simulated under its torque; None where that cannot be, and the reason is said."""
+def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> MotionComparison | None:
+    """Simulate the motion of the first log under its torque; print a note and return None if that fails."""
     if not logs:
         return None
     try:
-        made = simulated_against_measured(found, logs[0].take(slice(0, MOTION_ROWS)))
-    except MindynError as refused:
-        say(f"note: no simulated motion in the report: {refused.message}")
+        trajectory = compare_trajectories(estimate, logs[0].take(slice(0, MAX_MOTION_ROWS)))
+    except MindynError as error:
+        print_status(f"note: no simulated motion in the report: {error.message}")
         return None
-    return MotionComparison(made.t, made.measured, made.simulated, made.status)
+    return MotionComparison(trajectory.t, trajectory.measured, trajectory.simulated, trajectory.status)

@@ -1,4 +1,4 @@
-"""`mindyn simulate`: a robot under computed torque on a designed or sine motion, its sensors, written as a log."""
+"""`mindyn simulate`: simulate a robot under computed-torque control and write the log of its sensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON, ROBOT, takes_robot
-from mindyn.cli.next_step import option_words, say_next
-from mindyn.cli.printing import say
-from mindyn.errors import ExportError, InputError, listed, unknown_name
+from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_status
+from mindyn.errors import Code, ExportError, InputError, list_names, unknown_name_error
 from mindyn.excitation.run import run_of
 from mindyn.logs.writing import write_log
 from mindyn.reading import read_json, read_toml
@@ -22,62 +22,71 @@ from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
-from mindyn.simulation.closing_sines import closing_share, middle
-from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, Tabulated
+from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
+from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplitude_fraction
 from mindyn.simulation.results import Measurement
 from mindyn.simulation.sensors import Sensors
 from mindyn.simulation.simulate import simulate as run_simulation
 
 
-@takes_robot
+@with_robot_options
 def simulate(
-    robot: Annotated[str, ROBOT],
-    out: Annotated[Path, typer.Option(help="The log to write: .csv or .parquet; a sidecar .toml goes beside it.")],
+    robot: Annotated[str, ROBOT_ARGUMENT],
+    out: Annotated[Path, typer.Option(help="Log to write, .csv or .parquet; a sidecar .toml is written with it.")],
     motion: Annotated[
-        Path | None, typer.Option(help="A folder of `mindyn excite --out`, or its motion.json; sines if left out.")
+        Path | None, typer.Option(help="Folder of `mindyn excite --out`, or its motion.json; default: sines.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Length: 10 s of sines, or the whole of the motion, if left out.")
+        float | None, typer.Option(help="Duration, s; default: the whole motion, or 10 s of sines.")
     ] = None,
-    rate_hz: Annotated[float | None, typer.Option(help="Rate of the log; 200 Hz if left out.")] = None,
+    rate_hz: Annotated[float | None, typer.Option(help="Sample rate of the log, Hz; default: 200.")] = None,
     drives: Annotated[
         Path | None,
-        typer.Option(help="A .toml with drive tables, for a robot file without; as in `mindyn identify`."),
+        typer.Option(help=".toml file with drive tables, for robot files without drives; as in `mindyn identify`."),
     ] = None,
     without_drives: Annotated[
-        bool, typer.Option("--without-drives", help="Leave out the rotor inertia and friction that the robot states.")
+        bool,
+        typer.Option("--without-drives", help="Simulate without the rotor inertia and friction of the robot file."),
     ] = False,
     sensors: Annotated[
-        Path | None, typer.Option(help="A .toml with the sensors: what the options below say, and more.")
+        Path | None, typer.Option(help=".toml file with sensor settings; the options below override it.")
     ] = None,
     torque_noise: Annotated[
-        float | None, typer.Option(help="Standard deviation of the torque reading, N m or N; see --noise-at.")
+        float | None, typer.Option(help="Standard deviation of the torque sensor, N m or N; see --noise-at.")
     ] = None,
     position_noise: Annotated[
-        float | None, typer.Option(help="Standard deviation of the position reading, rad or m; see --noise-at.")
+        float | None, typer.Option(help="Standard deviation of the position sensor, rad or m; see --noise-at.")
     ] = None,
     noise_at: Annotated[
-        str | None, typer.Option(help="motor or joint: the side on which the noises are stated; asked for with gears.")
+        str | None, typer.Option(help="motor or joint: side of the noise standard deviations; required with gears.")
     ] = None,
     counts: Annotated[
-        float | None, typer.Option(help="Counts of the encoders for each motor turn, joint turn without drives.")
+        float | None, typer.Option(help="Encoder counts per motor turn, or per joint turn without drives.")
     ] = None,
     torque_resolution: Annotated[
-        float | None, typer.Option(help="Step of the torque reading, N m, at the motor if all joints have drives.")
+        float | None, typer.Option(help="Resolution of the torque sensor, N m; at the motor if all joints have drives.")
     ] = None,
-    position_delay_s: Annotated[float | None, typer.Option(help="By which position readings are late.")] = None,
-    torque_delay_s: Annotated[float | None, typer.Option(help="By which torque readings are late.")] = None,
-    seed: Annotated[int, typer.Option(help="Of noise and motion.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
+    position_delay_s: Annotated[float | None, typer.Option(help="Delay of the position sensor, s.")] = None,
+    torque_delay_s: Annotated[float | None, typer.Option(help="Delay of the torque sensor, s.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of noise and motion.")] = 0,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     options: RobotOptions,
 ) -> None:
-    """Simulate a motion and write what sensors would have logged."""
+    """Simulate a motion and write the log of its sensors."""
     if out.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--out {str(out)!r} must end with .csv or .parquet", hint="--out run1.parquet")
+        raise InputError(
+            f"--out must end with .csv or .parquet, got {str(out)!r}",
+            hint="such as --out run1.parquet",
+            code=Code.INVALID_VALUE,
+            subject=out,
+        )
     if not out.parent.is_dir():
         raise ExportError(
-            f"there is no folder {str(out.parent)!r} to write {out.name} into", hint="make the folder first"
+            f"the folder {str(out.parent)!r} of --out does not exist",
+            hint="create the folder first",
+            code=Code.MISSING_FILE,
+            subject=out.parent,
         )
     loaded = options.load(robot, () if drives is None else read_drives(read_text(drives)))
     with_drives = bool(loaded.drives) and not without_drives
@@ -91,102 +100,115 @@ def simulate(
         "torque_delay_s": torque_delay_s,
         "noise_side": noise_at,
     }
-    fitted = _sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
+    fitted = _build_sensors(sensors, {name: value for name, value in stated.items() if value is not None}, seed)
     _require_noise_side(loaded, fitted)
-    reference, whole_s = _reference(loaded, motion, seed)
+    reference, whole_s = _load_reference(loaded, motion, seed)
     lasts = whole_s if seconds is None else seconds
     start = reference.rows(np.zeros(1))
-    followed = Tabulated(reference, min(lasts, whole_s))
+    followed = TabulatedReference(reference, min(lasts, whole_s))
     controller = ComputedTorque(loaded, followed, 100.0, 20.0, drives=with_drives)
     run = run_simulation(
-        loaded,
-        controller,
-        seconds=lasts,
-        q0=start[0][0],
-        qd0=start[1][0],
-        drives=with_drives,
-        sensors=fitted,
+        loaded, controller, seconds=lasts, q0=start[0][0], qd0=start[1][0], drives=with_drives, sensors=fitted
     )
     assert run.measured is not None
     write_measurement(run.measured, loaded, out)
-    say(f"{len(run.measured.t)} samples of {len(run.measured.joint_names)} joints in {out}")
+    print_status(f"wrote {out}: {len(run.measured.t)} samples of {len(run.measured.joint_names)} joints")
     if as_json:
         joints = list(run.measured.joint_names)
         rows, rate = len(run.measured.t), fitted.rate_hz
-        said = {"log": str(out), "samples": rows, "rate_hz": rate, "joints": joints, "drives": with_drives}
-        typer.echo(json.dumps(said, indent=2))
-    say_next("identify", robot, out, *option_words(options, drives), "--hold-out", "0.3", "--out", out.with_suffix(""))
+        summary = {"log": str(out), "samples": rows, "rate_hz": rate, "joints": joints, "drives": with_drives}
+        typer.echo(json.dumps(summary, indent=2))
+    print_next_command(
+        "identify",
+        robot,
+        out,
+        *format_robot_options(options, drives),
+        "--hold-out",
+        "0.3",
+        "--out",
+        out.with_suffix(""),
+    )
 
 
-def _sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
-    """Those of a file, with what the options state in its place."""
+def _build_sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
+    """Return the sensors of a file, overridden by the options."""
     table: dict[str, Any] = {}
     if path is not None:
-        table = read_toml(path, "file of sensors", InputError, "a line of it is like: torque_noise = 0.01")
-    known = [one.name for one in fields(Sensors)]
+        table = read_toml(path, "file of sensors", InputError, "such as torque_noise = 0.01")
+    known = [entry.name for entry in fields(Sensors)]
     for name in table:
         if name not in known:
-            raise unknown_name("setting of the sensors", name, known, has="there are")
+            raise unknown_name_error("setting of the sensors", name, known, has="there are")
     given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated
     for name, value in given.items():
         if not isinstance(value, str if name.endswith("side") else (int, float)) or isinstance(value, bool):
             raise InputError(
-                f"{name} = {value!r} of the sensors must be a {'side' if name.endswith('side') else 'number'}"
+                f"{name} = {value!r} of the sensors must be a {'side' if name.endswith('side') else 'number'}",
+                code=Code.WRONG_TYPE,
+                subject=name,
             )
     return Sensors(**given)
 
 
 def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
-    """Refuses noise of which nobody said at which end of a gear it is meant."""
+    """Raise `InputError` if the side of the noise is not given for a robot with gears."""
     geared = [drive.joint for drive in robot.drives if abs(drive.ratio) != 1 or drive.coupling]
     if sensors.noise_side is None and geared and (sensors.torque_noise or sensors.position_noise):
         largest = max(abs(drive.ratio) for drive in robot.drives)
         raise InputError(
-            f"the side of the noise is not stated, and {listed(geared)} have gears: 0.3 N m at the motor of a gear of "
-            f"{largest:g} are {0.3 * largest:g} N m at its joint",
-            hint="--noise-at motor, or --noise-at joint (noise_side in the file of --sensors)",
+            f"the side of the noise is not given, but {list_names(geared)} have gears: with a gear ratio of {largest:g}, "
+            f"0.3 N m at the motor are {0.3 * largest:g} N m at the joint",
+            hint="pass --noise-at motor or --noise-at joint (noise_side in the file of --sensors)",
+            code=Code.MISSING_VALUE,
+            subject="noise_side",
         )
 
 
-def _reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
-    """What the controller follows, and how long it lasts."""
+def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[ReferenceRows, float]:
+    """Return the reference of the controller and its duration."""
     if motion is None:
-        return sine_reference(robot, seed), 10.0
+        return make_sine_reference(robot, seed), 10.0
     path = motion / "motion.json" if motion.is_dir() else motion
     if not path.exists():
         raise InputError(
-            f"there is no motion {str(motion)!r}", hint="`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
+            f"the motion {str(path)!r} does not exist",
+            hint="write one with `mindyn excite ROBOT --out DIR`",
+            code=Code.MISSING_FILE,
+            subject=path,
         )
     record = read_json(path, "motion", InputError)
     run = run_of(record, str(path))
     if run.joints != robot.primary_names:
         raise InputError(
-            f"the motion of {path} is of {listed(run.joints)}; the robot has {listed(robot.primary_names)}",
-            hint="give the robot, --lock, --root and --tip that the motion was designed with",
+            f"the motion of {path} has the joints {list_names(run.joints)}; "
+            f"the robot has {list_names(robot.primary_names)}",
+            hint="pass the robot, --lock, --root and --tip with which the motion was designed",
+            code=Code.DISAGREEMENT,
+            subject=path,
         )
     return run, run.seconds
 
 
-def sine_reference(robot: Robot, seed: int) -> SineMotion:
-    """Every primary joint on a sine of its own from the middle of its range: see `_range`."""
+def make_sine_reference(robot: Robot, seed: int) -> SineMotion:
+    """Return a sine for every primary joint around the centre of its range (see `_motion_range`)."""
     rng = np.random.default_rng(seed)
     joints = robot.primary_joints
-    lower, upper = np.array([_range(joint.limits) for joint in joints]).T
-    centre, reach = middle(robot, lower, upper), np.minimum((upper - lower) / 4, 0.8)
-    reach = closing_share(robot, centre, reach) * reach
+    lower, upper = np.array([_motion_range(joint.limits) for joint in joints]).T
+    centre, reach = centre_of_motion(robot, lower, upper), np.minimum((upper - lower) / 4, 0.8)
+    reach = largest_amplitude_fraction(robot, centre, reach) * reach
     frequency = 0.15 + 0.25 * rng.random(len(joints))
     return SineMotion(centre, reach, frequency, np.zeros(len(joints)))
 
 
-def _range(limits: Limits) -> tuple[float, float]:
-    """The stated ends; 2 rad or m from the one that is stated; about zero where none is."""
+def _motion_range(limits: Limits) -> tuple[float, float]:
+    """Return the position limits; a missing limit is 2 rad or m from the other, and without both -1 to 1."""
     if limits.lower is None:
         return (-1.0, 1.0) if limits.upper is None else (limits.upper - 2.0, limits.upper)
     return limits.lower, limits.lower + 2.0 if limits.upper is None else limits.upper
 
 
 def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:
-    """The log and its sidecar: columns by joint name, units and side stated."""
+    """Write the log and its sidecar with columns by joint name, units and sides."""
     signals = {"position": measured.position, "torque": measured.torque}
     sides = {"position": measured.position_side, "torque": measured.torque_side}
     write_log(path, robot, measured.t, signals, sides)

@@ -1,5 +1,5 @@
-"""Methods compared on recorded logs with held-out rows, and on simulated ones by Monte Carlo."""
+"""Comparison of methods on recorded logs with held-out rows, and on simulated logs by Monte Carlo."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,6 +1,6 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.comparison.log_sets import read_sets as read_sets
-from mindyn.comparison.comparing import compare_on_logs as compare_on_logs
-from mindyn.comparison.method_bench import compare_methods as compare_methods, Comparison as Comparison
+from mindyn.comparison.log_comparison import compare_on_logs as compare_on_logs
+from mindyn.comparison.method_bench import compare_methods as compare_methods, MethodComparison as MethodComparison
 from mindyn.comparison.bench_setting import BenchSetting as BenchSetting

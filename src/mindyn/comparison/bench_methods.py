@@ -1,4 +1,4 @@
-"""The methods that a comparison knows: a line for each in `BENCH_METHODS`."""
+"""Methods of a comparison on simulated logs: one entry of `BENCH_METHODS` each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from mindyn.comparison.bench_setting import Trial, closing_ranges, encoders
+from mindyn.comparison.bench_setting import Trial, closing_ranges, make_encoders
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.estimators.estimate import Estimate
@@ -21,37 +21,37 @@ from mindyn.estimators.total_least_squares import TotalLeastSquares
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.step_planner import plan_tests
 from mindyn.excitation.step_simulation import simulate_tests
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
-"""Standard deviations of the torque by which noise may exchange two breakaways where there is no friction."""
+"""Deviations of the torque by which noise may exchange two breakaway torques without friction."""
 
-Fit = Callable[[Trial], Estimate]
+TrialFit = Callable[[Trial], Estimate]
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """How a method fits a trial, and how many tests of a robot a person makes for it; a recording is one."""
+class BenchMethod:
+    """Fit of a method to a trial, and the number of tests that a person makes for it; a recording is one."""
 
-    fit: Fit
+    fit: TrialFit
     tests: Callable[[Robot], int] = lambda _robot: 1
 
 
-def _on_samples(make: Callable[[Trial], Estimator]) -> Fit:
-    """The fit of an estimator, made for the trial, to the trial's samples."""
+def _fit_samples(make: Callable[[Trial], Estimator]) -> TrialFit:
+    """Return a fit to the samples of a trial, by an estimator made for the trial."""
 
     def fit(trial: Trial) -> Estimate:
         estimator, robot = make(trial), trial.bench.robot
-        treatment = estimator.treatment_for(robot, Treatment(drives="stated"))
-        return estimator.fit(rows_of(robot, trial.samples, treatment))
+        settings = estimator.settings_for(robot, EquationSettings(drives="stated"))
+        return estimator.fit(build_rows(robot, trial.samples, settings))
 
     return fit
 
 
-def _in_loop(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator]:
-    """An estimator that replays the controller of the trial."""
+def _replay_controller(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator]:
+    """Return a factory of an estimator that replays the controller of the trial."""
 
     def make(trial: Trial) -> Estimator:
         bench = trial.bench
@@ -61,33 +61,31 @@ def _in_loop(estimator: Callable[..., Estimator]) -> Callable[[Trial], Estimator
 
 
 @lru_cache(maxsize=4)
-def _plan(robot: Robot) -> StepPlan:
+def _plan_tests(robot: Robot) -> StepPlan:
     return plan_tests(robot, ranges=closing_ranges(robot))
 
 
-def _step_by_step(trial: Trial) -> Estimate:
-    """From motions of its own, as many as the plan asks for, with the encoders and the torque noise of the trial."""
-    bench, plan = trial.bench, _plan(trial.bench.robot)
+def _fit_step_by_step(trial: Trial) -> Estimate:
+    """Fit the tests of a plan, simulated with the encoders and the torque noise of the trial."""
+    bench, plan = trial.bench, _plan_tests(trial.bench.robot)
     setting = bench.setting
-    sensors = encoders(bench.robot, setting, trial.seed)
+    sensors = make_encoders(bench.robot, setting, trial.seed)
     logs = simulate_tests(bench.truth, plan, rate_hz=setting.rate_hz, sensors=sensors, seed=trial.seed)
-    logs = {
-        name: bench.with_torque_noise(log, trial.seed, number) for number, (name, log) in enumerate(logs.items(), 1)
-    }
-    slack = BREAKAWAY_DEVIATIONS * float(bench.torque_spread.max())
+    logs = {name: bench.add_torque_noise(log, trial.seed, number) for number, (name, log) in enumerate(logs.items(), 1)}
+    slack = BREAKAWAY_DEVIATIONS * float(bench.torque_deviations.max())
     return StepByStep(slack=slack).fit(bench.robot, plan, logs)
 
 
-BENCH_METHODS: Final[dict[str, Method]] = {
-    "least squares": Method(_on_samples(lambda _: LeastSquares(weights="ordinary"))),
-    "weighted least squares": Method(_on_samples(lambda _: LeastSquares())),
-    "robust least squares": Method(_on_samples(lambda _: LeastSquares(robust=True))),
-    "last link first": Method(_on_samples(lambda _: LastLinkFirst())),
-    "instrumental variables": Method(_on_samples(lambda _: InstrumentalVariables())),
-    "closed-loop instruments": Method(_on_samples(_in_loop(ClosedLoopInstruments))),
-    "momentum difference": Method(_on_samples(lambda _: EnergyDifference("momentum"))),
-    "total least squares": Method(_on_samples(lambda trial: TotalLeastSquares(trial.bench.noise()))),
-    "output error": Method(_on_samples(_in_loop(OutputError))),
-    "step by step": Method(_step_by_step, lambda robot: len(_plan(robot).tests)),
+BENCH_METHODS: Final[dict[str, BenchMethod]] = {
+    "least squares": BenchMethod(_fit_samples(lambda _: LeastSquares(weights="ordinary"))),
+    "weighted least squares": BenchMethod(_fit_samples(lambda _: LeastSquares())),
+    "robust least squares": BenchMethod(_fit_samples(lambda _: LeastSquares(robust=True))),
+    "last link first": BenchMethod(_fit_samples(lambda _: LastLinkFirst())),
+    "instrumental variables": BenchMethod(_fit_samples(lambda _: InstrumentalVariables())),
+    "closed-loop instruments": BenchMethod(_fit_samples(_replay_controller(ClosedLoopInstruments))),
+    "momentum difference": BenchMethod(_fit_samples(lambda _: EnergyDifference("momentum"))),
+    "total least squares": BenchMethod(_fit_samples(lambda trial: TotalLeastSquares(trial.bench.noise()))),
+    "output error": BenchMethod(_fit_samples(_replay_controller(OutputError))),
+    "step by step": BenchMethod(_fit_step_by_step, lambda robot: len(_plan_tests(robot).tests)),
 }
-"""Every method by its name."""
+"""All methods by name."""

@@ -1,4 +1,4 @@
-"""What a comparison of methods is run on: the arm and its loop, one recorded motion, and a clean one to judge by."""
+"""Robot, control loop, recorded motion and clean test motion of a comparison of methods."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_gears
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.kernels.model import compile_model
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.log import Log, log_of_arrays
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -22,9 +22,9 @@ from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import ExtraTorque
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closing_sines import closing_share, middle, motion_share
 from mindyn.simulation.controllers import ComputedTorque, SineMotion
 from mindyn.simulation.inputs import require_count, require_positive
+from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplitude_fraction, largest_motion_fraction
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.simulation.simulate import simulate
@@ -32,37 +32,55 @@ from mindyn.validation.errors import EDGE_S
 
 Differentiation = Literal["central", "filtered"]
 
-SINES: Final = 6
+SINE_COUNT: Final = 6
 SLOWEST_HZ: Final = 0.1
-REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
-"""rad or m, from the middle of a joint's range, where no range is stated."""
-BANDWIDTH: Final = 2 * np.pi * 6
-"""rad/s of the computed-torque loop."""
-CONTROLLER_KNOWS: Final = 0.8
-"""The controller's model of the arm is the arm times this: it tracks well and knows nothing exactly."""
+DEFAULT_REACH: Final = {"revolute": 0.8, "prismatic": 0.15}
+"""Largest distance from the middle of the range of a joint, rad or m."""
+BANDWIDTH_RAD_S: Final = 2 * np.pi * 6
+"""Bandwidth of the computed-torque loop."""
+CONTROLLER_MODEL_SCALE: Final = 0.8
+"""Parameters of the model of the controller relative to the true ones: it tracks well, but is not exact."""
 GEAR_WITHOUT_DRIVES: Final = 100.0
-"""Motor turns for each turn of a joint whose robot states no drives; for slides, rad for each m."""
+"""Gear ratio of a robot without drives; rad per m for prismatic joints."""
 STRIBECK_SPEED: Final = 0.1
-CLEAN_S: Final = 5.0
-LOOKED_AT_S: Final = 0.02
-"""Between two looks at whether a motion closes the loops."""
-TORQUE_DRAWS: Final = 1
-"""Last of the seeds of torque noise, so that its draws are not those of position noise."""
+CLEAN_DURATION_S: Final = 5.0
+LOOP_CHECK_STEP_S: Final = 0.02
+"""Time step of the check that loops close along a motion."""
+TORQUE_SEED: Final = 1
+"""Last seed of torque noise, so that its draws differ from those of position noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchSetting:
-    """How the recordings are made.
+    """Settings of the simulated recordings.
 
-    repetitions           of the recording, with other noise each
-    seconds, rate_hz      of a recording
-    control_rate_hz       of the computed-torque controller
-    counts_per_revolution of the encoders at the motors
-    torque_noise          standard deviation, as part of the rms torque of each joint
-    differentiation       "central" differences of positions as read, or "filtered" at filter_hz before
-    friction_error        Stribeck friction that the truth has and the model has not, as part of the Coulomb friction
-    top_hz                of the sines that every joint moves by: larger accelerations are easier
-    seed                  of motions and noise
+    Parameters
+    ----------
+    repetitions : int
+        Number of recordings with different noise.
+    seconds, rate_hz : float
+        Duration and sample rate of a recording.
+    control_rate_hz : float
+        Rate of the computed-torque controller.
+    counts_per_revolution : float
+        Resolution of the encoders at the motors.
+    torque_noise : float
+        Standard deviation of the torque noise relative to the rms torque of each joint.
+    differentiation : {"central", "filtered"}
+        Central differences of raw positions, or of positions filtered at `filter_hz`.
+    filter_hz : float
+        Cutoff frequency of the filter.
+    friction_error : float
+        Stribeck friction of the true robot that the model lacks, relative to the Coulomb friction.
+    top_hz : float
+        Highest frequency of the sines of the motion: larger accelerations are easier.
+    seed : int
+        Seed of motions and noise.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
     """
 
     repetitions: int = 100
@@ -83,35 +101,42 @@ class BenchSetting:
             require_positive(getattr(self, name), name)
         for name in ("torque_noise", "friction_error"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise InputError(f"{name} = {getattr(self, name)!r} must be a number, zero or more")
+                raise InputError(
+                    f"{name} must be zero or positive, got {getattr(self, name)!r}",
+                    code=Code.OUT_OF_RANGE,
+                    subject=name,
+                )
         if not (np.isfinite(self.top_hz) and self.top_hz > SLOWEST_HZ):
-            raise InputError(f"top_hz = {self.top_hz!r} must be above {SLOWEST_HZ:g} Hz, where the slowest sine is")
-        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise InputError(f"seed = {self.seed!r} must be a whole number, zero or more")
-        if self.differentiation not in get_args(Differentiation):
             raise InputError(
-                f"differentiation = {self.differentiation!r}; it may be: {', '.join(get_args(Differentiation))}"
+                f"top_hz must be above {SLOWEST_HZ:g} Hz, the frequency of the slowest sine; got {self.top_hz!r}",
+                code=Code.OUT_OF_RANGE,
+                subject="top_hz",
             )
+        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
+            raise InputError(
+                f"seed must be a nonnegative integer, got {self.seed!r}", code=Code.OUT_OF_RANGE, subject="seed"
+            )
+        require_choice(self.differentiation, get_args(Differentiation), "differentiation")
 
     def bench(self, robot: Robot) -> Bench:
-        """Recordings of a robot whose values are known, made so."""
+        """Return recordings of a robot with known parameters."""
         return make_bench(robot, self)
 
     @property
     def conditioning(self) -> Conditioning:
-        """From recordings to samples."""
+        """Return the conditioning of recordings."""
         cutoff = None if self.differentiation == "central" else self.filter_hz
         return Conditioning(position_cutoff_hz=cutoff, edge_s=0.0, stamps="uniform")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bench:
-    """One arm, its recorded motion, and a clean motion with the torque that it takes.
+    """Robot, its recorded motion, and a clean motion with exact torques.
 
-    robot       the model: its structure is known, its values are asked for
-    truth       the same with friction that the model does not have
-    reference   of the controller that the motion was made by
-    motion      of the recording, without noise
+    robot       model with known structure, whose values are estimated
+    truth       the same with friction that the model lacks
+    reference   reference of the controller
+    motion      motion of the recording, without noise
     clean       another motion with its exact torques
     """
 
@@ -124,15 +149,15 @@ class Bench:
 
     @property
     def controller(self) -> ComputedTorque:
-        """Computed torque with a model that is too light."""
-        return _controller(self.robot, self.reference)
+        """Return computed torque with a model that is too light."""
+        return _build_controller(self.robot, self.reference)
 
     def trial(self, number: int) -> Trial:
-        """One recording with its own noise."""
+        """Return one recording with its own noise."""
         setting, robot = self.setting, self.robot
         seed = 1_000 * setting.seed + number
-        read = measure(robot, self.motion, encoders(robot, setting, seed))
-        log = self.with_torque_noise(log_of_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
+        read = measure(robot, self.motion, make_encoders(robot, setting, seed))
+        log = self.add_torque_noise(log_from_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
         samples = condition(log, robot, setting.conditioning).samples
         edge = round(EDGE_S * setting.rate_hz)
         usable = np.zeros(samples.q.shape, dtype=np.bool_)
@@ -140,33 +165,33 @@ class Bench:
         return Trial(self, log, replace(samples, usable=usable), seed)
 
     @property
-    def torque_spread(self) -> Array:
-        """(n,) standard deviations of the noise of joint torques."""
+    def torque_deviations(self) -> Array:
+        """Return the standard deviations (n,) of the noise of joint torques."""
         return self.setting.torque_noise * _rms(self.motion.tau)
 
-    def with_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
-        """A log with noise of its torques, drawn for its seed and number apart from noise of positions."""
-        rng = np.random.default_rng([seed, number, TORQUE_DRAWS])
-        return replace(log, tau=log.tau + self.torque_spread * rng.standard_normal(log.tau.shape))
+    def add_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
+        """Add torque noise to a log, drawn by seed and number independently of position noise."""
+        rng = np.random.default_rng([seed, number, TORQUE_SEED])
+        return replace(log, tau=log.tau + self.torque_deviations * rng.standard_normal(log.tau.shape))
 
     def noise(self) -> MeasurementNoise:
-        """Deviations of what regressors are made of, from the resolution of the encoders through the conditioning."""
+        """Return the deviations of positions, speeds and accelerations after conditioning, and of torques."""
         rng = np.random.default_rng(self.setting.seed)
-        white = rng.standard_normal(self.motion.q.shape) * _position_spread(self.robot, self.setting)
-        noisy, clean = (self._conditioned(self.motion.q + part) for part in (white, np.zeros_like(white)))
+        white = rng.standard_normal(self.motion.q.shape) * _position_deviations(self.robot, self.setting)
+        noisy, clean = (self._condition_positions(self.motion.q + part) for part in (white, np.zeros_like(white)))
         position, velocity, acceleration = (
             tuple((getattr(noisy, name) - getattr(clean, name)).std(axis=0)) for name in ("q", "qd", "qdd")
         )
-        return MeasurementNoise(position, velocity, acceleration, tuple(self.torque_spread))
+        return MeasurementNoise(position, velocity, acceleration, tuple(self.torque_deviations))
 
-    def _conditioned(self, q: Array) -> Samples:
-        log = log_of_arrays(self.robot.primary_names, self.motion.t, q, np.zeros_like(q))
+    def _condition_positions(self, q: Array) -> Samples:
+        log = log_from_arrays(self.robot.primary_names, self.motion.t, q, np.zeros_like(q))
         return condition(log, self.robot, self.setting.conditioning).samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One recording: as a log, and as samples whose rows near the ends are not usable; `seed` for further noise."""
+    """One recording as a log, and as samples whose rows near the ends are not usable; `seed` for further noise."""
 
     bench: Bench
     log: Log
@@ -175,13 +200,13 @@ class Trial:
 
 
 def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
-    """The bench of a robot whose values are known."""
-    truth = _with_friction_error(robot, setting.friction_error)
-    reference = _sines(robot, setting, 0)
+    """Build the bench of a robot with known parameters."""
+    truth = _add_friction_error(robot, setting.friction_error)
+    reference = _draw_sines(robot, setting, 0)
     q0, qd0, _ = reference(0.0)
     motion = simulate(
         truth,
-        _controller(robot, reference),
+        _build_controller(robot, reference),
         seconds=setting.seconds,
         q0=q0,
         qd0=qd0,
@@ -191,82 +216,84 @@ def make_bench(robot: Robot, setting: BenchSetting) -> Bench:
         method="fixed",
         longest_step_s=min(1e-3, 1 / setting.control_rate_hz),
     )
-    return Bench(setting, robot, truth, reference, motion, _clean(truth, setting))
+    return Bench(setting, robot, truth, reference, motion, _simulate_clean(truth, setting))
 
 
-def _clean(truth: Robot, setting: BenchSetting) -> Samples:
-    times = np.arange(round(CLEAN_S * setting.rate_hz)) / setting.rate_hz
-    q, qd, qdd = _sines(truth, setting, 1).rows(times)
+def _simulate_clean(truth: Robot, setting: BenchSetting) -> Samples:
+    times = np.arange(round(CLEAN_DURATION_S * setting.rate_hz)) / setting.rate_hz
+    q, qd, qdd = _draw_sines(truth, setting, 1).rows(times)
     tau = compile_model(truth, drives=bool(truth.drives)).inverse_dynamics(q, qd, qdd)
     return Samples(truth.primary_names, q, qd, qdd, tau, setting.rate_hz, np.zeros(len(times), dtype=np.int64))
 
 
-def _sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
-    """Every primary joint about the middle of its range by sines of its own, as far as loops stay well closed."""
+def _draw_sines(robot: Robot, setting: BenchSetting, number: int) -> SineMotion:
+    """Draw a motion of every primary joint by several sines, scaled so that loops close."""
     rng = np.random.default_rng([setting.seed, number, 7])
     centre, reach = _centre_and_reach(robot)
-    shape = (SINES, len(centre))
+    shape = (SINE_COUNT, len(centre))
     frequency = rng.uniform(SLOWEST_HZ, setting.top_hz, shape)
-    amplitude = rng.uniform(0.5, 1.0, shape) * reach / np.sqrt(SINES)
+    amplitude = rng.uniform(0.5, 1.0, shape) * reach / np.sqrt(SINE_COUNT)
     motion = SineMotion(centre, amplitude, frequency, rng.uniform(0, 2 * np.pi, shape))
     if not robot.has_dependents:
         return motion
-    times = np.arange(0.0, max(setting.seconds, CLEAN_S), LOOKED_AT_S)
-    share = motion_share(robot, centre, motion.rows(times)[0] - centre)
-    return replace(motion, amplitude=share * amplitude)
+    times = np.arange(0.0, max(setting.seconds, CLEAN_DURATION_S), LOOP_CHECK_STEP_S)
+    scale = largest_motion_fraction(robot, centre, motion.rows(times)[0] - centre)
+    return replace(motion, amplitude=scale * amplitude)
 
 
 def _centre_and_reach(robot: Robot) -> tuple[Array, Array]:
-    """(k,) of the primary joints: the middle of their ranges, and how far from it they go."""
+    """Return the middle of the ranges of the primary joints (k,), and the distance from it."""
     joints = robot.primary_joints
-    reach = np.array([REACH[joint.kind] for joint in joints])
+    reach = np.array([DEFAULT_REACH[joint.kind] for joint in joints])
     ends = np.array([(j.limits.lower, j.limits.upper) for j in joints], dtype=np.float64)  # None becomes NaN
     reach = np.fmin(reach, (ends[:, 1] - ends[:, 0]) / 4)
     ends[np.isnan(ends).any(axis=1)] = 0.0
-    return middle(robot, ends[:, 0], ends[:, 1]), reach
+    return centre_of_motion(robot, ends[:, 0], ends[:, 1]), reach
 
 
 def closing_ranges(robot: Robot) -> dict[str, tuple[float, float]] | None:
-    """Ranges of the primary joints within which loops close; None for a robot without dependent joints."""
+    """Return ranges of the primary joints within which loops close; None for a robot without dependent joints."""
     if not robot.has_dependents:
         return None
     centre, reach = _centre_and_reach(robot)
-    reach = closing_share(robot, centre, reach) * reach
+    reach = largest_amplitude_fraction(robot, centre, reach) * reach
     return {name: (float(c - r), float(c + r)) for name, c, r in zip(robot.primary_names, centre, reach, strict=True)}
 
 
 @lru_cache(maxsize=4)
-def _controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
-    known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # refuses links without parameters, by name
-    links = tuple(replace(link, phi=CONTROLLER_KNOWS * own) for link, own in zip(robot.links, known, strict=True))
+def _build_controller(robot: Robot, reference: SineMotion) -> ComputedTorque:
+    known = robot.phi.reshape(-1, PARAMETERS_PER_LINK)  # raises if a link has no parameters
+    links = tuple(replace(link, phi=CONTROLLER_MODEL_SCALE * phi) for link, phi in zip(robot.links, known, strict=True))
     drives = (
-        replace(one, **{name: CONTROLLER_KNOWS * getattr(one, name) for name in DRIVE_PARAMETERS})
-        for one in robot.drives
+        replace(drive, **{name: CONTROLLER_MODEL_SCALE * getattr(drive, name) for name in DRIVE_PARAMETERS})
+        for drive in robot.drives
     )
     lighter = replace(robot, links=links, drives=tuple(drives))
-    return ComputedTorque(lighter, reference, BANDWIDTH**2, 2 * BANDWIDTH, drives=bool(robot.drives))
+    return ComputedTorque(lighter, reference, BANDWIDTH_RAD_S**2, 2 * BANDWIDTH_RAD_S, drives=bool(robot.drives))
 
 
-def _with_friction_error(robot: Robot, part: float) -> Robot:
-    if part == 0:
+def _add_friction_error(robot: Robot, fraction: float) -> Robot:
+    if fraction == 0:
         return robot
     levels = np.abs(friction_matrix(robot)).T @ np.array([drive.coulomb for drive in robot.drives])
     if not levels.any():
         raise InputError(
-            f"friction_error is a part of the Coulomb friction, but robot {robot.name!r} states none",
+            f"friction_error is relative to the Coulomb friction, but robot {robot.name!r} has none",
             hint="add [[drive]] tables with coulomb to the robot file, or leave friction_error at 0",
+            code=Code.MISSING_VALUE,
+            subject=robot.name,
         )
     law = FRICTION_LAWS["stribeck"].with_constants(speed=STRIBECK_SPEED, exponent=2.0)
     formula = law.text("qd", f"tanh(qd / {STRIBECK_SPEED / 10!r})")
     extras = [
-        ExtraTorque(f"stribeck_{name}", name, formula, float(part * level))
+        ExtraTorque(f"stribeck_{name}", name, formula, float(fraction * level))
         for name, level in zip(robot.joint_names, levels, strict=True)
     ]
     return replace(robot, extras=(*robot.extras, *extras))
 
 
-def encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
-    """Encoders at the motors, with noise before rounding that makes each recording another; torques as they are."""
+def make_encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
+    """Return encoders at the motors, with noise before rounding that differs between recordings."""
     if robot.drives:
         count = 2 * np.pi / setting.counts_per_revolution
         return Sensors(
@@ -275,11 +302,11 @@ def encoders(robot: Robot, setting: BenchSetting, seed: int) -> Sensors:
             position_noise=count / np.sqrt(12),
             seed=seed,
         )
-    return Sensors(setting.rate_hz, position_noise=float(_position_spread(robot, setting)[0]), seed=seed)
+    return Sensors(setting.rate_hz, position_noise=float(_position_deviations(robot, setting)[0]), seed=seed)
 
 
-def _position_spread(robot: Robot, setting: BenchSetting) -> Array:
-    """(n,) deviations of joint positions: of rounding to counts, and of as much noise before it."""
+def _position_deviations(robot: Robot, setting: BenchSetting) -> Array:
+    """Return the deviations (n,) of joint positions from rounding to counts and equal noise before it."""
     count = 2 * np.pi / setting.counts_per_revolution * np.sqrt(2 / 12)
     if not robot.drives:
         return np.full(len(robot.primary_names), count / GEAR_WITHOUT_DRIVES)

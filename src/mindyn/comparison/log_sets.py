@@ -2,12 +2,12 @@
 
 A set is a folder of the same name beside `splits.json`. Its entry has
 
-    model       the robot's file in that folder; joints of it that `joints` does not list are locked at zero
+    model       robot file in that folder; its joints that are not in `joints` are locked at zero
     joints      names in the order of the columns
     rate_hz     rows are uniform at this rate
     position, velocity (or null), torque
-                where its columns stand ("columns": names of a table; "array": one of an .npz; "struct" and "field" of a
-                .mat file), "scale" to rad or m, "to_joint" and "offset": q_joint = to_joint @ (raw * scale) + offset,
+                location of the columns ("columns": names of a table; "array": one of an .npz; "struct" and "field" of
+                a .mat file), "scale" to rad or m, "to_joint" and "offset": q_joint = to_joint @ (raw * scale) + offset,
                 tau_joint = to_joint @ raw
     splits      name -> {"train": [{"file", "rows"}], "held_out": [{"file", "rows", "score_rows"}]}; a file is a name,
                 or a table with one for each signal; rows are half open, from 0
@@ -23,22 +23,22 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
-from mindyn.logs.units import DEGREE
+from mindyn.logs.units import RAD_PER_DEGREE
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
-SPLITS: Final = "splits.json"
-SAME_MATRIX: Final = 1e-9
-"""Relative: matrices that differ by less are one and the same, written with other digits."""
+SPLITS_FILE: Final = "splits.json"
+MATRIX_TOLERANCE: Final = 1e-9
+"""Relative difference below which matrices are equal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """A log that no fit sees, and the rows of it that are scored."""
+    """Log that no fit sees, and the rows of it that are scored."""
 
     log: Log
     rows: tuple[int, int]
@@ -57,118 +57,149 @@ class Split:
 def read_sets(
     folder: Path, names: Sequence[str] | None = None, models: Mapping[str, Path] | None = None
 ) -> list[Split]:
-    """The splits of all sets, or of those named.
+    """Read the splits of recorded log sets.
 
-    models  for a set, another robot file, such as one that states springs or drives that its own cannot
+    Parameters
+    ----------
+    folder : Path
+        Folder with `splits.json`.
+    names : sequence of str, optional
+        Sets to read; all by default.
+    models : Mapping of str to Path, optional
+        Robot files that replace those of sets, for example with springs or drives.
+
+    Returns
+    -------
+    list of Split
+
+    Raises
+    ------
+    InputError
+        If a set does not exist or its entry is not valid.
     """
-    sets = _entries(folder)
+    sets = _read_entries(folder)
     for name in (*(names or ()), *(models or {})):
         if name not in sets:
-            raise InputError(f"{folder / SPLITS} has no set {name!r}", hint=f"it has: {', '.join(sets)}")
+            raise InputError(
+                f"{folder / SPLITS_FILE} has no set {name!r}",
+                hint=f"it has: {', '.join(sets)}",
+                code=Code.UNKNOWN_NAME,
+                subject=name,
+            )
     return [
         split
         for name, entry in sets.items()
         if not names or name in names
-        for split in _splits(folder / name, name, entry, (models or {}).get(name))
+        for split in _build_splits(folder / name, name, entry, (models or {}).get(name))
     ]
 
 
-def _entries(folder: Path) -> dict[str, dict[str, Any]]:
-    path = folder / SPLITS
-    hint = "it names sets, models, columns and rows: `mindyn.comparison.log_sets` tells how"
+def _read_entries(folder: Path) -> dict[str, dict[str, Any]]:
+    path = folder / SPLITS_FILE
+    hint = "it names sets, models, columns and rows: see the documentation of `mindyn.comparison.log_sets`"
     content = read_json(path, "list of sets", InputError, hint)
     sets = content.get("sets")
     if not isinstance(sets, dict) or not all(isinstance(entry, dict) for entry in sets.values()) or not sets:
-        raise InputError(f'{path} has no table "sets" of sets')
+        raise InputError(f'{path} has no table "sets" of sets', code=Code.WRONG_FORMAT, subject=path)
     return sets
 
 
-def _splits(folder: Path, name: str, entry: Mapping[str, Any], model: Path | None) -> list[Split]:
+def _build_splits(folder: Path, name: str, entry: Mapping[str, Any], model: Path | None) -> list[Split]:
     try:
-        robot = _robot(folder, entry, model)
-        stated = _statement(robot, entry)
-        made = []
+        robot = _load_robot(folder, entry, model)
+        metadata = _build_metadata(robot, entry)
+        splits = []
         for split, parts in entry["splits"].items():
-            training = tuple(_log(folder, robot, stated, part).between(*part["rows"]) for part in parts["train"])
+            training = tuple(_read_log(folder, robot, metadata, part).between(*part["rows"]) for part in parts["train"])
             held_out = tuple(
-                HeldOut(_log(folder, robot, stated, part), (part["score_rows"][0], part["score_rows"][1]))
+                HeldOut(_read_log(folder, robot, metadata, part), (part["score_rows"][0], part["score_rows"][1]))
                 for part in parts["held_out"]
             )
-            made.append(Split(name if len(entry["splits"]) == 1 else f"{name}, {split}", robot, training, held_out))
+            splits.append(Split(name if len(entry["splits"]) == 1 else f"{name}, {split}", robot, training, held_out))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise InputError(
-            f"set {name!r} of {SPLITS} cannot be understood: {type(error).__name__} {error}",
-            hint="what an entry needs is told by `mindyn.comparison.log_sets`",
+            f"set {name!r} of {SPLITS_FILE} is not valid: {type(error).__name__} {error}",
+            hint="see the documentation of `mindyn.comparison.log_sets` for the format of an entry",
+            code=Code.WRONG_FORMAT,
+            subject=name,
         ) from error
-    return made
+    return splits
 
 
-def _robot(folder: Path, entry: Mapping[str, Any], model: Path | None) -> Robot:
+def _load_robot(folder: Path, entry: Mapping[str, Any], model: Path | None) -> Robot:
     robot = load_robot(model or folder / str(entry["model"]).split()[0])
     others = [joint.name for joint in robot.primary_joints if joint.name not in entry["joints"]]
     return robot.lock(dict.fromkeys(others, 0.0)) if others else robot
 
 
-def _statement(robot: Robot, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry in the words of a log's sidecar file."""
+def _build_metadata(robot: Robot, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry as metadata of a log."""
     signals = {s: entry[s] for s in ("position", "velocity", "torque") if entry.get(s)}
-    scales = {signal: float(one.get("scale", 1.0)) for signal, one in signals.items()}
-    stated: dict[str, Any] = {
-        "columns": {signal: _columns(one) for signal, one in signals.items()},
+    scales = {signal: float(columns.get("scale", 1.0)) for signal, columns in signals.items()}
+    metadata: dict[str, Any] = {
+        "columns": {signal: _list_columns(columns) for signal, columns in signals.items()},
         "joints": list(entry["joints"]),
-        "units": {s: {j.name: _unit(s, scale, j.kind) for j in robot.primary_joints} for s, scale in scales.items()},
+        "units": {
+            s: {j.name: _find_unit(s, scale, j.kind) for j in robot.primary_joints} for s, scale in scales.items()
+        },
         "rate_hz": float(entry["rate_hz"]),
-        **_gears(signals),
+        **_find_gears(signals),
     }
     offset = np.asarray(entry["position"].get("offset", 0.0), dtype=float)
     if offset.any():
-        stated["position_offset"] = (offset / scales["position"]).tolist()
-    if all(isinstance(one, list) for one in stated["columns"].values()):
-        del stated["joints"]  # names of columns stand in the robot's order already
-    return stated
+        metadata["position_offset"] = (offset / scales["position"]).tolist()
+    if all(isinstance(columns, list) for columns in metadata["columns"].values()):
+        del metadata["joints"]  # names of columns are in the order of the robot already
+    return metadata
 
 
-def _unit(signal: str, scale: float, kind: str) -> str:
+def _find_unit(signal: str, scale: float, kind: str) -> str:
     slides = kind == "prismatic"
     if signal == "torque":
         return "N" if slides else "N m"
-    known = {1.0: "m"} if slides else {1.0: "rad", DEGREE: "deg"}
-    unit = next((unit for value, unit in known.items() if abs(scale - value) <= SAME_MATRIX * value), None)
+    known = {1.0: "m"} if slides else {1.0: "rad", RAD_PER_DEGREE: "deg"}
+    unit = next((unit for value, unit in known.items() if abs(scale - value) <= MATRIX_TOLERANCE * value), None)
     if unit is None:
-        raise InputError(f"{SPLITS}: scale {scale} of {signal} leads to no unit of a {kind} joint")
+        raise InputError(
+            f"{SPLITS_FILE}: scale {scale} of {signal} has no unit for a {kind} joint",
+            code=Code.WRONG_UNIT,
+            subject=signal,
+        )
     return unit if signal == "position" else f"{unit}/s"
 
 
-def _columns(one: Mapping[str, Any]) -> str | list[str]:
-    if "columns" in one:
-        return list(one["columns"])
-    return str(one["array"]) if "array" in one else f"{one['struct']}.{one['field']}"
+def _list_columns(signal: Mapping[str, Any]) -> str | list[str]:
+    if "columns" in signal:
+        return list(signal["columns"])
+    return str(signal["array"]) if "array" in signal else f"{signal['struct']}.{signal['field']}"
 
 
-def _gears(signals: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Gears G and sides such that q_joint = G^-1 q_motor or q, and tau_joint = G^T tau_motor or tau."""
-    matrices = {signal: np.asarray(one["to_joint"], dtype=float) for signal, one in signals.items()}
+def _find_gears(signals: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return gears G and sides with q_joint = G^-1 q_motor or q, and tau_joint = G^T tau_motor or tau."""
+    matrices = {signal: np.asarray(columns["to_joint"], dtype=float) for signal, columns in signals.items()}
     G = matrices["torque"].T
     identity = np.eye(len(G))
-    if _same(G, identity) and all(_same(A, identity) for A in matrices.values()):
+    if _are_equal(G, identity) and all(_are_equal(A, identity) for A in matrices.values()):
         return {"side": "joint"}
     back = np.linalg.inv(G)
-    sides = {signal: "joint" if _same(A, identity) else "motor" for signal, A in matrices.items()}
+    sides = {signal: "joint" if _are_equal(A, identity) else "motor" for signal, A in matrices.items()}
     for signal, A in matrices.items():
-        if sides[signal] == "motor" and not _same(A, G.T if signal == "torque" else back):
+        if sides[signal] == "motor" and not _are_equal(A, G.T if signal == "torque" else back):
             raise InputError(
-                f"{SPLITS}: to_joint of {signal} is neither one nor that of the gears which the torque has"
+                f"{SPLITS_FILE}: to_joint of {signal} is neither the identity nor that of the gears of the torque",
+                code=Code.DISAGREEMENT,
+                subject=signal,
             )
     return {"side": sides, "gears": G.tolist()}
 
 
-def _same(A: Array, B: Array) -> bool:
-    return A.shape == B.shape and bool(np.abs(A - B).max() <= SAME_MATRIX * max(1.0, float(np.abs(B).max())))
+def _are_equal(A: Array, B: Array) -> bool:
+    return A.shape == B.shape and bool(np.abs(A - B).max() <= MATRIX_TOLERANCE * max(1.0, float(np.abs(B).max())))
 
 
-def _log(folder: Path, robot: Robot, stated: Mapping[str, Any], part: Mapping[str, Any]) -> Log:
+def _read_log(folder: Path, robot: Robot, metadata: Mapping[str, Any], part: Mapping[str, Any]) -> Log:
     file = part["file"]
     if isinstance(file, str):
-        return read_log(folder / file, robot, stated=stated)
+        return read_log(folder / file, robot, metadata=metadata)
     others = {signal: name for signal, name in file.items() if signal != "position"}
-    return read_log(folder / file["position"], robot, stated={**stated, "files": others})
+    return read_log(folder / file["position"], robot, metadata={**metadata, "files": others})

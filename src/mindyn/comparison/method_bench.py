@@ -1,8 +1,8 @@
-"""`compare_methods`: estimators side by side on one arm, by Monte Carlo: bias, spread, time and human effort.
+"""`compare_methods`: compare estimators on one robot by Monte Carlo: bias, spread, time and human effort.
 
-Every repetition is the same motion with other sensor noise. What a method finds is judged on another, clean motion:
+Every repetition is the same motion with different sensor noise. Results are evaluated on another, clean motion:
 
-    bias    rms over the motion of (mean over repetitions of Y beta) - tau, as part of the rms torque of the joint
+    bias    rms over the motion of (mean over repetitions of Y beta) - tau, relative to the rms torque of the joint
     spread  rms over motion and repetitions of Y beta - (mean of Y beta), likewise
 """
 
@@ -19,20 +19,20 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import Bench, BenchSetting, make_bench
-from mindyn.errors import MindynError, unknown_name
-from mindyn.executors import process_pool, spread
+from mindyn.errors import MindynError, unknown_name_error
+from mindyn.executors import process_pool, run_tasks
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 from mindyn.simulation.inputs import require_count
 
 Progress = Callable[[int, int], None]
-"""Called with repetitions done, and all of them."""
+"""Function that is called with the number of finished repetitions and their total number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repetition:
-    """What a method made of one repetition: values of the structural base set, or the reason why there are none."""
+    """Result of a method for one repetition: values of the structural base set, or the reason why there are none."""
 
     beta: Array | None
     seconds: float
@@ -41,13 +41,13 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodResult:
-    """One line of the comparison; parts of 1.
+    """One line of the comparison; fractions of 1.
 
-    bias, spread      (n,) for each joint (see the module); NaN where no repetition succeeded; one has no spread
+    bias, spread      (n,) for each joint (see the module); NaN if no repetition succeeded; one repetition has no spread
     parameter_bias    |mean beta - beta| / |beta| with parameters in units of the torque that they cause
-    seconds           of processor time for one fit, the median
-    tests             that a person makes: one recording, or those of a plan, each of one or more motions
-    failed, reason    repetitions without a result, and why the first of them has none
+    seconds           median processor time of one fit
+    tests             tests by a person: one recording, or those of a plan, each of one or more motions
+    failed, reason    repetitions without a result, and the reason of the first of them
     """
 
     method: str
@@ -61,18 +61,28 @@ class MethodResult:
 
     @property
     def total_bias(self) -> float:
-        """Root mean square of the joints' biases."""
+        """Return the root mean square of the biases of all joints."""
         return float(np.sqrt(np.mean(self.bias**2)))
 
     @property
     def total_spread(self) -> float:
-        """Root mean square of the joints' spreads."""
+        """Return the root mean square of the spreads of all joints."""
         return float(np.sqrt(np.mean(self.spread**2)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """All methods on one arm."""
+class MethodComparison:
+    """Results of all methods on one robot.
+
+    Attributes
+    ----------
+    robot : str
+    joint_names : tuple of str
+    setting : BenchSetting
+    results : tuple of MethodResult
+    seconds : float
+        Duration of the comparison.
+    """
 
     robot: str
     joint_names: tuple[str, ...]
@@ -81,22 +91,22 @@ class Comparison:
     seconds: float
 
     def __getitem__(self, method: str) -> MethodResult:
-        for one in self.results:
-            if one.method == method:
-                return one
-        raise unknown_name("method", method, (one.method for one in self.results), "there are")
+        for result in self.results:
+            if result.method == method:
+                return result
+        raise unknown_name_error("method", method, (result.method for result in self.results), "there are")
 
     def table(self) -> str:
-        """A line for each method, then the biases joint by joint."""
+        """Return a line for each method, then the biases of all joints."""
         head = ("method", "bias %", "spread %", "param. bias %", "time s", "tests", "failed")
-        lines = [head, *(_line(one, self.setting.repetitions) for one in self.results)]
+        lines = [head, *(_format_line(result, self.setting.repetitions) for result in self.results)]
         joints = [("bias of the torque, %", *self.joint_names)]
-        joints += [(one.method, *(_percent(value) for value in one.bias)) for one in self.results]
-        notes = [f"{one.method}: {one.reason}" for one in self.results if one.reason]
-        return "\n".join([text_table(lines), "", text_table(joints), *(["", *notes] if notes else [])])
+        joints += [(result.method, *(_format_percent(value) for value in result.bias)) for result in self.results]
+        notes = [f"{result.method}: {result.reason}" for result in self.results if result.reason]
+        return "\n".join([format_table(lines), "", format_table(joints), *(["", *notes] if notes else [])])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; null in place of NaN."""
+        """Return the comparison in types that JSON can store; None in place of NaN."""
         return {
             "robot": self.robot,
             "joints": list(self.joint_names),
@@ -104,18 +114,18 @@ class Comparison:
             "seconds": self.seconds,
             "methods": [
                 {
-                    "method": one.method,
-                    "bias": _numbers(one.bias),
-                    "spread": _numbers(one.spread),
-                    "total_bias": _numbers([one.total_bias])[0],
-                    "total_spread": _numbers([one.total_spread])[0],
-                    "parameter_bias": _numbers([one.parameter_bias])[0],
-                    "seconds": one.seconds,
-                    "tests": one.tests,
-                    "failed": one.failed,
-                    "reason": one.reason,
+                    "method": result.method,
+                    "bias": _format_numbers(result.bias),
+                    "spread": _format_numbers(result.spread),
+                    "total_bias": _format_numbers([result.total_bias])[0],
+                    "total_spread": _format_numbers([result.total_spread])[0],
+                    "parameter_bias": _format_numbers([result.parameter_bias])[0],
+                    "seconds": result.seconds,
+                    "tests": result.tests,
+                    "failed": result.failed,
+                    "reason": result.reason,
                 }
-                for one in self.results
+                for result in self.results
             ],
         }
 
@@ -128,75 +138,96 @@ def compare_methods(
     workers: int = 1,
     executor: Executor | None = None,
     progress: Progress | None = None,
-) -> Comparison:
-    """The comparison of methods (names of `BENCH_METHODS`; all if left out) on a robot whose values are known.
+) -> MethodComparison:
+    """Compare methods on simulated recordings of a robot with known parameters.
 
-    workers   processes that share the repetitions; the numbers do not depend on how many
-    executor  any `concurrent.futures.Executor` in their place
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the logs.
+    setting : BenchSetting, optional
+        Settings of the recordings.
+    methods : sequence of str, optional
+        Names in `BENCH_METHODS`; all by default.
+    workers : int
+        Number of processes; the results do not depend on it.
+    executor : concurrent.futures.Executor, optional
+        Used instead of processes.
+    progress : callable, optional
+        Called with the number of finished repetitions and their total number.
+
+    Returns
+    -------
+    MethodComparison
+
+    Raises
+    ------
+    UnknownNameError
+        If a method does not exist.
     """
     setting, names = setting or BenchSetting(), tuple(BENCH_METHODS if methods is None else methods)
     for name in names:
         if name not in BENCH_METHODS:
-            raise unknown_name("method", name, BENCH_METHODS, "there are")
+            raise unknown_name_error("method", name, BENCH_METHODS, "there are")
     require_count(workers, "workers")
     start = perf_counter()
     bench = make_bench(robot, setting)
-    found: dict[str, list[Repetition]] = {name: [] for name in names}
-    for done, one in enumerate(_repetitions(bench, names, workers, executor), start=1):
-        for name, fitted in one.items():
-            found[name].append(fitted)
+    fits_of: dict[str, list[Repetition]] = {name: [] for name in names}
+    for done, fits_by_name in enumerate(_run_repetitions(bench, names, workers, executor), start=1):
+        for name, fit in fits_by_name.items():
+            fits_of[name].append(fit)
         if progress is not None:
             progress(done, setting.repetitions)
     regressor = Regressor(robot)
-    results = tuple(_judged(name, fits, bench, regressor) for name, fits in found.items())
-    return Comparison(robot.name, robot.primary_names, setting, results, perf_counter() - start)
+    results = tuple(_summarise_method(name, fits, bench, regressor) for name, fits in fits_of.items())
+    return MethodComparison(robot.name, robot.primary_names, setting, results, perf_counter() - start)
 
 
-def _repetitions(
+def _run_repetitions(
     bench: Bench, names: tuple[str, ...], workers: int, executor: Executor | None
 ) -> Iterator[dict[str, Repetition]]:
-    """The fits of every repetition, in order."""
+    """Yield the fits of every repetition, in order."""
     numbers = range(bench.setting.repetitions)
     if workers == 1 or executor is not None:
-        yield from spread(executor, fit_all, ((bench, number, names) for number in numbers))
+        yield from run_tasks(executor, fit_methods, ((bench, number, names) for number in numbers))
         return
-    with process_pool(workers, _keep, (bench, names)) as pool:
-        yield from pool.map(_fit_kept, numbers)
+    with process_pool(workers, _store_bench, (bench, names)) as pool:
+        yield from pool.map(_fit_stored, numbers)
 
 
 _WORKER_BENCH: list[tuple[Bench, tuple[str, ...]]] = []
-"""What a worker process works on."""
+"""Bench and methods of a worker process."""
 
 
-def _keep(bench: Bench, names: tuple[str, ...]) -> None:
+def _store_bench(bench: Bench, names: tuple[str, ...]) -> None:
     _WORKER_BENCH.append((bench, names))
 
 
-def _fit_kept(number: int) -> dict[str, Repetition]:
+def _fit_stored(number: int) -> dict[str, Repetition]:
     bench, names = _WORKER_BENCH[-1]
-    return fit_all(bench, number, names)
+    return fit_methods(bench, number, names)
 
 
-def fit_all(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repetition]:
-    """Every method on one recording."""
+def fit_methods(bench: Bench, number: int, names: Iterable[str]) -> dict[str, Repetition]:
+    """Fit every method to one recording."""
     trial = bench.trial(number)
     base = Regressor(bench.robot).base
-    found = {}
+    repetitions = {}
     for name in names:
         start = process_time()
         try:
             estimate = BENCH_METHODS[name].fit(trial)
-            beta = estimate.base.to(base) @ estimate.base_values
-            found[name] = Repetition(beta, process_time() - start)
+            beta = estimate.base.transform_to(base) @ estimate.base_values
+            repetitions[name] = Repetition(beta, process_time() - start)
         except MindynError as error:
-            found[name] = Repetition(None, process_time() - start, error.message)
-    return found
+            repetitions[name] = Repetition(None, process_time() - start, error.message)
+    return repetitions
 
 
-def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regressor) -> MethodResult:
-    betas = np.array([one.beta for one in fits if one.beta is not None])
-    reason = next((one.reason for one in fits if one.beta is None), "")
-    seconds = float(np.median([one.seconds for one in fits]))
+def _summarise_method(name: str, fits: list[Repetition], bench: Bench, regressor: Regressor) -> MethodResult:
+    betas = np.array([fit.beta for fit in fits if fit.beta is not None])
+    reason = next((fit.reason for fit in fits if fit.beta is None), "")
+    seconds = float(np.median([fit.seconds for fit in fits]))
     n, failed, tests = len(bench.robot.primary_names), len(fits) - len(betas), BENCH_METHODS[name].tests(bench.robot)
     if not len(betas):
         nothing = np.full(n, np.nan)
@@ -214,14 +245,18 @@ def _judged(name: str, fits: list[Repetition], bench: Bench, regressor: Regresso
     return MethodResult(name, bias, spread, parameters, seconds, tests, failed, reason)
 
 
-def _line(one: MethodResult, repetitions: int) -> tuple[str, ...]:
-    shown = (_percent(one.total_bias), _percent(one.total_spread), _percent(one.parameter_bias))
-    return (one.method, *shown, f"{one.seconds:.3f}", str(one.tests), f"{one.failed} of {repetitions}")
+def _format_line(result: MethodResult, repetitions: int) -> tuple[str, ...]:
+    shown = (
+        _format_percent(result.total_bias),
+        _format_percent(result.total_spread),
+        _format_percent(result.parameter_bias),
+    )
+    return (result.method, *shown, f"{result.seconds:.3f}", str(result.tests), f"{result.failed} of {repetitions}")
 
 
-def _percent(value: float) -> str:
+def _format_percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.3g}"
 
 
-def _numbers(values: Iterable[float]) -> list[float | None]:
+def _format_numbers(values: Iterable[float]) -> list[float | None]:
     return [float(v) if np.isfinite(v) else None for v in values]

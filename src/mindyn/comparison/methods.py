@@ -1,6 +1,6 @@
-"""Ways from a robot and training logs to the torque of other logs, by name: `LOG_METHODS`.
+"""Methods that map a robot and training logs to the torque of other logs, by name: `LOG_METHODS`.
 
-Another method is one file with a `name` and a function `fit(robot, logs)`; `mindyn compare --logs` takes its path:
+A further method is a file with a `name` and a function `fit(robot, logs)`; `mindyn compare --logs` takes its path:
 
     name = "mean torque"
 
@@ -8,7 +8,7 @@ Another method is one file with a `name` and a function `fit(robot, logs)`; `min
         mean = numpy.concatenate([log.tau for log in logs]).mean(axis=0)
         return lambda log: numpy.broadcast_to(mean, log.tau.shape)
 
-It may look at everything in the training logs, and of the log that it predicts at all but `tau`, which it does not get.
+It may use everything in the training logs. The log to predict comes without `tau`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from mindyn.algebra.values import Array
 from mindyn.comparison.pinocchio_pipeline import fit_with_pinocchio
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
@@ -29,59 +29,73 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.identification.methods import METHODS
 from mindyn.logs.log import Log
-from mindyn.reading import reason_of
+from mindyn.reading import describe_exception
 from mindyn.robots.robot import Robot
-from mindyn.validation.prediction import prediction_of
+from mindyn.validation.prediction import predict_log
 
 Predictor = Callable[[Log], Array]
-"""The torque (N, n) of each row of a log, from its motion."""
-Fit = Callable[[Robot, Sequence[Log]], Predictor]
+"""Function that returns the torque (N, n) of each row of a log, from its motion."""
+FitFunction = Callable[[Robot, Sequence[Log]], Predictor]
 
 
-def _by(estimator: Estimator | None) -> Fit:
-    return lambda robot, logs: partial(_predicted, identify(robot, list(logs), estimator))
+def _fit_with(estimator: Estimator | None) -> FitFunction:
+    return lambda robot, logs: partial(_predict_rows, identify(robot, list(logs), estimator))
 
 
-def _predicted(estimate: Estimate, log: Log) -> Array:
-    predicted = prediction_of(estimate, log).predicted
+def _predict_rows(estimate: Estimate, log: Log) -> Array:
+    predicted = predict_log(estimate, log).predicted
     if len(predicted) != len(log):
-        raise InputError("the log has gaps or uneven stamps: its samples are not its rows")
+        raise InputError(
+            "the log has gaps or uneven timestamps, so its samples are not its rows",
+            code=Code.UNSUPPORTED,
+            subject="log",
+        )
     return predicted
 
 
-LOG_METHODS: Final[Mapping[str, Fit]] = {
-    "identify": _by(None),
-    "weighted": _by(LeastSquares()),
-    "consistent": _by(PhysicallyConsistent()),
-    **{name: _by(estimator) for name, estimator in METHODS.items()},
+LOG_METHODS: Final[Mapping[str, FitFunction]] = {
+    "identify": _fit_with(None),
+    "weighted": _fit_with(LeastSquares()),
+    "consistent": _fit_with(PhysicallyConsistent()),
+    **{name: _fit_with(estimator) for name, estimator in METHODS.items()},
     "pinocchio": fit_with_pinocchio,
 }
-"""`identify` chooses by itself; the rest of ours are its estimators by name; the last is a plain pipeline of others."""
+"""`identify` selects an estimator; the next entries are single estimators; the last is a pipeline with Pinocchio."""
 
 
-def named_methods(names: Sequence[str] | None) -> dict[str, Fit]:
-    """Those of `LOG_METHODS`, all where none is named; a path to a Python file adds the method in it."""
-    found: dict[str, Fit] = {}
+def select_methods(names: Sequence[str] | None) -> dict[str, FitFunction]:
+    """Return the named methods, by default all `LOG_METHODS`; a path to a Python file adds its method."""
+    methods: dict[str, FitFunction] = {}
     for name in names or LOG_METHODS:
         if name.endswith(".py"):
-            found.update([_from_file(Path(name))])
+            methods.update([_load_method(Path(name))])
         elif name in LOG_METHODS:
-            found[name] = LOG_METHODS[name]
+            methods[name] = LOG_METHODS[name]
         else:
             raise InputError(
-                f"there is no method {name!r}", hint=f"one of {', '.join(LOG_METHODS)}, or a Python file with one"
+                f"no method {name!r}",
+                hint=f"use one of {', '.join(LOG_METHODS)}, or the path of a Python file with a method",
+                code=Code.UNKNOWN_NAME,
+                subject=name,
             )
-    return found
+    return methods
 
 
-def _from_file(path: Path) -> tuple[str, Fit]:
+def _load_method(path: Path) -> tuple[str, FitFunction]:
     if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r} with a method")
+        raise InputError(f"no file {str(path)!r} with a method", code=Code.MISSING_FILE, subject=path)
     try:
         content: dict[str, Any] = runpy.run_path(str(path))
-    except Exception as error:  # whatever a stranger's file raises
-        raise InputError(f"{path} cannot be run: {reason_of(error)}") from error
+    except Exception as error:  # a third-party file may raise anything
+        raise InputError(
+            f"{path} cannot be run: {describe_exception(error)}", code=Code.UNREADABLE, subject=path
+        ) from error
     name, fit = content.get("name"), content.get("fit")
     if not isinstance(name, str) or not callable(fit):
-        raise InputError(f"{path} has no method", hint="it needs a text `name` and a function `fit(robot, logs)`")
+        raise InputError(
+            f"{path} has no method",
+            hint="the file must define a string `name` and a function `fit(robot, logs)`",
+            code=Code.WRONG_FORMAT,
+            subject=path,
+        )
     return name, fit

@@ -1,10 +1,10 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.contact.detection import (
     contact_thresholds as contact_thresholds,
     ContactThresholds as ContactThresholds,
     contact_trace as contact_trace,
-    contacts as contacts,
+    find_contacts as find_contacts,
     Contact as Contact,
     ContactDetector as ContactDetector,
 )

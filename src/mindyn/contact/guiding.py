@@ -1,15 +1,15 @@
-"""Hand guiding: the torque that carries the arm, and as much of its friction as can be given without driving it.
+"""Hand guiding: the torque that holds the robot, and the friction that can be compensated without driving it.
 
     tau = h(q) + c tanh(qd / w) + v clip(qd, -u_max, u_max)
 
-h  holding torque: gravity, springs and offsets, the estimate's at standstill
+h  holding torque of the estimate at standstill: gravity, springs and offsets
 
-With the true holding torque within d of h and friction of at least f(u) at speed u, the arm gains no energy from tau
-as long as c + v |u| + d <= f(u) for all speeds: what is left of friction then holds whatever h has wrong. d is the
-greatest half-width of the 95 % interval of h, f the lower end of that of friction, both over random poses.
+If the true holding torque is within d of h and friction is at least f(u) at speed u, the robot gains no energy from tau
+as long as c + v |u| + d <= f(u) for all speeds: the remaining friction absorbs the error of h. d is the largest
+half-width of the 95 % interval of h, f the lower end of that of friction, both over random poses.
 
-With closed loops and mimic joints all of it is of the primary joints, and f is the friction of their own drives alone:
-that of passive joints takes power, too, whichever way they turn, so that leaving it out of f is safe.
+With closed loops and mimic joints, all quantities refer to the primary joints, and f is the friction of their own
+drives alone: passive joints also dissipate power in both directions, so that ignoring their friction is safe.
 """
 
 from __future__ import annotations
@@ -22,82 +22,107 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import InputError
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.findings import Finding, Kind, warning
 from mindyn.kernels.model import Model
 
 CHECKED_POSES: Final = 100
 CHECKED_SPEEDS: Final = 20
-SLOWEST: Final = 0.02
-"""rad/s or m/s, of the speeds at which friction is looked at."""
-USUAL_SPEED: Final = 2.0
-"""rad/s or m/s of joints without a stated limit."""
-WIDTH: Final = 0.05
-"""rad/s or m/s in which the compensation turns over: below it friction is hardly given back, so that the arm rests."""
+MIN_CHECKED_SPEED: Final = 0.02
+"""Lowest speed at which friction is checked, rad/s or m/s."""
+DEFAULT_MAX_SPEED: Final = 2.0
+"""Largest speed of joints without a velocity limit, rad/s or m/s."""
+TRANSITION_SPEED: Final = 0.05
+"""Width of the transition around zero velocity, rad/s or m/s: below it, little friction is compensated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HandGuiding:
-    """What of an arm's friction may be compensated.
+    """Friction of a robot that can be compensated safely.
 
-    coulomb    (n,) N m or N: c
-    viscous    (n,) N m s or N s/m: v
-    fastest    (n,) rad/s or m/s: u_max
-    doubt      (n,) N m or N: d, what the holding torque may have wrong
-    friction   (n,) N m or N: the least friction that the estimate is sure of, at any speed
+    Attributes
+    ----------
+    joint_names : tuple of str
+    coulomb : ndarray, shape (n,)
+        c, N m or N.
+    viscous : ndarray, shape (n,)
+        v, N m s or N s/m.
+    fastest : ndarray, shape (n,)
+        u_max, rad/s or m/s.
+    holding_uncertainty : ndarray, shape (n,)
+        d, possible error of the holding torque, N m or N.
+    friction : ndarray, shape (n,)
+        Lower end of the 95 % interval of friction, the smallest at any speed, N m or N.
+    width : float
+        w, rad/s or m/s.
+    findings : tuple of Finding
     """
 
     joint_names: tuple[str, ...]
     coulomb: Array
     viscous: Array
     fastest: Array
-    doubt: Array
+    holding_uncertainty: Array
     friction: Array
-    width: float = WIDTH
+    width: float = TRANSITION_SPEED
     findings: tuple[Finding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; None where the estimate cannot tell."""
-        names = ("coulomb", "viscous", "fastest", "doubt", "friction")
+        """Return the values in types that JSON can store; None if the estimate does not determine a value."""
+        names = ("coulomb", "viscous", "fastest", "holding_uncertainty", "friction")
         arrays = {name: [float(v) if np.isfinite(v) else None for v in getattr(self, name)] for name in names}
         return {"joint_names": list(self.joint_names), **arrays, "width": self.width}
 
 
 def hand_guiding(estimate: Estimate, *, seed: int = 0) -> HandGuiding:
-    """The safe part of an estimate's friction."""
+    """Compute the part of the friction of an estimate that can be compensated safely.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    seed : int
+        Seed of the random poses.
+
+    Returns
+    -------
+    HandGuiding
+    """
     robot, regressor = estimate.robot, estimate.regressor
-    q = _poses(estimate, np.random.default_rng(seed))
-    fastest = np.array([joint.limits.velocity or USUAL_SPEED for joint in robot.primary_joints])
-    doubt = _holding_doubt(estimate, q)
+    q = _sample_poses(estimate, np.random.default_rng(seed))
+    fastest = np.array([joint.limits.velocity or DEFAULT_MAX_SPEED for joint in robot.primary_joints])
+    uncertainty = _holding_uncertainty(estimate, q)
     least = _least_friction(estimate, q, fastest)
-    steps = np.linspace(0.0, 1.0, CHECKED_SPEEDS)[:, None] ** 2 * (fastest - SLOWEST) + SLOWEST
-    spare = np.where(np.isfinite(doubt), least - np.where(np.isfinite(doubt), doubt, 0.0), 0.0)
+    steps = np.linspace(0.0, 1.0, CHECKED_SPEEDS)[:, None] ** 2 * (fastest - MIN_CHECKED_SPEED) + MIN_CHECKED_SPEED
+    spare = np.where(np.isfinite(uncertainty), least - np.where(np.isfinite(uncertainty), uncertainty, 0.0), 0.0)
     coulomb = np.clip(spare.min(axis=0), 0.0, None)
     viscous = np.where(coulomb > 0, np.clip(((spare - coulomb) / steps).min(axis=0), 0.0, None), 0.0)
-    coupled = _coupled(estimate)
-    coulomb, viscous = (np.where(coupled, 0.0, one) for one in (coulomb, viscous))
+    coupled = _coupled_joints(estimate)
+    coulomb, viscous = (np.where(coupled, 0.0, values) for values in (coulomb, viscous))
     notes = []
-    bare = [name for name, c in zip(regressor.joint_names, coulomb, strict=True) if c == 0]
-    if bare:
-        message = f"no friction is compensated at {', '.join(bare)}: {_why(estimate, doubt)}"
+    uncompensated = [name for name, c in zip(regressor.joint_names, coulomb, strict=True) if c == 0]
+    if uncompensated:
+        message = (
+            f"no friction is compensated at {', '.join(uncompensated)}: {_explain_exclusions(estimate, uncertainty)}"
+        )
         notes.append(warning(Kind.MISSING_FRICTION, message))
     return HandGuiding(
-        regressor.joint_names, coulomb, viscous, fastest, doubt, least.min(axis=0), findings=tuple(notes)
+        regressor.joint_names, coulomb, viscous, fastest, uncertainty, least.min(axis=0), findings=tuple(notes)
     )
 
 
-def _why(estimate: Estimate, doubt: Array) -> str:
-    if not any(one.brakes for one in estimate.parameters):
-        return "the estimate has no friction"
-    if np.isinf(doubt).any():
-        return "the holding torque has parts that the estimate cannot tell"
-    return "what the holding torque may have wrong, or the friction's own interval, takes all of it"
+def _explain_exclusions(estimate: Estimate, uncertainty: Array) -> str:
+    if not any(parameter.is_friction for parameter in estimate.parameters):
+        return "the estimate has no friction parameters"
+    if np.isinf(uncertainty).any():
+        return "parts of the holding torque are unidentifiable"
+    return "the uncertainty of the holding torque or of the friction exceeds it"
 
 
-def _poses(estimate: Estimate, rng: np.random.Generator) -> Array:
-    """Positions (N, k) of the primary joints; (N, n) of all, closed, where loops are solved for."""
+def _sample_poses(estimate: Estimate, rng: np.random.Generator) -> Array:
+    """Return positions (N, k) of the primary joints; (N, n) of all joints, closed, if loops must be solved."""
     robot, ends = estimate.robot, []
     for joint in robot.primary_joints:
         wide = np.pi if joint.kind == "revolute" else 0.5
@@ -111,74 +136,105 @@ def _poses(estimate: Estimate, rng: np.random.Generator) -> Array:
     p = np.asarray(rng.uniform(low, high, (CHECKED_POSES, len(low))))
     if is_affine(robot):
         return p
-    closure = closure_of(robot)
+    closure = home_closure(robot)
     home = closure.home[list(closure.primary)]
-    near = home + rng.uniform(size=(CHECKED_POSES, 1)) * (p - home)  # where little of the range closes, around home
-    q, reached = closure.reachable(np.vstack([p, near, home[None]]))
+    near = home + rng.uniform(size=(CHECKED_POSES, 1)) * (
+        p - home
+    )  # around home, if loops close in a small part of the range only
+    q, reached = closure.find_reachable(np.vstack([p, near, home[None]]))
     return np.asarray(q[reached][:CHECKED_POSES])
 
 
 def _rows(estimate: Estimate, q: Array, qd: Array, sign: float) -> Array:
-    """Y (N, n, p) at speeds without acceleration, friction acting with `sign`."""
+    """Return Y (N, n, p) at speeds without acceleration, with friction in the direction `sign`."""
     regressor = estimate.regressor
     speeds = regressor.friction_speeds(q, qd)
     parts = regressor.parts(q, qd, np.zeros_like(qd), np.full_like(speeds, sign))
     return regressor.dense(parts)
 
 
-def _holding_doubt(estimate: Estimate, q: Array) -> Array:
-    """(n,) greatest half-width of the holding torque's 95 % interval."""
+def _holding_uncertainty(estimate: Estimate, q: Array) -> Array:
+    """Return the largest half-width (n,) of the 95 % interval of the holding torque."""
     Y = _rows(estimate, q, np.zeros((len(q), estimate.regressor.joint_count)), 0.0)
     return np.array([estimate.half_widths_of(Y[:, j]).max() for j in range(Y.shape[1])])
 
 
 def _least_friction(estimate: Estimate, q: Array, fastest: Array) -> Array:
-    """(speeds, n) lower end of friction's 95 % interval, the least of both directions and all poses."""
-    kept = estimate.regressor.joint_names
-    brakes = np.array([one.brakes and one.link_or_joint in kept for one in estimate.parameters])
-    found = np.full((CHECKED_SPEEDS, len(fastest)), np.inf)
+    """Return the lower end (speeds, n) of the 95 % interval of friction, over both directions and all poses."""
+    names = estimate.regressor.joint_names
+    is_friction = np.array(
+        [parameter.is_friction and parameter.link_or_joint in names for parameter in estimate.parameters]
+    )
+    least = np.full((CHECKED_SPEEDS, len(fastest)), np.inf)
     for k, part in enumerate(np.linspace(0.0, 1.0, CHECKED_SPEEDS) ** 2):
         for sign in (1.0, -1.0):
-            qd = np.broadcast_to(sign * (part * (fastest - SLOWEST) + SLOWEST), (len(q), len(fastest)))
-            Y = np.where(brakes, _rows(estimate, q, np.ascontiguousarray(qd), sign), 0.0)
+            qd = np.broadcast_to(
+                sign * (part * (fastest - MIN_CHECKED_SPEED) + MIN_CHECKED_SPEED), (len(q), len(fastest))
+            )
+            Y = np.where(is_friction, _rows(estimate, q, np.ascontiguousarray(qd), sign), 0.0)
             for j in range(len(fastest)):
                 ends = sign * (Y[:, j] @ estimate.beta) - estimate.half_widths_of(Y[:, j])
-                found[k, j] = min(found[k, j], float(ends.min()))
-    return np.where(np.isfinite(found), found, 0.0)
+                least[k, j] = min(least[k, j], float(ends.min()))
+    return np.where(np.isfinite(least), least, 0.0)
 
 
-def _coupled(estimate: Estimate) -> NDArray[np.bool_]:
-    """(k,) joints whose friction depends on other joints' speeds: motors that are carried along, or carry others."""
+def _coupled_joints(estimate: Estimate) -> NDArray[np.bool_]:
+    """Return whether the friction of each joint (k,) depends on the speeds of other joints through coupled motors."""
     robot = estimate.robot
-    found = np.zeros(robot.joint_count, dtype=np.bool_)
+    is_coupled = np.zeros(robot.joint_count, dtype=np.bool_)
     for drive in robot.drives:
         if others := [robot.joint_index(joint) for joint, ratio in drive.coupling.items() if ratio]:
-            found[[robot.joint_index(drive.joint), *others]] = True
-    return found[[robot.joint_index(name) for name in robot.primary_names]]
+            is_coupled[[robot.joint_index(drive.joint), *others]] = True
+    return is_coupled[[robot.joint_index(name) for name in robot.primary_names]]
 
 
 class HandGuide:
-    """The torque of hand guiding in a control loop: `torque(q, qd)` once for each sample.
+    """Torque of hand guiding in a control loop: call `torque` once for each sample.
 
-    model  of the arm with its drives, as `compile_model(full_model(estimate, friction="fitted"), drives=True)` gives
+    Parameters
+    ----------
+    model : Model
+        Model of the robot with drives: `compile_model(full_model(estimate, friction="fitted"), drives=True)`.
+    part : HandGuiding
+        Friction to compensate.
+
+    Raises
+    ------
+    InputError
+        If the model has no drives, or other joints than `part`.
     """
 
     def __init__(self, model: Model, part: HandGuiding) -> None:
         if not model.drives or part.joint_names != model.robot.primary_names:
-            raise InputError("hand guiding needs a model with drives, of the joints that its friction is of")
+            raise InputError(
+                "hand guiding needs a model with drives and with the same joints as the compensated friction",
+                code=Code.DISAGREEMENT,
+                subject="model",
+            )
         self.part = part
         self._bias = model.bind("bias")
         self._bias["qd"][:] = 0.0
-        self._closure = None if is_affine(model.robot) else closure_of(model.robot)
+        self._closure = None if is_affine(model.robot) else home_closure(model.robot)
         if self._closure is not None:
             self._bias["q"][:] = self._closure.home
 
     def torque(self, q: Array, qd: Array) -> Array:
-        """(k,) N m or N, of positions and speeds (k,) of the primary joints; loops are followed from call to call."""
-        self._bias["q"][:] = q if self._closure is None else self._closure.onward(self._bias["q"], np.asarray(q))
+        """Return the torque (k,) at positions and speeds (k,) of the primary joints; loops follow from call to call.
+
+        Parameters
+        ----------
+        q, qd : ndarray, shape (k,)
+            Positions and speeds of the primary joints.
+
+        Returns
+        -------
+        ndarray, shape (k,)
+            N m or N.
+        """
+        self._bias["q"][:] = q if self._closure is None else self._closure.continue_from(self._bias["q"], np.asarray(q))
         self._bias()
         part = self.part
-        given = part.coulomb * np.tanh(np.asarray(qd) / part.width) + part.viscous * np.clip(
+        compensation = part.coulomb * np.tanh(np.asarray(qd) / part.width) + part.viscous * np.clip(
             qd, -part.fastest, part.fastest
         )
-        return np.asarray(self._bias["tau"] + given)
+        return np.asarray(self._bias["tau"] + compensation)

@@ -1,4 +1,4 @@
-"""Every equation by name, as a `casadi.Function` of a robot: the one list that kernels, C and CUDA are made from."""
+"""Catalogue of all equations by name, as `casadi.Function`s of a robot; kernels, C and CUDA are generated from it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args
 
 import casadi
 
-from mindyn.equations.certificate import COMPARED, Witness, equation_deviation, refusal
+from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
 from mindyn.equations.chain import SX
 from mindyn.equations.control import momentum_drift, observer_step, slotine_li_torques
-from mindyn.equations.drives import load_refusal, loaded_extras, rotor_energy
-from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, formulated
+from mindyn.equations.drives import load_dependent_extras, load_friction_error, rotor_energy
+from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.equations.traces import BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, require_choice, unknown_name
-from mindyn.parameters.base import BaseParameters, same_mechanism
+from mindyn.equations.traces import NEEDS_BEYOND_BASE, Needs, Parameters, Request, Trace, start_trace
+from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, require_choice, unknown_name_error
+from mindyn.parameters.base import BaseParameters, has_same_mechanism
 from mindyn.parameters.certificate import COMPARED_STATES
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
@@ -30,11 +30,10 @@ Function = Any
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """An equation: names of its inputs and its output, how to trace it, and what it says.
+    """An equation: names of its inputs and its output, a function that traces it, and its meaning.
 
-    needs         what it takes of the links: nothing, what torques depend on with the root at rest or moving, or the
-                  bodies themselves
-    regressor_of  the parameters it is the derivative by, if it is a regressor
+    needs         information about the links: nothing, torques with the root at rest or moving, or the bodies
+    regressor_of  the parameters that it is differentiated by, if it is a regressor
     """
 
     inputs: tuple[str, ...]
@@ -46,12 +45,12 @@ class Equation:
 
 
 def _inverse_dynamics(t: Trace) -> SX:
-    return t.with_drives(t.torques(t["qd"], t["qdd"], outside=t.outside), t["qd"], t["qdd"])
+    return t.add_drives(t.torques(t["qd"], t["qdd"], outside=t.outside), t["qd"], t["qdd"])
 
 
 def _inverse_dynamics_with_wrenches(t: Trace) -> SX:
     tau = inverse_dynamics(t.chain, t["q"], t["qd"], t["qdd"], t["wrenches"])
-    return t.with_drives(tau, t["qd"], t["qdd"])
+    return t.add_drives(tau, t["qd"], t["qdd"])
 
 
 def _inertia_matrix(t: Trace) -> SX:
@@ -61,18 +60,18 @@ def _inertia_matrix(t: Trace) -> SX:
 def _forward_dynamics(t: Trace) -> SX:
     if not t.drives:
         return forward_dynamics(t.chain, t["q"], t["qd"], t["tau"], t.torques(t["qd"], t.rest))
-    left = t.without_drives(t["tau"], t["qd"])
+    left = t.subtract_drives(t["tau"], t["qd"])
     return forward_dynamics(t.chain, t["q"], t["qd"], left, t.torques(t["qd"], t.rest), t.drive_inertia)
 
 
 def _slotine_li(t: Trace) -> SX:
     tau = slotine_li_torques(t.torques, t["qd"], t["qd_r"], t["qdd_r"])
-    return t.with_drives(tau, t["qd_r"], t["qdd_r"])
+    return t.add_drives(tau, t["qd_r"], t["qdd_r"])
 
 
 def _observer(t: Trace) -> SX:
     M = _inertia_matrix(t)
-    friction = t.with_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
+    friction = t.add_drives(casadi.SX(t.robot.joint_count, 1), t["qd"], t.rest)
     drift = momentum_drift(M, t.torques(t.rest, t.rest), t["q"], t["qd"]) - friction
     return observer_step(M @ t["qd"], drift, t["tau"], t["state"], t["gain"], t["dt"])
 
@@ -119,7 +118,7 @@ EQUATIONS: dict[str, Equation] = {
     "bias": Equation(
         ("q", "qd"),
         "tau",
-        lambda t: t.with_drives(t.torques(t["qd"], t.rest), t["qd"], t.rest),
+        lambda t: t.add_drives(t.torques(t["qd"], t.rest), t["qd"], t.rest),
         "torques at qdd = 0: C(q, qd) qd + G(q)",
     ),
     "gravity": Equation(
@@ -185,7 +184,7 @@ EQUATIONS: dict[str, Equation] = {
         ("q", "qd"),
         "E",
         lambda t: _energy(t),
-        "kinetic energy, of rotors too where drives take part, and potential energy of the links",
+        "kinetic energy, with drives including rotors, and potential energy of the links",
         needs="bodies",
     ),
     "energy_regressor": Equation(
@@ -197,17 +196,17 @@ EQUATIONS: dict[str, Equation] = {
         regressor_of="phi",
     ),
 }
-"""Every equation by its public name."""
+"""All equations by their public names."""
 
 SYMBOLS: Mapping[str, str] = {
     "q": "joint positions, rad or m",
-    "closure": "how well loops are closed: what is left open, without unit, and how regular they are; see NOTATION",
+    "closure": "how well loops are closed: remaining gap, without unit, and regularity; see NOTATION",
     "qd": "joint velocities, rad/s or m/s",
     "qdd": "joint accelerations, rad/s^2 or m/s^2",
     "tau": "joint torques or forces, N m or N",
     "qd_r": "reference velocities, rad/s or m/s",
     "qdd_r": "reference accelerations, rad/s^2 or m/s^2",
-    "state": "momentum that torques, gravity and the observed torque account for, kg m^2/s",
+    "state": "momentum explained by torques, gravity and the observed torque, kg m^2/s",
     "gain": "observer gains of the joints, 1/s",
     "dt": "sampling time, s",
     "step": "external torque, then the next state",
@@ -226,25 +225,28 @@ SYMBOLS: Mapping[str, str] = {
 }
 """Inputs and outputs of the equations, for readers of exported sources."""
 
-PLACED = ("forward_kinematics", "geometric_jacobian")
+FRAME_EQUATIONS = ("forward_kinematics", "geometric_jacobian")
 """Equations of a link or frame, which `place` names."""
 
 SERIAL_EQUATIONS = ("inverse_dynamics_with_tip_wrench",)
-"""Equations of serial robots: a tree has no one tip (`inverse_dynamics_with_wrenches` takes every link)."""
+"""Equations of serial robots: a tree has several tips (`inverse_dynamics_with_wrenches` takes every link)."""
 
-WITHOUT_LOAD = (
+LOAD_INDEPENDENT_EQUATIONS = (
     "standard_regressor",
     "regressor",
     "slotine_li_regressor",
     "momentum_observer",
 )
-"""Equations that friction depending on the load of a joint cannot take part in: linear in the parameters, or without
-an acceleration to know the load by."""
+"""Equations that cannot include load-dependent friction: they are linear in the parameters, or have no acceleration
+that determines the load.
+"""
 
-FORMULATED = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
-"""Equations that a formulation of inverse dynamics makes."""
-STATES_OF_FORMULATIONS = 32
-"""At which a formulation that was asked for is compared: of nearly degenerate arms some lose digits at a few alone."""
+INVERSE_DYNAMICS_EQUATIONS = ("inverse_dynamics", "inverse_dynamics_with_tip_wrench", "inverse_dynamics_on_moving_root")
+"""Equations that a formulation of inverse dynamics can compute."""
+FORMULATION_CHECK_STATES = 32
+"""Number of states at which a requested formulation is compared: for nearly degenerate arms some formulations lose
+digits at a few states only.
+"""
 
 
 def equation(
@@ -259,64 +261,99 @@ def equation(
     check: bool = True,
     moved: bool = True,
 ) -> Function:
-    """The `casadi.Function` of an equation for a robot.
+    """Create the `casadi.Function` of an equation for a robot.
 
-    drives      the drives take part: rotor inertia, friction, offsets, and their columns in regressors
-    parameters  "constant": the robot's own values, through its base parameters where torques alone are asked for;
-                "standard": its ten parameters of each link; "input": phi (10 n,) and, with drives, the drive parameters
-                (4 drives + extras,) are further inputs; "base": beta is a further input
-    base        the base set of "base" and of `regressor`; the structural one if left out
-    place       link or frame of forward_kinematics and geometric_jacobian
-    formulation of inverse dynamics, inertia_matrix and forward_dynamics (that of its inertia matrix): a name of
-                equations/formulations.py, or "auto", which counts the operations of all and takes the cheapest; the
-                default is nearly always that. Those in MLC take parameters at run time too
-    check       compare it with plain Newton-Euler on standard parameters, and refuse what deviates (2 to 5 ms)
-    moved       frames may stand where equations are short; False: where the source has them, with parameters other
-                than "constant". Longer, and exact in the last digits of tiny angles and offsets
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    name : str
+        Name of the equation, a key of `EQUATIONS`.
+    drives : bool
+        Include rotor inertia, friction, offsets, and their columns in regressors.
+    parameters : {"constant", "standard", "input", "base"}
+        "constant": the robot's own values, through its base parameters if only torques are needed. "standard": its ten
+        parameters of each link. "input": phi (10 n,) and, with drives, the drive parameters (4 drives + extras,) are
+        further inputs. "base": beta is a further input.
+    base : BaseParameters, optional
+        Base set of "base" and of `regressor`; the structural one by default.
+    place : str, optional
+        Link or frame of forward_kinematics and geometric_jacobian.
+    formulation : str, optional
+        Formulation of inverse dynamics, inertia_matrix or forward_dynamics (that of its inertia matrix): a name in
+        equations/formulations.py, or "auto", which counts the operations of all and takes the cheapest. The default is
+        nearly always the cheapest. Formulations in MLC also take parameters at run time.
+    check : bool
+        Compare the result with plain Newton-Euler on standard parameters, and raise an error if it deviates (2 to 5
+        ms).
+    moved : bool
+        Frames may be moved to shorten the equation. False keeps those of the source, for parameters other than
+        "constant": the equation is longer, and exact in the last digits of tiny angles and offsets.
+
+    Returns
+    -------
+    casadi.Function
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such equation, formulation, link or frame.
+    InputError
+        If an option does not apply to the equation.
+    RobotError
+        If the equation deviates from Newton-Euler, or the robot does not support it.
     """
     if name not in EQUATIONS:
-        raise unknown_name("equation", name, EQUATIONS)
+        raise unknown_name_error("equation", name, EQUATIONS)
     entry = EQUATIONS[name]
     asked = Request(drives, parameters, base, place, moved)
     _require_usable(robot, entry, asked, name)
     trace = start_trace(robot, entry.inputs, entry.needs, entry.regressor_of, asked)
-    result = casadi.cse(entry.trace(trace) if formulation is None else _formulated(trace, name, asked, formulation))
+    result = casadi.cse(
+        entry.trace(trace) if formulation is None else _trace_formulation(trace, name, asked, formulation)
+    )
     given = {} if entry.regressor_of else trace.parameters
     inputs = {key: trace[key] for key in entry.inputs} | given
     function = casadi.Function(name, [*inputs.values()], [result], [*inputs], [entry.output])
-    if check and name in COMPARED:
-        _require_right(function, robot, asked, COMPARED_STATES if formulation is None else STATES_OF_FORMULATIONS)
+    if check and name in COMPARATORS:
+        _require_agreement(function, robot, asked, COMPARED_STATES if formulation is None else FORMULATION_CHECK_STATES)
     return function
 
 
-def _require_right(function: Function, robot: Robot, asked: Request, states: int) -> None:
-    """Refuses an equation that deviates from standard parameters at one of so many states."""
+def _require_agreement(function: Function, robot: Robot, asked: Request, states: int) -> None:
+    """Raise an error if the equation deviates from standard parameters at one of `states` states."""
     of = EQUATIONS[function.name()].regressor_of
     base = asked.base
     if of == "beta" or (asked.parameters == "base" and not of):
         base = structural_base(robot, drives=asked.drives) if base is None else base
         if base.survivors is None and base.form == "numeric":
-            return  # parameters under constraints: right for those that obey them alone
-    witness = Witness(robot, asked.drives, "input" if of else asked.parameters, base, states)
+            return  # a constrained set is valid only for parameters that satisfy the constraints
+    witness = ReferenceDynamics(robot, asked.drives, "input" if of else asked.parameters, base, states)
     deviation = equation_deviation(function, witness)
     if deviation.is_wrong:
         hint = 'load with snap=True if the file rounds its angles, or use parameters="standard" and moved=False'
-        raise refusal(robot, function.name(), deviation, hint)
+        raise deviation_error(robot, function.name(), deviation, hint)
 
 
-def _formulated(t: Trace, name: str, asked: Request, formulation: str) -> SX:
-    """The equation by a formulation that was asked for by name."""
-    if asked.parameters == "standard" or name not in (*FORMULATED, "inertia_matrix", "forward_dynamics"):
+def _trace_formulation(t: Trace, name: str, asked: Request, formulation: str) -> SX:
+    """Return the equation in the requested formulation."""
+    if asked.parameters == "standard" or name not in (
+        *INVERSE_DYNAMICS_EQUATIONS,
+        "inertia_matrix",
+        "forward_dynamics",
+    ):
         raise InputError(
-            f"formulations are of {', '.join(FORMULATED)}, inertia_matrix and forward_dynamics, with constant, input "
-            f"or base parameters; not of {name} with {asked.parameters} ones"
+            f"formulations exist for {', '.join(INVERSE_DYNAMICS_EQUATIONS)}, inertia_matrix and forward_dynamics, "
+            f"with constant, input or base parameters; got {name} with {asked.parameters} parameters",
+            code=Code.UNSUPPORTED,
+            subject=name,
         )
-    if name in FORMULATED:
-        tau = formulated(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
-        return t.with_drives(tau, t["qd"], t["qdd"])
+    if name in INVERSE_DYNAMICS_EQUATIONS:
+        tau = build_formulation(INVERSE_DYNAMICS, formulation, t.arm, t["q"], t["qd"], t["qdd"], t.outside)
+        return t.add_drives(tau, t["qd"], t["qdd"])
     if name == "inertia_matrix":
-        return formulated(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
-    left = t.without_drives(t["tau"], t["qd"]) if t.drives else t["tau"]
+        return build_formulation(INERTIA_MATRIX, formulation, t.arm, t["q"]) + t.drive_inertia
+    left = t.subtract_drives(t["tau"], t["qd"]) if t.drives else t["tau"]
     return accelerations(formulation, t.arm, t["q"], t["qd"], left, t.drive_inertia)
 
 
@@ -324,39 +361,56 @@ def _require_usable(robot: Robot, entry: Equation, asked: Request, name: str) ->
     require_choice(asked.parameters, get_args(Parameters), "parameters")
     if robot.has_dependents and entry.needs != "nothing":
         raise RobotError(
-            f"robot {robot.name!r} has {robot.dependence}; {name} is an equation of open trees",
-            hint="compile_model and loop_equation have the equations in its primary joints",
+            f"{name} is an equation of open trees, and robot {robot.name!r} has {robot.dependence}",
+            hint="use compile_model or loop_equation, which have the equations in its primary joints",
+            code=Code.UNSUPPORTED,
+            subject=robot.name,
         )
     if asked.drives and not (robot.drives or robot.extras):
         raise MissingPhysicsError(
-            f"robot {robot.name!r} states no drives, but drives=True (--drives) asks for their torques",
-            hint="add [[drive]] tables to the robot file, or leave drives out",
+            f"drives=True (--drives) needs drives, and robot {robot.name!r} has none",
+            hint="add [[drive]] tables to the robot file, or omit drives",
+            subject=robot.name,
         )
     if asked.drives:
         require_load_usable(robot, name, asked.parameters)
-    if (asked.place is None) == (name in PLACED):
-        raise InputError(f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)")
-    if asked.base is not None and not same_mechanism(asked.base.robot, robot):
+    if (asked.place is None) == (name in FRAME_EQUATIONS):
         raise InputError(
-            f"the base set is of {asked.base.robot.name!r}, whose joints, gears or gravity differ from {robot.name!r}'s"
+            f"{name} {'needs' if asked.place is None else 'takes no'} place (the name of a link or frame)",
+            subject="place",
+        )
+    if asked.base is not None and not has_same_mechanism(asked.base.robot, robot):
+        raise InputError(
+            f"the base set belongs to {asked.base.robot.name!r}, whose joints, gears or gravity differ from those of "
+            f"{robot.name!r}",
+            code=Code.DISAGREEMENT,
+            subject=asked.base.robot.name,
         )
     if name in SERIAL_EQUATIONS and not robot.is_serial:
         raise RobotError(
-            f"{name} is of serial robots, and {robot.name!r} branches: it has no one tip",
-            hint="inverse_dynamics_with_wrenches takes a wrench on every link",
+            f"{name} is for serial robots, and {robot.name!r} branches: it has several tips",
+            hint="use inverse_dynamics_with_wrenches, which takes a wrench on every link",
+            code=Code.UNSUPPORTED,
+            subject=robot.name,
         )
-    if asked.parameters == "base" and entry.needs in BEYOND_BASE:
-        raise InputError(f"{name} depends on more than the base parameters; use parameters='input'")
+    if asked.parameters == "base" and entry.needs in NEEDS_BEYOND_BASE:
+        raise InputError(
+            f"{name} depends on more than the base parameters; use parameters='input'",
+            code=Code.UNSUPPORTED,
+            subject=name,
+        )
     if asked.base is not None and asked.base.drives != asked.drives:
         raise InputError(
-            f"the base set was made with drives={asked.base.drives}, but drives={asked.drives} is asked for"
+            f"the base set has drives={asked.base.drives}, but drives={asked.drives} is requested",
+            code=Code.DISAGREEMENT,
+            subject="drives",
         )
 
 
 def require_load_usable(robot: Robot, name: str, parameters: Parameters | str) -> None:
-    """Refuses an equation with drives in which friction that depends on the load cannot take part."""
-    if loaded := loaded_extras(robot):
-        if name in WITHOUT_LOAD:
-            raise load_refusal(loaded[0], f"{name} is linear in the parameters, or knows no accelerations")
+    """Raise an error if an equation with drives cannot include load-dependent friction."""
+    if loaded := load_dependent_extras(robot):
+        if name in LOAD_INDEPENDENT_EQUATIONS:
+            raise load_friction_error(loaded[0], f"{name} is linear in the parameters, or has no accelerations")
         if name == "forward_dynamics" and parameters not in ("constant", "standard"):
-            raise load_refusal(loaded[0], "accelerations are solved for with its own coefficient, not one at run time")
+            raise load_friction_error(loaded[0], "forward dynamics needs its coefficient as a constant")

@@ -1,7 +1,7 @@
-"""A traced equation compared with plain Newton-Euler, so that no wrong torque is returned (parameters/certificate.py).
+"""Compare traced equations with plain Newton-Euler (parameters/certificate.py), so that no wrong torque is returned.
 
-Each equation answers for itself at a few states of the robot's own scale: inverse dynamics by torques, the inertia
-matrix by M qdd, forward dynamics by putting qdd back, regressors by Y beta with random consistent links.
+Each equation is compared at a few states of the robot's own scale: inverse dynamics by torques, the inertia matrix by M
+qdd, forward dynamics by substituting qdd, regressors by Y beta with random consistent links.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.drives import friction_torques, loads_of_joints, rotor_torques
-from mindyn.equations.loop_closure import affine_closure, closure_of
-from mindyn.errors import RobotError
+from mindyn.equations.drives import expand_loads, friction_torques, rotor_torques
+from mindyn.equations.loop_closure import affine_closure, home_closure
+from mindyn.errors import Code, RobotError
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
     COMPARED_STATES,
     Deviation,
     States,
-    own_states,
-    random_links,
+    append_drive_parameters,
+    find_worst_deviation,
+    sample_links,
+    sample_states,
     standard_rows,
-    with_drives,
-    worst,
 )
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
-HOME_SPREAD: Final = 0.2
-"""Around home, in which closed configurations are looked for, rad or loop lengths."""
+HOME_RANGE: Final = 0.2
+"""Range around home in which closed configurations are searched, rad or loop lengths."""
 
 
-Taking = Literal["all", "rotors", "nothing"]
-"""Torques of drives: rotors, friction, offsets and extras; rotors alone; none."""
+DriveTerms = Literal["all", "rotors", "nothing"]
+"""Drive torques to include: rotors, friction, offsets and extras; only rotors; none."""
 
 
 @dataclass(frozen=True)
-class Witness:
-    """What an equation is held against: states in the independent joints, and torques of standard parameters.
+class ReferenceDynamics:
+    """Reference for a comparison: states of the independent joints, and torques of standard parameters.
 
     parameters  how link parameters enter the equation: "constant", "standard", "input", "base"
-    base        the base set of beta, where there is one
-    count       of states
+    base        the base set of beta, if any
+    count       number of states
     """
 
     robot: Robot
@@ -59,51 +59,51 @@ class Witness:
 
     @cached_property
     def states(self) -> States:
-        """Independent joints (N, k); positions of all joints (N, n), closed, where loops are solved for."""
-        every = own_states(self.robot, self.count)
+        """Motion of the independent joints (N, k); for solved loops, closed positions of all joints (N, n)."""
+        every = sample_states(self.robot, self.count)
         kept = [self.robot.joint_index(joint.name) for joint in self.robot.primary_joints]
-        q = every.q[:, kept] if is_affine(self.robot) else self._closed(len(every.q))
+        q = every.q[:, kept] if is_affine(self.robot) else self._sample_closed(len(every.q))
         return States(q, every.qd[:, kept], every.qdd[:, kept])
 
-    def _closed(self, count: int) -> Array:
-        """(count, n) closed configurations around home; home itself where the loops close nowhere else."""
-        closure = closure_of(self.robot)
+    def _sample_closed(self, count: int) -> Array:
+        """Return (count, n) closed configurations around home; home itself if the loops close nowhere else."""
+        closure = home_closure(self.robot)
         primary, rng = list(closure.primary), np.random.default_rng(0)
         assert closure.constraints is not None
         units = closure.constraints.units[primary]
-        p = closure.home[primary] + rng.uniform(-HOME_SPREAD, HOME_SPREAD, (2 * count, len(primary))) * units
-        q, reached = closure.reachable(p)
+        p = closure.home[primary] + rng.uniform(-HOME_RANGE, HOME_RANGE, (2 * count, len(primary))) * units
+        q, reached = closure.find_reachable(p)
         return np.vstack([q[reached], np.repeat(closure.home[None], count, axis=0)])[:count]
 
-    def _lifted(self, states: States) -> tuple[States, Array]:
-        """Motion of all joints, and W (N, n, k)."""
+    def _lift_motion(self, states: States) -> tuple[States, Array]:
+        """Return the motion of all joints, and W (N, n, k)."""
         if is_affine(self.robot):
             closure = affine_closure(self.robot)
             A = closure.matrix
             lifted = States(states.q @ A.T + closure.offset, states.qd @ A.T, states.qdd @ A.T)
             return lifted, np.broadcast_to(A, (len(states.q), *A.shape))
-        loops = closure_of(self.robot)
+        loops = home_closure(self.robot)
         W = loops.velocity_matrix(states.q)
         qd, qdd = (np.einsum("nij,nj->ni", W, rate) for rate in (states.qd, states.qdd))
         return States(states.q, qd, qdd + loops.acceleration_bias(states.q, qd)), W
 
     @cached_property
     def values(self) -> Array:
-        """(p,) standard parameters, drives' behind: the robot's own where they are baked in, else random ones."""
-        own = self.parameters in ("constant", "standard")
-        links = self.robot.phi if own else random_links(self.robot, 1)[0]
+        """Standard parameters (p,), then those of drives: the robot's own if they are constants, else random ones."""
+        is_constant = self.parameters in ("constant", "standard")
+        links = self.robot.phi if is_constant else sample_links(self.robot, 1)[0]
         if not self.drives:
             return links
         drive = drive_parameters(self.robot)
-        if not own:
-            drive[:] = 1.0  # coefficients of extra torques: a zero would hide where a formula has no value
-            drive[: len(DRIVE_PARAMETERS) * len(self.robot.drives)] = with_drives(self.robot, links[None])[
+        if not is_constant:
+            drive[:] = 1.0  # coefficients of extra torques: a zero would hide states without a value of the formula
+            drive[: len(DRIVE_PARAMETERS) * len(self.robot.drives)] = append_drive_parameters(self.robot, links[None])[
                 0, len(links) :
             ]
         return np.concatenate([links, drive])
 
-    def given(self) -> list[Array]:
-        """Further inputs of the equation."""
+    def extra_inputs(self) -> list[Array]:
+        """Return the further inputs of the equation."""
         links = PARAMETERS_PER_LINK * self.robot.joint_count
         if self.parameters == "input":
             return [self.values[:links], *([self.values[links:]] if self.drives else [])]
@@ -115,13 +115,13 @@ class Witness:
         assert self.base is not None
         return np.asarray(self.base.matrix @ self.values)
 
-    def torques(self, states: States, *, taking: Taking = "all") -> tuple[Array, Array]:
-        """Torques (N, k) of standard parameters, and the sums of the sizes of their terms.
+    def torques(self, states: States, *, taking: DriveTerms = "all") -> tuple[Array, Array]:
+        """Return torques (N, k) of standard parameters, and the sums of the sizes of their terms.
 
-        taking  what the drives take part by, where they do
+        `taking` selects the drive terms, if the equation has drives.
         """
         links = PARAMETERS_PER_LINK * self.robot.joint_count
-        lifted, W = self._lifted(states)
+        lifted, W = self._lift_motion(states)
         rows = np.einsum("nij,nip->njp", W, standard_rows(self.robot, lifted))
         tau, size = rows @ self.values[:links], np.abs(rows) @ np.abs(self.values[:links])
         if self.drives and taking != "nothing":
@@ -134,16 +134,16 @@ class Witness:
         return tau, size
 
     def _rotor_torques(self, states: States) -> Array:
-        """(N, n)."""
-        found = [casadi.evalf(rotor_torques(self.robot, casadi.SX(qdd), self._drive_values)) for qdd in states.qdd]
-        return np.array(casadi.horzcat(*found)).T
+        """Return the rotor torques (N, n)."""
+        torques = [casadi.evalf(rotor_torques(self.robot, casadi.SX(qdd), self._drive_values)) for qdd in states.qdd]
+        return np.array(casadi.horzcat(*torques)).T
 
     def _friction_torques(self, states: States, load: Array) -> Array:
-        """(N, n) under the load (N, k) of the primary joints."""
+        """Return the friction torques (N, n) under the load (N, k) of the primary joints."""
         columns = []
         for motion in zip(states.q, states.qd, load, strict=True):
             q, qd, carried = (casadi.SX(x) for x in motion)
-            torques = friction_torques(self.robot, q, qd, self._drive_values, loads_of_joints(self.robot, carried))
+            torques = friction_torques(self.robot, q, qd, self._drive_values, expand_loads(self.robot, carried))
             columns.append(casadi.evalf(torques))
         return np.array(casadi.horzcat(*columns)).T
 
@@ -152,8 +152,8 @@ class Witness:
         return casadi.SX(self.values[PARAMETERS_PER_LINK * self.robot.joint_count :])
 
 
-Answer = Callable[[Witness, Callable[..., Array]], Deviation]
-"""(what it is held against, the equation over batches) -> how far it is off."""
+Comparator = Callable[[ReferenceDynamics, Callable[..., Array]], Deviation]
+"""(reference, the equation over batches) -> deviation."""
 
 
 def _at_rest(s: States) -> States:
@@ -164,78 +164,82 @@ def _standing(s: States) -> States:
     return States(s.q, np.zeros_like(s.qd), np.zeros_like(s.qdd))
 
 
-def _torques(arguments: Callable[[States], list[Array]], at: Callable[[States], States] = lambda s: s) -> Answer:
-    def answer(w: Witness, call: Callable[..., Array]) -> Deviation:
+def _compare_torques(
+    arguments: Callable[[States], list[Array]], at: Callable[[States], States] = lambda s: s
+) -> Comparator:
+    def answer(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
         tau, size = w.torques(at(w.states))
-        # A joint whose terms vanish without acceleration has its rounding, beside those that it has with it.
-        return worst(call(*arguments(w.states), *w.given()) - tau, np.maximum(size, w.torques(w.states)[1]))
+        # If the terms of a joint vanish without acceleration, compare its rounding with the terms with acceleration.
+        return find_worst_deviation(
+            call(*arguments(w.states), *w.extra_inputs()) - tau, np.maximum(size, w.torques(w.states)[1])
+        )
 
     return answer
 
 
-def _gravity(w: Witness, call: Callable[..., Array]) -> Deviation:
+def _compare_gravity(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     if w.drives and w.parameters == "base":
-        return Deviation(0, 0.0)  # a base value may hold a slide's weight and its drive's offset together
+        return Deviation(0, 0.0)  # a base value may combine the weight on a slide and the offset of its drive
     tau, size = w.torques(_standing(w.states), taking="nothing")
-    moving = w.torques(w.states, taking="nothing")[1]  # beside it a joint that gravity does not load has its rounding
-    return worst(call(w.states.q, *w.given()) - tau, np.maximum(size, moving))
+    moving = w.torques(w.states, taking="nothing")[1]  # scale for joints without gravity load
+    return find_worst_deviation(call(w.states.q, *w.extra_inputs()) - tau, np.maximum(size, moving))
 
 
-def _matrix(w: Witness, call: Callable[..., Array]) -> Deviation:
+def _compare_matrix(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     s = w.states
     pushed, size = w.torques(States(s.q, np.zeros_like(s.qd), s.qdd))
     rest, _ = w.torques(_standing(s))
-    return worst(np.einsum("nij,nj->ni", call(s.q, *w.given()), s.qdd) - (pushed - rest), size)
+    return find_worst_deviation(np.einsum("nij,nj->ni", call(s.q, *w.extra_inputs()), s.qdd) - (pushed - rest), size)
 
 
-def _coriolis(w: Witness, call: Callable[..., Array]) -> Deviation:
+def _compare_coriolis(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     s = w.states
     moving, size = w.torques(_at_rest(s), taking="rotors")
     rest, _ = w.torques(_standing(s), taking="rotors")
     whole = w.torques(s, taking="rotors")[1]
-    error = np.einsum("nij,nj->ni", call(s.q, s.qd, *w.given()), s.qd) - (moving - rest)
-    return worst(error, np.maximum(size, whole))
+    error = np.einsum("nij,nj->ni", call(s.q, s.qd, *w.extra_inputs()), s.qd) - (moving - rest)
+    return find_worst_deviation(error, np.maximum(size, whole))
 
 
-def _forward(w: Witness, call: Callable[..., Array]) -> Deviation:
+def _compare_forward(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     s = w.states
     tau, _ = w.torques(s)
-    qdd = call(s.q, s.qd, tau, *w.given())
+    qdd = call(s.q, s.qd, tau, *w.extra_inputs())
     if not np.isfinite(qdd).all():
-        # Links without inertia about some axis have no accelerations; the kernel says so itself.
+        # Links without inertia about an axis have no accelerations; the kernel reports that itself.
         return Deviation(0, 0.0)
     back, size = w.torques(States(s.q, s.qd, qdd))
-    return worst(back - tau, size)
+    return find_worst_deviation(back - tau, size)
 
 
-def _regressor(arguments: Callable[[States], list[Array]]) -> Answer:
-    def answer(w: Witness, call: Callable[..., Array]) -> Deviation:
+def _compare_regressor(arguments: Callable[[States], list[Array]]) -> Comparator:
+    def answer(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
         tau, size = w.torques(w.states)
         Y = call(*arguments(w.states))
-        return worst(Y @ (w.values if w.base is None else w.beta) - tau, size)
+        return find_worst_deviation(Y @ (w.values if w.base is None else w.beta) - tau, size)
 
     return answer
 
 
-COMPARED: dict[str, Answer] = {
-    "inverse_dynamics": _torques(lambda s: [s.q, s.qd, s.qdd]),
-    "bias": _torques(lambda s: [s.q, s.qd], _at_rest),
-    "gravity": _gravity,
-    "inertia_matrix": _matrix,
-    "coriolis": _coriolis,
-    "forward_dynamics": _forward,
-    "slotine_li": _torques(lambda s: [s.q, s.qd, s.qd, s.qdd]),
-    "standard_regressor": _regressor(lambda s: [s.q, s.qd, s.qdd]),
-    "regressor": _regressor(lambda s: [s.q, s.qd, s.qdd]),
-    "slotine_li_regressor": _regressor(lambda s: [s.q, s.qd, s.qd, s.qdd]),
+COMPARATORS: dict[str, Comparator] = {
+    "inverse_dynamics": _compare_torques(lambda s: [s.q, s.qd, s.qdd]),
+    "bias": _compare_torques(lambda s: [s.q, s.qd], _at_rest),
+    "gravity": _compare_gravity,
+    "inertia_matrix": _compare_matrix,
+    "coriolis": _compare_coriolis,
+    "forward_dynamics": _compare_forward,
+    "slotine_li": _compare_torques(lambda s: [s.q, s.qd, s.qd, s.qdd]),
+    "standard_regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qdd]),
+    "regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qdd]),
+    "slotine_li_regressor": _compare_regressor(lambda s: [s.q, s.qd, s.qd, s.qdd]),
 }
-"""How each equation is compared; energies and kinematics are not reduced, and what is left follows from these."""
+"""How each equation is compared; energies and kinematics are not reduced, and all other equations follow from these."""
 
 
-def equation_deviation(function: Any, witness: Witness) -> Deviation:
-    """How far a traced equation (`casadi.Function`, by its name) is from standard parameters."""
+def equation_deviation(function: Any, witness: ReferenceDynamics) -> Deviation:
+    """Return how far a traced equation (`casadi.Function`, by its name) is from standard parameters."""
     count = len(witness.states.q)
-    moving = len(function.name_in()) - (0 if "regressor" in function.name() else len(witness.given()))
+    moving = len(function.name_in()) - (0 if "regressor" in function.name() else len(witness.extra_inputs()))
 
     def call(*arrays: Array) -> Array:
         results = []
@@ -245,14 +249,16 @@ def equation_deviation(function: Any, witness: Witness) -> Deviation:
         stacked = np.stack(results)
         return stacked[..., 0] if function.name_out(0) in ("tau", "qdd") else stacked
 
-    return COMPARED[function.name()](witness, call)
+    return COMPARATORS[function.name()](witness, call)
 
 
-def refusal(robot: Robot, name: str, deviation: Deviation, hint: str) -> RobotError:
-    """The error that is raised in place of a wrong result."""
+def deviation_error(robot: Robot, name: str, deviation: Deviation, hint: str) -> RobotError:
+    """Return the error that replaces a wrong result."""
     joint = robot.primary_joints[deviation.joint].name
     return RobotError(
-        f"{name} of {robot.name!r} would be {deviation.size:.1e} off at joint {joint!r}, relative to the terms of its "
-        "torque from standard parameters: nothing is returned",
+        f"{name} of {robot.name!r} would have an error of {deviation.size:.1e} at joint {joint!r}, relative to the "
+        "terms of its torque from standard parameters",
         hint=hint,
+        code=Code.INACCURATE,
+        subject=joint,
     )

@@ -1,4 +1,4 @@
-"""The chain an equation is traced on: working frames, symbols of motion, and link parameters.
+"""The chain that an equation is traced on: working frames, symbols of motion, and link parameters.
 
 Vectors are casadi.SX columns. `R` takes child to parent components: v_p = R v_i.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import casadi
 import numpy as np
 
-from mindyn.algebra.rotations import TURN_NOISE, skew
+from mindyn.algebra.rotations import ROTATION_ROUNDING, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.reduced import reduced_parameters
@@ -25,17 +25,17 @@ Z_AXIS = casadi.SX([0, 0, 1])
 
 
 def constant(value: Array) -> SX:
-    """A constant whose zeros are structural, so that products with them vanish from the trace."""
+    """Return a constant whose zeros are structural, so that products with them vanish from the trace."""
     return casadi.sparsify(casadi.SX(casadi.DM(np.asarray(value, dtype=float))))
 
 
 def cross(a: SX, b: SX) -> SX:
-    """A x b."""
+    """Return a x b."""
     return casadi.cross(casadi.densify(a), casadi.densify(b))
 
 
 def cross_matrix(v: SX) -> SX:
-    """[v] with [v] u = v x u."""
+    """Return [v] with [v] u = v x u."""
     return casadi.skew(casadi.densify(v))
 
 
@@ -48,8 +48,8 @@ class Body:
     tensor: SX
 
 
-def body_of(phi: SX) -> Body:
-    """The body of ten standard parameters."""
+def make_body(phi: SX) -> Body:
+    """Return the body of ten standard parameters."""
     tensor = casadi.SX(3, 3)
     for k, (row, column) in enumerate(TENSOR_INDICES, start=4):
         tensor[row, column] = tensor[column, row] = phi[k]
@@ -57,7 +57,7 @@ def body_of(phi: SX) -> Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class JointPlacement:
     """A joint at a position: rotation by the joint angle about z, then the constant rotation of its step.
 
     c, s         cos and sin of the joint angle; 1, 0 for a prismatic joint
@@ -70,11 +70,11 @@ class Moved:
     translation: SX
 
     def to_parent(self, v: SX) -> SX:
-        """Components in the parent frame: R v = A Rz v."""
+        """Return components in the parent frame: R v = A Rz v."""
         return constant(self.step.rotation) @ self._turn(v, self.s)
 
     def to_child(self, v: SX) -> SX:
-        """Components in the child frame: R^T v."""
+        """Return components in the child frame: R^T v."""
         return self._turn(constant(self.step.rotation.T) @ v, -self.s)
 
     def _turn(self, v: SX, s: SX) -> SX:
@@ -83,9 +83,9 @@ class Moved:
         return casadi.vertcat(self.c * v[0] - s * v[1], s * v[0] + self.c * v[1], v[2])
 
     def tensor_to_parent(self, J: SX) -> SX:
-        """R J R^T of a symmetric tensor; the turn about z takes 8 multiplications."""
+        """Return R J R^T of a symmetric tensor; the rotation about z takes 8 multiplications."""
         A = constant(self.step.rotation)
-        return symmetric(A @ self._turn_tensor(J) @ A.T)
+        return share_lower_triangle(A @ self._turn_tensor(J) @ A.T)
 
     def _turn_tensor(self, J: SX) -> SX:
         if self.step.kind == "prismatic":
@@ -94,7 +94,7 @@ class Moved:
         v = s * (J[0, 0] - J[1, 1]) + 2 * c * J[0, 1]
         xx, yy, xy = J[0, 0] - s * v, J[1, 1] + s * v, c * v - J[0, 1]
         xz, yz = c * J[0, 2] - s * J[1, 2], s * J[0, 2] + c * J[1, 2]
-        return symmetric_of(xx, xy, yy, xz, yz, J[2, 2])
+        return symmetric_matrix(xx, xy, yy, xz, yz, J[2, 2])
 
     @property
     def rotation(self) -> SX:
@@ -102,15 +102,15 @@ class Moved:
         return casadi.horzcat(*(self.to_parent(casadi.SX(unit)) for unit in np.eye(3)))
 
 
-def symmetric_of(xx: SX, xy: SX, yy: SX, xz: SX, yz: SX, zz: SX) -> SX:
-    """The symmetric matrix of its six entries."""
+def symmetric_matrix(xx: SX, xy: SX, yy: SX, xz: SX, yz: SX, zz: SX) -> SX:
+    """Return the symmetric matrix of its six entries."""
     return casadi.vertcat(casadi.horzcat(xx, xy, xz), casadi.horzcat(xy, yy, yz), casadi.horzcat(xz, yz, zz))
 
 
-def symmetric(J: SX) -> SX:
-    """J with its lower triangle shared from the upper, so that equal entries are one expression."""
+def share_lower_triangle(J: SX) -> SX:
+    """Return J with its lower triangle taken from the upper, so that equal entries are one expression."""
     J = casadi.densify(J)
-    return symmetric_of(J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2])
+    return symmetric_matrix(J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2])
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Chain:
 
     @property
     def joint_count(self) -> int:
-        """n."""
+        """Number of joints n."""
         return len(self.frames.steps)
 
     @property
@@ -131,47 +131,49 @@ class Chain:
         """Index of the parent joint, -1 for the root."""
         return self.robot.parents
 
-    def at(self, q: SX) -> tuple[Moved, ...]:
-        """Every joint at position q (n, 1)."""
-        return tuple(_moved(step, q[i]) for i, step in enumerate(self.frames.steps))
+    def at(self, q: SX) -> tuple[JointPlacement, ...]:
+        """Return every joint at position q (n, 1)."""
+        return tuple(_place_joint(step, q[i]) for i, step in enumerate(self.frames.steps))
 
     @property
     def gravity(self) -> SX:
-        """(3, 1) in the base working frame."""
+        """Gravity (3, 1) in the base working frame."""
         return constant(self.frames.gravity)
 
 
-def _moved(step: Step, q: SX) -> Moved:
+def _place_joint(step: Step, q: SX) -> JointPlacement:
     p = constant(step.translation)
     if step.kind == "prismatic":
-        return Moved(step, casadi.SX(1), casadi.SX(0), p + constant(step.rotation[:, 2]) * q)
+        return JointPlacement(step, casadi.SX(1), casadi.SX(0), p + constant(step.rotation[:, 2]) * q)
     angle = q + step.offset if step.offset else q
-    return Moved(step, casadi.cos(angle), casadi.sin(angle), p)
+    return JointPlacement(step, casadi.cos(angle), casadi.sin(angle), p)
 
 
 def reduced_chain(robot: Robot) -> Chain:
-    """The chain with the robot's base values in place: the same torques from the fewest parameters."""
+    """Return the chain with the robot's base values in place: the same torques from the fewest parameters."""
     frames = working_frames(robot)
-    return Chain(robot, frames, tuple(body_of(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
+    return Chain(robot, frames, tuple(make_body(_numbers(phi)) for phi in reduced_parameters(robot, frames)))
 
 
 def standard_chain(robot: Robot, *, moved: bool = True) -> Chain:
-    """The chain with the robot's own ten parameters of each link; in the source's own frames where none is `moved`."""
+    """Return the chain with the robot's ten parameters of each link; without `moved` in the frames of the source."""
     frames = working_frames(robot) if moved else source_frames(robot)
     phis = robot.phi.reshape(-1, PARAMETERS_PER_LINK)
-    return Chain(robot, frames, tuple(body_of(_moved_numbers(s, p)) for s, p in zip(frames.steps, phis, strict=True)))
+    return Chain(
+        robot, frames, tuple(make_body(_move_parameters(s, p)) for s, p in zip(frames.steps, phis, strict=True))
+    )
 
 
 def symbolic_chain(robot: Robot, phi: SX, *, moved: bool = True) -> Chain:
-    """The chain with parameters phi (10 n, 1), expressions in the source's link frames."""
+    """Return the chain with parameters phi (10 n, 1), expressions in the source's link frames."""
     frames = working_frames(robot) if moved else source_frames(robot)
     parts = [phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] for i in range(robot.joint_count)]
     placed = [p if s.link.is_identity else constant(s.phi_map) @ p for s, p in zip(frames.steps, parts, strict=True)]
-    return Chain(robot, frames, tuple(body_of(casadi.densify(one)) for one in placed))
+    return Chain(robot, frames, tuple(make_body(casadi.densify(phi_in_frame)) for phi_in_frame in placed))
 
 
 def kinematic_chain(robot: Robot) -> Chain:
-    """The chain of a robot for equations that need no parameters."""
+    """Return the chain of a robot for equations without parameters."""
     return Chain(robot, working_frames(robot), ())
 
 
@@ -179,17 +181,17 @@ def _numbers(phi: Array) -> SX:
     return casadi.SX(casadi.DM(phi))
 
 
-def _moved_numbers(step: Step, phi: Array) -> SX:
-    """Parameters in the working frame; what is rounding of a zero becomes zero, and vanishes from the trace."""
+def _move_parameters(step: Step, phi: Array) -> SX:
+    """Return parameters in the working frame; rounding errors around zero become zero and vanish from the trace."""
     if step.link.is_identity:
         return _numbers(phi)
     moved = step.phi_map @ phi
-    noise = TURN_NOISE * (np.abs(step.phi_map) @ np.abs(phi))
+    noise = ROTATION_ROUNDING * (np.abs(step.phi_map) @ np.abs(phi))
     return _numbers(np.where(np.abs(moved) <= noise, 0.0, moved))
 
 
 def wrench_to_working(step: Step, wrench: SX) -> tuple[SX, SX]:
-    """Moment and force at the working frame of a (6, 1) wrench (moment, force) at the source link frame."""
+    """Return moment and force at the working frame of a (6, 1) wrench (moment, force) at the source link frame."""
     R, p = constant(step.link.rotation), step.link.translation
     force = R @ wrench[3:6]
     return R @ wrench[0:3] + constant(skew(p)) @ force, force

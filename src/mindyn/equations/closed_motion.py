@@ -1,11 +1,11 @@
-"""Motion of all joints of a robot with loops as expressions: Newton's steps from a start, then W and Wdot pd.
+"""Motion of all joints of a robot with loops as expressions: Newton steps from a start, then W and Wdot pd.
 
-    q_d <- q_d - J_d^-1 c(q)         POLISHED times, from the positions of the dependent joints that are given
+    q_d <- q_d - J_d^-1 c(q)         NEWTON_STEPS times, from the given positions of the dependent joints
     W_d = -J_d^-1 J_p                qd = W pd,  qdd = W pdd + Wdot pd,  (Wdot pd)_d = -J_d^-1 Jdot qd
 
-The number of steps is fixed, so that samples stay independent of each other and equal in cost: a start that is off by
-1e-4 rad ends at rounding. What is left of c, and how regular J_d is, come out with every sample: where the closure
-failed or is nearly singular the result is flagged, not wrong in silence.
+The number of steps is fixed, so that samples are independent of each other and equal in cost: a start with an error of
+1e-4 rad ends at rounding. The remaining c and the regularity of J_d are outputs of every sample: if the closure failed
+or is nearly singular, the result is flagged instead of being wrong silently.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ import casadi
 
 from mindyn.equations.chain import SX, constant
 from mindyn.equations.closing_steps import ClosingSystem
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
-POLISHED: Final = 2
+NEWTON_STEPS: Final = 2
 """Newton steps of a kernel."""
 
 CLOSURE: Final = "closure"
-"""Name of the output that says how well the loops are closed: |c|, and 1 / |J_d^-1|, which the smallest singular value
-of J_d bounds from above; both without unit."""
+"""Name of the output that says how well the loops are closed: |c|, and 1 / |J_d^-1|, which is at most the smallest
+singular value of J_d; both without unit.
+"""
 
-OPEN: Final = 1e-9
-"""|c| above which a loop counts as open, in float64; errors of the torque are of its order."""
+MAX_CLOSURE_ERROR: Final = 1e-9
+"""|c| above which a loop is open, in float64; torque errors are of its order."""
 
-IRREGULAR: Final = 5e-4
-"""s = 1 / |J_d^-1| below which a result is refused: rounding moves the dependent joints by eps / s, and so W and the
-torques, beside their own size, by eps / s^2, which is by then 1e-9.
+MIN_REGULARITY: Final = 5e-4
+"""s = 1 / |J_d^-1| below which a result is rejected: rounding moves the dependent joints by eps / s, and so W and the
+torques, relative to their size, by eps / s^2, which is 1e-9 here.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedMotion:
-    """Motion of all n joints: q, qd, qdd (n,), W (n, k); closure (2,) as `CLOSURE` says."""
+    """Motion of all n joints: q, qd, qdd (n,), W (n, k); closure (2,) as described at `CLOSURE`."""
 
     q: SX
     qd: SX
@@ -50,19 +51,19 @@ class ClosedMotion:
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _system(robot: Robot) -> ClosingSystem:
-    return closure_of(robot).newton.system
+    return home_closure(robot).newton.system
 
 
 def is_affine(robot: Robot) -> bool:
-    """Whether all dependent joints follow by q = A p + b, so that equations take the primary positions alone."""
-    return not robot.loops or closure_of(robot).affine is not None
+    """Return whether all dependent joints follow q = A p + b, so that equations need only the primary positions."""
+    return not robot.loops or home_closure(robot).affine is not None
 
 
 def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = None) -> ClosedMotion:
-    """The motion from q (n,), of which dependent positions are a start and those of mimic joints are not read."""
-    closure = closure_of(robot)
+    """Return the motion from q (n,): dependent positions are a start, and positions of mimic joints are ignored."""
+    closure = home_closure(robot)
     system = _system(robot)
-    q = system.corrected(q, POLISHED)
+    q = system.correct(q, NEWTON_STEPS)
     c, J = system.at(q)
     inverse = system.inverse(J)
     k = len(closure.primary)
@@ -79,7 +80,7 @@ def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = No
     pd = casadi.SX(k, 1) if pd is None else pd
     qd = W @ pd
     bias = casadi.SX(robot.joint_count, 1)
-    change = -(inverse @ system.turning(q, qd))
+    change = -(inverse @ system.jacobian_rate(q, qd))
     for row, i in enumerate(closure.dependent):
         bias[i] = change[row]
     qdd = A @ bias[free] + (casadi.SX(robot.joint_count, 1) if pdd is None else W @ pdd)

@@ -1,4 +1,4 @@
-"""Newton's steps of the closing equations as expressions, and one step of a motion along them.
+"""Newton steps of the closing equations as expressions, and one step of a motion along them.
 
 q_d <- q_d - J_d^-1 c(q)      J_d, J_p: columns of dc/dq for the dependent and the primary joints
 """
@@ -12,31 +12,32 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.loop_constraints import ClosingEquations, closing_residual
 
-SPANNED: Final = 1e-9
-"""Directions of c whose derivatives are smaller, relative to the largest, belong to no motion of the joints."""
+SPAN_TOLERANCE: Final = 1e-9
+"""Directions of c whose derivatives are smaller, relative to the largest, do not change with the motion of the joints.
+"""
 
-CORRECTIONS: Final = 4
-"""Newton steps after a prediction along a motion: one that is off by 0.1 rad ends at rounding."""
+NEWTON_CORRECTIONS: Final = 4
+"""Newton steps after a prediction along a motion: a prediction error of 0.1 rad ends at rounding."""
 
 
 def independent_rows(equations: ClosingEquations, dependent: tuple[int, ...], home: Array) -> Array | None:
-    """(m, r) S with S^T c = 0 equivalent to c = 0 and r the number of dependent joints; None where r is not enough.
+    """Return S (m, r) with S^T c = 0 equivalent to c = 0 and r the number of dependent joints; None if r is not enough.
 
-    A planar loop moves c in a plane of its own, found from the derivatives at random configurations; an overconstrained
-    spatial one, such as Bennett's, needs all of c, and Newton's steps of least squares.
+    A planar loop moves c in a plane, which is found from the derivatives at random configurations. An overconstrained
+    spatial loop, such as Bennett's, needs all of c and least-squares Newton steps.
     """
     rng = np.random.default_rng(0)
     q = home + rng.uniform(-1, 1, (40, len(home))) * equations.units
-    J = evaluated(equations.jacobian, q) * equations.units
+    J = evaluate_batch(equations.jacobian, q) * equations.units
     U, s, _ = np.linalg.svd(np.concatenate(list(J), axis=1), full_matrices=False)
-    rank = int((s > SPANNED * s[0]).sum())
+    rank = int((s > SPAN_TOLERANCE * s[0]).sum())
     if rank != len(dependent):
         return None
-    # Equations that stand alone keep their zeros.
-    alone = np.flatnonzero(np.linalg.norm(U[:, :rank], axis=1) > 1 - SPANNED)
+    # Uncoupled equations keep their zeros.
+    alone = np.flatnonzero(np.linalg.norm(U[:, :rank], axis=1) > 1 - SPAN_TOLERANCE)
     return np.eye(len(U))[:, alone] if len(alone) == rank else U[:, :rank]
 
 
@@ -54,57 +55,58 @@ class ClosingSystem:
         self._turning = casadi.Function("turning", [x, v], [casadi.jtimes(casadi.jtimes(c, x, v), x, v)])
 
     def at(self, q: SX) -> tuple[SX, SX]:
-        """c and J (., n)."""
+        """Return c and J (., n)."""
         c, J = self._c(q)
         return c, J
 
     def inverse(self, J: SX) -> SX:
-        """J_d^-1, or the pseudo-inverse of what is overconstrained."""
+        """Return J_d^-1, or the pseudo-inverse if the loop is overconstrained."""
         J_d = casadi.densify(J[:, self.dependent])
         if self.S is not None:
             return casadi.inv(J_d)
         return casadi.inv(J_d.T @ J_d) @ J_d.T
 
     def regularity(self, inverse: SX) -> SX:
-        """1 / |J_d^-1|, displacements in their units: at most the smallest singular value of J_d."""
+        """Return 1 / |J_d^-1|, displacements in their units: at most the smallest singular value of J_d."""
         return 1 / casadi.norm_fro(casadi.diag(constant(1 / self.units)) @ inverse)
 
-    def moved(self, q: SX, step: SX) -> SX:
-        """Q with its dependent joints moved."""
+    def move_dependents(self, q: SX, step: SX) -> SX:
+        """Return q with its dependent joints moved by a step."""
         moved = casadi.SX(q)
         for row, i in enumerate(self.dependent):
             moved[i] = q[i] + step[row]
         return moved
 
-    def corrected(self, q: SX, times: int) -> SX:
-        """Q after Newton's steps."""
+    def correct(self, q: SX, times: int) -> SX:
+        """Return q after Newton steps."""
         for _ in range(times):
             c, J = self.at(q)
-            q = self.moved(q, -(self.inverse(J) @ c))
+            q = self.move_dependents(q, -(self.inverse(J) @ c))
         return q
 
-    def turning(self, q: SX, qd: SX) -> SX:
-        """(dJ/dt) qd."""
+    def jacobian_rate(self, q: SX, qd: SX) -> SX:
+        """Return (dJ/dt) qd."""
         return self._turning(q, qd)
 
 
 def advance(system: ClosingSystem, primary: tuple[int, ...], units: Array) -> Any:
-    """casadi.Function (q closed (n,), p (k,)) -> q' (n,) near p, and (4,) what is known of it.
+    """Return the casadi.Function (closed q (n,), p (k,)) -> q' (n,) near p, and (4,) measures of the step.
 
-    |c| after the correction, regularity, and sizes of correction and of the predicted step, in units of the joints.
+    The measures are |c| after the correction, the regularity, and the sizes of the correction and of the predicted
+    step, in units of the joints.
     """
     q, p = casadi.SX.sym("q", len(units)), casadi.SX.sym("p", len(primary))
     change = p - q[list(primary)]
     _, J = system.at(q)
     predicted = -(system.inverse(J) @ (J[:, list(primary)] @ change))
-    moved = system.moved(q, predicted)
+    moved = system.move_dependents(q, predicted)
     for column, i in enumerate(primary):
         moved[i] = p[column]
-    found = system.corrected(moved, CORRECTIONS)
-    c, J = system.at(found)
+    corrected = system.correct(moved, NEWTON_CORRECTIONS)
+    c, J = system.at(corrected)
     regular = system.regularity(system.inverse(J))
-    correction = casadi.norm_inf((found - moved) / constant(units))
+    correction = casadi.norm_inf((corrected - moved) / constant(units))
     step = casadi.vertcat(change / constant(units[list(primary)]), predicted / constant(system.units))
     known = casadi.vertcat(casadi.norm_inf(c), regular, correction, casadi.norm_inf(step))
-    made: Any = casadi.cse([casadi.densify(found), casadi.densify(known)])
-    return casadi.Function("advance", [q, p], made)
+    outputs: Any = casadi.cse([casadi.densify(corrected), casadi.densify(known)])
+    return casadi.Function("advance", [q, p], outputs)

@@ -1,8 +1,8 @@
 """Five composite-body formulations of the inertia matrix of a serial robot [Lin & Fang 1999, tables I-V].
 
-Column i is the wrench that unit acceleration of joint i needs, carried to joint j <= i. They differ in the frame in
-which that is done: 1 frame j, 2 and 3 frame i, 4 frame n, 5 frame j from moments about O_{i-1}. m^, c^, J^ are mass,
-first moment and tensor of links i..n about O_i, in frame i.
+Column i is the wrench for unit acceleration of joint i, carried to joint j <= i. The formulations differ in the frame
+of that step: 1 frame j, 2 and 3 frame i, 4 frame n, 5 frame j from moments about O_{i-1}. m^, c^, J^ are mass, first
+moment and tensor of links i..n about O_i, in frame i.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.rotations import TURN_NOISE
+from mindyn.algebra.rotations import ROTATION_ROUNDING
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
-from mindyn.equations.dh_joints import DhJoint, dh_parameters, joints_at, kinds, serial_dh
-from mindyn.equations.tensor_turns import shifted, turned
-from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, as_written, cross, dot
-from mindyn.errors import unknown_name
+from mindyn.equations.dh_joints import DhJoint, dh_parameters, list_joint_kinds, place_dh_joints, serial_dh
+from mindyn.equations.tensor_rotation import rotate_symmetric, shift_symmetric
+from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
+from mindyn.errors import unknown_name_error
 from mindyn.robots.robot import Robot
 
 Entries = dict[tuple[int, int], Scalar]
@@ -38,24 +38,24 @@ class Composite:
 
 
 def composite_inertia_matrix(robot: Robot, q: SX, formulation: int = 1) -> SX:
-    """M(q) (n, n) of a serial robot with its own parameters as constants, by formulation 1 .. 5."""
+    """Return M(q) (n, n) of a serial robot with its own parameters as constants, by formulation 1 .. 5."""
     if formulation not in FORMULATIONS:
-        raise unknown_name("formulation", str(formulation), [str(k) for k in FORMULATIONS])
+        raise unknown_name_error("formulation", str(formulation), [str(k) for k in FORMULATIONS])
     dh = serial_dh(robot, "composite bodies")
-    joints = joints_at(dh.rows, kinds(robot), q)
+    joints = place_dh_joints(dh.rows, list_joint_kinds(robot), q)
     bodies = [body_about_origin(phi) for phi in dh_parameters(robot, dh)]
     return full_matrix(FORMULATIONS[formulation](joints, composites(joints, bodies)), len(joints))
 
 
 def body_about_origin(phi: Array) -> Composite:
-    """The body of ten standard parameters; what is rounding of a zero becomes zero."""
+    """Return the body of ten standard parameters; rounding errors around zero become zero."""
     size = abs(phi).max()
-    m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= TURN_NOISE * size else float(v) for v in phi)
+    m, x, y, z, xx, xy, yy, xz, yz, zz = (0.0 if abs(v) <= ROTATION_ROUNDING * size else float(v) for v in phi)
     return Composite(m, Triple(x, y, z), Symmetric(xx, yy, zz, xy, xz, yz))
 
 
 def full_matrix(D: Entries, count: int) -> SX:
-    """The symmetric matrix of its upper entries."""
+    """Return the symmetric matrix of its upper entries."""
     M = casadi.SX(count, count)
     for (j, i), value in D.items():
         M[j, i] = M[i, j] = value
@@ -63,112 +63,114 @@ def full_matrix(D: Entries, count: int) -> SX:
 
 
 def composites(joints: Sequence[DhJoint], bodies: Sequence[Composite]) -> list[Composite]:
-    """Each link with all links behind it [eq. 3-5]."""
+    """Return each link combined with all links after it [eq. 3-5]."""
     total = list(bodies)
     for i in reversed(range(1, len(joints))):
         body, joint = total[i], joints[i]
         first, s = joint.to_parent(body.first), joint.s_before
-        tensor = turned(joint, body.tensor) + shifted(s, first) + shifted(s, 0.5 * body.mass * s)
+        tensor = (
+            rotate_symmetric(joint, body.tensor) + shift_symmetric(s, first) + shift_symmetric(s, 0.5 * body.mass * s)
+        )
         total[i - 1] = total[i - 1] + Composite(body.mass, first + body.mass * s, tensor)
     return total
 
 
 def unit_force(joint: DhJoint, body: Composite) -> Triple:
-    """f_ii [eq. 7]."""
+    """Return f_ii [eq. 7]."""
     if joint.slides:
         return Triple(0.0, 0.0, body.mass)
     return Triple(-body.first.y, body.first.x, 0.0)
 
 
 def unit_moment(joint: DhJoint, body: Composite) -> Triple:
-    """t_ii [eq. 8]."""
+    """Return t_ii [eq. 8]."""
     if joint.slides:
         return Triple(body.first.y, -body.first.x, 0.0)
     return Triple(body.tensor.xz, body.tensor.yz, body.tensor.zz)
 
 
-def along_axis(joint: DhJoint, force: Triple, moment: Triple) -> Scalar:
-    """The part of a wrench at O_j that joint j feels."""
+def project_on_axis(joint: DhJoint, force: Triple, moment: Triple) -> Scalar:
+    """Return the component of a wrench at O_j along joint j."""
     return force.z if joint.slides else moment.z
 
 
-def carried(joint: DhJoint, force: Triple, moment: Triple, line: Line) -> tuple[Triple, Triple]:
-    """The same wrench in the frame before, in 20 multiplications and 12 additions [eq. 9, 10, 18]."""
+def carry_wrench(joint: DhJoint, force: Triple, moment: Triple, line: Line) -> tuple[Triple, Triple]:
+    """Return the same wrench in the previous frame, in 20 multiplications and 12 additions [eq. 9, 10, 18]."""
     before = joint.to_parent(force)
     moment = line("t", joint.to_parent(moment + cross(joint.along, force)) + cross(joint.across, before))
     return line("f", before), moment
 
 
-def carried_to_first(
+def carry_to_first_joint(
     first: DhJoint, joint: DhJoint, arm: Triple, force: Triple, moment: Triple, line: Line
 ) -> tuple[Triple, Triple]:
-    """At joint 1 the force or the moment alone is of use; `arm` is s_2 in frame 2."""
+    """Return the force or the moment at joint 1, of which only one is needed; `arm` is s_2 in frame 2."""
     if first.slides:
         return line("f", joint.to_parent(force)), moment
     return force, line("t", joint.to_parent(moment + cross(arm, force)))
 
 
-def carried_down(
+def carry_down(
     joints: Sequence[DhJoint], i: int, top: int, force: Triple, moment: Triple, arm: Triple, line: Line
 ) -> Entries:
-    """D_ji for j < top of a wrench given in frame top: the recursion of formulation 1."""
+    """Return D_ji for j < top of a wrench given in frame top: the recursion of formulation 1."""
     D: Entries = {}
     for j in reversed(range(top)):
         if j == 0:
-            force, moment = carried_to_first(joints[0], joints[1], arm, force, moment, line)
+            force, moment = carry_to_first_joint(joints[0], joints[1], arm, force, moment, line)
         else:
-            force, moment = carried(joints[j + 1], force, moment, line)
-        D[j, i] = along_axis(joints[j], force, moment)
+            force, moment = carry_wrench(joints[j + 1], force, moment, line)
+        D[j, i] = project_on_axis(joints[j], force, moment)
     return D
 
 
 def second_arm(joints: Sequence[DhJoint], line: Line) -> Triple:
-    """s_2 in frame 2: (b C, -b S, d)."""
+    """Return s_2 in frame 2: (b C, -b S, d)."""
     if len(joints) < 2:
         return Triple(0.0, 0.0, 0.0)
     step = joints[1]
     return line("s_2", Triple(step.b * step.c, -(step.b * step.s), step.d))
 
 
-def formulation_1(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
-    """Wrenches carried from frame to frame [table I; Lilly & Orin]."""
+def formulation_1(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
+    """Carry wrenches from frame to frame [table I; Lilly & Orin]."""
     arm = second_arm(joints, line)
     D: Entries = {}
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
         force, moment = unit_force(joint, body), line("t_ii", unit_moment(joint, body))
-        D[i, i] = along_axis(joint, force, moment)
-        D |= carried_down(joints, i, i, force, moment, arm, line)
+        D[i, i] = project_on_axis(joint, force, moment)
+        D |= carry_down(joints, i, i, force, moment, arm, line)
     return D
 
 
 def axes_and_arms(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
-    """(u_j, s_j^i) in frame i, for i = j + 1 .. n - 1 [table II]."""
+    """Return (u_j, s_j^i) in frame i, for i = j + 1 .. n - 1 [table II]."""
     u, s = line("u", joints[j + 1].z_before), line("s", joints[j + 1].s_own)
-    found = [(u, s)]
+    pairs = [(u, s)]
     for step in joints[j + 2 :]:
         u = line("u", step.to_child(u))
         if not joints[j].slides:
             s = line("s", step.to_child(s + step.across) + step.along)
-        found.append((u, s))
-    return found
+        pairs.append((u, s))
+    return pairs
 
 
-def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
-    """Axes and arms carried to frame i [table II, eq. 20]."""
+def formulation_2(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
+    """Carry axes and arms to frame i [table II, eq. 20]."""
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for j in range(len(joints) - 1):
         for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
-            D[j, i] = line("D", seen_from(joints[j], joints[i], bodies[i], u, s))
+            D[j, i] = line("D", entry_from_axis(joints[j], joints[i], bodies[i], u, s))
     return D
 
 
 def diagonal(joint: DhJoint, body: Composite) -> Scalar:
-    """D_ii."""
+    """Return D_ii."""
     return body.mass if joint.slides else body.tensor.zz
 
 
-def seen_from(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, s: Triple) -> Scalar:
-    """D_ji from u_j and s_j^i in frame i [eq. 20]."""
+def entry_from_axis(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, s: Triple) -> Scalar:
+    """Return D_ji from u_j and s_j^i in frame i [eq. 20]."""
     c, J = body.first, body.tensor
     if joint.slides:
         if before.slides:
@@ -179,36 +181,37 @@ def seen_from(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, s: Tr
     return dot(u, Triple(J.xz - c.x * s.z, J.yz - c.y * s.z, J.zz + c.x * s.x + c.y * s.y))
 
 
-def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
-    """Axes and velocities u_j x s_j^i carried to frame i [table III, eq. 21; Renaud].
+def formulation_3(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
+    """Carry axes and velocities u_j x s_j^i to frame i [table III, eq. 21; Renaud].
 
-    Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is right.
+    Table III as read has u.(-c_y, c_x, 0) for (j revolute, i prismatic); eq. 21 has the opposite sign, which is
+    correct.
     """
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for j in range(len(joints) - 1):
         for i, (u, swing) in enumerate(_axes_and_swings(joints, j, line), start=j + 1):
-            D[j, i] = line("D", _seen_by_swing(joints[j], joints[i], bodies[i], u, swing))
+            D[j, i] = line("D", _entry_from_swing(joints[j], joints[i], bodies[i], u, swing))
     return D
 
 
 def _axes_and_swings(joints: Sequence[DhJoint], j: int, line: Line) -> list[tuple[Triple, Triple]]:
-    """(u_j, u_j x s_j^i) in frame i, for i = j + 1 .. n - 1 [table III]."""
+    """Return (u_j, u_j x s_j^i) in frame i, for i = j + 1 .. n - 1 [table III]."""
     step, turns = joints[j + 1], not joints[j].slides
     u = line("u", step.z_before)
     swing = Triple(-step.s_before.y, step.s_before.x, 0.0)
     if turns:
         swing = line("swing", step.to_child(swing))
-    found = [(u, swing)]
+    pairs = [(u, swing)]
     for step in joints[j + 2 :]:
         after = line("u", step.to_child(u))
         if turns:
             swing = line("swing", step.to_child(swing + cross(u, step.across)) + cross(after, step.along))
         u = after
-        found.append((u, swing))
-    return found
+        pairs.append((u, swing))
+    return pairs
 
 
-def _seen_by_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, swing: Triple) -> Scalar:
+def _entry_from_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, swing: Triple) -> Scalar:
     c, J = body.first, body.tensor
     if joint.slides:
         if before.slides:
@@ -219,13 +222,15 @@ def _seen_by_swing(before: DhJoint, joint: DhJoint, body: Composite, u: Triple, 
     return dot(u, Triple(J.xz, J.yz, J.zz)) + c.x * swing.y - c.y * swing.x
 
 
-def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
-    """Everything in frame n [table IV; Fijany & Bejczy]; u_i is a column of the rotation and takes no operations."""
-    turns, axes, arms = _in_last_frame(joints, line)
+def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
+    """Express everything in frame n [table IV; Fijany & Bejczy]; u_i is a column of the rotation and takes no
+    operations.
+    """
+    turns, axes, arms = _express_in_last_frame(joints, line)
     D: Entries = {}
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
         own_force, own_moment = unit_force(joint, body), unit_moment(joint, body)
-        D[i, i] = along_axis(joint, own_force, own_moment)
+        D[i, i] = project_on_axis(joint, own_force, own_moment)
         if i == 0:
             continue
         last = i == len(joints) - 1
@@ -237,8 +242,8 @@ def formulation_4(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
     return D
 
 
-def _in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[Matrix], list[Triple], list[Triple]]:
-    """For i < n: rotation to frame n, u_i in frame n, s_i^{i+1} in frame n."""
+def _express_in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[Matrix], list[Triple], list[Triple]]:
+    """Return for i < n: rotation to frame n, u_i in frame n, s_i^{i+1} in frame n."""
     count = len(joints)
     turns: dict[int, Matrix] = {}
     arms: dict[int, Triple] = {}
@@ -257,8 +262,8 @@ def _in_last_frame(joints: Sequence[DhJoint], line: Line) -> tuple[list[Matrix],
     return [turns[i] for i in range(count - 1)], axes, [arms[i] for i in range(count - 1)]
 
 
-def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = as_written) -> Entries:
-    """From first moments h about O_{i-1} [table V, eq. B3-B11; Kawasaki et al.]; D_ji takes K_j, as read K_i."""
+def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: Line = keep_value) -> Entries:
+    """Use first moments h about O_{i-1} [table V, eq. B3-B11; Kawasaki et al.]; D_ji takes K_j, as read K_i."""
     D: Entries = {(i, i): diagonal(joints[i], body) for i, body in enumerate(bodies)}
     for i in range(1, len(joints)):
         joint, body = joints[i], bodies[i]
@@ -268,8 +273,8 @@ def formulation_5(joints: Sequence[DhJoint], bodies: Sequence[Composite], line: 
         else:
             force = line("f", cross(joint.axis, h - body.mass * joint.s_before))
             moment = line("t", joint.to_parent(body.tensor.rows[2]) + cross(joint.s_before, force))
-        D[i - 1, i] = along_axis(joints[i - 1], force, moment)
-        D |= carried_down(joints, i, i - 1, line("f_ii", force), moment, joints[1].s_own, line)
+        D[i - 1, i] = project_on_axis(joints[i - 1], force, moment)
+        D |= carry_down(joints, i, i - 1, line("f_ii", force), moment, joints[1].s_own, line)
     return D
 
 

@@ -13,24 +13,25 @@ Torques = Callable[[SX, SX], SX]
 
 
 def slotine_li_torques(torques: Torques, qd: SX, qd_r: SX, qdd_r: SX) -> SX:
-    """M(q) qdd_r + C(q, qd) qd_r + G(q) with C of Christoffel's symbols, so that Mdot - 2 C is skew.
+    """Return M(q) qdd_r + C(q, qd) qd_r + G(q) with C from Christoffel's symbols, so that Mdot - 2 C is skew-symmetric.
 
-    The velocity torques are a quadratic form c(qd) = C(q, qd) qd with a symmetric bilinear form behind it, so
-    C(q, qd) qd_r is half the derivative of c at qd along qd_r [Slotine & Li 1987].
+    The velocity torques are a quadratic form c(qd) = C(q, qd) qd of a symmetric bilinear form, so C(q, qd) qd_r is half
+    the derivative of c at qd along qd_r [Slotine & Li 1987].
     """
     rest = casadi.SX(*qd.shape)
     return torques(rest, qdd_r) + casadi.jtimes(torques(qd, rest), qd, qd_r) / 2
 
 
 def momentum_drift(M: SX, gravity: SX, q: SX, qd: SX) -> SX:
-    """What torques and contacts are added to in pdot: dT/dq - G(q), T = qd.M qd / 2."""
+    """Return dT/dq - G(q), T = qd.M qd / 2: the terms of pdot besides drive and external torques."""
     return casadi.gradient(casadi.dot(qd, M @ qd) / 2, q) - gravity
 
 
 def observer_step(p: SX, drift: SX, tau: SX, state: SX, gain: SX, dt: SX) -> SX:
-    """(2 n, 1): the external torque r = gain (p - state), and the next state [De Luca & Mattone 2003].
+    """Return (2 n, 1): the external torque r = gain (p - state), and the next state [De Luca & Mattone 2003].
 
-    state holds the integral of tau + drift + r and starts as p; r follows the external torque, time constant 1/gain.
+    `state` holds the integral of tau + drift + r and starts as p; r follows the external torque with time constant
+    1/gain.
     """
     r = gain * (p - state)
     return casadi.vertcat(r, state + dt * (tau + drift + r))

@@ -1,4 +1,4 @@
-"""Joints in modified DH frames at a position: Lin's R_i and s_i, in 8 multiplications and 4 additions a product.
+"""Joints in modified DH frames at a position: Lin's R_i and s_i, with 8 multiplications and 4 additions per product.
 
 R_i = [[C, -S, 0], [cb S, cb C, -sb], [sb S, sb C, cb]] takes frame i to frame i - 1, C and S of theta, cb and sb of
 beta; O_{i-1} -> O_i is s_i = (b, -d sb, d cb) in frame i - 1 and (b C, -b S, d) in frame i [Lin & Fang 1999, eq. 1-2].
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.inertia import moved_phi
+from mindyn.algebra.inertia import transform_phi
 from mindyn.algebra.rotations import cos_sin
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
@@ -24,7 +24,7 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class DhJoint:
-    """One step i - 1 -> i.
+    """A step i - 1 -> i.
 
     slides        prismatic (K = 1): d moves; else revolute (K* = 1): C and S move
     cb, sb, c, s  cosine and sine of beta and theta
@@ -46,12 +46,12 @@ class DhJoint:
     s_own: Triple
 
     def to_parent(self, v: Triple) -> Triple:
-        """R v."""
+        """Return R v."""
         u = v.x * self.s + v.y * self.c
         return Triple(v.x * self.c - v.y * self.s, u * self.cb - v.z * self.sb, u * self.sb + v.z * self.cb)
 
     def to_child(self, v: Triple) -> Triple:
-        """R^T v."""
+        """Return R^T v."""
         u = v.y * self.cb + v.z * self.sb
         return Triple(v.x * self.c + u * self.s, u * self.c - v.x * self.s, v.z * self.cb - v.y * self.sb)
 
@@ -72,7 +72,7 @@ class DhJoint:
 
 
 def dh_joint(slides: bool, cb: Scalar, sb: Scalar, c: Scalar, s: Scalar, b: Scalar, d: Scalar) -> DhJoint:
-    """The joint with the entries of R and s computed from its angles and lengths."""
+    """Return the joint with the entries of R and s computed from its angles and lengths."""
     return DhJoint(
         *(slides, cb, sb, c, s, b, d),
         Triple(sb * s, sb * c, cb),
@@ -82,27 +82,27 @@ def dh_joint(slides: bool, cb: Scalar, sb: Scalar, c: Scalar, s: Scalar, b: Scal
 
 
 def serial_dh(robot: Robot, form: str) -> ModifiedDh:
-    """The modified DH rows of a robot that must be serial."""
+    """Return the modified DH rows of a robot that must be serial."""
     require_serial(robot, form)
     return modified_dh(robot)
 
 
 def dh_parameters(robot: Robot, dh: ModifiedDh) -> list[Array]:
-    """The ten standard parameters of every link in its DH frame."""
-    return [moved_phi(X, phi) for X, phi in zip(dh.links, robot.phi.reshape(-1, PARAMETERS_PER_LINK), strict=True)]
+    """Return the ten standard parameters of every link in its DH frame."""
+    return [transform_phi(X, phi) for X, phi in zip(dh.links, robot.phi.reshape(-1, PARAMETERS_PER_LINK), strict=True)]
 
 
-def kinds(robot: Robot) -> tuple[JointKind, ...]:
-    """Kinds of all joints."""
+def list_joint_kinds(robot: Robot) -> tuple[JointKind, ...]:
+    """Return the kinds of all joints."""
     return tuple(joint.kind for joint in robot.joints)
 
 
-def joints_at(rows: tuple[DhRow, ...], joint_kinds: tuple[JointKind, ...], q: SX) -> tuple[DhJoint, ...]:
-    """Every joint at position q (n, 1) of the robot; theta and d of the rows are those at q = 0."""
-    return tuple(_at(row, kind, q[i]) for i, (row, kind) in enumerate(zip(rows, joint_kinds, strict=True)))
+def place_dh_joints(rows: tuple[DhRow, ...], joint_kinds: tuple[JointKind, ...], q: SX) -> tuple[DhJoint, ...]:
+    """Return every joint at position q (n, 1) of the robot; theta and d of the rows are those at q = 0."""
+    return tuple(_place_dh_joint(row, kind, q[i]) for i, (row, kind) in enumerate(zip(rows, joint_kinds, strict=True)))
 
 
-def _at(row: DhRow, kind: JointKind, q: SX) -> DhJoint:
+def _place_dh_joint(row: DhRow, kind: JointKind, q: SX) -> DhJoint:
     cb, sb = cos_sin(row.alpha)
     if kind == "prismatic":
         return dh_joint(True, cb, sb, *cos_sin(row.theta), row.a, row.d + q)
@@ -112,7 +112,7 @@ def _at(row: DhRow, kind: JointKind, q: SX) -> DhJoint:
 
 @dataclass(frozen=True, slots=True)
 class EndWrench:
-    """What acts on the last link from outside: force and moment in frame n, at the point s from O_n."""
+    """External force and moment on the last link in frame n, at the point s from O_n."""
 
     force: Triple
     moment: Triple
@@ -120,23 +120,23 @@ class EndWrench:
 
 
 def end_wrench(dh: ModifiedDh, wrench: SX) -> EndWrench:
-    """A (6, 1) wrench (moment, force) at the source frame of the last link, in its components."""
+    """Return a (6, 1) wrench (moment, force) at the source frame of the last link, in its components."""
     link = dh.links[-1]
     R = casadi.SX(casadi.DM(link.rotation))
     moment, force = R @ wrench[0:3], R @ wrench[3:6]
-    return EndWrench(entries(force), entries(moment), Triple(*(float(v) for v in link.translation)))
+    return EndWrench(to_triple(force), to_triple(moment), Triple(*(float(v) for v in link.translation)))
 
 
-def entries(column: SX) -> Triple:
-    """A (3, 1) column as a triple."""
+def to_triple(column: SX) -> Triple:
+    """Return a (3, 1) column as a triple."""
     return Triple(column[0], column[1], column[2])
 
 
-def column(values: tuple[Scalar, ...] | list[Scalar]) -> SX:
-    """Scalars as an SX column."""
+def to_column(values: tuple[Scalar, ...] | list[Scalar]) -> SX:
+    """Return scalars as an SX column."""
     return casadi.vertcat(*(casadi.SX(value) for value in values))
 
 
-def scalars(v: SX) -> list[Scalar]:
-    """The scalars of an SX column."""
+def to_scalars(v: SX) -> list[Scalar]:
+    """Return the scalars of an SX column."""
     return [v[i] for i in range(v.shape[0])]

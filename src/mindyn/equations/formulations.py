@@ -1,4 +1,4 @@
-"""Ways to write inverse dynamics and the inertia matrix, by name; "auto" counts them and takes the cheapest."""
+"""Formulations of inverse dynamics and the inertia matrix by name; "auto" counts operations and takes the cheapest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import casadi
 
 from mindyn.equations.chain import SX, constant, reduced_chain, standard_chain, symbolic_chain
 from mindyn.equations.composite_bodies import composite_inertia_matrix
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
 from mindyn.equations.forward_dynamics import factor, solve
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
@@ -17,8 +18,7 @@ from mindyn.equations.lean_dynamics import lean_chain, lean_chain_on_moving_root
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.parameters.lin import mlc_matrix
 from mindyn.parameters.lin_structure import LinStructure, lin_structure, lin_structure_on_moving_root
 from mindyn.robots.robot import Robot
@@ -26,27 +26,27 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A robot and its link parameters as they enter: its own numbers (phi None), or expressions (10 n, 1)."""
+    """A robot and its link parameters: its own numbers (phi None), or expressions (10 n, 1)."""
 
     robot: Robot
     phi: SX | None = None
 
     def mlc(self, structure: LinStructure) -> SX:
-        """The MLC vector: numbers, or Lin's linear forms of the expressions."""
+        """Return the MLC vector: numbers, or Lin's linear forms of the expressions."""
         K = mlc_matrix(self.robot, structure)
         return casadi.SX(casadi.DM(K @ self.robot.phi)) if self.phi is None else casadi.densify(constant(K) @ self.phi)
 
 
-Maker = Callable[..., SX]
+FormulationBuilder = Callable[..., SX]
 """(arm, q, qd, qdd, outside) -> tau, or (arm, q) -> M."""
 
 
-def _lean(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
-    made = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
-    return made.torques(q, qd, qdd, outside=outside)
+def _lean(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
+    chain = lean_chain(arm.robot) if outside.root is None else lean_chain_on_moving_root(arm.robot)
+    return chain.torques(q, qd, qdd, outside=outside)
 
 
-def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
     if arm.phi is not None:
         chain = symbolic_chain(arm.robot, arm.phi)
     else:
@@ -54,12 +54,12 @@ def _newton_euler(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
     return inverse_dynamics(chain, q, qd, qdd, outside.wrenches(arm.robot.joint_count), outside.root)
 
 
-def _mlc(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+def _mlc(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
     structure = lin_structure(arm.robot) if outside.root is None else lin_structure_on_moving_root(arm.robot)
     return mlc_inverse_dynamics(structure, arm.mlc(structure), q, qd, qdd, outside=outside)
 
 
-def _kane(arm: Arm, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
+def _kane(arm: Arm, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
     return kane_inverse_dynamics(arm.robot, q, qd, qdd, outside=outside)
 
 
@@ -68,7 +68,7 @@ def _composite_bodies(arm: Arm, q: SX) -> SX:
     return inertia_matrix(chain, q)
 
 
-def _mlc_matrix(formulation: int) -> Maker:
+def _mlc_matrix(formulation: int) -> FormulationBuilder:
     def make(arm: Arm, q: SX) -> SX:
         structure = lin_structure(arm.robot)
         return mlc_inertia_matrix(structure, arm.mlc(structure), q, formulation)
@@ -76,39 +76,46 @@ def _mlc_matrix(formulation: int) -> Maker:
     return make
 
 
-def _composite(formulation: int) -> Maker:
+def _composite(formulation: int) -> FormulationBuilder:
     return lambda arm, q: composite_inertia_matrix(arm.robot, q, formulation)
 
 
-INVERSE_DYNAMICS: dict[str, Maker] = {"lean": _lean, "newton_euler": _newton_euler, "mlc": _mlc, "kane": _kane}
+INVERSE_DYNAMICS: dict[str, FormulationBuilder] = {
+    "lean": _lean,
+    "newton_euler": _newton_euler,
+    "mlc": _mlc,
+    "kane": _kane,
+}
 """lean: base values, fewest operations; newton_euler: base values; mlc: Lin 1995; kane: Angeles et al. 1988."""
 
-INERTIA_MATRIX: dict[str, Maker] = {
+INERTIA_MATRIX: dict[str, FormulationBuilder] = {
     "composite_bodies": _composite_bodies,
     **{f"formulation_{k}": _composite(k) for k in range(1, 6)},
     **{f"mlc_{k}": _mlc_matrix(k) for k in (1, 2)},
 }
 """composite_bodies: base values; formulation_1 .. 5 and mlc_1, mlc_2: Lin & Fang 1999."""
 
-BIAS_BY = {"mlc_1": "mlc", "mlc_2": "mlc"}
-"""The inverse dynamics that goes with an inertia matrix in forward dynamics; the cheapest where none is named."""
+BIAS_FORMULATIONS = {"mlc_1": "mlc", "mlc_2": "mlc"}
+"""The inverse dynamics that goes with an inertia matrix in forward dynamics; by default the cheapest."""
 
 ANY_TREE = ("lean", "newton_euler", "composite_bodies")
-"""What works on trees; the others are written for serial robots."""
+"""Formulations for trees; the others are for serial robots."""
 
 ANY_PARAMETERS = ("newton_euler", "mlc", "composite_bodies", "mlc_1", "mlc_2")
-"""What takes parameters at run time, as identified; the others are made from a robot's own numbers."""
+"""Formulations that take parameters at run time; the others use a robot's own numbers."""
 
 
-def formulated(makers: dict[str, Maker], formulation: str, arm: Arm, *motion: Any) -> SX:
-    """The expression of one formulation, or with "auto" of the one with the fewest operations."""
+def build_formulation(makers: dict[str, FormulationBuilder], formulation: str, arm: Arm, *motion: Any) -> SX:
+    """Return the expression of a formulation, or with "auto" of the one with the fewest operations."""
     if formulation != "auto":
         if formulation not in makers:
-            raise unknown_name("formulation", formulation, ("auto", *makers))
+            raise unknown_name_error("formulation", formulation, ("auto", *makers))
         if arm.phi is not None and formulation not in ANY_PARAMETERS:
             usable = ", ".join(name for name in makers if name in ANY_PARAMETERS)
             raise InputError(
-                f"formulation {formulation!r} has constant parameters; those that take them at run time: {usable}"
+                f"formulation {formulation!r} needs constant parameters; these take them at run time: {usable}",
+                code=Code.UNSUPPORTED,
+                subject=formulation,
             )
         return makers[formulation](arm, *motion)
     serial = arm.robot.is_serial
@@ -121,13 +128,15 @@ def formulated(makers: dict[str, Maker], formulation: str, arm: Arm, *motion: An
 
 
 def accelerations(formulation: str, arm: Arm, q: SX, qd: SX, tau: SX, added_inertia: SX) -> SX:
-    """qdd (n, 1) with the inertia matrix, and where that is in MLC the bias torques too, by a formulation.
+    """Return qdd (n, 1) with the inertia matrix of a formulation; in MLC, the bias torques use MLC too.
 
-    added_inertia  (n, n) of the drives, on top of M
+    `added_inertia` (n, n) of the drives is added to M.
     """
     rest = casadi.SX(arm.robot.joint_count, 1)
-    bias = formulated(INVERSE_DYNAMICS, BIAS_BY.get(formulation, "auto"), arm, q, qd, rest, NOTHING_OUTSIDE)
-    M = formulated(INERTIA_MATRIX, formulation, arm, q) + added_inertia
+    bias = build_formulation(
+        INVERSE_DYNAMICS, BIAS_FORMULATIONS.get(formulation, "auto"), arm, q, qd, rest, NO_EXTERNAL_INPUTS
+    )
+    M = build_formulation(INERTIA_MATRIX, formulation, arm, q) + added_inertia
     before = [list(reversed(range(i))) for i in range(arm.robot.joint_count)]
     return solve(*factor(casadi.densify(M), before), before, tau - bias)
 

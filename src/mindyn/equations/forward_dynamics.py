@@ -10,75 +10,77 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
-from mindyn.equations.chain import SX, Chain, Moved, cross_matrix
+from mindyn.equations.chain import SX, Chain, JointPlacement, cross_matrix
 from mindyn.equations.inertia_matrix import inertia_matrix
 from mindyn.equations.motion import forward_motion
 from mindyn.equations.newton_euler import link_wrenches
 from mindyn.errors import MissingPhysicsError
 
 TRIED_CONFIGURATIONS: Final = 3
-"""In which a singular inertia matrix is looked for: a determinant vanishes in all of them or almost nowhere."""
-NO_INERTIA: Final = 64 * 2.0**-52
-"""Part of the inertia that a pivot is made of, up to which rounding alone may have left it."""
+"""Configurations at which a singular inertia matrix is searched: a determinant vanishes in all of them or almost
+nowhere.
+"""
+SINGULAR_PIVOT_RATIO: Final = 64 * 2.0**-52
+"""A pivot smaller than this fraction of the inertia that it is computed from may be pure rounding."""
 
 
 def forward_dynamics(chain: Chain, q: SX, qd: SX, tau: SX, bias: SX, added_inertia: SX | None = None) -> SX:
-    """qdd (n, 1) with inverse_dynamics(q, qd, qdd) = tau, by whichever method takes fewer operations.
+    """Return qdd (n, 1) with inverse_dynamics(q, qd, qdd) = tau, by the method with fewer operations.
 
     bias           (n, 1) torques at qdd = 0
-    added_inertia  (n, n) constant of the drives, on top of M
+    added_inertia  (n, n) constant of the drives, added to M
     """
     if added_inertia is not None:
-        return by_factoring(chain, q, tau - bias, added_inertia)
+        return solve_by_factoring(chain, q, tau - bias, added_inertia)
     recursive, pivots = _recursion(chain, q, qd, tau)
     size = _size(recursive)
-    if _fewest_of_factoring(chain) > size:  # of long arms: to trace what will not be taken takes 5 s at 60 joints
-        require_inertia(_composite_inertia(chain, q) + _turned_inertia(chain), pivots, q, chain.robot.joint_names)
+    if _min_factoring_operations(chain) > size:  # long arms: tracing the rejected method takes 5 s at 60 joints
+        require_inertia(_composite_inertia(chain, q) + _rotated_inertia(chain), pivots, q, chain.robot.joint_names)
         return recursive
-    factored = by_factoring(chain, q, tau - bias)
+    factored = solve_by_factoring(chain, q, tau - bias)
     return factored if _size(factored) <= size else recursive
 
 
-def _fewest_of_factoring(chain: Chain) -> int:
-    """Operations that factoring takes at least: two for every update, nine for every entry off the diagonal.
+def _min_factoring_operations(chain: Chain) -> int:
+    """Return a lower bound for factoring: two operations for every update, nine for every entry off the diagonal.
 
-    Of these four are of the solution, and five of the entry itself.
+    Four of the nine belong to the solution and five to the entry itself.
     """
-    ancestors = [len(one) for one in _ancestors(chain, coupled=False)]
+    ancestors = [len(joints) for joints in _ancestors(chain, coupled=False)]
     return sum(count * (count + 1) + 9 * count for count in ancestors)
 
 
 def _size(expression: SX) -> int:
-    """Instructions that an expression takes."""
+    """Return the number of instructions of an expression."""
     shared = casadi.cse(expression)
     return int(casadi.Function("size", casadi.symvar(shared), [shared]).n_instructions())
 
 
-def by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
-    """M qdd = left through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
+def solve_by_factoring(chain: Chain, q: SX, left: SX, added_inertia: SX | None = None) -> SX:
+    """Solve M qdd = left through M = L^T D L, which keeps the zeros between branches [Featherstone 2008, 6.5]."""
     M = inertia_matrix(chain, q)
     if added_inertia is not None:
         M = M + added_inertia
-    ancestors = _ancestors(chain, coupled=_couples(added_inertia))
+    ancestors = _ancestors(chain, coupled=_couples_branches(added_inertia))
     L, D = factor(M, ancestors)
-    require_inertia(casadi.diag(M) + _turned_inertia(chain), D, q, chain.robot.joint_names)
+    require_inertia(casadi.diag(M) + _rotated_inertia(chain), D, q, chain.robot.joint_names)
     return solve(L, D, ancestors, left)
 
 
-def _couples(added_inertia: SX | None) -> bool:
-    """Whether drives couple joints that the tree does not."""
+def _couples_branches(added_inertia: SX | None) -> bool:
+    """Return whether drives couple joints that the tree does not."""
     return added_inertia is not None and not added_inertia.sparsity().is_diag()
 
 
 def _ancestors(chain: Chain, *, coupled: bool) -> list[list[int]]:
-    """For each joint the earlier joints that M couples it to, nearest first: those it hangs on, or all of them."""
+    """Return for each joint the earlier joints that M couples it to, nearest first: its ancestors, or all of them."""
     if coupled:
         return [list(reversed(range(i))) for i in range(chain.joint_count)]
     return [list(reversed(chain.robot.path(i)[:-1])) for i in range(chain.joint_count)]
 
 
 def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
-    """L (unit lower triangular, strict part stored) and D with M = L^T diag(D) L, from the last joint inwards."""
+    """Return L (unit lower triangular, strict part stored) and D with M = L^T diag(D) L, from the last joint."""
     n = M.shape[0]
     H, L, D = casadi.SX(M), casadi.SX(n, n), casadi.SX(n, 1)
     for k in reversed(range(n)):
@@ -91,10 +93,10 @@ def factor(M: SX, ancestors: list[list[int]]) -> tuple[SX, SX]:
     return L, D
 
 
-def _turned_inertia(chain: Chain) -> SX:
-    """(n, 1) traces of the tensors that each rotation moves, as stated: M is rounded by a part of them at least.
+def _rotated_inertia(chain: Chain) -> SX:
+    """Return the traces (n, 1) of the given tensors that each rotation moves, which bound the rounding of M from below.
 
-    The tensors of the chain itself may be those of base parameters, out of which all that does not count has gone.
+    The chain may have the tensors of base parameters, from which parts without effect were removed.
     """
     stated = [np.zeros(10) if link.phi is None else link.phi for link in chain.robot.links]
     sums = [float(abs(tensor_from_entries(phi[4:]).trace())) for phi in stated]
@@ -102,33 +104,34 @@ def _turned_inertia(chain: Chain) -> SX:
         if chain.parents[i] >= 0:
             sums[chain.parents[i]] += sums[i]
     slides = [joint.kind == "prismatic" for joint in chain.robot.joints]
-    return casadi.vertcat(*(0 if slide else one for slide, one in zip(slides, sums, strict=True)))
+    return casadi.vertcat(*(0 if slide else trace for slide, trace in zip(slides, sums, strict=True)))
 
 
 def require_inertia(whole: SX, D: SX, q: SX, joint_names: Sequence[str]) -> None:
-    """Refuse an arm whose inertia matrix is singular in every configuration, where its entries are numbers.
+    """Raise an error if the inertia matrix is singular in every configuration and its entries are numbers.
 
-    A pivot D_k is the inertia that joint k has while the joints after it are free. It is none at all where rounding
-    explains it, in each of a few configurations; with parameters that come at run time nothing is known yet.
+    A pivot D_k is the inertia of joint k while the later joints are free. It is zero if rounding explains it in each of
+    a few configurations; with parameters at run time it is unknown.
 
-    whole  (n, 1) inertia out of whose differences each pivot comes
+    `whole` (n, 1) is the inertia from whose differences each pivot results.
     """
     pivots = casadi.Function("pivots", [q], [D, whole], {"allow_free": True})
     if pivots.has_free():
         return
     drawn = np.random.default_rng(0).uniform(-2.0, 2.0, (TRIED_CONFIGURATIONS, q.numel()))
-    found = [tuple(np.asarray(one, dtype=np.float64).ravel() for one in pivots(row)) for row in drawn]
+    pairs = [tuple(np.asarray(values, dtype=np.float64).ravel() for values in pivots(row)) for row in drawn]
     for k in reversed(range(q.numel())):
-        if all(not abs(pivot[k]) > NO_INERTIA * abs(size[k]) for pivot, size in found):
+        if all(not abs(pivot[k]) > SINGULAR_PIVOT_RATIO * abs(size[k]) for pivot, size in pairs):
             raise MissingPhysicsError(
                 f"the inertia matrix is singular in every configuration: with the joints after it free, joint "
-                f"{joint_names[k]!r} moves no inertia, and no torque has a finite acceleration",
-                hint="state the inertia of the links that it moves, lock it, or take drives=True with its rotor's",
+                f"{joint_names[k]!r} moves no inertia, and no torque gives a finite acceleration",
+                hint="give the links that it moves an inertia, lock the joint, or pass drives=True and its rotor",
+                subject=joint_names[k],
             )
 
 
 def solve(L: SX, D: SX, ancestors: list[list[int]], b: SX) -> SX:
-    """X with L^T diag(D) L x = b."""
+    """Return x with L^T diag(D) L x = b."""
     x = casadi.SX(b)
     n = x.shape[0]
     for k in reversed(range(n)):
@@ -149,13 +152,15 @@ class Articulated:
     bias: SX
 
 
-def by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
-    """O(n) recursion over articulated bodies [Featherstone 2008, 7.3], with accelerations relative to gravity."""
+def solve_by_articulated_bodies(chain: Chain, q: SX, qd: SX, tau: SX) -> SX:
+    """Solve by recursion over articulated bodies [Featherstone 2008, 7.3], with accelerations relative to gravity."""
     return _recursion(chain, q, qd, tau)[0]
 
 
 def _recursion(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
-    """Accelerations by articulated bodies, and the inertia (n, 1) of each about its joint: the pivots of factoring."""
+    """Return accelerations by articulated bodies, and the inertia (n, 1) of each about its joint: the pivots of
+    factoring.
+    """
     joints = chain.at(q)
     zero = casadi.SX(chain.joint_count, 1)
     motions = forward_motion(chain, joints, qd, zero)
@@ -181,14 +186,14 @@ def _recursion(chain: Chain, q: SX, qd: SX, tau: SX) -> tuple[SX, SX]:
         parent_index = chain.parents[i]
         carried = motion_transform(joints[i]) @ deviations[parent_index] if parent_index >= 0 else casadi.SX(6, 1)
         qdd[i] = (rests[i] - casadi.dot(columns[i], carried)) / pivots[i]
-        own = casadi.SX(6, 1)
-        own[rows[i]] = qdd[i]
-        deviations.append(carried + own)
+        joint_motion = casadi.SX(6, 1)
+        joint_motion[rows[i]] = qdd[i]
+        deviations.append(carried + joint_motion)
     return qdd, casadi.vertcat(*pivots)
 
 
 def _composite_inertia(chain: Chain, q: SX) -> SX:
-    """(n, 1) the diagonal of M: inertia that each joint moves while those after it are locked."""
+    """Return the diagonal (n, 1) of M: the inertia that each joint moves while the later joints are locked."""
     joints = chain.at(q)
     bodies = [_spatial_inertia(chain, i) for i in range(chain.joint_count)]
     for i in reversed(range(chain.joint_count)):
@@ -205,7 +210,7 @@ def _spatial_inertia(chain: Chain, i: int) -> SX:
     return casadi.vertcat(casadi.horzcat(body.tensor, H), casadi.horzcat(-H, body.mass * casadi.SX.eye(3)))
 
 
-def motion_transform(joint: Moved) -> SX:
-    """(6, 6) X with (w, v)_child = X (w, v)_parent, both at their own origins."""
+def motion_transform(joint: JointPlacement) -> SX:
+    """Return X (6, 6) with (w, v)_child = X (w, v)_parent, both at their own origins."""
     E = joint.rotation.T
     return casadi.vertcat(casadi.horzcat(E, casadi.SX(3, 3)), casadi.horzcat(-E @ cross_matrix(joint.translation), E))

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import casadi
 
-from mindyn.equations.chain import SX, Body, Chain, Moved, constant, cross
+from mindyn.equations.chain import SX, Body, Chain, JointPlacement, constant, cross
 from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.motion import LinkMotion, spatial_velocities
-from mindyn.equations.newton_euler import Wrench, along_axis, carried_to_parent
+from mindyn.equations.newton_euler import Wrench, carry_to_parent, project_on_axis
 
 
 def inertia_matrix(chain: Chain, q: SX) -> SX:
-    """M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies outwards of it."""
+    """Return M(q) (n, n): column i is the effect of unit acceleration of joint i on the rigid bodies after it."""
     joints = chain.at(q)
     composites = composite_bodies(chain, joints)
     M = casadi.SX(chain.joint_count, chain.joint_count)
     for i, (joint, body) in enumerate(zip(joints, composites, strict=True)):
         wrench = unit_acceleration_wrench(joint, body)
-        M[i, i] = along_axis(joint, wrench)
+        M[i, i] = project_on_axis(joint, wrench)
         k = i
         while chain.parents[k] >= 0:
-            wrench = carried_to_parent(joints[k], wrench)
+            wrench = carry_to_parent(joints[k], wrench)
             k = chain.parents[k]
-            M[i, k] = M[k, i] = along_axis(joints[k], wrench)
+            M[i, k] = M[k, i] = project_on_axis(joints[k], wrench)
     return M
 
 
-def composite_bodies(chain: Chain, joints: tuple[Moved, ...]) -> list[Body]:
-    """Each link with everything that hangs on it, as one rigid body in its frame."""
+def composite_bodies(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[Body]:
+    """Return each link combined with all links after it, as one rigid body in its frame."""
     total = list(chain.bodies)
     for i in reversed(range(chain.joint_count)):
         parent = chain.parents[i]
         if parent >= 0:
-            total[parent] = joined(total[parent], moved_to_parent(joints[i], total[i]))
+            total[parent] = join_bodies(total[parent], move_to_parent(joints[i], total[i]))
     return total
 
 
-def moved_to_parent(joint: Moved, body: Body) -> Body:
-    """The body in the parent's frame: J' = R J R^T + 2 (p.h) E - p h^T - h p^T + m ((p.p) E - p p^T), h = R mc."""
+def move_to_parent(joint: JointPlacement, body: Body) -> Body:
+    """Return the body in the parent frame: J' = R J R^T + 2 (p.h) E - p h^T - h p^T + m ((p.p) E - p p^T), h = R mc."""
     p = casadi.densify(joint.translation)
     h = joint.to_parent(body.moment)
     # With e = h + m p / 2 the shift is 2 (p.e) E - p e^T - e p^T.
@@ -46,13 +46,13 @@ def moved_to_parent(joint: Moved, body: Body) -> Body:
     return Body(body.mass, h + body.mass * p, joint.tensor_to_parent(body.tensor) + shift)
 
 
-def joined(a: Body, b: Body) -> Body:
-    """Two bodies as one."""
+def join_bodies(a: Body, b: Body) -> Body:
+    """Join two bodies to one."""
     return Body(a.mass + b.mass, a.moment + b.moment, a.tensor + b.tensor)
 
 
-def unit_acceleration_wrench(joint: Moved, body: Body) -> Wrench:
-    """The wrench that accelerates a body by one unit about or along z of its frame."""
+def unit_acceleration_wrench(joint: JointPlacement, body: Body) -> Wrench:
+    """Return the wrench that accelerates a body by one unit about or along z of its frame."""
     if joint.step.kind == "prismatic":
         force = casadi.vertcat(0, 0, body.mass)
         return Wrench(casadi.vertcat(body.moment[1], -body.moment[0], 0), force)
@@ -61,7 +61,7 @@ def unit_acceleration_wrench(joint: Moved, body: Body) -> Wrench:
 
 
 def coriolis_matrix(velocity_torques: SX, qd: SX) -> SX:
-    """C(q, qd) (n, n) of Christoffel's symbols: C qd = bias - gravity, and Mdot - 2 C is skew.
+    """Return C(q, qd) (n, n) from Christoffel's symbols: C qd = bias - gravity, and Mdot - 2 C is skew-symmetric.
 
     The velocity torques are c_i = sum Gamma_ijk qd_j qd_k with Gamma symmetric in j, k, so C = 1/2 dc/dqd.
     """
@@ -69,7 +69,7 @@ def coriolis_matrix(velocity_torques: SX, qd: SX) -> SX:
 
 
 def energy(chain: Chain, q: SX, qd: SX) -> SX:
-    """(2, 1): kinetic and potential energy, J; the potential is zero for a mass at the root frame's origin."""
+    """Return kinetic and potential energy (2, 1), J; the potential is zero for a mass at the root frame's origin."""
     joints = chain.at(q)
     motions = spatial_velocities(chain, joints, qd)
     kinetic = sum(kinetic_energy(body, motion) for body, motion in zip(chain.bodies, motions, strict=True))
@@ -82,7 +82,7 @@ def energy(chain: Chain, q: SX, qd: SX) -> SX:
 
 
 def kinetic_energy(body: Body, motion: LinkMotion) -> SX:
-    """1/2 m v.v + v.(w x mc) + 1/2 w.J w."""
+    """Return 1/2 m v.v + v.(w x mc) + 1/2 w.J w."""
     w, v = motion.w, motion.v
     linear = body.mass * casadi.dot(v, v) / 2 + casadi.dot(v, cross(w, body.moment))
     return linear + casadi.dot(w, body.tensor @ w) / 2

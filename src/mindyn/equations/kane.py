@@ -1,12 +1,12 @@
 """Inverse dynamics by Kane's equations [Angeles, Ma & Rojas 1988], in masses, mass centres and central tensors.
 
 The generalized force of joint i is the sum over links j >= i of partial velocity times m_j p_j'' plus partial angular
-velocity times h_j'; summed from the last link inwards that is a recursion [eq. 46, 49]. Corrected against the print:
-p_i'' = Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the sums of
-v_i and w_i start at j = i. The source measures prismatic joints by b = -d; here, as everywhere in mindyn, the joint
-moves along +z, so that its force is e.v without the minus of the source's generalized force.
+velocity times h_j'; summed from the last link inwards this is a recursion [eq. 46, 49]. Corrections of the print: p_i''
+= Q^T (p_{i-1}'' + W_{i-1} (a_i - rho_{i-1})) + W_i rho_i has a plus where stage 2 has a minus, and the sums of v_i and
+w_i start at j = i. The source measures prismatic joints by b = -d; here, as everywhere in mindyn, the joint moves along
++z, so that its force is e.v without the minus of the source's generalized force.
 
-    p''   acceleration of the mass centre less gravity          W     [wd] + [w][w]
+    p''   acceleration of the mass centre minus gravity         W     [wd] + [w][w]
     h'    rate of angular momentum about the mass centre        rho   from O_i to the mass centre
     u, v  m p'' of link i, and its sum over links i .. n         a_i   from O_{i-1} to O_i, Lin's s_i
 """
@@ -18,37 +18,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.rotations import TURN_NOISE
+from mindyn.algebra.rotations import ROTATION_ROUNDING
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
     DhJoint,
     EndWrench,
-    column,
     dh_parameters,
     end_wrench,
-    entries,
-    joints_at,
-    kinds,
-    scalars,
+    list_joint_kinds,
+    place_dh_joints,
     serial_dh,
+    to_column,
+    to_scalars,
+    to_triple,
 )
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, RootMotion
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
 from mindyn.equations.rotation_rates import omega
-from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, as_written, cross
+from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, cross, keep_value
 from mindyn.robots.robot import Robot
 
 
-def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
-    """Joint torques tau (n, 1) of a serial robot with its own parameters as constants."""
+def kane_inverse_dynamics(robot: Robot, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
+    """Return joint torques tau (n, 1) of a serial robot with its own parameters as constants."""
     dh = serial_dh(robot, "kane")
-    joints = joints_at(dh.rows, kinds(robot), q)
+    joints = place_dh_joints(dh.rows, list_joint_kinds(robot), q)
     bodies = [central_body(phi) for phi in dh_parameters(robot, dh)]
     gravity = Triple(*(float(v) for v in dh.base.rotation.T @ robot.gravity))
     root = None if outside.root is None else outside.root.at(dh.base)
-    moving = centre_motions(joints, bodies, gravity, scalars(qd), scalars(qdd), root=root)
+    moving = centre_motions(joints, bodies, gravity, to_scalars(qd), to_scalars(qdd), root=root)
     end = None if outside.tip_wrench is None else end_wrench(dh, outside.tip_wrench)
-    return column(generalized_forces(joints, bodies, moving, end))
+    return to_column(generalized_forces(joints, bodies, moving, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class CentralBody:
 
 
 def central_body(phi: Array) -> CentralBody:
-    """The body of ten standard parameters in its DH frame; a link without mass keeps its tensor and has rho = 0."""
+    """Return the body of ten standard parameters in its DH frame; a massless link keeps its tensor and has rho = 0."""
     mass, moment = float(phi[0]), phi[1:4]
     rho = moment / mass if mass else np.zeros(3)
     xx, xy, yy, xz, yz, zz = phi[4:]
@@ -69,7 +69,7 @@ def central_body(phi: Array) -> CentralBody:
     tensor = np.array([xx, yy, zz, xy, xz, yz])
     steiner = mass * np.array([y * y + z * z, x * x + z * z, x * x + y * y, -x * y, -x * z, -y * z])
     # A difference that is only rounding becomes zero, and vanishes from the trace.
-    central = np.where(np.abs(tensor - steiner) <= TURN_NOISE * np.abs(tensor).max(), 0.0, tensor - steiner)
+    central = np.where(np.abs(tensor - steiner) <= ROTATION_ROUNDING * np.abs(tensor).max(), 0.0, tensor - steiner)
     return CentralBody(mass, Triple(*(float(v) for v in rho)), Symmetric(*(float(v) for v in central)))
 
 
@@ -89,17 +89,19 @@ def centre_motions(
     gravity: Triple,
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
-    line: Line = as_written,
+    line: Line = keep_value,
     root: RootMotion | None = None,
 ) -> list[CentreMotion]:
-    """Stage 2: motion of every link from the base outwards [eq. 10-20, corrected]; w_0, wd_0 and a_0 are `root`'s."""
+    """Compute stage 2: motion of every link from the base outwards [eq. 10-20, corrected]; `root` has w_0, wd_0 and
+    a_0.
+    """
     before, rho = (
         CentreMotion(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), -gravity),
         ZERO,
     )
     if root is not None:
-        w, wd = entries(root.w), entries(root.wd)
-        before = CentreMotion(w, wd, omega(w, wd)[0], entries(root.a) - gravity)
+        w, wd = to_triple(root.w), to_triple(root.wd)
+        before = CentreMotion(w, wd, omega(w, wd)[0], to_triple(root.a) - gravity)
     motions: list[CentreMotion] = []
     for i, (joint, body) in enumerate(zip(joints, bodies, strict=True)):
         w, wd = joint.to_child(before.w), joint.to_child(before.wd)
@@ -123,10 +125,10 @@ def generalized_forces(
     bodies: Sequence[CentralBody],
     motions: Sequence[CentreMotion],
     end: EndWrench | None = None,
-    line: Line = as_written,
+    line: Line = keep_value,
 ) -> list[Scalar]:
-    """Stage 3: the torques from the last joint to the first [eq. 42-49, sums from j = i]."""
-    v, w = ZERO, ZERO  # in frame i, of the links behind
+    """Compute stage 3: the torques from the last joint to the first [eq. 42-49, sums from j = i]."""
+    v, w = ZERO, ZERO  # in frame i, sums over later links
     lever = ZERO  # a_{i+1} x v_{i+1}
     if end is not None:
         v, w = -end.force, -(end.moment + cross(end.arm, end.force))

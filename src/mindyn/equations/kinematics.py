@@ -6,11 +6,11 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.equations.chain import SX, Chain, Moved, constant, cross
+from mindyn.equations.chain import SX, Chain, JointPlacement, constant, cross
 
 
-def frame_placements(chain: Chain, joints: tuple[Moved, ...]) -> list[tuple[SX, SX]]:
-    """Rotation and origin of every working frame, in the base working frame."""
+def frame_placements(chain: Chain, joints: tuple[JointPlacement, ...]) -> list[tuple[SX, SX]]:
+    """Return rotation and origin of every working frame, in the base working frame."""
     placed: list[tuple[SX, SX]] = []
     for i, joint in enumerate(joints):
         parent = chain.parents[i]
@@ -19,7 +19,7 @@ def frame_placements(chain: Chain, joints: tuple[Moved, ...]) -> list[tuple[SX, 
     return placed
 
 
-def _in_root(chain: Chain, R: SX, p: SX) -> tuple[SX, SX]:
+def _express_in_root(chain: Chain, R: SX, p: SX) -> tuple[SX, SX]:
     base = chain.frames.root
     return constant(base.rotation) @ R, constant(base.translation) + constant(base.rotation) @ p
 
@@ -28,31 +28,31 @@ def _homogeneous(R: SX, p: SX) -> SX:
     return casadi.vertcat(casadi.horzcat(R, p), casadi.SX(np.array([[0.0, 0.0, 0.0, 1.0]])))
 
 
-def place_of(chain: Chain, joints: tuple[Moved, ...], place: str) -> tuple[SX, SX]:
-    """Rotation and origin, in the root frame, of a link or frame given by name."""
+def pose_of_frame(chain: Chain, joints: tuple[JointPlacement, ...], place: str) -> tuple[SX, SX]:
+    """Return rotation and origin, in the root frame, of a link or frame given by name."""
     index, pose = chain.robot.locate(place)
     if index < 0:
         return constant(pose.rotation), constant(pose.translation)
     X: Pose = chain.frames.steps[index].link @ pose
     R, p = frame_placements(chain, joints)[index]
-    return _in_root(chain, R @ constant(X.rotation), p + R @ constant(X.translation))
+    return _express_in_root(chain, R @ constant(X.rotation), p + R @ constant(X.translation))
 
 
 def forward_kinematics(chain: Chain, q: SX, place: str) -> SX:
-    """(4, 4) pose of a link or frame in the root frame."""
-    return _homogeneous(*place_of(chain, chain.at(q), place))
+    """Return the pose (4, 4) of a link or frame in the root frame."""
+    return _homogeneous(*pose_of_frame(chain, chain.at(q), place))
 
 
 def geometric_jacobian(chain: Chain, q: SX, place: str) -> SX:
-    """(6, n) J with (w, v) = J qd: angular and linear velocity of a link or frame, in root components."""
+    """Return J (6, n) with (w, v) = J qd: angular and linear velocity of a link or frame, in root components."""
     joints = chain.at(q)
     index = chain.robot.locate(place)[0]
-    _, p_tip = place_of(chain, joints, place)
+    _, p_tip = pose_of_frame(chain, joints, place)
     placed = frame_placements(chain, joints)
     on_path = set(chain.robot.path(index))
     columns = []
     for i, joint in enumerate(joints):
-        R, p = _in_root(chain, *placed[i])
+        R, p = _express_in_root(chain, *placed[i])
         z = R[:, 2]
         if i not in on_path:
             columns.append(casadi.SX(6, 1))

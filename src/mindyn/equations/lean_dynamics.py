@@ -1,13 +1,13 @@
-"""Inverse dynamics with as few operations as we know: third columns of Omega, second moments, sums of parallel angles.
+"""Inverse dynamics with the fewest operations: third columns of Omega, second moments, sums of parallel angles.
 
 Symbols: w angular velocity; Omega = [wd] + [w][w]; Sigma second moments about the origin. The moment of a link's
-inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega obeys
-Omega_i e3 = R_i^T Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd
-where the next axis is parallel or perpendicular.
+inertia forces is the vector of Omega Sigma - (Omega Sigma)^T. The third column of Omega satisfies Omega_i e3 = R_i^T
+Omega_p z_i, without the joint's own motion [Lin 1995, eq. 30], which replaces the rotation of wd if the next axis is
+parallel or perpendicular.
 
 The tensor diag(1, 1, 0) about a revolute axis is the same for every joint angle, so any multiple of it may move from a
 link's inertia tensor to the link that carries it. In the second moments Sigma = tr(J)/2 E - J this is Sigma_33, which
-is zero in the constants of a link. Last frames are turned, and a length is the unit.
+is zero in the constants of a link. Last frames are rotated, and a length is used as the unit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Literal
 import casadi
 import numpy as np
 
-from mindyn.algebra.inertia import moved_phi, tensor_from_entries
+from mindyn.algebra.inertia import tensor_from_entries, transform_phi
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import TURN_NOISE, rot_z
+from mindyn.algebra.rotations import ROTATION_ROUNDING, rot_z
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import SX, Chain, Moved, constant, cross_matrix
-from mindyn.equations.motion import of_root
-from mindyn.equations.newton_euler import Wrench, along_axis, without_external
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside
+from mindyn.equations.chain import SX, Chain, JointPlacement, constant, cross_matrix
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs
+from mindyn.equations.motion import base_frame_motion
+from mindyn.equations.newton_euler import Wrench, project_on_axis, subtract_external
 from mindyn.parameters.reduced import reduced_parameters, reduced_parameters_on_moving_root
 from mindyn.robots.joint_frames import Step, WorkingFrames, working_frames
 from mindyn.robots.robot import Robot
@@ -44,8 +44,8 @@ class FrameMotion:
     w, wd     (3, 1) angular velocity and acceleration
     omega     (3, 3) Omega
     a         (3, 1) acceleration of the origin minus gravity
-    anchor    what a parallel next joint starts from: w and third column of Omega before any turn about z, the angle so
-              far, and the sum of joint speeds; None where the frame is not reached by a turn about z
+    anchor    start of a parallel next joint: w and third column of Omega before any rotation about z, the angle so far,
+              and the sum of joint speeds; None if the frame is not reached by a rotation about z
     """
 
     w: SX
@@ -57,7 +57,7 @@ class FrameMotion:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Vectors of the frame that a run of parallel joints hangs on, and the angle turned since."""
+    """Vectors of the frame before a series of parallel joints, and the angle turned since."""
 
     w: SX
     column: SX
@@ -72,31 +72,31 @@ class LeanChain:
     links: tuple[LeanLink, ...]
     length: float = 1.0
 
-    def torques(self, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
-        """Inverse dynamics, tau (n, 1); a root that moves needs `lean_chain_on_moving_root`."""
+    def torques(self, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
+        """Return inverse dynamics, tau (n, 1); a moving root needs `lean_chain_on_moving_root`."""
         return lean_inverse_dynamics(self, q, qd, qdd, outside)
 
 
 @lru_cache(maxsize=16)
 def lean_chain(robot: Robot) -> LeanChain:
-    """The preparation that takes fewest operations; prismatic lines may lie in two ways, which are both tried."""
+    """Return the chain with the fewest operations; both possible positions of prismatic lines are tried."""
     ways: tuple[Literal["free", "source"], ...] = ("free", "source")
     slides = ways if any(joint.kind == "prismatic" for joint in robot.joints) else ways[:1]
-    candidates = [_prepared(robot, working_frames(robot, slides=way)) for way in slides]
+    candidates = [_prepare_chain(robot, working_frames(robot, slides=way)) for way in slides]
     return min(candidates, key=_size) if len(candidates) > 1 else candidates[0]
 
 
 def lean_chain_on_moving_root(robot: Robot) -> LeanChain:
-    """The preparation for a root that moves, which sees more of the first links; lengths stay in m, as its motion."""
+    """Return the chain for a moving root, which involves more parameters of the first links; lengths stay in m."""
     frames = working_frames(robot)
-    frames, phis = with_last_frames_turned(frames, reduced_parameters_on_moving_root(robot, frames))
+    frames, phis = turn_last_frames(frames, reduced_parameters_on_moving_root(robot, frames))
     return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps))
 
 
-def _prepared(robot: Robot, frames: WorkingFrames) -> LeanChain:
+def _prepare_chain(robot: Robot, frames: WorkingFrames) -> LeanChain:
     phis = reduced_parameters(robot, frames)
-    frames, phis = with_last_frames_turned(frames, phis)
-    frames, phis, length = with_length_unit(frames, phis)
+    frames, phis = turn_last_frames(frames, phis)
+    frames, phis, length = scale_length_unit(frames, phis)
     return LeanChain(Chain(robot, frames, ()), lean_links(phis, frames.steps), length)
 
 
@@ -105,30 +105,30 @@ def _size(lean: LeanChain) -> int:
     return int(casadi.Function("size", motion, [casadi.cse(lean.torques(*motion))]).n_instructions())
 
 
-def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Outside) -> SX:
-    """Joint torques tau (n, 1)."""
+def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: ExternalInputs) -> SX:
+    """Return joint torques tau (n, 1)."""
     chain = lean.chain
     joints = chain.at(q)
-    first = of_root(chain, outside.root)
+    first = base_frame_motion(chain, outside.root)
     motions = lean_motion(chain, joints, q, qd, qdd, FrameMotion(first.w, first.wd, first.omega, first.a, None))
     loads = [lean_wrench(link, motion) for link, motion in zip(lean.links, motions, strict=True)]
     if (wrenches := outside.wrenches(chain.joint_count)) is not None:
-        loads = without_external(chain, loads, wrenches, lean.length)
+        loads = subtract_external(chain, loads, wrenches, lean.length)
     for i in reversed(range(chain.joint_count)):
         if chain.parents[i] >= 0:
             loads[chain.parents[i]] += _to_parent(joints[i], loads[i])
-    return casadi.vertcat(*(along_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))
+    return casadi.vertcat(*(project_on_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))
 
 
-def _offsets(joint: Moved) -> tuple[SX, SX]:
-    """The step's translation as a part across the joint axis, in the parent frame, and d along it."""
+def _offsets(joint: JointPlacement) -> tuple[SX, SX]:
+    """Return the step's translation perpendicular to the joint axis, in the parent frame, and d along it."""
     z = constant(joint.step.rotation[:, 2])
     d = z.T @ joint.translation
     return casadi.sparsify(joint.translation - z * d), d
 
 
-def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
-    """The same wrench at the parent's origin; the part of the offset along z is dealt with before the turn."""
+def _to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
+    """Return the same wrench at the parent's origin; the offset along z is applied before the rotation."""
     across, d = _offsets(joint)
     f = casadi.densify(wrench.force)
     force = joint.to_parent(f)
@@ -137,9 +137,9 @@ def _to_parent(joint: Moved, wrench: Wrench) -> Wrench:
 
 
 def lean_motion(
-    chain: Chain, joints: tuple[Moved, ...], q: SX, qd: SX, qdd: SX, root: FrameMotion
+    chain: Chain, joints: tuple[JointPlacement, ...], q: SX, qd: SX, qdd: SX, root: FrameMotion
 ) -> list[FrameMotion]:
-    """Motion of every frame, from the root outwards."""
+    """Return the motion of every frame, from the root outwards."""
     motions: list[FrameMotion] = []
     for i, joint in enumerate(joints):
         before = root if chain.parents[i] < 0 else motions[chain.parents[i]]
@@ -147,7 +147,7 @@ def lean_motion(
         a = joint.to_child(before.a + before.omega @ across)
         if joint.step.kind == "prismatic":
             motion = _slide(joint, before, a, qd[i], qdd[i])
-        elif _permutes(joint.step.rotation):
+        elif _is_signed_permutation(joint.step.rotation):
             motion = _turn(joint, before, a, q[i] + joint.step.offset, qd[i], qdd[i])
         else:
             motion = _general_turn(joint, before, a, qd[i], qdd[i])
@@ -155,12 +155,12 @@ def lean_motion(
     return motions
 
 
-def _permutes(R: np.ndarray) -> bool:
-    """Whether a rotation only exchanges axes and signs, so that applying it is free."""
+def _is_signed_permutation(R: np.ndarray) -> bool:
+    """Return whether a rotation only exchanges axes and signs, so that applying it is free."""
     return bool(np.isin(np.abs(R), (0.0, 1.0)).all())
 
 
-def _slide(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
+def _slide(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
     R = constant(joint.step.rotation)
     w = casadi.densify(R.T @ before.w)
     twice = 2 * qd
@@ -168,14 +168,14 @@ def _slide(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMo
     return FrameMotion(w, R.T @ before.wd, R.T @ before.omega @ R, a + along, None)
 
 
-def _turned(c: SX, s: SX, v: SX) -> SX:
-    """Rz(angle)^T v."""
+def _rotate_back(c: SX, s: SX, v: SX) -> SX:
+    """Return Rz(angle)^T v."""
     v = casadi.densify(v)
     return casadi.vertcat(c * v[0] + s * v[1], c * v[1] - s * v[0], v[2])
 
 
-def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) -> FrameMotion:
-    """A revolute joint with its axis along or across the parent's axes."""
+def _turn(joint: JointPlacement, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) -> FrameMotion:
+    """Move through a revolute joint with its axis parallel or perpendicular to the parent's axes."""
     R = joint.step.rotation
     if before.anchor is not None and (np.eye(3) == R).all():
         anchor = Anchor(before.anchor.w, before.anchor.column, before.anchor.angle + angle)
@@ -183,7 +183,7 @@ def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) 
     else:
         anchor = Anchor(constant(R.T) @ before.w, constant(R.T) @ (before.omega @ constant(R[:, 2])), angle)
         c, s = joint.c, joint.s
-    spun, column = _turned(c, s, anchor.w), _turned(c, s, anchor.column)
+    spun, column = _rotate_back(c, s, anchor.w), _rotate_back(c, s, anchor.column)
     x, y, z = spun[0], spun[1], (constant(R[:, 2]).T @ before.w) + qd
     wd_z = constant(R[:, 2]).T @ before.wd + qdd
     P, Q, third = column[0], column[1], column[2]
@@ -197,8 +197,8 @@ def _turn(joint: Moved, before: FrameMotion, a: SX, angle: SX, qd: SX, qdd: SX) 
     return FrameMotion(casadi.vertcat(x, y, z), wd, omega, a, anchor)
 
 
-def _general_turn(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
-    """A revolute joint at any twist: w and wd are turned, Omega is built from them."""
+def _general_turn(joint: JointPlacement, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> FrameMotion:
+    """Move through a revolute joint at any twist: rotate w and wd, and build Omega from them."""
     w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
     x, y, z = w_p[0], w_p[1], w_p[2] + qd
     wd = casadi.vertcat(wd_p[0] + y * qd, wd_p[1] - x * qd, wd_p[2] + qdd)
@@ -212,7 +212,7 @@ def _general_turn(joint: Moved, before: FrameMotion, a: SX, qd: SX, qdd: SX) -> 
 
 
 def lean_wrench(link: LeanLink, motion: FrameMotion) -> Wrench:
-    """Force m a + Omega mc; moment mc x a + the vector of Omega Sigma - (Omega Sigma)^T."""
+    """Return force m a + Omega mc, and moment mc x a + the vector of Omega Sigma - (Omega Sigma)^T."""
     O = motion.omega  # noqa: E741
     moment = constant(link.moment)
     s11, s22, s33 = (float(x) for x in np.diag(link.second))
@@ -236,9 +236,9 @@ class LeanLink:
 
 
 def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
-    """Links of parameters (n, 10) that give the same torques, with Sigma_33 = 0 for every revolute joint."""
+    """Return links of parameters (n, 10) that give the same torques, with Sigma_33 = 0 for every revolute joint."""
     tensors = [tensor_from_entries(phi[4:]) for phi in phis]
-    sizes = [float(np.abs(J).max()) for J in tensors]  # of what is summed in each link, and of its rounding
+    sizes = [float(np.abs(J).max()) for J in tensors]  # scale of the sum in each link, and of its rounding
     for i in reversed(range(len(steps))):
         if steps[i].kind == "revolute":
             excess = (tensors[i][2, 2] - tensors[i][0, 0] - tensors[i][1, 1]) / 2
@@ -248,7 +248,7 @@ def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
 
 
 def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Step, ...], i: int, tensor: Array) -> None:
-    """Add a tensor without mass to the nearest revolute link inwards; translations do not change it."""
+    """Add a massless tensor to the nearest revolute link inwards; translations do not change it."""
     while True:
         tensor = steps[i].rotation @ tensor @ steps[i].rotation.T
         i = steps[i].parent
@@ -262,17 +262,15 @@ def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Ste
 
 def _link(phi: Array, J: Array, size: float) -> LeanLink:
     second = J.trace() / 2 * np.eye(3) - J
-    return LeanLink(float(phi[0]), phi[1:4], _without_noise(second, size))
+    return LeanLink(float(phi[0]), phi[1:4], _remove_noise(second, size))
 
 
-def _without_noise(values: Array, size: float) -> Array:
+def _remove_noise(values: Array, size: float) -> Array:
     return np.where(np.abs(values) <= PRODUCT_ROUNDING * size, 0.0, values)
 
 
-def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
-    """Frames and parameters with last revolute frames turned until their first moment lies on x, where that leaves
-    no more numbers than before.
-    """
+def turn_last_frames(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array]:
+    """Rotate last revolute frames until their first moment lies on x, if this leaves no more numbers than before."""
     parents = {step.parent for step in frames.steps}
     steps, turned = list(frames.steps), phis.copy()
     for i, step in enumerate(frames.steps):
@@ -280,34 +278,33 @@ def with_last_frames_turned(frames: WorkingFrames, phis: Array) -> tuple[Working
             continue
         angle = atan2(phis[i, 2], phis[i, 1])
         turn = Pose(rot_z(np.cos(angle), np.sin(angle)))
-        phi = moved_phi(turn.inverse(), phis[i])
+        phi = transform_phi(turn.inverse(), phis[i])
         phi[2] = 0.0
         # A turn mixes first moments among themselves, and tensor entries.
         for kind in (slice(1, 4), slice(4, 10)):
-            phi[kind] = _without_noise(phi[kind], float(np.abs(phi[kind]).max()))
+            phi[kind] = _remove_noise(phi[kind], float(np.abs(phi[kind]).max()))
         if np.count_nonzero(phi) <= np.count_nonzero(phis[i]):
             turned[i] = phi
             steps[i] = replace(step, offset=step.offset + angle, link=turn.inverse() @ step.link)
     return replace(frames, steps=tuple(steps)), turned
 
 
-def with_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
-    """Frames and parameters of a robot without slides in a unit of length L, of mass 1/L^2: torques keep their numbers.
+def scale_length_unit(frames: WorkingFrames, phis: Array) -> tuple[WorkingFrames, Array, float]:
+    """Return frames and parameters of a robot without slides in a unit of length L and of mass 1/L^2, which keeps
+    torques.
 
-    The third value is L in m; forces count in N / L.
-
-    L is the length that occurs most often, so that products with it vanish.
+    The third value is L in m; forces are in N / L. L is the most frequent length, so that products with it vanish.
     """
     lengths = np.array([abs(float(x)) for step in frames.steps for x in step.translation if x != 0])
     if not lengths.size or any(step.kind == "prismatic" for step in frames.steps):
         return frames, phis, 1.0
-    # Equal lengths may differ by rounding; one unit in the last digits must not make two of them.
+    # Equal lengths may differ by rounding and must still count as one length.
     unit = Counter(float(f"{x:.12g}") for x in lengths).most_common(1)[0][0]
-    steps = tuple(replace(step, translation=_in_unit(step.translation, unit)) for step in frames.steps)
+    steps = tuple(replace(step, translation=_scale_translation(step.translation, unit)) for step in frames.steps)
     scale = np.array([unit**2, *[unit] * 3, *[1.0] * 6])
     return replace(frames, gravity=frames.gravity / unit, steps=steps), phis * scale, unit
 
 
-def _in_unit(translation: Array, unit: float) -> Array:
+def _scale_translation(translation: Array, unit: float) -> Array:
     scaled = translation / unit
-    return np.where(np.abs(np.abs(scaled) - 1) < TURN_NOISE * 10, np.sign(scaled), scaled)
+    return np.where(np.abs(np.abs(scaled) - 1) < ROTATION_ROUNDING * 10, np.sign(scaled), scaled)

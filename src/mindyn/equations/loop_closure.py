@@ -1,7 +1,7 @@
-"""Dependent joints: q = U(p), qd = W pd, qdd = W pdd + Wdot pd, of the primary joints p.
+"""Dependent joints: q = U(p), qd = W pd, qdd = W pdd + Wdot pd, with the primary joints p.
 
-Exact where joints mimic others and every loop is a planar parallelogram: then q = A p + b with a constant A = W.
-Otherwise by Newton's method, continued from the home configuration so that the assembly is kept, for whole batches at
+The closure is exact if joints mimic others or every loop is a planar parallelogram: then q = A p + b with a constant A
+= W. Otherwise Newton's method is continued from the home configuration, which keeps the assembly, for whole batches at
 once.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
@@ -26,31 +26,31 @@ from mindyn.equations.loop_constraints import (
     primary_joints,
 )
 from mindyn.equations.loop_newton import (
-    CLOSED,
-    SINGULAR,
-    STEPS,
+    CLOSED_TOLERANCE,
+    MAX_STEP_SIZES,
+    MIN_SINGULAR_VALUE,
     Home,
     Mask,
     Newton,
     home_configuration,
     home_with_play,
 )
-from mindyn.errors import RobotError
+from mindyn.errors import Code, RobotError
 from mindyn.parameters.parallelogram import parallelogram_relations
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
-REGULAR: Final = 1e6
-"""Condition up to which the relations of parallelograms determine the dependent joints."""
+MAX_RELATION_CONDITION: Final = 1e6
+"""Condition number up to which the relations of parallelograms determine the dependent joints."""
 
 
-MOTIONS: Final = 64
-"""Motions whose closure is kept."""
+MAX_CACHED_MOTIONS: Final = 64
+"""Number of motions whose closure is cached."""
 
-OTHER_HOME: Final = (
-    "pass home=, a closed configuration in the assembly that is meant, to what takes it (compile_model, loop_dynamics, "
-    "base_parameters), or move the zeros of the joints in the robot file"
+HOME_HINT: Final = (
+    "pass home=, a closed configuration in the intended assembly, to compile_model, loop_dynamics or base_parameters, "
+    "or move the zeros of the joints in the robot file"
 )
 
 
@@ -64,11 +64,11 @@ class AffineClosure:
 
 @dataclass(frozen=True)
 class LoopClosure:
-    """The configurations of a robot with dependent joints, by its k primary joints.
+    """The configurations of a robot with dependent joints, as a function of its k primary joints.
 
-    constraints  the equations of its loops; None where it has none
+    constraints  the equations of its loops; None without loops
     home         (n,) a closed configuration; every other one is reached from it without passing a singular one
-    notes        what its loops leave open, where they do not close to rounding
+    notes        remaining openings, if the loops do not close to rounding
     """
 
     robot: Robot
@@ -78,7 +78,7 @@ class LoopClosure:
 
     @cached_property
     def primary(self) -> tuple[int, ...]:
-        """Joints that move on their own, in the order of q; p is q[primary]."""
+        """Joints that move independently, in the order of q; p is q[primary]."""
         return primary_joints(self.robot)
 
     @cached_property
@@ -93,7 +93,7 @@ class LoopClosure:
 
     @cached_property
     def _solved(self) -> dict[bytes, Array]:
-        """Motions that were solved last: a fit asks for the same log again and again."""
+        """The motions solved last: a fit requests the same log again and again."""
         return {}
 
     @property
@@ -103,10 +103,10 @@ class LoopClosure:
 
     @cached_property
     def affine(self) -> AffineClosure | None:
-        """The exact closure where joints mimic others and every loop is a planar parallelogram, None otherwise."""
-        found = [parallelogram_relations(self.robot, loop, self.home) for loop in self.robot.loops]
-        relations = [rows for rows in found if rows is not None]
-        if len(relations) < len(found):
+        """The exact closure if joints mimic others and every loop is a planar parallelogram, otherwise None."""
+        candidates = [parallelogram_relations(self.robot, loop, self.home) for loop in self.robot.loops]
+        relations = [rows for rows in candidates if rows is not None]
+        if len(relations) < len(candidates):
             return None
         free, A_m = list(self.mimics.free), self.mimics.matrix
         primary, dependent = ([free.index(i) for i in which] for which in (self.primary, self.dependent))
@@ -115,9 +115,9 @@ class LoopClosure:
         if relations:
             C = np.vstack(relations) @ A_m
             C_d, C_p = C[:, dependent], C[:, primary]
-            if C_d.shape[0] != C_d.shape[1] or np.linalg.cond(C_d) > REGULAR:
+            if C_d.shape[0] != C_d.shape[1] or np.linalg.cond(C_d) > MAX_RELATION_CONDITION:
                 return None
-            A_s[dependent] = _solved(C_d, -C_p)
+            A_s[dependent] = _solve_relations(C_d, -C_p)
         A = A_m @ A_s + 0.0
         return AffineClosure(A, self.home - A @ self.home[list(self.primary)])
 
@@ -128,49 +128,52 @@ class LoopClosure:
         return Newton(self.constraints, self.primary, self.dependent, self.home)
 
     def positions(self, p: Array) -> Array:
-        """U: (N, n) joint positions q of (N, k) primary ones; refuses what cannot be reached from home."""
+        """Return joint positions q = U(p) (N, n) of primary ones (N, k); raise an error if home does not reach them."""
         if self.affine is not None:
             return np.asarray(p @ self.affine.matrix.T + self.affine.offset)
         if (known := self._solved.get(_position_key(p))) is not None:
             return known
         q, reached = self.newton.solve(p)
         if not reached.all():
-            raise self.newton.refusal(p[~reached][0])
-        return self.mimics.filled(q)
+            raise self.newton.unreachable_error(p[~reached][0])
+        return self.mimics.fill(q)
 
     def remember(self, q: Array) -> None:
-        """Keep closed configurations q (N, n) that `reachable` found: `positions` need not solve for them again."""
+        """Cache closed configurations q (N, n) of `find_reachable`, so that `positions` does not solve them again."""
         self._keep(_position_key(q[:, list(self.primary)]), q)
 
-    def onward(self, q: Array, p: Array) -> Array:
-        """(n,) joint positions of p (k,), on a straight way from the closed configuration q (n,), else from home."""
-        found, reached = self.newton.walk(q[None], p[None])
-        return self.mimics.filled(found[0]) if reached[0] else self.positions(p[None])[0]
+    def continue_from(self, q: Array, p: Array) -> Array:
+        """Return joint positions (n,) of p (k,) on a straight path from the closed configuration q (n,), else from
+        home.
+        """
+        positions, reached = self.newton.walk(q[None], p[None])
+        return self.mimics.fill(positions[0]) if reached[0] else self.positions(p[None])[0]
 
     def along(self, p: Array) -> Array:
-        """(N, n) joint positions of a motion p (N, k), solved in its order from the first row, which home reaches.
+        """Return joint positions (N, n) of a motion p (N, k), solved in order from the first row, which is reached from
+        home.
 
-        A motion may go around singular configurations that lie on the straight way from home.
+        A motion may go around singular configurations that lie on the straight path from home.
         """
         if self.affine is not None or not len(p):
             return self.positions(p)
         key = sha256(p.tobytes()).digest()
         if key not in self._solved:
             q, reached = self.newton.along(p)
-            # Rows in no order need not follow from one another.
-            found = self.mimics.filled(q) if reached.all() else self.positions(p)
-            self._keep(key, found)
+            # Unordered rows need not be reachable from one another.
+            positions = self.mimics.fill(q) if reached.all() else self.positions(p)
+            self._keep(key, positions)
         return self._solved[key]
 
-    def _keep(self, key: bytes, found: Array) -> None:
-        while len(self._solved) >= MOTIONS:
+    def _keep(self, key: bytes, positions: Array) -> None:
+        while len(self._solved) >= MAX_CACHED_MOTIONS:
             self._solved.pop(next(iter(self._solved)))
-        self._solved[key] = found
+        self._solved[key] = positions
 
-    def followed(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
-        """(N, n) joint positions of a motion p (N, k) and whether each row was reached, in order and no other way.
+    def follow(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
+        """Return joint positions (N, n) of a motion p (N, k) and whether each row was reached, strictly in order.
 
-        start  (n,) the closed configuration before the first row; where it is left out, home reaches that
+        `start` (n,) is the closed configuration before the first row; by default the first row is reached from home.
         """
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
@@ -178,32 +181,35 @@ class LoopClosure:
         if key not in self._solved:
             q, reached = self.newton.along(p, start)
             if not reached.all():
-                return self.mimics.filled(q), reached
-            self._keep(key, self.mimics.filled(q))
+                return self.mimics.fill(q), reached
+            self._keep(key, self.mimics.fill(q))
         return self._solved[key], np.ones(len(p), dtype=bool)
 
-    def reachable(self, p: Array, steps: Sequence[float] = STEPS[:2]) -> tuple[Array, Mask]:
-        """Return joint positions (N, n) and whether each row of p (N, k) closes on a straight way from home.
+    def find_reachable(self, p: Array, steps: Sequence[float] = MAX_STEP_SIZES[:2]) -> tuple[Array, Mask]:
+        """Return joint positions (N, n) and whether each row of p (N, k) closes on a straight path from home.
 
-        steps  longest steps that are tried in turn; without the finest a row near a singular configuration is given up
+        `steps` are the largest steps, tried in turn; without the finest, rows near a singular configuration are given
+        up.
         """
         if self.affine is not None:
             return self.positions(p), np.ones(len(p), dtype=bool)
         q, reached = self.newton.walk(np.repeat(self.home[None], len(p), axis=0), p, steps)
-        return self.mimics.filled(q), reached
+        return self.mimics.fill(q), reached
 
     def regularity(self, q: Array) -> Array:
-        """(N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite of affine ones."""
+        """Return (N,) how far closed configurations q (N, n) are from singular: 1 / |J_d^-1|; infinite for affine
+        closures.
+        """
         if self.affine is not None:
             return np.full(len(q), np.inf)
         assert self.constraints is not None
         units = self.constraints.units[list(self.dependent)]
-        J_d = evaluated(self.constraints.jacobian, q)[:, :, list(self.dependent)] * units
+        J_d = evaluate_batch(self.constraints.jacobian, q)[:, :, list(self.dependent)] * units
         sizes = np.linalg.svd(J_d, compute_uv=False)
-        return np.asarray(1 / np.sqrt((1 / np.maximum(sizes, SINGULAR) ** 2).sum(axis=1)))
+        return np.asarray(1 / np.sqrt((1 / np.maximum(sizes, MIN_SINGULAR_VALUE) ** 2).sum(axis=1)))
 
     def velocity_matrix(self, q: Array) -> Array:
-        """W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""
+        """Return W (N, n, k) with qd = W pd, at closed configurations q (N, n)."""
         if self.affine is not None:
             return np.broadcast_to(self.affine.matrix, (len(q), *self.affine.matrix.shape))
         inverse, J = self._dependent_inverse(q)
@@ -213,24 +219,24 @@ class LoopClosure:
         return np.asarray(self.mimics.matrix @ W[:, list(self.mimics.free)])
 
     def acceleration_bias(self, q: Array, qd: Array) -> Array:
-        """Wdot pd (N, n): the accelerations qdd at pdd = 0."""
+        """Return Wdot pd (N, n): the accelerations qdd at pdd = 0."""
         bias = np.zeros_like(q)
         if self.affine is None:
             assert self.constraints is not None
             inverse, _ = self._dependent_inverse(q)
-            bias[:, list(self.dependent)] = -(inverse @ evaluated(self.constraints.bias, q, qd))[:, :, 0]
+            bias[:, list(self.dependent)] = -(inverse @ evaluate_batch(self.constraints.bias, q, qd))[:, :, 0]
         return np.asarray(bias[:, list(self.mimics.free)] @ self.mimics.matrix.T)
 
     def _dependent_inverse(self, q: Array) -> tuple[Array, Array]:
-        """Pseudo-inverse of the dependent columns of J, and J; refuses singular configurations."""
+        """Return the pseudo-inverse of the dependent columns of J, and J; raise an error at singular configurations."""
         assert self.constraints is not None
-        J = evaluated(self.constraints.jacobian, q)
+        J = evaluate_batch(self.constraints.jacobian, q)
         units = self.constraints.units[list(self.dependent)]
         J_d = J[:, :, list(self.dependent)] * units
         smallest = np.linalg.svd(J_d, compute_uv=False)[:, -1]
-        if (smallest < SINGULAR).any():
+        if (smallest < MIN_SINGULAR_VALUE).any():
             worst = int(np.argmin(smallest))
-            raise self.newton.singular(q[worst], float(smallest[worst]))
+            raise self.newton.singular_error(q[worst], float(smallest[worst]))
         return np.asarray(np.linalg.pinv(J_d), dtype=np.float64) * units[:, None], J
 
 
@@ -238,32 +244,34 @@ def _position_key(p: Array) -> bytes:
     return sha256(b"positions" + p.tobytes()).digest()
 
 
-def _solved(C_d: Array, C_p: Array) -> Array:
-    """C_d^-1 C_p; of relations in whole numbers, as those of angles are, in whole numbers."""
+def _solve_relations(C_d: Array, C_p: Array) -> Array:
+    """Return C_d^-1 C_p; relations in integers, as those of angles, are solved in integers."""
     solution = np.linalg.solve(C_d, C_p)
     whole = all((part == np.round(part)).all() for part in (C_d, C_p)) and abs(np.linalg.det(C_d)) < 1.5
     return np.asarray(np.round(solution) if whole else solution)
 
 
 def loop_closure(robot: Robot, home: ArrayLike | None = None) -> LoopClosure:
-    """The closure of a robot's dependent joints in the assembly of `home` (n,), the robot's own if left out.
+    """Return the closure of a robot's dependent joints in the assembly of `home` (n,), by default the robot's own.
 
-    Without any it is the closed configuration nearest to q = 0 with the primary joints at zero, if there is one.
+    If the robot has no home, it is the closed configuration nearest to q = 0 with the primary joints at zero, if any.
     """
     if not robot.has_dependents:
-        raise RobotError(f"robot {robot.name!r} has no closed loop and no mimic joint")
+        raise RobotError(
+            f"robot {robot.name!r} has no closed loop and no mimic joint", code=Code.UNSUPPORTED, subject=robot.name
+        )
     if not primary_joints(robot):
-        raise RobotError(f"robot {robot.name!r} has no primary joint: all joints are dependent")
+        raise RobotError(f"robot {robot.name!r} has no primary joint: all joints are dependent", subject=robot.name)
     if home is None:
         home = robot.home
     start = np.zeros(robot.joint_count) if home is None else frozen_array(home, (robot.joint_count,), "home")
-    start = mimic_map(robot).filled(start)
+    start = mimic_map(robot).fill(start)
     if not robot.loops:
         return LoopClosure(robot, None, start)
-    found = _home(closing_equations(robot), loop_dependents(robot), start)
-    closure = LoopClosure(robot, found.constraints, mimic_map(robot).filled(found.q), found.notes)
+    home_of_loops = _home(closing_equations(robot), loop_dependents(robot), start)
+    closure = LoopClosure(robot, home_of_loops.constraints, mimic_map(robot).fill(home_of_loops.q), home_of_loops.notes)
     if closure.affine is None:
-        _require_freedom(closure)
+        _require_determined_joints(closure)
     return closure
 
 
@@ -271,25 +279,25 @@ def _home(constraints: ClosingEquations, dependent: tuple[int, ...], start: Arra
     try:
         return Home(constraints, home_configuration(constraints, dependent, start))
     except RobotError:
-        found = home_with_play(constraints, dependent, start)
-        if found is None:
+        with_play = home_with_play(constraints, dependent, start)
+        if with_play is None:
             raise
-        return found
+        return with_play
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def closure_of(robot: Robot) -> LoopClosure:
-    """The closure of a robot in the assembly of its own home; finding it takes some 10 ms."""
+def home_closure(robot: Robot) -> LoopClosure:
+    """Return the closure of a robot in the assembly of its own home; finding it takes about 10 ms."""
     return loop_closure(robot)
 
 
 def with_home(robot: Robot, home: ArrayLike | None) -> Robot:
-    """The robot in the assembly of `home` (n,); the robot itself where that is left out."""
+    """Return the robot in the assembly of `home` (n,); the robot itself if `home` is None."""
     return robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
 
 
 def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure:
-    """q = A p + b of a robot whose joints mimic others or whose loops are parallelograms; q = p where it has none."""
+    """Return q = A p + b of a robot with mimic joints or parallelograms; q = p if it has neither."""
     if not robot.has_dependents:
         return AffineClosure(np.eye(robot.joint_count), np.zeros(robot.joint_count))
     return _affine(robot, None if home is None else tuple(np.asarray(home, dtype=np.float64).ravel()))
@@ -297,55 +305,60 @@ def affine_closure(robot: Robot, home: ArrayLike | None = None) -> AffineClosure
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _affine(robot: Robot, home: tuple[float, ...] | None) -> AffineClosure:
-    affine = closure_of(with_home(robot, home)).affine
+    affine = home_closure(with_home(robot, home)).affine
     if affine is None:
         raise RobotError(
-            f"the loops of robot {robot.name!r} are no parallelograms: their closure has no closed form",
-            hint=f"use loop_dynamics, which solves it numerically; if they are in another assembly, {OTHER_HOME}",
+            f"the loops of robot {robot.name!r} are not parallelograms: their closure has no closed form",
+            hint=f"use loop_dynamics, which solves it numerically; for another assembly, {HOME_HINT}",
+            code=Code.UNSUPPORTED,
+            subject=robot.name,
         )
     return affine
 
 
 def primary_friction(robot: Robot) -> Array:
-    """F A (drives, k): the speeds that friction acts on are F A pd.
+    """Return F A (drives, k): the speeds that friction acts on are F A pd.
 
-    Rows of frictions that move with a dependent joint of a loop that is solved for are zero: theirs vary with q.
+    Rows of frictions on dependent joints of solved loops are zero, because they vary with q.
     """
     F = friction_matrix(robot)
-    if not robot.loops or closure_of(robot).affine is not None:
+    if not robot.loops or home_closure(robot).affine is not None:
         return np.asarray(F @ affine_closure(robot).matrix)
     varying = np.asarray(F[:, list(dependent_joints(robot))].any(axis=1))
     return np.where(varying[:, None], 0.0, F[:, list(primary_joints(robot))])
 
 
 def primary_gears(robot: Robot) -> Array:
-    """(k, k) whose row j has the turns of the motor of primary joint j; every one must have a drive."""
+    """Return (k, k): row j has the turns of the motor of primary joint j; every joint must have a drive."""
     driven = [drive.joint for drive in robot.drives]
     rows = gear_matrix(robot)[[driven.index(name) for name in robot.primary_names]]
     if robot.has_dependents and rows[:, dependent_joints(robot)].any():
-        if robot.loops and closure_of(robot).affine is None:
+        if robot.loops and home_closure(robot).affine is None:
             raise RobotError(
-                f"a motor of robot {robot.name!r} turns with a dependent joint of a loop that is solved for: its "
-                "reading is no fixed multiple of the primary joints'",
-                hint="log that joint at its own side",
+                f"a motor of robot {robot.name!r} turns with a dependent joint of a solved loop: its position is not a "
+                "fixed multiple of those of the primary joints",
+                hint="log that joint on the joint side",
+                code=Code.UNSUPPORTED,
+                subject=robot.name,
             )
         return np.asarray(rows @ affine_closure(robot).matrix)
     return np.asarray(rows[:, primary_joints(robot)])
 
 
-def _require_freedom(closure: LoopClosure) -> None:
-    """Refuse a choice of dependent joints that the loops do not determine, or that cannot keep them closed."""
+def _require_determined_joints(closure: LoopClosure) -> None:
+    """Raise an error if the loops do not determine the chosen dependent joints, or these cannot keep them closed."""
     assert closure.constraints is not None
-    J = evaluated(closure.constraints.jacobian, closure.home[None])[0] * closure.constraints.units
+    J = evaluate_batch(closure.constraints.jacobian, closure.home[None])[0] * closure.constraints.units
     J_d, J_p = J[:, list(closure.dependent)], J[:, list(closure.primary)]
     smallest = float(np.linalg.svd(J_d, compute_uv=False)[-1])
-    if len(closure.dependent) > len(J_d) or smallest < SINGULAR:
-        raise closure.newton.singular(closure.home, smallest, OTHER_HOME)
+    if len(closure.dependent) > len(J_d) or smallest < MIN_SINGULAR_VALUE:
+        raise closure.newton.singular_error(closure.home, smallest, HOME_HINT)
     free = J_p - J_d @ (np.linalg.pinv(J_d) @ J_p)
-    if np.abs(free).max() > np.sqrt(CLOSED):
+    if np.abs(free).max() > np.sqrt(CLOSED_TOLERANCE):
         names = ", ".join(closure.robot.joint_names[i] for i in closure.dependent)
-        missing = np.linalg.matrix_rank(J, tol=np.sqrt(CLOSED)) - len(closure.dependent)
+        missing = np.linalg.matrix_rank(J, tol=np.sqrt(CLOSED_TOLERANCE)) - len(closure.dependent)
         raise RobotError(
             f"the loops of robot {closure.robot.name!r} leave fewer degrees of freedom than it has primary joints: "
-            f"{missing} more must be dependent beside {names}"
+            f"{missing} more must be dependent besides {names}",
+            subject=closure.robot.name,
         )

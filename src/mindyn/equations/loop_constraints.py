@@ -1,14 +1,15 @@
-"""The pins, slides and balls of closed loops as equations c(q) = 0, and which joints are primary.
+"""Pins, slides, balls and welds of closed loops as equations c(q) = 0, and the choice of primary joints.
 
-With R = R1^T R2 and d = R1^T (p2 - p1) over the loop's length, of the two poses that a loop brings together, c is
+With R = R1^T R2 and d = R1^T (p2 - p1) divided by the loop's length, for the two poses that a loop brings together, c
+is
 
     pin    d, and x and y of the second z axis in the first pose       5 equations
     slide  x and y of d, and the axial vector of R                     5
     ball   d                                                           3
     weld   d, and the axial vector of R                                6
 
-A planar loop makes some of them redundant. Positions of mimic joints are not asked for: c is a function of the joints
-that they follow.
+A planar loop makes some of them redundant. Positions of mimic joints are ignored: c is a function of the joints that
+they follow.
 """
 
 from __future__ import annotations
@@ -23,41 +24,44 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.equations.chain import SX, Chain, Moved, constant, kinematic_chain
-from mindyn.equations.loop_batches import evaluated
-from mindyn.errors import RobotError
+from mindyn.equations.chain import SX, Chain, JointPlacement, constant, kinematic_chain
+from mindyn.equations.loop_batches import evaluate_batch
+from mindyn.errors import Code, RobotError
 from mindyn.parameters.parallelogram import branches
 from mindyn.robots.mimics import MimicMap, mimic_map
 from mindyn.robots.parts import Loop, LoopKind
 from mindyn.robots.robot import Robot
 
-EQUATIONS_OF: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
-"""Equations of a loop by what closes it."""
+EQUATIONS_PER_KIND: Final = {"pin": 5, "slide": 5, "ball": 3, "weld": 6}
+"""Number of equations by the kind of closing joint."""
 
-TURNS_HELD: Final = ("slide", "weld")
+PARALLEL_AXIS_KINDS: Final = ("slide", "weld")
 """Kinds whose two poses have parallel axes."""
 
 
 def open_tree(robot: Robot) -> Robot:
-    """The robot with every loop cut open where it closes, and all joints moving on their own."""
+    """Return the robot with every loop cut open at its closing joint, and all joints moving independently."""
     return replace(robot, loops=(), mimics=(), home=None)
 
 
 def loop_dependents(robot: Robot) -> tuple[int, ...]:
-    """Joints that follow from the others by loops, in the order of q."""
+    """Return the joints that follow from the others by loops, in the order of q."""
     named = [name for loop in robot.loops for name in loop.dependent]
     if repeated := {name for name in named if named.count(name) > 1}:
-        raise RobotError(f"a joint depends on one loop; {', '.join(sorted(repeated))} is named by several")
+        joints = ", ".join(sorted(repeated))
+        raise RobotError(
+            f"a joint can depend on one loop only; {joints} is in several", code=Code.DUPLICATE, subject=joints
+        )
     return tuple(sorted(robot.joint_index(name) for name in named))
 
 
 def dependent_joints(robot: Robot) -> tuple[int, ...]:
-    """Joints that follow from the others, by loops or as mimics, in the order of q."""
+    """Return the joints that follow from the others, by loops or as mimics, in the order of q."""
     return tuple(robot.joint_index(name) for name in robot.dependent_names)
 
 
 def primary_joints(robot: Robot) -> tuple[int, ...]:
-    """Joints that move on their own, in the order of q."""
+    """Return the joints that move independently, in the order of q."""
     return tuple(robot.joint_index(name) for name in robot.primary_names)
 
 
@@ -66,11 +70,11 @@ class ClosingEquations:
     """The closing joints of a robot's loops as equations of its joint positions.
 
     residual  casadi.Function q -> c (m,), without unit
-    jacobian  q -> J (m, n), dc/dq; zero columns of mimic joints, which count with those they follow
+    jacobian  q -> J (m, n), dc/dq; columns of mimic joints are zero and added to those of the joints they follow
     bias      q, qd -> (dJ/dt) qd
     lengths   (loops,) the length by which each loop's distances are divided, m
-    facing    q -> (loops,) 1 + trace R where c asks for R = 1: zero at half turns, where c vanishes too; else 1
-    units     (n,) what one unit of each joint is: 1 rad, or the length of the loops of a sliding joint, m
+    facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too; else 1
+    units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m
     kept      for each loop S (., r): its equations are S^T c, the rest of c is its play
     """
 
@@ -85,7 +89,7 @@ class ClosingEquations:
 
     @cached_property
     def rows(self) -> tuple[slice, ...]:
-        """Of c, for each loop."""
+        """Rows of c of each loop."""
         ends = np.cumsum([0, *(S.shape[1] for S in self.kept)])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
@@ -96,29 +100,31 @@ class ClosingEquations:
 
     @cached_property
     def loop_joints(self) -> tuple[tuple[int, ...], ...]:
-        """For each loop the joints that move it, its closing joint left out: of mimic joints those that they follow."""
-        return tuple(_movers(self.robot, self.mimics, loop) for loop in self.robot.loops)
+        """For each loop the joints that move it, without its closing joint; mimic joints are replaced by those they
+        follow.
+        """
+        return tuple(_find_moving_joints(self.robot, self.mimics, loop) for loop in self.robot.loops)
 
     def gaps(self, q: Array) -> Array:
-        """(N, loops): by how much each loop is open, m; the tilt of its axes counts by the loop's length."""
-        c = evaluated(self.residual, q)[:, :, 0]
+        """Return (N, loops) how far each loop is open, m; tilts of its axes are multiplied by the loop's length."""
+        c = evaluate_batch(self.residual, q)[:, :, 0]
         sizes = [np.linalg.norm(c[:, rows], axis=1) for rows in self.rows]
         return np.asarray(np.stack(sizes, axis=1) * self.lengths)
 
 
 def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> ClosingEquations:
-    """The equations of all loops of a robot; refuses a robot without loops, and a loop without dependent joints.
+    """Return the equations of all loops of a robot; raise an error for a robot, or a loop, without dependent joints.
 
-    kept  as in `ClosingEquations`; all of c where it is left out
+    `kept` is as in `ClosingEquations`; all of c by default.
     """
     if not robot.loops:
-        raise RobotError(f"robot {robot.name!r} has no closed loop")
+        raise RobotError(f"robot {robot.name!r} has no closed loop", code=Code.UNSUPPORTED, subject=robot.name)
     mimics = mimic_map(robot)
     for loop in robot.loops:
         _require_dependents_in_loop(robot, mimics, loop)
     q, qd = casadi.SX.sym("q", robot.joint_count), casadi.SX.sym("qd", robot.joint_count)
     lengths = np.array([_length(robot, loop) for loop in robot.loops])
-    kept = tuple(np.eye(EQUATIONS_OF[loop.kind]) for loop in robot.loops) if kept is None else kept
+    kept = tuple(np.eye(EQUATIONS_PER_KIND[loop.kind]) for loop in robot.loops) if kept is None else kept
     c = closing_residual(robot, mimics, q, lengths, kept)
     J = casadi.jacobian(c, q)
     bias = casadi.jtimes(casadi.jtimes(c, q, qd), q, qd)
@@ -135,23 +141,25 @@ def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> Cl
 
 
 def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array, kept: tuple[Array, ...]) -> SX:
-    """c (m,) at q (n,), of which the entries of mimic joints are not read; what is kept of it."""
+    """Return c (m,) at q (n,), whose mimic entries are ignored, restricted to `kept`."""
     ends = _loop_ends(robot, mimics, q)
-    found = []
+    residuals = []
     for loop, poses, length, S in zip(robot.loops, ends, lengths, kept, strict=True):
         c = _residual(loop.kind, *poses, float(length))
-        found.append(c if np.array_equal(S, np.eye(len(S))) else constant(S.T) @ c)
-    return casadi.vertcat(*found)
+        residuals.append(c if np.array_equal(S, np.eye(len(S))) else constant(S.T) @ c)
+    return casadi.vertcat(*residuals)
 
 
 def _facing(robot: Robot, mimics: MimicMap, q: SX) -> SX:
     turned = [1 + casadi.trace(first[0].T @ second[0]) for first, second in _loop_ends(robot, mimics, q)]
     kinds = [loop.kind for loop in robot.loops]
-    return casadi.vertcat(*(one if kind in TURNS_HELD else 1 for one, kind in zip(turned, kinds, strict=True)))
+    return casadi.vertcat(
+        *(value if kind in PARALLEL_AXIS_KINDS else 1 for value, kind in zip(turned, kinds, strict=True))
+    )
 
 
 def _loop_ends(robot: Robot, mimics: MimicMap, q: SX) -> list[tuple[tuple[SX, SX], tuple[SX, SX]]]:
-    """Rotation and origin of the two poses of every loop."""
+    """Return rotation and origin of the two poses of every loop."""
     chain = kinematic_chain(open_tree(robot))
     free = casadi.vertcat(*(q[i] for i in mimics.free))
     joints = chain.at(constant(mimics.matrix) @ free + constant(mimics.offset))
@@ -163,18 +171,24 @@ def _loop_ends(robot: Robot, mimics: MimicMap, q: SX) -> list[tuple[tuple[SX, SX
     return ends
 
 
-def _movers(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
+def _find_moving_joints(robot: Robot, mimics: MimicMap, loop: Loop) -> tuple[int, ...]:
     inside = sum(branches(robot, loop), ())
     return tuple(mimics.free[k] for k in np.flatnonzero(mimics.matrix[list(inside)].any(axis=0)))
 
 
 def _require_dependents_in_loop(robot: Robot, mimics: MimicMap, loop: Loop) -> None:
-    inside = [robot.joint_names[i] for i in _movers(robot, mimics, loop)]
+    inside = [robot.joint_names[i] for i in _find_moving_joints(robot, mimics, loop)]
     if not loop.dependent:
-        raise RobotError(f"loop {loop.name!r} names no dependent joints; its joints are: {', '.join(inside)}")
+        raise RobotError(
+            f"loop {loop.name!r} has no dependent joints; its joints are: {', '.join(inside)}",
+            code=Code.MISSING_VALUE,
+            subject=loop.name,
+        )
     if strangers := [name for name in loop.dependent if name not in inside]:
         raise RobotError(
-            f"joint {strangers[0]!r} is no part of loop {loop.name!r}; its joints are: {', '.join(inside)}"
+            f"joint {strangers[0]!r} is not part of loop {loop.name!r}; its joints are: {', '.join(inside)}",
+            code=Code.UNKNOWN_NAME,
+            subject=strangers[0],
         )
 
 
@@ -197,8 +211,12 @@ def _residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], lengt
     return casadi.vertcat(d if kind == "weld" else d[:2], *axial)
 
 
-def _end(chain: Chain, joints: tuple[Moved, ...], branch: tuple[int, ...], link: str, pose: Pose) -> tuple[SX, SX]:
-    """Rotation and origin of a pose on a link, in the working frame of the link that carries the loop's branches."""
+def _end(
+    chain: Chain, joints: tuple[JointPlacement, ...], branch: tuple[int, ...], link: str, pose: Pose
+) -> tuple[SX, SX]:
+    """Return rotation and origin of a pose on a link, in the working frame of the link that carries the loop's
+    branches.
+    """
     R, p = casadi.SX.eye(3), casadi.SX(3, 1)
     for i in branch:
         R, p = R @ joints[i].rotation, p + R @ joints[i].translation

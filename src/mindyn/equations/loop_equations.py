@@ -1,9 +1,9 @@
 """Equations of robots with dependent joints as `casadi.Function`s of the primary joints, for kernels and source code.
 
-Where the closure is affine, q = A p + b (mimic joints, parallelograms), the projection is exact algebra: the function
-is the open tree's, its inputs substituted and its output projected by the constant A, and q has one entry for each
-primary joint. Through other loops q has the positions of all n joints, of which the dependent ones are the start of the
-closure; rates and torques are of the primary joints, and a second output says how well the loops closed (see
+If the closure is affine, q = A p + b (mimic joints, parallelograms), the projection is exact algebra: the function is
+that of the open tree with substituted inputs and its output projected by the constant A, and q has one entry for each
+primary joint. For other loops q has the positions of all n joints, of which the dependent ones are the start of the
+closure; rates and torques belong to the primary joints, and a second output says how well the loops closed (see
 `closed_motion`).
 """
 
@@ -20,34 +20,34 @@ from mindyn.equations.chain import SX, constant
 from mindyn.equations.closed_motion import CLOSURE, ClosedMotion, closed_motion, is_affine
 from mindyn.equations.control import observer_step
 from mindyn.equations.drives import (
+    expand_loads,
     friction_torques,
-    load_under,
-    loaded_extras,
-    loads_of_joints,
+    load_dependent_extras,
     require_loads_known,
     rotor_torques,
+    solve_load,
 )
 from mindyn.equations.forward_dynamics import factor, require_inertia, solve
 from mindyn.equations.inertia_matrix import coriolis_matrix
 from mindyn.equations.loop_closure import AffineClosure, affine_closure, with_home
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.equations.traces import Parameters
-from mindyn.errors import InputError, RobotError, unknown_name
+from mindyn.errors import Code, InputError, RobotError, unknown_name_error
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.drive_matrices import drive_parameters
 from mindyn.robots.robot import Robot
 
-_PROJECTED: dict[str, Callable[[SX, SX], SX]] = {
+_PROJECTIONS: dict[str, Callable[[SX, SX], SX]] = {
     "tau": lambda A, tau: A.T @ tau,
     "M": lambda A, M: A.T @ M @ A,
     "Y": lambda A, Y: A.T @ Y,
     "J": lambda A, J: J @ A,
 }
-"""What an output of the open tree becomes in the primary joints, where it is not the same."""
+"""Projection of an output of the open tree to the primary joints, unless it stays the same."""
 
-_MOTION = ("q", "qd", "qdd")
-_OF_JOINTS = ("tau", "qd_r", "qdd_r", "state", "gain")
-"""Further inputs that have one entry for each primary joint."""
+_MOTION_INPUTS = ("q", "qd", "qdd")
+_JOINT_INPUTS = ("tau", "qd_r", "qdd_r", "state", "gain")
+"""Further inputs with one entry for each primary joint."""
 
 
 def loop_equation(
@@ -60,50 +60,58 @@ def loop_equation(
     place: str | None = None,
     home: ArrayLike | None = None,
 ) -> Any:
-    """The `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
+    """Return the `casadi.Function` of an equation in the primary joints of a robot with dependent joints.
 
-    Inputs qd, qdd, tau have one entry for each primary joint, q as well where the closure is affine and for each joint
-    otherwise; all else is as in `equation`. `regressor` and parameters="base" need `base`, a base set of the robot with
-    its dependent joints.
+    Inputs qd, qdd, tau have one entry for each primary joint; q too if the closure is affine, otherwise one for each
+    joint. All else is as in `equation`. `regressor` and parameters="base" need `base`, a base set of the robot with its
+    dependent joints.
     """
     if name not in EQUATIONS:
-        raise unknown_name("equation", name, EQUATIONS)
-    if unknown := _without_projection(name):
-        raise RobotError(f"{name} is not made for robots with loops: {', '.join(sorted(unknown))} has no projection")
+        raise unknown_name_error("equation", name, EQUATIONS)
+    if unknown := _projection_error(name):
+        raise RobotError(
+            f"{name} does not support robots with loops: {', '.join(sorted(unknown))} has no projection",
+            code=Code.UNSUPPORTED,
+            subject=name,
+        )
     if base is None and (name == "regressor" or parameters == "base"):
-        raise InputError(f"{name} of a robot with loops needs base=, a base set made with its loops")
+        raise InputError(
+            f"{name} of a robot with loops needs base=, a base set of the robot with its loops",
+            code=Code.MISSING_VALUE,
+            subject="base",
+        )
     robot = with_home(robot, home)
-    made = _Projected(robot, drives, parameters, base, place)
-    return made.function(name)
+    equations = _ProjectedEquations(robot, drives, parameters, base, place)
+    return equations.function(name)
 
 
 def has_projection(name: str) -> bool:
-    """Whether `loop_equation` makes an equation."""
-    return not _without_projection(name)
+    """Return whether `loop_equation` supports an equation."""
+    return not _projection_error(name)
 
 
-def _without_projection(name: str) -> set[str]:
-    return set(EQUATIONS[name].inputs) - {*_MOTION, *_OF_JOINTS, "dt", "wrenches", "root_motion"}
+def _projection_error(name: str) -> set[str]:
+    return set(EQUATIONS[name].inputs) - {*_MOTION_INPUTS, *_JOINT_INPUTS, "dt", "wrenches", "root_motion"}
 
 
-class _Projected:
-    """Equations of the open tree on the motion of all joints, projected to the primary ones."""
+class _ProjectedEquations:
+    """Equations of the open tree on the motion of all joints, projected to the primary joints."""
 
     def __init__(
         self, robot: Robot, drives: bool, parameters: Parameters, base: BaseParameters | None, place: str | None
     ) -> None:
-        self.loaded = drives and bool(loaded_extras(robot))
+        self.loaded = drives and bool(load_dependent_extras(robot))
         self.robot, self.tree, self.place = robot, open_tree(robot), place
         self.options: dict[str, Any] = {"drives": drives, "parameters": parameters, "base": base}
         self.affine = affine_closure(robot) if is_affine(robot) else None
         count = len(robot.primary_names)
         sizes = {"q": count if self.affine else robot.joint_count, "qd": count, "qdd": count, "dt": 1}
-        sizes |= dict.fromkeys(_OF_JOINTS, count)
+        sizes |= dict.fromkeys(_JOINT_INPUTS, count)
         self.symbols = {key: casadi.SX.sym(key, size) for key, size in sizes.items()}
         self.given: dict[str, SX] = {}
 
     def function(self, name: str) -> Any:
-        """The function of an equation: its inputs, what it gives, and the closure where that is solved for."""
+        """Return the function of an equation: its inputs, its output, and the closure if it is solved for."""
         if self.loaded:
             require_loads_known(self.robot)
             require_load_usable(self.robot, name, self.options["parameters"])
@@ -121,17 +129,19 @@ class _Projected:
         names = [entry.output]
         if self.affine is None:
             results, names = [*results, motion.closure], [*names, CLOSURE]
-        made: Any = casadi.cse(results)
-        return casadi.Function(name, [*inputs.values()], made, [*inputs], names)
+        outputs: Any = casadi.cse(results)
+        return casadi.Function(name, [*inputs.values()], outputs, [*inputs], names)
 
     def motion(self, *rates: str) -> ClosedMotion:
-        """Motion of all joints at the symbols; rates that are not named are zero."""
+        """Return the motion of all joints at the symbols; rates without a symbol are zero."""
         q = self.symbols["q"]
         pd, pdd = (self.symbols[key] if key in rates else None for key in ("qd", "qdd"))
         return closed_motion(self.robot, q, pd, pdd) if self.affine is None else _affine_motion(self.affine, q, pd, pdd)
 
-    def on(self, name: str, motion: ClosedMotion, *, rigid: bool = False, **more: SX) -> SX:
-        """An equation of the tree at a motion, `rigid`: without drives; other inputs become inputs of the function."""
+    def evaluate_tree(self, name: str, motion: ClosedMotion, *, rigid: bool = False, **more: SX) -> SX:
+        """Return an equation of the tree at a motion, `rigid` without drives; other inputs become inputs of the
+        function.
+        """
         options = self.options | ({"drives": False} if rigid else {})
         tree = equation(self.tree, name, place=self.place, check=False, **options)
         values = {"q": motion.q, "qd": motion.qd, "qdd": motion.qdd} | more
@@ -144,24 +154,24 @@ class _Projected:
         return tree(*(everything[tree.name_in(i)] for i in range(tree.n_in())))
 
     def torques(self, name: str, motion: ClosedMotion, qd: SX, qdd: SX, **more: SX) -> SX:
-        """(k, 1) W^T of the tree's torques with drives that move with qd, qdd (n, 1).
+        """Return W^T (k, 1) of the tree's torques with drives that move with qd, qdd (n, 1).
 
-        The load of friction is what a primary joint gives to links and rotors of all joints, by virtual work.
+        The load of friction is the torque of a primary joint on links and rotors of all joints, by virtual work.
         """
         if not self.loaded:
-            return motion.W.T @ self.on(name, motion, **more)
-        tau = self.on(name, motion, rigid=True, **more)
+            return motion.W.T @ self.evaluate_tree(name, motion, **more)
+        tau = self.evaluate_tree(name, motion, rigid=True, **more)
         load = motion.W.T @ (tau + rotor_torques(self.tree, qdd, self.drive_parameters))
-        friction = friction_torques(self.tree, motion.q, qd, self.drive_parameters, loads_of_joints(self.robot, load))
+        friction = friction_torques(self.tree, motion.q, qd, self.drive_parameters, expand_loads(self.robot, load))
         return load + motion.W.T @ friction
 
     @property
     def drive_parameters(self) -> SX:
-        """(4 drives + extras,) as they enter: numbers, or an input."""
-        own = drive_parameters(self.robot)
+        """Drive parameters (4 drives + extras,): numbers, or an input."""
+        values = drive_parameters(self.robot)
         if self.options["parameters"] != "input":
-            return constant(own)
-        return self.given.setdefault("drive_parameters", casadi.SX.sym("drive_parameters", len(own)))
+            return constant(values)
+        return self.given.setdefault("drive_parameters", casadi.SX.sym("drive_parameters", len(values)))
 
     def _tree(self, name: str) -> tuple[ClosedMotion, SX]:
         entry = EQUATIONS[name]
@@ -170,25 +180,27 @@ class _Projected:
         traced = "inverse_dynamics" if name == "bias" else name
         if entry.output == "tau" and name != "gravity":
             return motion, self.torques(traced, motion, motion.qd, motion.qdd)
-        result = self.on(traced, motion)
-        kept = name == "energy_regressor" or entry.output not in _PROJECTED
-        return motion, result if kept else _PROJECTED[entry.output](motion.W, result)
+        result = self.evaluate_tree(traced, motion)
+        kept = name == "energy_regressor" or entry.output not in _PROJECTIONS
+        return motion, result if kept else _PROJECTIONS[entry.output](motion.W, result)
 
     def _coriolis(self) -> tuple[ClosedMotion, SX]:
-        """Christoffel's symbols: half the derivative of the velocity torques by the velocities.
+        """Return C from Christoffel's symbols: half the derivative of the velocity torques by the velocities.
 
-        Rotors on joints that follow through a loop have velocity torques too: their part of W^T M W changes with q.
+        Rotors on dependent joints of a loop have velocity torques too: their part of W^T M W changes with q.
         """
         motion = self.motion("qd")
         if self.options["drives"]:
-            turning = self.on("inertia_matrix", motion) @ motion.qdd
-            tree = turning + self.on("coriolis", motion) @ motion.qd
+            turning = self.evaluate_tree("inertia_matrix", motion) @ motion.qdd
+            tree = turning + self.evaluate_tree("coriolis", motion) @ motion.qd
         else:
-            tree = self.on("inverse_dynamics", motion) - self.on("inverse_dynamics", self.motion())
+            tree = self.evaluate_tree("inverse_dynamics", motion) - self.evaluate_tree(
+                "inverse_dynamics", self.motion()
+            )
         return motion, coriolis_matrix(motion.W.T @ tree, self.symbols["qd"])
 
     def _slotine_li(self, name: str) -> tuple[ClosedMotion, SX]:
-        """W^T of the tree's at qd_r = W pd_r, qdd_r = W pdd_r + Wdot pd_r: Wdot pd is a quadratic form of pd."""
+        """Return W^T of the tree's at qd_r = W pd_r, qdd_r = W pdd_r + Wdot pd_r: Wdot pd is a quadratic form of pd."""
         motion = self.motion("qd")
         pd, pd_r, pdd_r = (self.symbols[key] for key in ("qd", "qd_r", "qdd_r"))
         turned = casadi.jtimes(motion.qdd, pd, pd_r) / 2
@@ -196,34 +208,34 @@ class _Projected:
         return motion, self.torques(name, motion, qd_r, qdd_r, qd_r=qd_r, qdd_r=qdd_r)
 
     def _observer(self) -> tuple[ClosedMotion, SX]:
-        """As the tree's, of the momentum W^T M W pd."""
+        """Return the observer of the tree with the momentum W^T M W pd."""
         motion, rest = self.motion("qd"), self.motion()
         q, pd = self.symbols["q"], self.symbols["qd"]
-        p = motion.W.T @ (self.on("inertia_matrix", motion) @ motion.qd)
+        p = motion.W.T @ (self.evaluate_tree("inertia_matrix", motion) @ motion.qd)
         kinetic = casadi.gradient(casadi.dot(pd, p) / 2, q)
         primary = [self.robot.joint_index(name) for name in self.robot.primary_names]
         slope = kinetic if self.affine is not None else kinetic[primary]
-        gravity = self.on("gravity", rest)
+        gravity = self.evaluate_tree("gravity", rest)
         drift = slope - motion.W.T @ gravity
         if self.options["drives"]:
-            rigid = self.on("coriolis", motion) @ motion.qd + gravity
-            drift -= motion.W.T @ (self.on("bias", motion) - rigid)
+            rigid = self.evaluate_tree("coriolis", motion) @ motion.qd + gravity
+            drift -= motion.W.T @ (self.evaluate_tree("bias", motion) - rigid)
         given = (self.symbols[key] for key in ("tau", "state", "gain", "dt"))
         return motion, observer_step(p, drift, *given)
 
     def _forward_dynamics(self) -> tuple[ClosedMotion, SX]:
-        """(W^T M W) pdd = tau - W^T (torques at pdd = 0), by factoring."""
+        """Solve (W^T M W) pdd = tau - W^T (torques at pdd = 0) by factoring."""
         motion, tau = self.motion("qd"), self.symbols["tau"]
-        H = motion.W.T @ self.on("inertia_matrix", motion) @ motion.W
+        H = motion.W.T @ self.evaluate_tree("inertia_matrix", motion) @ motion.W
         if self.loaded:
-            left = load_under(self.robot, motion.q, motion.qd, tau, W=motion.W)
+            left = solve_load(self.robot, motion.q, motion.qd, tau, W=motion.W)
             turning = rotor_torques(self.tree, motion.qdd, self.drive_parameters)
-            left -= motion.W.T @ (self.on("inverse_dynamics", motion, rigid=True) + turning)
+            left -= motion.W.T @ (self.evaluate_tree("inverse_dynamics", motion, rigid=True) + turning)
         else:
-            left = tau - motion.W.T @ self.on("inverse_dynamics", motion)
+            left = tau - motion.W.T @ self.evaluate_tree("inverse_dynamics", motion)
         ancestors = [list(reversed(range(i))) for i in range(len(self.robot.primary_names))]
         L, D = factor(casadi.densify(H), ancestors)
-        if self.affine is not None:  # configurations drawn anywhere are not closed
+        if self.affine is not None:  # random configurations are not closed
             require_inertia(casadi.diag(H), D, self.symbols["q"], self.robot.primary_names)
         return motion, solve(L, D, ancestors, left)
 

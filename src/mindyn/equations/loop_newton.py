@@ -1,7 +1,7 @@
 """Newton's method on the equations of closed loops, continued from the home configuration in small steps.
 
-Every sample walks a straight line of primary joints from a solved configuration; a step that needs a large correction
-is one near a singular configuration, and the sample stops there: no step jumps to another assembly.
+Every sample follows a straight line of primary joints from a solved configuration. A step that needs a large correction
+is near a singular configuration, and the sample stops there: no step jumps to another assembly.
 """
 
 from __future__ import annotations
@@ -17,57 +17,57 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closing_steps import ClosingSystem, advance
-from mindyn.equations.loop_batches import Buffered, evaluated
+from mindyn.equations.loop_batches import BufferedFunction, evaluate_batch
 from mindyn.equations.loop_constraints import ClosingEquations, closing_equations
-from mindyn.errors import RobotError
+from mindyn.errors import Code, RobotError
 
 Mask = NDArray[np.bool_]
 
-CLOSED: Final = 1e-12
-"""A loop is closed when its residual, relative to its length, is smaller."""
+CLOSED_TOLERANCE: Final = 1e-12
+"""A loop is closed if its residual, relative to its length, is smaller."""
 
-CLOSES_FURTHER: Final = 1e-15
-"""A residual above this can be made smaller: J_d^-1 magnifies what is left of it in every position."""
+POLISHED_RESIDUAL: Final = 1e-15
+"""A larger residual can be reduced: J_d^-1 amplifies it in every position."""
 
-PLAY: Final = 1e-4
+PLAY_TOLERANCE: Final = 1e-4
 """Directions of c that change by less, relative to the others, and values of c below this, in lengths, are play."""
 
-SINGULAR: Final = 1e-6
-"""Singular values of the dependent columns, relative to the loop's length, below this mark a singular configuration."""
+MIN_SINGULAR_VALUE: Final = 1e-6
+"""Smaller singular values of the dependent columns, relative to the loop's length, mark a singular configuration."""
 
-STEPS: Final = (0.2, 0.02, 0.002)
-"""Longest steps of the primary joints, tried in turn, rad or loop lengths."""
+MAX_STEP_SIZES: Final = (0.2, 0.02, 0.002)
+"""Largest steps of the primary joints, tried in turn, rad or loop lengths."""
 
-LARGEST_CORRECTION: Final = 0.5
-"""Of the step: a correction beyond this share of a prediction means that the prediction cannot be trusted."""
+MAX_RELATIVE_CORRECTION: Final = 0.5
+"""A larger correction, relative to the predicted step, means that the prediction cannot be trusted."""
 
-FACING: Final = 0.5
-"""Below it a loop that holds its turn is nearer to a half turn than to none."""
+MIN_FACING: Final = 0.5
+"""Below this, a loop that fixes its rotation is nearer to a half turn than to none."""
 
-KEPT: Final = 4
-"""Robots whose buffers a thread keeps."""
+BUFFERED_ROBOTS_PER_THREAD: Final = 4
+"""Number of robots whose buffers a thread keeps."""
 
-MARCHED: Final = 64
-"""Rows of a motion that are stepped through in one call."""
+ROWS_PER_MARCH: Final = 64
+"""Rows of a motion that are processed in one call."""
 
-ITERATIONS: Final = 12
-DESCENTS: Final = 60
+MAX_NEWTON_ITERATIONS: Final = 12
+MAX_DESCENT_ITERATIONS: Final = 60
 
 
 def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int]) -> tuple[Array, Array, Array]:
-    """Q corrected in its dependent joints; residual and smallest singular value of each sample."""
+    """Return q corrected in its dependent joints, and the residual and smallest singular value of each sample."""
     q, units = q.copy(), constraints.units[dependent]
     active = np.arange(len(q))
     residual, smallest = np.full(len(q), np.inf), np.zeros(len(q))
-    for _ in range(ITERATIONS):
-        c = evaluated(constraints.residual, q[active])[:, :, 0]
-        J_d = evaluated(constraints.jacobian, q[active])[:, :, dependent] * units
+    for _ in range(MAX_NEWTON_ITERATIONS):
+        c = evaluate_batch(constraints.residual, q[active])[:, :, 0]
+        J_d = evaluate_batch(constraints.jacobian, q[active])[:, :, dependent] * units
         U, s, Vt = np.linalg.svd(J_d, full_matrices=False)
         residual[active], smallest[active] = np.abs(c).max(axis=1), s[:, -1]
-        inverse = np.where(s > SINGULAR, 1 / np.maximum(s, SINGULAR), 0.0)
+        inverse = np.where(s > MIN_SINGULAR_VALUE, 1 / np.maximum(s, MIN_SINGULAR_VALUE), 0.0)
         step = np.einsum("nji,nj,nkj,nk->ni", Vt, inverse, U, c)
-        # One more step after closing costs little and brings the residual to rounding.
-        done = residual[active] < CLOSED
+        # One more step after closing is cheap and reduces the residual to rounding.
+        done = residual[active] < CLOSED_TOLERANCE
         q[active[:, None], dependent] -= np.clip(step, -1.0, 1.0) * units
         active = active[~done]
         if not active.size:
@@ -75,24 +75,24 @@ def _newton_steps(constraints: ClosingEquations, q: Array, dependent: list[int])
     return q, residual, smallest
 
 
-def _least_open(constraints: ClosingEquations, q: Array, dependent: list[int]) -> Array:
-    """A configuration at which the loops are least open, downhill from q in the dependent joints (Levenberg)."""
+def _minimize_gap(constraints: ClosingEquations, q: Array, dependent: list[int]) -> Array:
+    """Return a configuration at which the loops are least open, downhill from q in the dependent joints (Levenberg)."""
     units = constraints.units[dependent]
-    damping, c = 1e-2, evaluated(constraints.residual, q[None])[0, :, 0]
-    for _ in range(DESCENTS):
-        J = evaluated(constraints.jacobian, q[None])[0][:, dependent] * units
+    damping, c = 1e-2, evaluate_batch(constraints.residual, q[None])[0, :, 0]
+    for _ in range(MAX_DESCENT_ITERATIONS):
+        J = evaluate_batch(constraints.jacobian, q[None])[0][:, dependent] * units
         tried = q.copy()
         tried[dependent] -= np.linalg.solve(J.T @ J + damping * np.eye(len(dependent)), J.T @ c) * units
-        new = evaluated(constraints.residual, tried[None])[0, :, 0]
+        new = evaluate_batch(constraints.residual, tried[None])[0, :, 0]
         better = new @ new < c @ c
-        damping = max(damping / 5, CLOSED) if better else damping * 5
+        damping = max(damping / 5, CLOSED_TOLERANCE) if better else damping * 5
         if better:
             q, c = tried, new
     return q
 
 
-def _starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
-    """The start, and turned ones around it: joints drawn in line are a place that descent does not leave."""
+def _candidate_starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
+    """Return the start and rotated ones around it, because descent does not leave joints that are in line."""
     rng = np.random.default_rng(0)
     starts = [start]
     for size in (0.3, 0.3, 1.0, 1.0, 2.0, 2.0):
@@ -102,46 +102,51 @@ def _starts(start: Array, dependent: list[int], units: Array) -> list[Array]:
 
 
 def home_configuration(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Array:
-    """The closed configuration nearest to `start` with its primary joints; a RobotError where the loop stays open."""
-    facing = evaluated(constraints.facing, start[None]).min()
-    if np.abs(evaluated(constraints.residual, start[None])).max() < CLOSED and facing > FACING:
+    """Return the closed configuration nearest to `start` with its primary joints; raise RobotError if the loop stays
+    open.
+    """
+    facing = evaluate_batch(constraints.facing, start[None]).min()
+    if np.abs(evaluate_batch(constraints.residual, start[None])).max() < CLOSED_TOLERANCE and facing > MIN_FACING:
         return start
-    found = [
-        _least_open(constraints, one, list(dependent)) for one in _starts(start, list(dependent), constraints.units)
+    candidates = [
+        _minimize_gap(constraints, candidate, list(dependent))
+        for candidate in _candidate_starts(start, list(dependent), constraints.units)
     ]
-    q, residual, smallest = _newton_steps(constraints, np.array(found), list(dependent))
-    facing = evaluated(constraints.facing, q)[:, :, 0].min(axis=1)
-    residual = np.where(facing > FACING, residual, np.inf)  # at half turns c vanishes, but the loops are not closed
-    closed = np.flatnonzero((residual < CLOSED) & (smallest > SINGULAR))
+    q, residual, smallest = _newton_steps(constraints, np.array(candidates), list(dependent))
+    facing = evaluate_batch(constraints.facing, q)[:, :, 0].min(axis=1)
+    residual = np.where(facing > MIN_FACING, residual, np.inf)  # at half turns c vanishes although the loops are open
+    closed = np.flatnonzero((residual < CLOSED_TOLERANCE) & (smallest > MIN_SINGULAR_VALUE))
     if closed.size:
         nearest = np.argmin((np.abs(q[closed] - start) / constraints.units).max(axis=1))
         return np.asarray(q[closed][nearest])
     robot = constraints.robot
-    if (residual < CLOSED).any():
+    if (residual < CLOSED_TOLERANCE).any():
         return np.asarray(q[int(np.argmin(residual))])
-    gaps = min((constraints.gaps(one[None])[0] for one in found), key=max)
+    gaps = min((constraints.gaps(candidate[None])[0] for candidate in candidates), key=max)
     loop = robot.loops[int(np.argmax(gaps))]
     raise RobotError(
         f"loop {loop.name!r} does not close: at the primary positions of the home configuration its {loop.kind} stays "
-        f"open by {gaps.max():.3g} m however {', '.join(loop.dependent)} are turned from where they are",
+        f"open by {gaps.max():.3g} m for all nearby positions of {', '.join(loop.dependent)}",
         hint="pass home=, a configuration near which the loop closes, or check the lengths and poses of the loop",
+        code=Code.NOT_CONVERGED,
+        subject=loop.name,
     )
 
 
 def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], start: Array) -> Home | None:
-    """Home of loops that close but for play: out of the plane that a planar loop moves in; None where it is more.
+    """Return the home of loops that close except for play out of the plane of a planar loop; None if it is more.
 
-    Files round axes and offsets; then the pin of a planar loop never quite closes across its plane. Directions of c
-    that no motion changes by more than PLAY are left out, where c stays below PLAY in them too.
+    Files round axes and offsets; then the pin of a planar loop never closes exactly across its plane. Directions of c
+    that no motion changes by more than PLAY_TOLERANCE are excluded, if c stays below PLAY_TOLERANCE in them too.
     """
     robot = constraints.robot
     rng = np.random.default_rng(0)
     q = start + rng.uniform(-1, 1, (40, len(start))) * constraints.units
-    J = np.concatenate(list(evaluated(constraints.jacobian, q) * constraints.units), axis=1)
+    J = np.concatenate(list(evaluate_batch(constraints.jacobian, q) * constraints.units), axis=1)
     kept = []
     for rows in constraints.rows:
         U, s, _ = np.linalg.svd(J[rows], full_matrices=False)
-        kept.append(U[:, s > PLAY * s[0]])
+        kept.append(U[:, s > PLAY_TOLERANCE * s[0]])
     if all(S.shape[0] == S.shape[1] for S in kept):
         return None
     planar = closing_equations(robot, tuple(kept))
@@ -149,21 +154,21 @@ def home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], st
         closed = home_configuration(planar, dependent, start)
     except RobotError:
         return None
-    c = evaluated(constraints.residual, closed[None])[0, :, 0]
-    if np.abs(c).max() > PLAY:
+    c = evaluate_batch(constraints.residual, closed[None])[0, :, 0]
+    if np.abs(c).max() > PLAY_TOLERANCE:
         return None
     gaps = constraints.gaps(closed[None])[0]
     loop = robot.loops[int(np.argmax(gaps))]
     note = (
-        f"loop {loop.name!r} stays open by {gaps.max():.2g} m across the plane that it moves in, as rounded axes and "
-        "offsets leave it: it is closed in that plane"
+        f"loop {loop.name!r} stays open by {gaps.max():.2g} m across its plane of motion because axes and offsets are "
+        "rounded; it is closed in that plane"
     )
     return Home(planar, closed, (note,))
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A closed configuration (n,), the equations that it closes, and notes on what they leave open."""
+    """A closed configuration (n,), the equations that it closes, and notes on remaining openings."""
 
     constraints: ClosingEquations
     q: Array
@@ -172,7 +177,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Newton:
-    """The numerical closure of loops from a closed configuration `home`."""
+    """Numerical closure of loops from a closed configuration `home`."""
 
     constraints: ClosingEquations
     primary: tuple[int, ...]
@@ -181,7 +186,7 @@ class Newton:
 
     @cached_property
     def system(self) -> ClosingSystem:
-        """The closing equations that count, as expressions."""
+        """The independent closing equations as expressions."""
         return ClosingSystem(self.constraints, self.dependent, self.home)
 
     @cached_property
@@ -190,8 +195,8 @@ class Newton:
 
     @cached_property
     def _march(self) -> Any:
-        """`MARCHED` steps of `_advance`, each from where the one before ended."""
-        return self._advance.mapaccum("march", MARCHED)
+        """`ROWS_PER_MARCH` steps of `_advance`, each from the end of the previous one."""
+        return self._advance.mapaccum("march", ROWS_PER_MARCH)
 
     @cached_property
     def _moving(self) -> list[int]:
@@ -199,57 +204,57 @@ class Newton:
         return [k for k, i in enumerate(self.primary) if any(i in joints for joints in self.constraints.loop_joints)]
 
     def solve(self, p: Array) -> tuple[Array, Mask]:
-        """Joint positions (N, n), and whether each row of p (N, k) was reached from home or from a neighbour."""
+        """Return joint positions (N, n), and whether each row of p (N, k) was reached from home or from a neighbour."""
         count = len(p)
         q, reached = self.walk(np.repeat(self.home[None], count, axis=0), p)
         while reached.any() and not reached.all():
             lost = np.flatnonzero(~reached)
             nearest = self._nearest(p[reached], p[lost])
-            q[lost], found = self.walk(q[reached][nearest], p[lost])
-            if not found.any():
+            q[lost], is_new = self.walk(q[reached][nearest], p[lost])
+            if not is_new.any():
                 break
-            reached[lost[found]] = True
+            reached[lost[is_new]] = True
         return q, reached
 
     @staticmethod
     def _nearest(solved: Array, wanted: Array) -> Array:
-        return np.array([int(np.argmin(np.abs(solved - one).max(axis=1))) for one in wanted])
+        return np.array([int(np.argmin(np.abs(solved - row).max(axis=1))) for row in wanted])
 
     def along(self, p: Array, start: Array | None = None) -> tuple[Array, Mask]:
-        """Joint positions (N, n) of rows that follow from one another, and whether each was reached.
+        """Return joint positions (N, n) of consecutive rows, and whether each was reached.
 
-        start  (n,) the closed configuration that the first row follows from; home where it is left out
+        `start` (n,) is the closed configuration before the first row; home by default.
         """
-        walker, marcher = _own_steppers(self)
+        walker, marcher = _thread_steppers(self)
         here = self.home if start is None else start
         q = np.repeat(here[None], len(p), axis=0)
-        path, ends = self._in_steps(np.vstack([here[list(self.primary)], p]))
+        path, ends = self._subdivide_steps(np.vstack([here[list(self.primary)], p]))
         k, patience = 0, 1
         while k < len(p):
             first = ends[k - 1] + 1 if k else 0
-            found = marcher.to(here, path[first : first + MARCHED])
-            reached = int(np.searchsorted(ends, first + len(found))) - k
-            q[k : k + reached] = found[ends[k : k + reached] - first]
+            configurations = marcher.march(here, path[first : first + ROWS_PER_MARCH])
+            reached = int(np.searchsorted(ends, first + len(configurations))) - k
+            q[k : k + reached] = configurations[ends[k : k + reached] - first]
             k += reached
             here = q[k - 1] if reached else here
-            if len(found) == MARCHED and reached:
+            if len(configurations) == ROWS_PER_MARCH and reached:
                 patience = 1
                 continue
             for row in p[k : k + patience]:  # next to a singular configuration
-                one = walker.to(here, row, STEPS)
-                if one is None:
+                configuration = walker.walk_to(here, row, MAX_STEP_SIZES)
+                if configuration is None:
                     return q, np.arange(len(p)) < k
-                q[k] = here = one
+                q[k] = here = configuration
                 k += 1
-            patience = min(2 * patience, MARCHED)
+            patience = min(2 * patience, ROWS_PER_MARCH)
         return q, np.ones(len(p), dtype=bool)
 
-    def _in_steps(self, p: Array) -> tuple[Array, NDArray[np.int64]]:
-        """Rows in between so that no step is longer than the longest, and where each row but the first stands."""
+    def _subdivide_steps(self, p: Array) -> tuple[Array, NDArray[np.int64]]:
+        """Return rows with intermediate ones, so that no step is too long, and the index of each row but the first."""
         units = self.constraints.units[[self.primary[i] for i in self._moving]]
         across = np.diff(p, axis=0)
         distances = np.abs(across[:, self._moving] / units).max(axis=1, initial=0.0)
-        counts = np.maximum(1, np.ceil(distances / STEPS[0])).astype(np.int64)
+        counts = np.maximum(1, np.ceil(distances / MAX_STEP_SIZES[0])).astype(np.int64)
         ends = np.cumsum(counts) - 1
         row = np.repeat(np.arange(len(counts)), counts)
         part = (np.arange(len(row)) - ends[row] + counts[row]) / counts[row]
@@ -257,51 +262,57 @@ class Newton:
         path[ends] = p[1:]
         return path, ends
 
-    def walk(self, start: Array, p: Array, steps: Sequence[float] = STEPS) -> tuple[Array, Mask]:
-        """Every sample from its own closed configuration straight to its primary positions."""
-        walker, _ = _own_steppers(self)
+    def walk(self, start: Array, p: Array, steps: Sequence[float] = MAX_STEP_SIZES) -> tuple[Array, Mask]:
+        """Move every sample from its own closed configuration straight to its primary positions."""
+        walker, _ = _thread_steppers(self)
         q, reached = start.copy(), np.zeros(len(p), dtype=bool)
         for k, row in enumerate(p):
-            found = walker.to(start[k], row, steps)
-            if found is not None:
-                q[k], reached[k] = found, True
+            configuration = walker.walk_to(start[k], row, steps)
+            if configuration is not None:
+                q[k], reached[k] = configuration, True
         return q, reached
 
-    def refusal(self, p: Array) -> RobotError:
-        """Why primary positions cannot be reached: the loop stays open, or a singular configuration lies between."""
+    def unreachable_error(self, p: Array) -> RobotError:
+        """Return the error for unreachable positions: the loop stays open, or a singular configuration lies between."""
         walker = _Walker(self)
-        walker.to(self.home, p, STEPS[-1:])
+        walker.walk_to(self.home, p, MAX_STEP_SIZES[-1:])
         stuck = walker.here[None].copy()
         stuck[:, list(self.primary)] = p
         closed, residual, smallest = _newton_steps(self.constraints, stuck, list(self.dependent))
-        if residual[0] < CLOSED and smallest[0] < SINGULAR:
-            return self.singular(closed[0], float(smallest[0]))
-        gaps = self.constraints.gaps(_least_open(self.constraints, stuck[0], list(self.dependent))[None])[0]
+        if residual[0] < CLOSED_TOLERANCE and smallest[0] < MIN_SINGULAR_VALUE:
+            return self.singular_error(closed[0], float(smallest[0]))
+        gaps = self.constraints.gaps(_minimize_gap(self.constraints, stuck[0], list(self.dependent))[None])[0]
         loop = self.constraints.robot.loops[int(np.argmax(gaps))]
         where = self._where(p)
-        if gaps.max() < np.sqrt(CLOSED):
+        if gaps.max() < np.sqrt(CLOSED_TOLERANCE):
             return RobotError(
-                f"loop {loop.name!r} reaches {where} only through a singular configuration: its assembly is not kept",
-                hint="pass home= of the assembly that is meant, or give the positions in between",
+                f"loop {loop.name!r} reaches {where} only through a singular configuration: its assembly may change",
+                hint="pass home= of the intended assembly, or the positions in between",
+                code=Code.NOT_CONVERGED,
+                subject=loop.name,
             )
         return RobotError(
-            f"loop {loop.name!r} cannot close at {where}: its {loop.kind} stays open by {gaps.max():.3g} m"
+            f"loop {loop.name!r} cannot close at {where}: its {loop.kind} stays open by {gaps.max():.3g} m",
+            code=Code.OUT_OF_RANGE,
+            subject=loop.name,
         )
 
-    def singular(self, q: Array, smallest: float, hint: str = "") -> RobotError:
-        """The error that names a singular configuration."""
+    def singular_error(self, q: Array, smallest: float, hint: str = "") -> RobotError:
+        """Return the error that names a singular configuration."""
         robot = self.constraints.robot
-        J = evaluated(self.constraints.jacobian, q[None])[0]
+        J = evaluate_batch(self.constraints.jacobian, q[None])[0]
         sizes = []
         for rows, loop in zip(self.constraints.rows, robot.loops, strict=True):
             columns = [robot.joint_index(name) for name in loop.dependent]
-            own = J[rows, columns] * self.constraints.units[columns]
-            sizes.append(float(np.linalg.svd(own, compute_uv=False)[-1]))
+            J_loop = J[rows, columns] * self.constraints.units[columns]
+            sizes.append(float(np.linalg.svd(J_loop, compute_uv=False)[-1]))
         loop = robot.loops[int(np.argmin(sizes))]
         return RobotError(
             f"loop {loop.name!r} is singular at {self._where(q[list(self.primary)])}: it does not determine "
             f"{', '.join(loop.dependent)} there (smallest singular value {smallest:.1e})",
             hint=hint,
+            code=Code.INACCURATE,
+            subject=loop.name,
         )
 
     def _where(self, p: Array) -> str:
@@ -309,36 +320,39 @@ class Newton:
         return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, p, strict=True))
 
 
-_OWN = local()
-"""Of each thread, what it steps the last robots with: buffers are not shared, and take as long to make as a motion."""
+_THREAD_STATE = local()
+"""Buffers of each thread for the last robots: they are not shared, and creating them takes as long as a motion."""
 
 
-def _own_steppers(newton: Newton) -> tuple[_Walker, _Marcher]:
-    kept: list[tuple[Newton, _Walker, _Marcher]] = getattr(_OWN, "kept", [])
-    for one, walker, marcher in kept:
-        if one is newton:
+def _thread_steppers(newton: Newton) -> tuple[_Walker, _Marcher]:
+    kept: list[tuple[Newton, _Walker, _Marcher]] = getattr(_THREAD_STATE, "kept", [])
+    for owner, walker, marcher in kept:
+        if owner is newton:
             return walker, marcher
-    made = _Walker(newton), _Marcher(newton)
-    _OWN.kept = [(newton, *made), *kept][:KEPT]
-    return made
+    steppers = _Walker(newton), _Marcher(newton)
+    _THREAD_STATE.kept = [(newton, *steppers), *kept][:BUFFERED_ROBOTS_PER_THREAD]
+    return steppers
 
 
 class _Marcher:
-    """Goes through rows that are near one another, one step each: `MARCHED` of them in one call, 3 times as fast."""
+    """Stepper for close rows, one step each: `ROWS_PER_MARCH` of them in one call, 3 times as fast."""
 
     def __init__(self, newton: Newton) -> None:
-        self._made, self._polished = Buffered(newton._march), Buffered(newton._advance)
+        self._buffered, self._polished = BufferedFunction(newton._march), BufferedFunction(newton._advance)
 
-    def to(self, start: Array, p: Array) -> Array:
-        """(M, n) configurations at the first M rows of p (N, k) that each follow in one step that can be trusted."""
-        (q, targets), (found, known) = self._made.inputs, self._made.outputs
+    def march(self, start: Array, p: Array) -> Array:
+        """Return (M, n) configurations at the first M rows of p (N, k) that each follow in one trusted step."""
+        (q, targets), (configurations, known) = self._buffered.inputs, self._buffered.outputs
         q[:] = start
-        targets[:] = np.vstack([p, np.repeat(p[-1:], MARCHED - len(p), axis=0)]).ravel()
-        self._made.run()
-        rows, (residual, regular, correction, size) = found.reshape(MARCHED, -1), known.reshape(MARCHED, -1).T
-        good = trusted(residual, regular, correction, size)
+        targets[:] = np.vstack([p, np.repeat(p[-1:], ROWS_PER_MARCH - len(p), axis=0)]).ravel()
+        self._buffered.run()
+        rows, (residual, regular, correction, size) = (
+            configurations.reshape(ROWS_PER_MARCH, -1),
+            known.reshape(ROWS_PER_MARCH, -1).T,
+        )
+        good = is_trusted(residual, regular, correction, size)
         count = len(p) if good[: len(p)].all() else int(np.argmin(good))
-        for k in np.flatnonzero(residual[:count] > CLOSES_FURTHER):
+        for k in np.flatnonzero(residual[:count] > POLISHED_RESIDUAL):
             (here, target), (closer, _) = self._polished.inputs, self._polished.outputs
             here[:], target[:] = rows[k], p[k]
             self._polished.run()
@@ -346,27 +360,31 @@ class _Marcher:
         return rows[:count].copy()
 
 
-def trusted(residual: Any, regular: Any, correction: Any, size: Any) -> Any:
-    """Whether a step ended closed, away from singular configurations, near its prediction; NaN counts as lost."""
-    return (residual < CLOSED) & (regular > SINGULAR) & (correction <= LARGEST_CORRECTION * size + CLOSED)
+def is_trusted(residual: Any, regular: Any, correction: Any, size: Any) -> Any:
+    """Return whether a step ended closed, away from singular configurations, near its prediction; False for NaN."""
+    return (
+        (residual < CLOSED_TOLERANCE)
+        & (regular > MIN_SINGULAR_VALUE)
+        & (correction <= MAX_RELATIVE_CORRECTION * size + CLOSED_TOLERANCE)
+    )
 
 
 class _Walker:
-    """Goes from closed configurations straight to primary positions, in steps that are checked one by one."""
+    """Stepper from closed configurations straight to primary positions, with a check after every step."""
 
     def __init__(self, newton: Newton) -> None:
-        self._made = Buffered(newton._advance)
+        self._buffered = BufferedFunction(newton._advance)
         self._primary, self._moving = list(newton.primary), newton._moving
         self._units = newton.constraints.units[[newton.primary[k] for k in self._moving]]
         self.here, self.size = newton.home, 0.0
 
-    def to(self, start: Array, p: Array, steps: Sequence[float]) -> Array | None:
-        """(n,) the configuration at p (k,); None, and `here` the last one found, where a singular one lies between."""
+    def walk_to(self, start: Array, p: Array, steps: Sequence[float]) -> Array | None:
+        """Return the configuration (n,) at p (k,); None, with the last one in `here`, if one between is singular."""
         self.here = start
         if self._step(p) and self.size <= steps[0]:
             return self.here
         self.here = start
-        for longest in steps:  # finer ones go on from where the coarser ones stopped
+        for longest in steps:  # finer steps continue where coarser ones stopped
             before = self.here[self._primary]
             across = p - before
             count = max(1, int(np.ceil(np.abs(across[self._moving] / self._units).max(initial=0.0) / longest)))
@@ -375,15 +393,15 @@ class _Walker:
         return None
 
     def _step(self, p: Array) -> bool:
-        """One prediction along W and its correction; false where it came near a singular configuration."""
-        (q, target), (found, known) = self._made.inputs, self._made.outputs
+        """Predict along W and correct; return False near a singular configuration."""
+        (q, target), (configuration, known) = self._buffered.inputs, self._buffered.outputs
         q[:], target[:] = self.here, p
-        self._made.run()
+        self._buffered.run()
         residual, regular, correction, self.size = known.tolist()
-        if not trusted(residual, regular, correction, self.size):
+        if not is_trusted(residual, regular, correction, self.size):
             return False
-        if residual > CLOSES_FURTHER:  # near singular configurations steps converge slowly
-            q[:] = found
-            self._made.run()
-        self.here = found.copy()
+        if residual > POLISHED_RESIDUAL:  # near singular configurations steps converge slowly
+            q[:] = configuration
+            self._buffered.run()
+        self.here = configuration.copy()
         return True

@@ -1,9 +1,10 @@
 """Inverse dynamics in minimal linear combinations: only MLC values enter [Lin 1995, section III].
 
-Three groups of joints: before the first revolute joint r nothing turns; from r to before s all revolute axes are
-parallel and moments are scalars about u_r; from s on the recursion is general. Symbols as in NOTATION.md and Lin:
+There are three groups of joints: before the first revolute joint r nothing rotates; from r to before s all revolute
+axes are parallel and moments are scalars about u_r; from s on the recursion is general. Symbols as in NOTATION.md and
+Lin:
 
-    mu, zeta     force, and moment less what the joints cannot feel, that link i takes
+    mu, zeta     force, and moment without components that no joint carries, on link i
     rho          force along a prismatic axis
     Psi, psi     Psi(wd, w) psi(A) = A wd + w x A w [eq. 28, 60]
     D            the tensor of eq. 91, with the U of 1999: no G of eq. 38-43 is needed
@@ -15,42 +16,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mindyn.equations.chain import SX
-from mindyn.equations.dh_joints import DhJoint, EndWrench, column, end_wrench, entries, joints_at, scalars
+from mindyn.equations.dh_joints import DhJoint, EndWrench, end_wrench, place_dh_joints, to_column, to_scalars, to_triple
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
 from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_links, slides_after
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, RootMotion
 from mindyn.equations.rotation_rates import omega
-from mindyn.equations.tensor_turns import turned
+from mindyn.equations.tensor_rotation import rotate_symmetric
 from mindyn.equations.triples import (
-    NOTHING,
     ZERO,
+    ZERO_TENSOR,
     Line,
     Matrix,
     Scalar,
     Symmetric,
     Triple,
-    as_written,
     cross,
     dot,
+    keep_value,
 )
 from mindyn.parameters.lin_structure import LinStructure
 
 
 def mlc_inverse_dynamics(
-    structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE
+    structure: LinStructure, mlc: SX, q: SX, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS
 ) -> SX:
-    """Joint torques tau (n, 1) from the MLC vector alone.
+    """Return joint torques tau (n, 1) from the MLC vector alone.
 
-    structure  of the robot: `lin_structure(robot)`, or `lin_structure_on_moving_root(robot)` where the root moves
+    structure  `lin_structure(robot)`, or `lin_structure_on_moving_root(robot)` if the root moves
     mlc        (count, 1) in the order of `structure.layout`, version 1999: `lin_base(robot).values` or symbols
-    outside    the tip's wrench is Lin's f_E, t_E
+    outside    the wrench at the tip is Lin's f_E, t_E
     """
-    joints = joints_at(structure.dh.rows, lin_joints(structure), q)
+    joints = place_dh_joints(structure.dh.rows, lin_joints(structure), q)
     links = mlc_links(structure, mlc)
     end = None if outside.tip_wrench is None else end_wrench(structure.dh, outside.tip_wrench)
     gravity = Triple(*(float(v) for v in structure.gravity))
     root = None if outside.root is None else outside.root.at(structure.dh.base)
-    motions = outward(joints, links, gravity, scalars(qd), scalars(qdd), root=root)
-    return column(inward(joints, links, motions, scalars(qd), scalars(qdd), end))
+    motions = propagate_outward(joints, links, gravity, to_scalars(qd), to_scalars(qdd), root=root)
+    return to_column(propagate_inward(joints, links, motions, to_scalars(qd), to_scalars(qdd), end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class FrameState:
     w, wd     angular velocity and acceleration
     turn      Omega = [wd] + [w][w]
     products  w w^T, which Omega and Psi share
-    a         acceleration of the origin less gravity
+    a         acceleration of the origin minus gravity
     wr, wdr   w and wd along u_r, in the parallel group
     start     a* of a prismatic joint, in frame i: the acceleration without its sliding [eq. 70]
     slide     h-dd of a prismatic joint: (2 w_y qd, -2 w_x qd, qdd) [eq. 61]
@@ -79,36 +80,40 @@ class FrameState:
     hop: Triple = ZERO
 
 
-def outward(
+def propagate_outward(
     joints: Sequence[DhJoint],
     links: Sequence[MlcLink],
     gravity: Triple,
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
-    line: Line = as_written,
+    line: Line = keep_value,
     root: RootMotion | None = None,
 ) -> list[FrameState]:
-    """FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards in place of gravity."""
-    before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), NOTHING, -gravity)
+    """Return the FrameState of every frame [eq. 57-62, 69-71, 77, 80-82]; the base accelerates upwards to model
+    gravity.
+    """
+    before = FrameState(ZERO, ZERO, Matrix(ZERO, ZERO, ZERO), ZERO_TENSOR, -gravity)
     if root is not None:
-        w, wd = entries(root.w), entries(root.wd)
-        before = FrameState(w, wd, *omega(w, wd), entries(root.a) - gravity)
+        w, wd = to_triple(root.w), to_triple(root.wd)
+        before = FrameState(w, wd, *omega(w, wd), to_triple(root.a) - gravity)
     motions: list[FrameState] = []
     for i, (joint, link) in enumerate(zip(joints, links, strict=True)):
         if link.group == "sliding":
             a = line("a", joint.to_child(before.a) + Triple(0.0, 0.0, qdd[i]))
-            motion = FrameState(ZERO, ZERO, before.turn, NOTHING, a)
+            motion = FrameState(ZERO, ZERO, before.turn, ZERO_TENSOR, a)
         else:
             if link.group == "spatial":
                 before = line("motion before", before)
-            motion = _moved(joint, before, _turned(joint, link, before, qd[i], qdd[i], line), qd[i], qdd[i], line)
+            motion = _accelerate_origin(
+                joint, before, _turn_frame(joint, link, before, qd[i], qdd[i], line), qd[i], qdd[i], line
+            )
         motions.append(motion)
         before = motion
     return motions
 
 
-def _turned(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
-    """w, wd and Omega; the accelerations of the origin are yet to come."""
+def _turn_frame(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
+    """Return w, wd and Omega; the acceleration of the origin follows later."""
     if link.group == "parallel":
         u = link.u
         wr = line("w", before.wr if joint.slides else before.wr + u.z * qd)
@@ -126,8 +131,10 @@ def _turned(joint: DhJoint, link: MlcLink, before: FrameState, qd: Scalar, qdd: 
     return FrameState(w, wd, turn, products, before.a)
 
 
-def _moved(joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd: Scalar, line: Line) -> FrameState:
-    """The acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
+def _accelerate_origin(
+    joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd: Scalar, line: Line
+) -> FrameState:
+    """Add the acceleration of the origin: a_i = R^T (a_{i-1} + Omega_{i-1} s) + h*."""
     if not joint.slides:
         a = line("a", joint.to_child(before.a + before.turn @ joint.s_before))
         return replace(now, a=a)
@@ -138,18 +145,18 @@ def _moved(joint: DhJoint, before: FrameState, now: FrameState, qd: Scalar, qdd:
     return replace(now, a=line("a", start + hop), start=start, slide=slide, hop=hop)
 
 
-def inward(
+def propagate_inward(
     joints: Sequence[DhJoint],
     links: Sequence[MlcLink],
     motions: Sequence[FrameState],
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     end: EndWrench | None = None,
-    line: Line = as_written,
+    line: Line = keep_value,
 ) -> list[Scalar]:
-    """Torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
+    """Return torques, from the last joint to the first [eq. 63-68, 72-75, 78-79, 83-90]."""
     count = len(joints)
-    taken = Taken(ZERO, ZERO, 0.0) if end is None else _from_end(end, links[-1], line)
+    taken = CarriedWrench(ZERO, ZERO, 0.0) if end is None else _initial_wrench(end, links[-1], line)
     torques: list[Scalar] = [0.0] * count
     for i in reversed(range(count)):
         joint, link, motion = joints[i], links[i], motions[i]
@@ -164,13 +171,13 @@ def inward(
             torques[i] = zeta.z if link.group == "spatial" else link.u.z * about
         if i > 0:
             mu = line("mu", line("mub", _inertia_force(joint, link, motion, qdd[i])) + taken.force)
-            taken = _towards_root(joint, link, links[i - 1], mu, zeta, about, line)
+            taken = _carry_to_parent(joint, link, links[i - 1], mu, zeta, about, line)
     return torques
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What link i takes over from link i + 1, in frame i.
+class CarriedWrench:
+    """Contribution of link i + 1 to link i, in frame i.
 
     force   mu_{i+1}^{<i>}
     moment  all of eq. 75 but zeta-bar, in the spatial group
@@ -182,39 +189,39 @@ class Taken:
     about: Scalar
 
 
-def _from_end(end: EndWrench, last: MlcLink, line: Line) -> Taken:
-    """mu_{n+1} = -f_E, zeta_{n+1} = -t_E - s_E x f_E."""
+def _initial_wrench(end: EndWrench, last: MlcLink, line: Line) -> CarriedWrench:
+    """Return mu_{n+1} = -f_E, zeta_{n+1} = -t_E - s_E x f_E."""
     moment = line("zeta", -(end.moment + cross(end.arm, end.force)))
-    return Taken(-end.force, moment, dot(last.u, moment) if last.group == "parallel" else 0.0)
+    return CarriedWrench(-end.force, moment, dot(last.u, moment) if last.group == "parallel" else 0.0)
 
 
-def _towards_root(
+def _carry_to_parent(
     joint: DhJoint, link: MlcLink, before: MlcLink, mu: Triple, zeta: Triple, about: Scalar, line: Line
-) -> Taken:
-    """mu and zeta of link i as link i - 1 takes them over [eq. 74, 75, 88-90]."""
+) -> CarriedWrench:
+    """Return mu and zeta of link i as contributions to link i - 1 [eq. 74, 75, 88-90]."""
     force = line("mu", joint.to_parent(mu))
     if before.group == "sliding":
-        return Taken(force, ZERO, 0.0)
+        return CarriedWrench(force, ZERO, 0.0)
     shifted = zeta + cross(joint.along, mu) if link.group == "spatial" else ZERO
     if before.group == "spatial":
-        return Taken(force, line("zeta", joint.to_parent(shifted) + cross(joint.across, force)), 0.0)
+        return CarriedWrench(force, line("zeta", joint.to_parent(shifted) + cross(joint.across, force)), 0.0)
     if link.group == "spatial":
         about = dot(first_axis(joint, before), shifted)
     else:
         about = about + joint.d * (link.u.y * mu.x - link.u.x * mu.y)
-    return Taken(force, ZERO, line("zeta", about + joint.b * (before.u.z * force.y - before.u.y * force.z)))
+    return CarriedWrench(force, ZERO, line("zeta", about + joint.b * (before.u.z * force.y - before.u.y * force.z)))
 
 
 def _inertia_force(joint: DhJoint, link: MlcLink, motion: FrameState, qdd: Scalar) -> Triple:
-    """mu-bar: Omega (k_x, k_y, 0) of a revolute joint, m^ h* of a prismatic one [eq. 72, 79, 84]."""
+    """Return mu-bar: Omega (k_x, k_y, 0) of a revolute joint, m^ h* of a prismatic one [eq. 72, 79, 84]."""
     if not joint.slides:
         return motion.turn @ Triple(link.k.x, link.k.y, 0.0)
     accelerated = Triple(0.0, 0.0, qdd) if link.group == "sliding" else motion.hop
-    return accelerated.scaled(link.mass)
+    return accelerated.scale(link.mass)
 
 
 def _slide_force(link: MlcLink, motion: FrameState) -> Scalar:
-    """rho [eq. 63, 78, 83]."""
+    """Return rho [eq. 63, 78, 83]."""
     along = link.mass * motion.a.z
     if link.group == "parallel":
         return along + link.kap1 * motion.wdr - link.kap2 * (motion.wr * motion.wr)
@@ -224,7 +231,7 @@ def _slide_force(link: MlcLink, motion: FrameState) -> Scalar:
 def _parallel_moment(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: FrameState, i: int, qd: Scalar, qdd: Scalar
 ) -> Scalar:
-    """zeta-bar along u_r [eq. 85]; D_33 of a revolute joint grows with the slides behind it [eq. 105]."""
+    """Return zeta-bar along u_r [eq. 85]; D_33 of a revolute joint grows with the slides after it [eq. 105]."""
     joint, link, a = joints[i], links[i], motion.a
     if joint.slides:
         swing = (link.u.y * motion.start.x - link.u.x * motion.start.y) * (link.mass * joint.d)
@@ -238,7 +245,7 @@ def _parallel_moment(
 def _spatial_moment(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], motion: FrameState, i: int, line: Line
 ) -> Triple:
-    """zeta-bar [eq. 73]."""
+    """Return zeta-bar [eq. 73]."""
     joint, link = joints[i], links[i]
     if joint.slides:
         shifted = Triple(0.0, 0.0, link.mass * joint.d)
@@ -248,20 +255,22 @@ def _spatial_moment(
 
 
 def _tensor(joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int) -> Symmetric:
-    """D_i = U_i without U_22 on the diagonal + sum of d_k W_k over the slides behind joint i [eq. 91, 92]."""
+    """Return D_i = U_i without U_22 on the diagonal + sum of d_k W_k over the slides after joint i [eq. 91, 92]."""
     D = links[i].U
     for k in slides_after(joints, i):
         kx, ky, kz = links[k].k.scalars
         W = Symmetric(2.0 * kz, 2.0 * kz, 0.0, 0.0, -kx, -ky)
         for j in reversed(range(i + 1, k + 1)):
-            W = turned(joints[j], W)
+            W = rotate_symmetric(joints[j], W)
         d = joints[k].d
         D = D + Symmetric(d * W.xx, d * W.yy, d * W.zz, d * W.xy, d * W.xz, d * W.yz)
     return D
 
 
 def euler_moment(D: Symmetric, motion: FrameState, line: Line) -> Triple:
-    """Psi(wd, w) psi(D) = D wd + w x D w; entries of Psi are those of Omega but for three differences [eq. 28, 60]."""
+    """Return Psi(wd, w) psi(D) = D wd + w x D w; Psi has the entries of Omega except for three differences [eq. 28,
+    60].
+    """
     wd, turn = motion.wd, motion.turn
     ww = motion.products
     xy, xz, yz = ww.xy, ww.xz, ww.yz

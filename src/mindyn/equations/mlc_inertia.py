@@ -1,7 +1,7 @@
 """The inertia matrix in minimal linear combinations, formulations 1 and 2 [Lin & Fang 1999, section 3, table VII].
 
-First moments c^ = k + l and tensors J^ = U + V of composite bodies come from the MLC by a recursion from the last link;
-before joint s only J^_33 and the moment about u_r are known, and that is enough.
+A recursion from the last link computes first moments c^ = k + l and tensors J^ = U + V of composite bodies from the
+MLC. Before joint s only J^_33 and the moment about u_r are known, which is enough.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from mindyn.equations.composite_bodies import (
     Composite,
     Entries,
     axes_and_arms,
-    carried_down,
+    carry_down,
+    entry_from_axis,
     full_matrix,
     second_arm,
-    seen_from,
     unit_force,
     unit_moment,
 )
-from mindyn.equations.dh_joints import DhJoint, joints_at
+from mindyn.equations.dh_joints import DhJoint, place_dh_joints
 from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_links
-from mindyn.equations.tensor_turns import turned
-from mindyn.equations.triples import NOTHING, ZERO, Line, Scalar, Symmetric, Triple, as_written, cross, dot
-from mindyn.errors import unknown_name
+from mindyn.equations.tensor_rotation import rotate_symmetric
+from mindyn.equations.triples import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
+from mindyn.errors import unknown_name_error
 from mindyn.parameters.lin_structure import LinStructure
 
 
 def mlc_inertia_matrix(structure: LinStructure, mlc: SX, q: SX, formulation: int = 1) -> SX:
-    """M(q) (n, n) from the MLC vector alone, by formulation 1 or 2.
+    """Return M(q) (n, n) from the MLC vector alone, by formulation 1 or 2.
 
-    mlc  (count, 1) in the order of `structure.layout`, version 1999
+    `mlc` (count, 1) is in the order of `structure.layout`, version 1999.
     """
     if formulation not in MLC_FORMULATIONS:
-        raise unknown_name("formulation", str(formulation), [str(k) for k in MLC_FORMULATIONS])
-    joints = joints_at(structure.dh.rows, lin_joints(structure), q)
+        raise unknown_name_error("formulation", str(formulation), [str(k) for k in MLC_FORMULATIONS])
+    joints = place_dh_joints(structure.dh.rows, lin_joints(structure), q)
     links = mlc_links(structure, mlc)
     return full_matrix(MLC_FORMULATIONS[formulation](joints, links, moments(joints, links)), len(joints))
 
 
 @dataclass(frozen=True, slots=True)
 class MlcMoments:
-    """What table VII finds of composite body i.
+    """Moments of composite body i by table VII.
 
     body   m^, c^ and J^: all that a spatial joint needs; (c^_x, c^_y, .) and J^_33 of a parallel revolute one
     l, V   the varying parts; of a parallel joint V.zz is V^r = u_r.V u_r
-    about  t_ii^r: the moment about u_r that unit acceleration needs, in the parallel group [eq. 29]
+    about  t_ii^r: the moment about u_r for unit acceleration, in the parallel group [eq. 29]
     """
 
     body: Composite
@@ -56,38 +56,40 @@ class MlcMoments:
     about: Scalar = 0.0
 
 
-def moments(joints: Sequence[DhJoint], links: Sequence[MlcLink], line: Line = as_written) -> list[MlcMoments]:
-    """First moments and tensors of the composite bodies, from the last link inwards [table VII]."""
-    found: list[MlcMoments] = []
+def moments(joints: Sequence[DhJoint], links: Sequence[MlcLink], line: Line = keep_value) -> list[MlcMoments]:
+    """Return first moments and tensors of the composite bodies, from the last link inwards [table VII]."""
+    bodies: list[MlcMoments] = []
     for i in reversed(range(len(joints))):
         link = links[i]
         if link.group == "sliding":
-            found.append(MlcMoments(Composite(link.mass, ZERO, NOTHING), ZERO, NOTHING))
-        elif not found:
-            found.append(_with_constants(joints[i], link, ZERO, NOTHING, line))
+            bodies.append(MlcMoments(Composite(link.mass, ZERO, ZERO_TENSOR), ZERO, ZERO_TENSOR))
+        elif not bodies:
+            bodies.append(_add_constants(joints[i], link, ZERO, ZERO_TENSOR, line))
         else:
-            found.append(_before(joints[i], link, joints[i + 1], links[i + 1], found[-1], line))
-    return found[::-1]
+            bodies.append(_previous_body(joints[i], link, joints[i + 1], links[i + 1], bodies[-1], line))
+    return bodies[::-1]
 
 
-def _before(joint: DhJoint, link: MlcLink, step: DhJoint, after: MlcLink, last: MlcMoments, line: Line) -> MlcMoments:
-    """Body i from body i + 1."""
+def _previous_body(
+    joint: DhJoint, link: MlcLink, step: DhJoint, after: MlcLink, last: MlcMoments, line: Line
+) -> MlcMoments:
+    """Return body i from body i + 1."""
     slid = after.mass * step.d if step.slides else 0.0
     l_step = last.l + Triple(0.0, 0.0, slid) if step.slides else Triple(last.body.first.x, last.body.first.y, last.l.z)
     l_now = line("l", step.to_parent(l_step))
     if link.group == "spatial":
-        Y = line("Y", turned(step, line("X", _inner(step, after, last, slid))))
-        return _with_constants(joint, link, l_now, line("V", _shifted(Y, step.b, l_now)), line)
+        Y = line("Y", rotate_symmetric(step, line("X", _inner(step, after, last, slid))))
+        return _add_constants(joint, link, l_now, line("V", _shift_tensor(Y, step.b, l_now)), line)
     if after.group == "spatial":
-        Y33 = line("Y", _along(first_axis(step, link), line("X", _inner(step, after, last, slid))))
+        Y33 = line("Y", _project_tensor(first_axis(step, link), line("X", _inner(step, after, last, slid))))
     else:
         Y33 = line("Y", _parallel_inner(step, after, last, slid))
     V33 = line("V", Y33 + _parallel_shift(joint, link, 2.0 * step.b, l_now))
-    return _with_constants(joint, link, l_now, Symmetric(0.0, 0.0, V33, 0.0, 0.0, 0.0), line)
+    return _add_constants(joint, link, l_now, Symmetric(0.0, 0.0, V33, 0.0, 0.0, 0.0), line)
 
 
 def _inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Symmetric:
-    """X: what R_{i+1} turns [eq. 34, 35]; `slid` is m^ d."""
+    """Return X, which R_{i+1} rotates [eq. 34, 35]; `slid` is m^ d."""
     V, c, J, d = last.V, last.body.first, last.body.tensor, step.d
     if step.slides:
         grown = d * (slid + 2.0 * c.z)
@@ -97,21 +99,23 @@ def _inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Sym
     return Symmetric(xx, V.yy + grown, J.zz, V.xy + after.U.xy, J.xz - d * c.x, J.yz - d * c.y)
 
 
-def _shifted(Y: Symmetric, b: Scalar, l_now: Triple) -> Symmetric:
-    """V = Y - [b][l] - [l][b]."""
+def _shift_tensor(Y: Symmetric, b: Scalar, l_now: Triple) -> Symmetric:
+    """Return V = Y - [b][l] - [l][b]."""
     grown = (2.0 * b) * l_now.x
     return Symmetric(Y.xx, Y.yy + grown, Y.zz + grown, Y.xy - b * l_now.y, Y.xz - b * l_now.z, Y.yz)
 
 
-def _along(u: Triple, X: Symmetric) -> Scalar:
-    """u.X u, u_z being constant [eq. 55]."""
+def _project_tensor(u: Triple, X: Symmetric) -> Scalar:
+    """Return u.X u with constant u_z [eq. 55]."""
     x, y, z = u.scalars
     flat = x * (x * X.xx + (2.0 * y) * X.xy) + y * y * X.yy
     return flat + (2.0 * z) * (x * X.xz + y * X.yz) + (z * z) * X.zz
 
 
 def _parallel_inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scalar) -> Scalar:
-    """Y_33 between parallel joints [eq. 40; as read the terms with l_x, l_y lack a factor 2, and l_y has a plus]."""
+    """Return Y_33 between parallel joints [eq. 40; as read the terms with l_x, l_y lack a factor 2, and l_y has a
+    plus].
+    """
     if not step.slides:
         return last.body.tensor.zz
     u, after_l = after.u, last.l
@@ -122,46 +126,46 @@ def _parallel_inner(step: DhJoint, after: MlcLink, last: MlcMoments, slid: Scala
 
 
 def _parallel_shift(joint: DhJoint, link: MlcLink, twice_b: Scalar, l_now: Triple) -> Scalar:
-    """V^r - Y_33 [eq. 38, 40]."""
+    """Return V^r - Y_33 [eq. 38, 40]."""
     if not joint.slides:
         return twice_b * l_now.x
     u = link.u
     return twice_b * ((1.0 - u.x * u.x) * l_now.x - (u.x * u.y) * l_now.y - (u.x * u.z) * l_now.z)
 
 
-def _with_constants(joint: DhJoint, link: MlcLink, l_now: Triple, V: Symmetric, line: Line) -> MlcMoments:
-    """c^ = k + l, J^ = U + V: the entries that are of use, and t_ii^r [eq. 22, 23, 29]."""
+def _add_constants(joint: DhJoint, link: MlcLink, l_now: Triple, V: Symmetric, line: Line) -> MlcMoments:
+    """Return the necessary entries of c^ = k + l and J^ = U + V, and t_ii^r [eq. 22, 23, 29]."""
     k, U, u = link.k, link.U, link.u
     if joint.slides:
         first = line("c", k + l_now) if link.group == "spatial" else ZERO
         about = line("t_ii^r", link.kap1 - u.y * l_now.x + u.x * l_now.y) if link.group == "parallel" else 0.0
-        return MlcMoments(Composite(link.mass, first, NOTHING), l_now, V, about)
+        return MlcMoments(Composite(link.mass, first, ZERO_TENSOR), l_now, V, about)
     first = line("c", Triple(k.x + l_now.x, k.y + l_now.y, 0.0))
     J = line("J", Symmetric(0.0, 0.0, U.zz + V.zz, 0.0, U.xz + V.xz, U.yz + V.yz))
     return MlcMoments(Composite(0.0, first, J), l_now, V, u.z * J.zz)
 
 
 def mlc_formulation_1(
-    joints: Sequence[DhJoint], links: Sequence[MlcLink], found: Sequence[MlcMoments], line: Line = as_written
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], bodies: Sequence[MlcMoments], line: Line = keep_value
 ) -> Entries:
-    """Formulation 1: wrenches for i >= s, force and moment about u_r for r <= i < s, force alone before [eq. 29-31]."""
+    """Use wrenches for i >= s, force and moment about u_r for r <= i < s, and only force before [eq. 29-31]."""
     arm = second_arm(joints, line)
     D: Entries = {}
-    for i, (joint, link, own) in enumerate(zip(joints, links, found, strict=True)):
-        force = unit_force(joint, own.body)
-        D[i, i] = own.body.mass if joint.slides else own.body.tensor.zz
+    for i, (joint, link, moments_of_body) in enumerate(zip(joints, links, bodies, strict=True)):
+        force = unit_force(joint, moments_of_body.body)
+        D[i, i] = moments_of_body.body.mass if joint.slides else moments_of_body.body.tensor.zz
         if link.group == "spatial":
-            moment = line("t_ii", unit_moment(joint, own.body))
-            D |= carried_down(joints, i, i, force, moment, arm, line)
+            moment = line("t_ii", unit_moment(joint, moments_of_body.body))
+            D |= carry_down(joints, i, i, force, moment, arm, line)
         else:
-            D |= _about_first_axis(joints, links, i, force, own.about, line)
+            D |= _entries_about_first_axis(joints, links, i, force, moments_of_body.about, line)
     return D
 
 
-def _about_first_axis(
+def _entries_about_first_axis(
     joints: Sequence[DhJoint], links: Sequence[MlcLink], i: int, force: Triple, about: Scalar, line: Line
 ) -> Entries:
-    """D_ji, i < s: t^r_j = t^r_{j+1} + u_r.(s_{j+1} x f_j) [eq. 30, which is lost, and 31 with u_r^{<j>}]."""
+    """Return D_ji, i < s: t^r_j = t^r_{j+1} + u_r.(s_{j+1} x f_j) [eq. 30, illegible, and 31 with u_r^{<j>}]."""
     D: Entries = {}
     for j in reversed(range(i)):
         step, link = joints[j + 1], links[j]
@@ -173,32 +177,32 @@ def _about_first_axis(
 
 
 def mlc_formulation_2(
-    joints: Sequence[DhJoint], links: Sequence[MlcLink], found: Sequence[MlcMoments], line: Line = as_written
+    joints: Sequence[DhJoint], links: Sequence[MlcLink], bodies: Sequence[MlcMoments], line: Line = keep_value
 ) -> Entries:
-    """Formulation 2, with eq. 32 in place of eq. 20 for i < s."""
+    """Use formulation 2, with eq. 32 instead of eq. 20 for i < s."""
     D: Entries = {
-        (i, i): own.body.mass if joint.slides else own.body.tensor.zz
-        for i, (joint, own) in enumerate(zip(joints, found, strict=True))
+        (i, i): moments_of_body.body.mass if joint.slides else moments_of_body.body.tensor.zz
+        for i, (joint, moments_of_body) in enumerate(zip(joints, bodies, strict=True))
     }
     for j in range(len(joints) - 1):
         for i, (u, s) in enumerate(axes_and_arms(joints, j, line), start=j + 1):
             if links[i].group == "spatial":
-                D[j, i] = line("D", seen_from(joints[j], joints[i], found[i].body, u, s))
+                D[j, i] = line("D", entry_from_axis(joints[j], joints[i], bodies[i].body, u, s))
             else:
-                D[j, i] = line("D", _seen_in_parallel(joints[j], joints[i], links[j], found[i], u, s))
+                D[j, i] = line("D", _entry_in_parallel_group(joints[j], joints[i], links[j], bodies[i], u, s))
     return D
 
 
-def _seen_in_parallel(
-    before: DhJoint, joint: DhJoint, link_before: MlcLink, own: MlcMoments, u: Triple, s: Triple
+def _entry_in_parallel_group(
+    before: DhJoint, joint: DhJoint, link_before: MlcLink, moments_of_body: MlcMoments, u: Triple, s: Triple
 ) -> Scalar:
-    """D_ji, i < s [eq. 32]."""
-    m, c = own.body.mass, own.body.first
+    """Return D_ji, i < s [eq. 32]."""
+    m, c = moments_of_body.body.mass, moments_of_body.body.first
     if before.slides:
         return m * u.z if joint.slides else u.y * c.x - u.x * c.y
     if joint.slides:
-        return u.x * (m * s.y) - u.y * (m * s.x) + link_before.u.z * own.about
-    return u.z * (own.body.tensor.zz + (c.x * s.x + c.y * s.y))
+        return u.x * (m * s.y) - u.y * (m * s.x) + link_before.u.z * moments_of_body.about
+    return u.z * (moments_of_body.body.tensor.zz + (c.x * s.x + c.y * s.y))
 
 
 MLC_FORMULATIONS: dict[int, Callable[..., Entries]] = {1: mlc_formulation_1, 2: mlc_formulation_2}

@@ -1,4 +1,4 @@
-"""The MLC of each joint as scalars in their places: k_i, U_i, kappa_i, with zeros where the set has no entry."""
+"""The MLC of each joint as scalars: k_i, U_i, kappa_i, with zeros for entries that the set does not have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mindyn.algebra.rotations import tidy
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import DhJoint
-from mindyn.equations.triples import NOTHING, ZERO, Scalar, Symmetric, Triple
+from mindyn.equations.triples import ZERO, ZERO_TENSOR, Scalar, Symmetric, Triple
 from mindyn.parameters.axis_groups import Group
 from mindyn.parameters.lin_structure import LinJoint, LinStructure
 from mindyn.robots.parts import JointKind
@@ -16,7 +16,7 @@ from mindyn.robots.parts import JointKind
 
 @dataclass(frozen=True, slots=True)
 class MlcLink:
-    """What the recursions know of link i.
+    """Constants of link i in the recursions.
 
     group       "sliding" i < r, "parallel" r <= i < s, "spatial" i >= s
     u           u_r^{<i>}, constant in the parallel group
@@ -30,13 +30,13 @@ class MlcLink:
     u: Triple = ZERO
     mass: Scalar = 0.0
     k: Triple = ZERO
-    U: Symmetric = NOTHING
+    U: Symmetric = ZERO_TENSOR
     kap1: Scalar = 0.0
     kap2: Scalar = 0.0
 
 
 def mlc_links(structure: LinStructure, mlc: SX) -> tuple[MlcLink, ...]:
-    """Links of an MLC vector (count, 1), numbers or symbols; an entry that the set lacks has no effect and is zero."""
+    """Return the links of an MLC vector (count, 1), numbers or symbols; missing entries have no effect and are zero."""
     return tuple(_link(structure, i, joint, mlc) for i, joint in enumerate(structure.joints))
 
 
@@ -51,12 +51,12 @@ def _link(structure: LinStructure, i: int, joint: LinJoint, mlc: SX) -> MlcLink:
 
 
 def lin_joints(structure: LinStructure) -> tuple[JointKind, ...]:
-    """Kinds of the joints."""
+    """Return the kinds of the joints."""
     return tuple(joint.kind for joint in structure.joints)
 
 
 def slides_after(joints: Sequence[DhJoint], i: int) -> range:
-    """Prismatic joints i + 1 .. m_i - 1 between joint i and the next revolute joint m_i."""
+    """Return the prismatic joints i + 1 .. m_i - 1 between joint i and the next revolute joint m_i."""
     k = i + 1
     while k < len(joints) and joints[k].slides:
         k += 1
@@ -64,7 +64,7 @@ def slides_after(joints: Sequence[DhJoint], i: int) -> range:
 
 
 def first_axis(joint: DhJoint, before: MlcLink) -> Triple:
-    """u_r^{<s>}: entries of R_s where joint s - 1 is revolute, since u_r^{<s-1>} is +-e3 there."""
+    """Return u_r^{<s>}: entries of R_s if joint s - 1 is revolute, since u_r^{<s-1>} is +-e3 then."""
     if before.u.x == 0.0 and before.u.y == 0.0:
-        return joint.z_before.scaled(before.u.z)
+        return joint.z_before.scale(before.u.z)
     return joint.to_child(before.u)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.equations.chain import SX, Z_AXIS, Chain, Moved, cross_matrix
-from mindyn.equations.outside import RootMotion
+from mindyn.equations.chain import SX, Z_AXIS, Chain, JointPlacement, cross_matrix
+from mindyn.equations.external_inputs import RootMotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class LinkMotion:
 
     @property
     def squares(self) -> SX:
-        """w w^T: its six products serve both Omega and the moment of inertia forces."""
+        """w w^T: its six products are used by Omega and by the moment of inertia forces."""
         return self.w @ self.w.T
 
     @property
@@ -42,10 +42,11 @@ class LinkMotion:
         )
 
 
-def of_root(chain: Chain, root: RootMotion | None) -> LinkMotion:
-    """The base working frame: at rest, or as it is told to move; accelerating upwards takes the place of gravity.
+def base_frame_motion(chain: Chain, root: RootMotion | None) -> LinkMotion:
+    """Return the motion of the base working frame, at rest or with a moving root; it accelerates upwards to model
+    gravity.
 
-    Its velocity v counts from the root frame, since torques do not depend on a common velocity.
+    Its velocity v is relative to the root frame, since torques do not depend on a common velocity.
     """
     zero = casadi.SX(3, 1)
     if root is None:
@@ -55,18 +56,18 @@ def of_root(chain: Chain, root: RootMotion | None) -> LinkMotion:
 
 
 def forward_motion(
-    chain: Chain, joints: tuple[Moved, ...], qd: SX, qdd: SX, root: RootMotion | None = None
+    chain: Chain, joints: tuple[JointPlacement, ...], qd: SX, qdd: SX, root: RootMotion | None = None
 ) -> tuple[LinkMotion, ...]:
-    """Motion of every link: w_i = R^T w_p + z qd_i, and so on, from the root outwards."""
-    first = of_root(chain, root)
+    """Return the motion of every link, w_i = R^T w_p + z qd_i and so on, from the root outwards."""
+    first = base_frame_motion(chain, root)
     motions: list[LinkMotion] = []
     for i, joint in enumerate(joints):
         before = first if chain.parents[i] < 0 else motions[chain.parents[i]]
-        motions.append(_next(joint, before, qd[i], qdd[i]))
+        motions.append(_next_motion(joint, before, qd[i], qdd[i]))
     return tuple(motions)
 
 
-def _next(joint: Moved, before: LinkMotion, qd: SX, qdd: SX) -> LinkMotion:
+def _next_motion(joint: JointPlacement, before: LinkMotion, qd: SX, qdd: SX) -> LinkMotion:
     p = joint.translation
     w_p, wd_p = joint.to_child(before.w), joint.to_child(before.wd)
     a = joint.to_child(before.a + before.omega @ p)
@@ -79,6 +80,6 @@ def _next(joint: Moved, before: LinkMotion, qd: SX, qdd: SX) -> LinkMotion:
     return LinkMotion(w_p + Z_AXIS * qd, wd_p + spin, a, v)
 
 
-def spatial_velocities(chain: Chain, joints: tuple[Moved, ...], qd: SX) -> tuple[LinkMotion, ...]:
-    """Velocities alone: the accelerations of this motion are those at qdd = 0."""
+def spatial_velocities(chain: Chain, joints: tuple[JointPlacement, ...], qd: SX) -> tuple[LinkMotion, ...]:
+    """Return velocities only: the accelerations of this motion are those at qdd = 0."""
     return forward_motion(chain, joints, qd, casadi.SX(qd.shape[0], 1))

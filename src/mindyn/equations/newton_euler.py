@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.equations.chain import SX, Body, Chain, Moved, cross, cross_matrix, wrench_to_working
+from mindyn.equations.chain import SX, Body, Chain, JointPlacement, cross, cross_matrix, wrench_to_working
+from mindyn.equations.external_inputs import RootMotion
 from mindyn.equations.motion import LinkMotion, forward_motion
-from mindyn.equations.outside import RootMotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,23 @@ class Wrench:
 def inverse_dynamics(
     chain: Chain, q: SX, qd: SX, qdd: SX, wrenches: SX | None = None, root: RootMotion | None = None
 ) -> SX:
-    """Joint torques tau (n, 1) of the rigid chain; `wrenches` (n, 6) act on the links, in link frames."""
+    """Return joint torques tau (n, 1) of the rigid chain; `wrenches` (n, 6) act on the links, in link frames."""
     joints = chain.at(q)
     motions = forward_motion(chain, joints, qd, qdd, root)
     loads = link_wrenches(chain, motions)
     if wrenches is not None:
-        loads = without_external(chain, loads, wrenches)
+        loads = subtract_external(chain, loads, wrenches)
     return joint_torques(chain, joints, loads)
 
 
 def inertial_wrench(body: Body, motion: LinkMotion) -> Wrench:
-    """Force m a + Omega mc, moment mc x a + J wd + w x J w, at the frame origin."""
+    """Return force m a + Omega mc and moment mc x a + J wd + w x J w, at the frame origin."""
     force = body.mass * motion.a + motion.omega @ body.moment
     return Wrench(cross_matrix(body.moment) @ motion.a + euler_moment(body.tensor, motion), force)
 
 
 def euler_moment(J: SX, motion: LinkMotion) -> SX:
-    """J wd + w x J w, written with the products w w^T that Omega uses too [Lin 1995, eq. 28]."""
+    """Return J wd + w x J w, written with the products w w^T that Omega uses too [Lin 1995, eq. 28]."""
     ww, wd = motion.squares, casadi.densify(motion.wd)
     xx, yy, zz = ww[0, 0], ww[1, 1], ww[2, 2]
     xy, xz, yz = ww[0, 1], ww[0, 2], ww[1, 2]
@@ -54,12 +54,12 @@ def euler_moment(J: SX, motion: LinkMotion) -> SX:
 
 
 def link_wrenches(chain: Chain, motions: tuple[LinkMotion, ...]) -> list[Wrench]:
-    """What each link needs to move as it does."""
+    """Return the wrench that each link needs for its motion."""
     return [inertial_wrench(body, motion) for body, motion in zip(chain.bodies, motions, strict=True)]
 
 
-def without_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
-    """The part of each link's wrench that the joints must supply; `length` is the chain's unit of length in m."""
+def subtract_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: float = 1.0) -> list[Wrench]:
+    """Return the part of each link's wrench that the joints must supply; `length` is the chain's length unit in m."""
     supplied = []
     for i, load in enumerate(loads):
         moment, force = wrench_to_working(chain.frames.steps[i], wrenches[i, :].T)
@@ -67,21 +67,21 @@ def without_external(chain: Chain, loads: list[Wrench], wrenches: SX, length: fl
     return supplied
 
 
-def joint_torques(chain: Chain, joints: tuple[Moved, ...], loads: list[Wrench]) -> SX:
-    """Wrenches summed towards the root; each joint supplies the part along its axis."""
+def joint_torques(chain: Chain, joints: tuple[JointPlacement, ...], loads: list[Wrench]) -> SX:
+    """Sum wrenches towards the root; each joint supplies the component along its axis."""
     total = list(loads)
     for i in reversed(range(chain.joint_count)):
         if chain.parents[i] >= 0:
-            total[chain.parents[i]] += carried_to_parent(joints[i], total[i])
-    return casadi.vertcat(*(along_axis(joint, wrench) for joint, wrench in zip(joints, total, strict=True)))
+            total[chain.parents[i]] += carry_to_parent(joints[i], total[i])
+    return casadi.vertcat(*(project_on_axis(joint, wrench) for joint, wrench in zip(joints, total, strict=True)))
 
 
-def carried_to_parent(joint: Moved, wrench: Wrench) -> Wrench:
-    """The same wrench at the parent's origin."""
+def carry_to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
+    """Return the same wrench at the parent's origin."""
     force = joint.to_parent(wrench.force)
     return Wrench(joint.to_parent(wrench.moment) + cross(joint.translation, force), force)
 
 
-def along_axis(joint: Moved, wrench: Wrench) -> SX:
-    """The component that a joint supplies: moment about z, or force along z."""
+def project_on_axis(joint: JointPlacement, wrench: Wrench) -> SX:
+    """Return the component that a joint supplies: moment about z, or force along z."""
     return wrench.force[2] if joint.step.kind == "prismatic" else wrench.moment[2]

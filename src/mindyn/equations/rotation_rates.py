@@ -1,4 +1,4 @@
-"""Omega = [wd] + [w][w], which every seed's recursion shares."""
+"""Omega = [wd] + [w][w], which all recursions of the papers share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mindyn.equations.triples import Matrix, Symmetric, Triple
 
 
 def omega(w: Triple, wd: Triple) -> tuple[Matrix, Symmetric]:
-    """[wd] + [w][w] in 6 multiplications and 9 additions, and its products w w^T.
+    """Return [wd] + [w][w] in 6 multiplications and 9 additions, and its products w w^T.
 
     a_P = a + Omega r for a point r of the body [Lin 1995, eq. 59; Angeles et al. 1988, eq. 53].
     """

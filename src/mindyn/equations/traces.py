@@ -1,4 +1,4 @@
-"""What an equation is traced from: a robot, its symbols by name, and link parameters as numbers or expressions."""
+"""The inputs of tracing an equation: a robot, its symbols by name, and link parameters as numbers or expressions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Literal
 import casadi
 
 from mindyn.equations.chain import SX, Chain, constant, kinematic_chain, reduced_chain, standard_chain, symbolic_chain
-from mindyn.equations.drives import drive_torques, friction_torques, load_under, loaded_extras, rotor_torques
+from mindyn.equations.drives import drive_torques, friction_torques, load_dependent_extras, rotor_torques, solve_load
+from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, root_motion
 from mindyn.equations.formulations import Arm
 from mindyn.equations.lean_dynamics import LeanChain, lean_chain, lean_chain_on_moving_root
 from mindyn.equations.newton_euler import inverse_dynamics
-from mindyn.equations.outside import NOTHING_OUTSIDE, Outside, root_motion
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.structural import structural_base
@@ -22,19 +22,20 @@ from mindyn.robots.drive_matrices import drive_parameters, reflected_inertia
 from mindyn.robots.robot import Robot
 
 Parameters = Literal["constant", "standard", "input", "base"]
-"""How link parameters enter: the robot's base values as constants; its ten parameters of each link as constants; phi
-as an input; beta as an input."""
+"""How link parameters enter: the robot's base values as constants; its ten parameters of each link as constants; phi as
+an input; beta as an input.
+"""
 
 
 Needs = Literal["nothing", "torques", "torques on a moving root", "bodies"]
 
-BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
+NEEDS_BEYOND_BASE: tuple[Needs, ...] = ("torques on a moving root", "bodies")
 """Needs that base parameters, which are those of a root at rest, do not meet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked of `equation`; `moved`: whether frames may stand elsewhere than the source has them."""
+    """Options of `equation`; `moved` says whether frames may differ from those of the source."""
 
     drives: bool
     parameters: str
@@ -45,11 +46,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What an equation is traced from: the robot, its symbols by name, and whether drives take part.
+    """The inputs of tracing an equation: the robot, its symbols by name, and whether drives are included.
 
-    make_chain        makes the chain; it is made once, and only for equations that use it
-    lean              the robot's own base values for the lean recursion, where torques alone are asked for
-    parameters        the symbols of parameters that are inputs, or that a regressor is the derivative by
+    make_chain        creates the chain once, and only for equations that use it
+    lean              the robot's own base values for the lean recursion, if only torques are needed
+    parameters        the symbols of parameters that are inputs, or that a regressor is differentiated by
     phi               (10 n,) expressions of the link parameters, or None for the robot's own values
     drive_parameters  (4 drives + extras,) expressions, or None for the robot's own values
     """
@@ -69,43 +70,43 @@ class Trace:
 
     @property
     def chain(self) -> Chain:
-        """The chain, with parameters as they enter."""
+        """The chain, with parameters as numbers or expressions."""
         return self.make_chain()
 
-    def torques(self, qd: SX, qdd: SX, *, outside: Outside = NOTHING_OUTSIDE) -> SX:
-        """Inverse dynamics of the rigid chain, by the shortest recursion at hand."""
+    def torques(self, qd: SX, qdd: SX, *, outside: ExternalInputs = NO_EXTERNAL_INPUTS) -> SX:
+        """Return inverse dynamics of the rigid chain, by the shortest recursion available."""
         if self.lean is not None:
             return self.lean.torques(self["q"], qd, qdd, outside=outside)
         wrenches = outside.wrenches(self.robot.joint_count)
         return inverse_dynamics(self.chain, self["q"], qd, qdd, wrenches, outside.root)
 
     @property
-    def outside(self) -> Outside:
-        """What comes from outside, of the equation's own inputs."""
+    def outside(self) -> ExternalInputs:
+        """External inputs of the equation."""
         root = self.symbols.get("root_motion")
-        return Outside(None if root is None else root_motion(root), self.symbols.get("tip_wrench"))
+        return ExternalInputs(None if root is None else root_motion(root), self.symbols.get("tip_wrench"))
 
     @property
     def arm(self) -> Arm:
-        """The robot and its link parameters as they enter."""
+        """The robot and its link parameters."""
         return Arm(self.robot, self.phi)
 
-    def with_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
-        """Tau, plus what the drives take where they take part."""
+    def add_drives(self, tau: SX, qd: SX, qdd: SX) -> SX:
+        """Return tau plus the torques of the drives, if they are included."""
         if not self.drives:
             return tau
         return tau + drive_torques(self.robot, self["q"], qd, qdd, self.drive_parameters, tau)
 
-    def without_drives(self, tau: SX, qd: SX) -> SX:
-        """What is left of tau for links and rotors after friction, offsets and extra torques."""
-        if loaded_extras(self.robot):
-            return load_under(self.robot, self["q"], qd, tau, self.drive_parameters)
-        own = constant(drive_parameters(self.robot)) if self.drive_parameters is None else self.drive_parameters
-        return tau - friction_torques(self.robot, self["q"], qd, own, None)
+    def subtract_drives(self, tau: SX, qd: SX) -> SX:
+        """Return tau minus friction, offsets and extra torques: the torques of links and rotors."""
+        if load_dependent_extras(self.robot):
+            return solve_load(self.robot, self["q"], qd, tau, self.drive_parameters)
+        values = constant(drive_parameters(self.robot)) if self.drive_parameters is None else self.drive_parameters
+        return tau - friction_torques(self.robot, self["q"], qd, values, None)
 
     @property
     def drive_inertia(self) -> SX:
-        """(n, n) that the rotors add to the inertia matrix."""
+        """Inertia (n, n) that the rotors add to the inertia matrix."""
         if not self.drives:
             return casadi.SX(self.robot.joint_count, self.robot.joint_count)
         if self.drive_parameters is None:
@@ -120,12 +121,12 @@ class Trace:
 
     @property
     def all_parameters(self) -> SX:
-        """The column of parameters that a regressor is the derivative by."""
+        """The column of parameters that a regressor is differentiated by."""
         return casadi.vertcat(*self.parameters.values())
 
 
 def start_trace(robot: Robot, inputs: Sequence[str], needs: Needs, regressor_of: str, asked: Request) -> Trace:
-    """The symbols and the chain of an equation with the given inputs."""
+    """Return the symbols and the chain of an equation with the given inputs."""
     n = robot.joint_count
     shapes = {"wrenches": (n, 6), "dt": (1, 1), "root_motion": (9, 1), "tip_wrench": (6, 1)}
     symbols = {name: casadi.SX.sym(name, *shapes.get(name, (n, 1))) for name in inputs}
@@ -157,7 +158,7 @@ def _lean(robot: Robot, needs: Needs) -> LeanChain | None:
 
 
 def _base_symbols(robot: Robot, asked: Request) -> tuple[SX, SX, SX | None]:
-    """beta, and the standard and drive parameters that have these base values."""
+    """Return beta, and the standard and drive parameters that have these base values."""
     base = structural_base(robot, drives=asked.drives) if asked.base is None else asked.base
     beta = casadi.SX.sym("beta", base.count)
     everything = casadi.densify(constant(base.embedding) @ beta)

@@ -1,7 +1,7 @@
-"""Vectors and symmetric tensors of plain scalars, for formulas that numbers, CasADi and the operation counter all run.
+"""Vectors and symmetric tensors of plain scalars, for formulas on numbers, CasADi symbols and the operation counter.
 
-A scalar is whatever has +, - and *: float, casadi.SX, or `Traced` of papers/counting.py. The seeds' recursions are
-written on these, so that the equations that are evaluated and the equations that are counted are one text.
+A scalar is anything with +, - and *: float, casadi.SX, or `TracedScalar` of papers/counting.py. The recursions of the
+papers use them, so that the evaluated and the counted equations are the same text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 Scalar = Any
-"""float, casadi.SX or Traced."""
+"""float, casadi.SX or TracedScalar."""
 
 T = TypeVar("T")
 
@@ -33,12 +33,12 @@ class Triple:
     def __neg__(self) -> Triple:
         return Triple(-self.x, -self.y, -self.z)
 
-    def scaled(self, factor: Scalar) -> Triple:
-        """factor v."""
+    def scale(self, factor: Scalar) -> Triple:
+        """Return factor v."""
         return Triple(factor * self.x, factor * self.y, factor * self.z)
 
     def __rmul__(self, factor: Scalar) -> Triple:
-        return self.scaled(factor)
+        return self.scale(factor)
 
     @property
     def scalars(self) -> tuple[Scalar, Scalar, Scalar]:
@@ -50,12 +50,12 @@ ZERO = Triple(0.0, 0.0, 0.0)
 
 
 def dot(a: Triple, b: Triple) -> Scalar:
-    """a.b."""
+    """Return a.b."""
     return a.x * b.x + a.y * b.y + a.z * b.z
 
 
 def cross(a: Triple, b: Triple) -> Triple:
-    """A x b."""
+    """Return a x b."""
     return Triple(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x)
 
 
@@ -81,7 +81,7 @@ class Symmetric:
 
     @property
     def rows(self) -> tuple[Triple, Triple, Triple]:
-        """Rows, which are the columns too."""
+        """Rows, which are also the columns."""
         return (
             Triple(self.xx, self.xy, self.xz),
             Triple(self.xy, self.yy, self.yz),
@@ -89,7 +89,7 @@ class Symmetric:
         )
 
 
-NOTHING = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+ZERO_TENSOR = Symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +104,28 @@ class Matrix:
         return Triple(dot(self.x, v), dot(self.y, v), dot(self.z, v))
 
 
-def mapped(value: T, change: Callable[[Scalar], Scalar]) -> T:
-    """`value` with every scalar in it changed: of a scalar, a triple, a tensor, a matrix, a tuple or a dataclass."""
+def map_scalars(value: T, change: Callable[[Scalar], Scalar]) -> T:
+    """Return `value` (scalar, triple, tensor, matrix, tuple or dataclass) with every scalar in it changed."""
     if value is None:
         return value
     if isinstance(value, tuple):
-        return tuple(mapped(one, change) for one in value)  # type: ignore[return-value]
+        return tuple(map_scalars(item, change) for item in value)  # type: ignore[return-value]
     names = getattr(type(value), "__dataclass_fields__", None)
     if names is None or hasattr(value, "tape"):
         return change(value)  # type: ignore[no-any-return]
-    return type(value)(*(mapped(getattr(value, name), change) for name in names))
+    return type(value)(*(map_scalars(getattr(value, name), change) for name in names))
 
 
 class Line(Protocol):
-    """Called with the name and the value of every line of an algorithm; a counter labels it, or puts new symbols."""
+    """Hook that is called with the name and the value of every line of an algorithm, to label it or to replace its
+    symbols.
+    """
 
     def __call__(self, name: str, value: T, /) -> T:
-        """The value to go on with."""
+        """Return the value to continue with."""
         ...
 
 
-def as_written(name: str, value: T, /) -> T:  # noqa: ARG001 - the counter's hook takes the name
-    """The line hook that changes nothing."""
+def keep_value(name: str, value: T, /) -> T:  # noqa: ARG001 - the counter's hook takes the name
+    """Return the value unchanged: the line hook that does nothing."""
     return value

@@ -1,5 +1,5 @@
-"""Estimators with one API and one result, and the road from logs to an estimate."""
+"""Estimators with a common protocol and result: from rows of equations to an `Estimate`."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,7 +1,6 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.estimators.recursive_instruments import RecursiveInstruments as RecursiveInstruments
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
 from mindyn.estimators.measurement_noise import MeasurementNoise as MeasurementNoise
 from mindyn.estimators.reduction import reduce_estimate as reduce_estimate
-from mindyn.estimators.wording import joint_residuals as joint_residuals, told_from as told_from

@@ -1,73 +1,80 @@
-"""`ClosedLoopInstruments`: regressors at simulated closed-loop states as instruments against noise of measured ones.
+"""`ClosedLoopInstruments`: instrumental variables from simulated closed-loop states.
 
     beta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T tau_i    [Janot, Vandanjon, Gautier 2014, IDIM-IV]
 
-Y is the regressor at the measured motion; Omega the same at the motion of the current model, simulated under the
-controller and reference of the log. No measurement is in Omega: noise of positions, of their derivatives and of
-torques averages out, and friction turns over where the simulated speeds do.
+Y is the regressor at the measured motion; Omega is the regressor at the motion of the current model, simulated under
+the controller and reference of the log. Omega contains no measurement: noise of positions, of their derivatives and of
+torques averages out, and friction reverses where the simulated speeds do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.instruments import coloured_covariance, instrument_step
+from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import status_of, unexplained
-from mindyn.regression.information import told_directions
+from mindyn.estimators.summaries import describe_status, unexplained_fraction
+from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.regression.information import identifiable_directions
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
 from mindyn.simulation.inputs import require_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLoopInstruments(Estimator):
-    """Settings of an instrumental-variables fit with closed-loop instruments.
+    """Instrumental-variables fit with instruments from a simulated closed loop.
 
-    controller       of the log: its law and reference
-    model            whose simulated motion gives the first instruments; None: the least-squares estimate, or inertia
-                     alone (`regular_values`) where that is indefinite or runs away
-    passes           most passes; from the second on, the instruments come from the estimate of the pass before
-    weights          of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
-    control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
+    Parameters
+    ----------
+    controller : CandidateController
+        Control law and reference of the log.
+    model : Estimate, optional
+        Its simulated motion gives the first instruments. Default: the least-squares estimate, or pure inertia
+        (`regular_values`) if that is indefinite or unstable.
+    passes : int
+        Largest number of passes; each later pass takes its instruments from the previous estimate.
+    weights : "joint", "ordinary" or tuple of float
+        Weights of the joints' rows, as in `LeastSquares`; "joint" uses those of a least-squares fit.
+    control_rate_hz, start_s, initial, longest_step_s
+        As in `LoopSettings`.
     """
 
-    controller: Controller
+    controller: CandidateController
     model: Estimate | None = None
     passes: int = 10
     weights: Weights | tuple[float, ...] = "joint"
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
-    longest_step_s: float = LONGEST_STEP_S
+    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
         require_count(self.passes, "passes")
 
     @property
     def needs(self) -> Needs:
-        """Samples, beside which a loop is simulated."""
+        """Always "samples": the loop is simulated at them."""
         return "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
-        """Friction that forward dynamics knows."""
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
+        """Return the settings with friction that forward dynamics supports."""
         return replace(wanted, friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; its status tells whether the passes settled and whether a model was indefinite."""
-        samples = rows.whole("closed-loop instruments")
+        """Fit the rows; the status reports whether the passes settled and whether a model was indefinite."""
+        samples = rows.all_samples("closed-loop instruments")
         loop = LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
         replay = LoopReplay(loop, rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
-        basis = told_directions(rows.information.stacked(plain.joint_weights)[0])
-        cutoff, thinned = rows.treatment.cutoff_hz, rows.treatment.step
+        basis = identifiable_directions(rows.information.stacked(plain.joint_weights)[0])
+        cutoff, thinned = rows.settings.cutoff_hz, rows.settings.step
         first = replay.first(plain, self.model)
         estimate, motion = plain, first.motion
         indefinite, moved, count = 0, True, 0
@@ -81,29 +88,31 @@ class ClosedLoopInstruments(Estimator):
             estimate = step.applied(estimate)
             if moved and count < self.passes:
                 motion = replay.run(estimate.beta[None])
-        covariance = coloured_covariance(step, estimate, samples, expected, cutoff, thinned)
+        covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
         estimate = replace(estimate, covariance=covariance)
-        found = _reported(estimate, plain, count, indefinite, settled=not moved)
-        return found.with_provenance(first_model=first.source)
+        reported = _report(estimate, plain, count, indefinite, settled=not moved)
+        return reported.with_provenance(first_model=first.source)
 
 
 def _require_stable(motion: CandidateMotions, number: int) -> None:
     if not motion.stable[0]:
         reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
         raise InputError(
-            f"the model of pass {number} cannot be simulated under this controller: the motion runs away ({reason})",
-            hint="give model= a physically consistent estimate, or condition the samples for a better least squares",
+            f"the model of pass {number} is unstable under this controller ({reason})",
+            hint="pass a physically consistent estimate as model=, or condition the samples better",
+            code=Code.NOT_CONVERGED,
+            subject="model",
         )
 
 
-def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
-    """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
-    told = [
+def _report(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
+    """Return the estimate with status, provenance, and infinite variances of unidentifiable parameters."""
+    sentences = [
         f"{len(plain.names)} parameters, {passes} passes{'' if settled else ', NOT settled'}, leave "
-        f"{100 * unexplained(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if indefinite:
-        told.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")
+        sentences.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")
     provenance = {
         "passes": passes,
         "settled": settled,
@@ -111,8 +120,8 @@ def _reported(estimate: Estimate, plain: Estimate, passes: int, indefinite: int,
     }
     return replace(
         estimate,
-        covariance=infinite_variances(estimate.covariance, plain.names, plain.untold),
-        status=status_of(told, plain.untold),
+        covariance=infinite_variances(estimate.covariance, plain.names, plain.unidentifiable),
+        status=describe_status(sentences, plain.unidentifiable),
         method="instrumental variables, closed loop",
         provenance={**estimate.provenance, **provenance},
     )

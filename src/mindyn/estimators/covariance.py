@@ -1,7 +1,7 @@
-"""Residuals that are correlated in time: an autoregressive process for each joint, and the spread that it causes.
+"""Model residuals that are correlated in time as autoregressive processes, and compute the resulting covariance.
 
 With residuals e = H w, w white of variance s2 and H the shaping filter 1 / A(z), the estimate's covariance is
-P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: columns are shaped by the residuals' own filter in place of lag windows.
+P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the residuals' own filter shapes the columns, in place of lag windows.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks, segment_ends, with_neighbours
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import blocks, segment_ends, with_neighbours
 
 LONGEST_MEMORY: Final = 24
-"""Order up to which autoregressive processes are tried."""
+"""Highest order of the autoregressive processes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Colouring:
-    """For each joint the coefficients A = 1, a_1, ... of its process, the variance of w, the correlation at lag 1."""
+    """Coefficients A = 1, a_1, ... of each joint's process, the variance of w, and the correlation at lag 1."""
 
     coefficients: tuple[Array, ...]
     variances: tuple[float, ...]
@@ -36,7 +36,7 @@ class Colouring:
 def colouring_of(
     regressor: Regressor, beta: Array, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Colouring:
-    """The processes of the residuals, by Yule and Walker's equations at the order of least AIC."""
+    """Fit the processes of the residuals by the Yule-Walker equations, with the order of least AIC."""
     n = regressor.joint_count
     lags = np.zeros((n, LONGEST_MEMORY + 1))
     counts = np.zeros(n)
@@ -48,12 +48,12 @@ def colouring_of(
         lags[joint] += [e @ longer[LONGEST_MEMORY - k : len(longer) - k] for k in range(LONGEST_MEMORY + 1)]
         counts[joint] += len(e)
         history[joint] = longer[-LONGEST_MEMORY:]
-    made = [_process(lag / count, count) for lag, count in zip(lags, counts, strict=True)]
+    processes = [_process(lag / count, count) for lag, count in zip(lags, counts, strict=True)]
     neighbours = tuple(float(lag[1] / lag[0]) if lag[0] > 0 else 0.0 for lag in lags)
-    return Colouring(tuple(a for a, _ in made), tuple(v for _, v in made), neighbours)
+    return Colouring(tuple(a for a, _ in processes), tuple(v for _, v in processes), neighbours)
 
 
-def coloured_spread(
+def coloured_covariance_of(
     regressor: Regressor,
     samples: Samples | Iterable[Samples],
     colouring: Colouring,
@@ -61,7 +61,7 @@ def coloured_spread(
     cutoff_hz: float | None,
     decimation: int,
 ) -> list[Array]:
-    """For each joint the covariance (p, p) of W_i Y_i^T e_i."""
+    """Return the covariance (p, p) of W_i Y_i^T e_i for each joint."""
     n, p = regressor.joint_count, regressor.count
     grams = [np.zeros((regressor.width(i), regressor.width(i))) for i in range(n)]
     states: list[Array] = [np.zeros((len(a) - 1, regressor.width(i))) for i, a in enumerate(colouring.coefficients)]
@@ -73,16 +73,16 @@ def coloured_spread(
         if len(a) > 1:
             shaped, states[joint] = lfilter([1.0], a, Y, axis=0, zi=states[joint])
         grams[joint] += shaped.T @ shaped
-    found = []
+    covariances = []
     for i, gram in enumerate(grams):
         whole = np.zeros((p, p))
         whole[np.ix_(regressor.columns[i], regressor.columns[i])] = weights[i] ** 2 * colouring.variances[i] * gram
-        found.append(whole)
-    return found
+        covariances.append(whole)
+    return covariances
 
 
 def sandwich(bread: Array, meat: Array) -> Array:
-    """bread meat bread^T of a symmetric meat without negative directions, which rounding leaves none of either."""
+    """Return bread meat bread^T for a symmetric meat, without the negative eigenvalues that rounding causes."""
     diagonal = np.diag(meat)
     scales = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh((meat + meat.T) / 2 / np.outer(scales, scales))
@@ -93,11 +93,11 @@ def sandwich(bread: Array, meat: Array) -> Array:
 def joint_rows(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[int, Array, bool]]:
-    """Joint, its rows [Y | tau] with unusable ones zero, and whether they start a segment."""
+    """Yield each joint, its rows [Y | tau] with zeros for unusable ones, and whether they start a segment."""
     last: int | None = None
-    for stretch in with_neighbours(regressor, samples, cutoff_hz, decimation):
-        block = stretch.samples
-        for parts, numbers in blocks(regressor, stretch, cutoff_hz, decimation):
+    for extended in with_neighbours(regressor, samples, cutoff_hz, decimation):
+        block = extended.samples
+        for parts, numbers in blocks(regressor, extended, cutoff_hz, decimation):
             whole = [np.concatenate(arrays, axis=1) for arrays in parts]
             if block.usable is not None:
                 whole = [rows * block.usable[numbers, joint][:, None] for joint, rows in enumerate(whole)]
@@ -108,9 +108,11 @@ def joint_rows(
 
 
 def _process(lags: Array, count: float) -> tuple[Array, float]:
-    """Coefficients and innovation variance of the order that AIC prefers."""
+    """Return coefficients and innovation variance of the order with the least AIC."""
     if not np.isfinite(lags).all():
-        raise InputError("the residuals are too large to compute with", hint="are the units of the torque right?")
+        raise InputError(
+            "the residuals overflow", hint="check the units of the torque", code=Code.NOT_FINITE, subject="torque"
+        )
     if not lags[0] > 0:
         return np.ones(1), 0.0
     best, chosen = np.inf, (np.ones(1), float(lags[0]))
@@ -119,10 +121,10 @@ def _process(lags: Array, count: float) -> tuple[Array, float]:
     for order in range(LONGEST_MEMORY + 1):
         try:
             a = np.append(1.0, -solve_toeplitz(jittered[:order], jittered[1 : order + 1])) if order else np.ones(1)
-        except np.linalg.LinAlgError:  # the residual is foreseen without error
+        except np.linalg.LinAlgError:  # the residual is predicted without error
             break
         variance = float(a @ jittered[: order + 1])
-        if not variance > 0:  # by rounding: of more terms none is better
+        if not variance > 0:  # due to rounding: higher orders are not better
             break
         criterion = count * np.log(max(variance, 1e-300)) + 2 * order
         if criterion < best:

@@ -1,7 +1,7 @@
-"""`EnergyDifference`: least squares on energy or momentum differences; no accelerations enter.
+"""`EnergyDifference`: least squares on energy or momentum differences, without accelerations.
 
-Its equations are those of `mindyn.regression.integrated`: one row of energies an interval, or one of momenta for each
-joint.
+The equations are those of `mindyn.regression.integrated`: one row of energies per interval, or one of momenta per
+interval and joint.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from dataclasses import asdict, dataclass, replace
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.regression.integrated import Integration, integrated_rows
+from mindyn.regression.integrated import Integration, integrate_rows
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyDifference(Integration, Estimator):
-    """Settings of a fit to energy or momentum differences, `Integration`; qdd of the samples is not looked at."""
+    """Fit energy or momentum differences over intervals; parameters as in `Integration`. It does not use qdd."""
 
     @property
     def needs(self) -> Needs:
-        """Samples, to be integrated."""
+        """Always "samples": they are integrated."""
         return "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
-        """Every sample: what is integrated needs no filter; and friction that knows no load."""
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
+        """Return the settings without filter, which integration does not need, and without load-dependent friction."""
         return wanted.without_load().unfiltered()
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; residuals are of mean torques (momentum) or mean power in W (energy) over the intervals."""
+        """Fit the rows; residuals are mean torques (momentum) or mean power in W (energy) over the intervals."""
         solver = LeastSquares(weights="joint" if self.form == "momentum" else "ordinary")
-        estimate = solver.fit(integrated_rows(rows, self))
-        samples = rows.whole("energy and momentum differences")
+        estimate = solver.fit(integrate_rows(rows, self))
+        samples = rows.all_samples("energy and momentum differences")
         taken = self.intervals(rows.regressor, samples)
-        seconds = sum(one.stop - one.start - 1 for one in taken) / samples.rate_hz
+        seconds = sum(interval.stop - interval.start - 1 for interval in taken) / samples.rate_hz
         return replace(
             estimate,
             status=f"Differences of {self.form} over {len(taken)} intervals ({seconds:.3g} s in all): "

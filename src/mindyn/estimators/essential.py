@@ -1,6 +1,6 @@
-"""Essential parameters: what the data do not support is left out, the least supported first.
+"""Select essential parameters: drop those that the data do not support, the least supported first.
 
-Leaving out parameter k raises the squared residuals by beta_k^2 / P_kk, P the inverse of the normal matrix; its F
+Dropping parameter k raises the squared residuals by beta_k^2 / P_kk, P the inverse of the normal matrix; its F
 statistic is that increase over the residual variance. P and beta of the rest follow by one downdate, so that the whole
 path from all parameters to one costs as much as a few solutions [Hocking 1976].
 """
@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 from scipy.stats import f as f_distribution
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.rows import Rows
 
 RIDGE: Final = 1e-12
-"""Added to the scaled normal matrix, so that directions that the data leave open are the first to go."""
+"""Added to the scaled normal matrix, so that unidentifiable directions are dropped first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elimination:
-    """The path: `order[i]` is left out i-th and costs `increases[i]` of squares; `betas[i]` (p,) is the fit before."""
+    """Path of a backward elimination: `order[i]` is dropped i-th and adds `increases[i]`; `betas[i]` (p,) is the fit
+    before.
+    """
 
     order: NDArray[np.intp]
     betas: Array
@@ -34,7 +36,7 @@ class Elimination:
 
 
 def elimination(matrix: Array, right: Array) -> Elimination:
-    """Backward elimination of the minimiser of b^T matrix b - 2 right^T b; betas[0] is the full fit."""
+    """Eliminate backwards from the minimiser of b^T matrix b - 2 right^T b; betas[0] is the full fit."""
     scales = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
     P = np.linalg.inv(matrix / scales / scales[:, None] + RIDGE * np.eye(len(scales)))
     beta = P @ (right / scales)
@@ -56,28 +58,47 @@ def elimination(matrix: Array, right: Array) -> Elimination:
 
 
 def essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:
-    """The fit without the parameters whose F test does not reach the level, eliminated one by one.
+    """Fit without the parameters that fail an F test, dropped one by one.
 
-    With covariance "correlated" the test counts as many rows as the residuals have independent ones.
+    With covariance "correlated" the test uses the effective number of independent rows.
+
+    Parameters
+    ----------
+    estimator : LeastSquares
+        Settings of the fit.
+    rows : Rows
+        Equations from `build_rows`.
+    level : float
+        Significance level of the F test, between 0 and 1.
+
+    Returns
+    -------
+    Estimate
+        The fit without the dropped parameters.
+
+    Raises
+    ------
+    InputError
+        If `level` is not between 0 and 1.
     """
     if not 0 < level < 1:
-        raise InputError(f"level = {level!r} must lie between 0 and 1")
+        raise InputError(f"level = {level!r} must lie between 0 and 1", code=Code.OUT_OF_RANGE, subject="level")
     full, information = estimator.fit(rows), rows.information
     R, z = information.stacked(full.joint_weights)
-    kept = np.array([name not in estimator.left_out for name in information.names])
+    kept = np.array([name not in estimator.dropped for name in information.names])
     path = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z)
-    shares = _effective_shares(full)
+    shares = _effective_fractions(full)
     count = float(np.dot(shares, information.counts))
     # Weighted residuals have unit variance; correlated ones count for as many rows as are independent.
     costs = np.maximum.accumulate(path.increases) * count / sum(information.counts)
     threshold = float(f_distribution.isf(level, 1, max(1.0, count - full.beta.size)))
     dropped = int(np.searchsorted(costs, threshold))
     names = np.array(information.names)[kept][path.order[:dropped]]
-    found = replace(estimator, left_out=(*estimator.left_out, *map(str, names))).fit(rows)
-    return found.with_provenance(essential={"level": level, "dropped": names.tolist()})
+    estimate = replace(estimator, dropped=(*estimator.dropped, *map(str, names))).fit(rows)
+    return estimate.with_provenance(essential={"level": level, "dropped": names.tolist()})
 
 
-def _effective_shares(estimate: Estimate) -> Array:
-    """(n,) part of the rows that are independent, from the correlation of neighbours: (1 - r) / (1 + r)."""
-    correlations = [max(0.0, one.correlation or 0.0) for one in estimate.residuals]
+def _effective_fractions(estimate: Estimate) -> Array:
+    """Return (n,) the fraction of independent rows from the correlation r of neighbours: (1 - r) / (1 + r)."""
+    correlations = [max(0.0, residual.correlation or 0.0) for residual in estimate.residuals]
     return np.array([(1 - r) / (1 + r) for r in correlations])

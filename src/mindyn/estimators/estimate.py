@@ -1,26 +1,27 @@
-"""`Estimate`: parameters found in data, how sure they are, and where they come from; predicts, saves and loads."""
+"""`Estimate`: identified parameters with their uncertainty and origin; predicts torques, saves and loads."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, shortened
+from mindyn.errors import Code, InputError, shorten_text, suggest_name
 from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_files import (
+    read_base,
+    require_agreement,
     require_physical,
-    require_sound,
     robot_from_record,
     robot_record,
-    saved_base,
 )
 from mindyn.estimators.estimate_parts import (
     CrossValidated,
@@ -29,25 +30,32 @@ from mindyn.estimators.estimate_parts import (
     JointResidual,
     Physical,
     read_ends,
-    saved_ends,
+    save_ends,
 )
-from mindyn.estimators.untold import read_covariance, saved_covariance
-from mindyn.files import write_whole
+from mindyn.estimators.summaries import data_summary, describe_status, joint_residuals, unexplained_fraction
+from mindyn.estimators.unidentifiable import (
+    find_unidentifiable,
+    infinite_variances,
+    read_covariance,
+    save_covariance,
+)
+from mindyn.files import write_file_atomically
 from mindyn.findings import Finding
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
-from mindyn.logs.log import Log, Source
+from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import FACTORED_ROWS, require_joints, segment_ends
+from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.rows import Quantity
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.row_blocks import FACTORED_ROWS, require_joints, segment_ends
+from mindyn.regression.rows import Quantity, Rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 if TYPE_CHECKING:
@@ -57,35 +65,60 @@ ESTIMATE_FORMAT: Final = "mindyn estimate 5"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Estimate(Shown):
-    """Values of the parameters of a regressor.
+class Estimate(NotebookDisplay):
+    """Identified values of the parameters of a regressor.
 
-    regressor         robot, base set and friction shape; what the parameters are
-    beta              (p,) values
-    covariance        (p, p); rows and columns of parameters that were left out are zero, of those untold infinite
-                      variance
-    status            what came of it, as a sentence
-    residuals         for each joint
-    treatment         how logs became equations; its filter also acts on predictions
-    left_out          names of parameters that were set to zero
-    left_out_ends     (2, p) 95 % intervals of these, zero within, by a fit without leaving them out; NaN of others and
-                      of those that the data cannot tell; None: not computed
-    left_out_shifts   (k, p) shifts of all values together, of one standard deviation each, by what these may be
-    untold            names of parameters that the data cannot tell
-    method            how it was found
-    residual_of       what the residuals are of; rms_torque is then the rms of that
-    joint_weights     (n,) 1 / residual variance of the joints' rows in the fit; None where it had none
-    condition_number  of the weighted equations, columns of unit length; None: infinite, or not known
-    physical          what stands behind values held to what is physical; None: they were not
-    mended            whether values that no arm can have were moved to the nearest that one can
-    shifts            (k, p) what the covariance contains besides noise: shifts of all values together, of one standard
-                      deviation each, by timing and differences; None: nothing
-    identifiable      whether the logs can identify the robot at all; None: not judged
-    block_spread      how far blocks of the data widened the covariance; None: they were not asked
-    findings          what was selected and dropped, and what is wrong with the logs
-    sources           files of the logs
-    cross_validated   the error by which settings were chosen; None where none were
-    provenance        further settings and choices, for people: nothing reads it back
+    Below, p is the number of parameters and n the number of joints with a torque.
+
+    Attributes
+    ----------
+    regressor : Regressor
+        Robot, base set and friction shape; defines the parameters.
+    beta : (p,) array
+        Values, in the SI units of `units`.
+    covariance : (p, p) array
+        Covariance of `beta`; zero for dropped parameters, infinite variance for unidentifiable ones.
+    status : str
+        Result of the fit in one sentence.
+    residuals : tuple of JointResidual
+        Residuals of each joint.
+    settings : EquationSettings
+        How logs became equations; its filter also applies to predictions.
+    dropped : tuple of str
+        Names of parameters that were set to zero.
+    unidentifiable : tuple of str
+        Names of parameters that the data do not determine.
+    method : str
+        Name of the method.
+    residual_of : str
+        Quantity of the residuals; `rms_torque` is then the rms of that quantity.
+    joint_weights : (n,) array or None
+        1 / residual variance of each joint's rows in the fit.
+    condition_number : float or None
+        Condition number of the weighted equations with columns of unit length; None if infinite or unknown.
+    physical : Physical or None
+        Parameters behind physically consistent values; None for an unconstrained fit.
+    projected : bool
+        Whether infeasible values were projected onto the feasible set.
+    shifts : (k, p) array or None
+        Systematic errors in the covariance: common shifts of all values by timing and differences, of one standard
+        deviation each.
+    jackknife : JackknifeDeviation or None
+        Inflation of the covariance by the deviation between blocks.
+    identifiable : Identifiability or None
+        Whether the logs can identify the robot; None if they were not diagnosed.
+    findings : tuple of Finding
+        Selected settings, dropped parameters, and problems of the logs.
+    sources : tuple of SourceFile
+        Files of the logs.
+    cross_validated : CrossValidated or None
+        Error by which settings were selected.
+    provenance : mapping
+        Further settings and choices, for people; mindyn does not read it.
+    dropped_ends : (2, p) array or None
+        95 % intervals of dropped parameters from a fit that includes them, zero inside; NaN for all others.
+    dropped_shifts : (k, p) array or None
+        Joint shifts of all values that dropped parameters may cause, one standard deviation each.
     """
 
     regressor: Regressor
@@ -93,24 +126,97 @@ class Estimate(Shown):
     covariance: Array
     status: str
     residuals: tuple[JointResidual, ...]
-    treatment: Treatment
-    left_out: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    settings: EquationSettings
+    dropped: tuple[str, ...] = ()
+    unidentifiable: tuple[str, ...] = ()
     method: str = ""
     residual_of: Quantity = "torque"
     joint_weights: Array | None = None
     condition_number: float | None = None
     physical: Physical | None = None
-    mended: bool = False
+    projected: bool = False
     shifts: Array | None = None
-    block_spread: JackknifeDeviation | None = None
+    jackknife: JackknifeDeviation | None = None
     identifiable: Identifiability | None = None
     findings: tuple[Finding, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
     cross_validated: CrossValidated | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    left_out_ends: Array | None = None
-    left_out_shifts: Array | None = None
+    dropped_ends: Array | None = None
+    dropped_shifts: Array | None = None
+
+    @staticmethod
+    def from_fit(
+        rows: Rows,
+        beta: ArrayLike,
+        covariance: ArrayLike,
+        method: str,
+        *,
+        information: Information | None = None,
+        weights: Array | None = None,
+        dropped: Sequence[str] = (),
+        unidentifiable: Sequence[str] | None = None,
+        correlations: Sequence[float | None] | None = None,
+        status: str = "",
+        provenance: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Estimate:
+        """Return the estimate of a fit; everything that you do not pass follows from the rows and the values.
+
+        Parameters
+        ----------
+        rows : Rows
+            The equations that were fitted.
+        beta : (p,) array_like
+            Values of `rows.regressor.parameters`.
+        covariance : (p, p) array_like
+            Their covariance; variances of unidentifiable parameters become infinite.
+        method : str
+            Name of the method, for people.
+        information : Information, optional
+            R factors of the fit, if it weighted the rows of a joint differently.
+        weights : (n,) array, optional
+            Weight of each joint's rows; by default 1 / mean squared residual.
+        dropped : sequence of str
+            Parameters that the fit set to zero.
+        unidentifiable : sequence of str, optional
+            Parameters that the rows do not determine; by default those in the null space of the weighted equations.
+        correlations : sequence of float, optional
+            Correlation of neighbouring residuals of each joint.
+        status : str
+            One sentence; by default the number of parameters and the unexplained fraction.
+        provenance : mapping
+            Further settings, for people.
+
+        Returns
+        -------
+        Estimate
+        """
+        values, factors = np.asarray(beta, dtype=np.float64), information or rows.information
+        names = factors.names
+        used = joint_weights(factors, values) if weights is None else weights
+        if unidentifiable is None:
+            unidentifiable = find_unidentifiable(factors.stacked(used)[0], names, dropped)
+        residuals = joint_residuals(factors, values, correlations)
+        condition_number = factors.condition_number(used)
+        summary = (
+            f"{len(names) - len(dropped)} parameters from {data_summary(factors, rows.settings)} leave "
+            f"{100 * unexplained_fraction(residuals):.3g} % of the {rows.quantity} unexplained"
+        )
+        return Estimate(
+            rows.regressor,
+            values,
+            infinite_variances(np.asarray(covariance, dtype=np.float64), names, unidentifiable),
+            status or describe_status([summary], unidentifiable),
+            residuals,
+            rows.settings,
+            tuple(dropped),
+            tuple(unidentifiable),
+            method=method,
+            residual_of=rows.quantity,
+            joint_weights=used,
+            condition_number=condition_number if np.isfinite(condition_number) else None,
+            provenance=dict(provenance),
+        )
 
     @property
     def robot(self) -> Robot:
@@ -124,7 +230,7 @@ class Estimate(Shown):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What every value is of."""
+        """Kind, joint or link, and unit of each value."""
         return self.regressor.parameters
 
     @property
@@ -134,22 +240,22 @@ class Estimate(Shown):
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Of the parameters; empty where a parameter has none of the usual ones."""
-        return tuple(one.unit for one in self.parameters)
+        """SI units of the parameters; empty for a parameter without a common one."""
+        return tuple(parameter.unit for parameter in self.parameters)
 
     @property
     def filter_hz(self) -> float | None:
         """Cut-off of the low pass on columns and torque in the fit, and on predictions."""
-        return self.treatment.cutoff_hz
+        return self.settings.cutoff_hz
 
     @property
     def conditioning(self) -> Conditioning | None:
-        """How logs became samples; None when samples were given."""
-        return self.treatment.conditioning
+        """How logs became samples; None if samples were given."""
+        return self.settings.conditioning
 
     @property
     def base_values(self) -> Array:
-        """The values of the base set."""
+        """Values of the base set."""
         return self.beta[: self.base.count]
 
     @property
@@ -159,134 +265,162 @@ class Estimate(Shown):
 
     @property
     def correlations(self) -> Array:
-        """(p, p) correlation of the parameters' errors; zero for those left out or untold."""
+        """(p, p) correlation of the parameters' errors; zero for dropped and unidentifiable ones."""
         deviations = self.deviations
-        told = np.isfinite(deviations) & (deviations > 0)
-        scale = np.where(told, 1 / np.where(told, deviations, 1.0), 0.0)
+        is_finite = np.isfinite(deviations) & (deviations > 0)
+        scale = np.where(is_finite, 1 / np.where(is_finite, deviations, 1.0), 0.0)
         return np.asarray(np.where(np.isfinite(self.covariance), self.covariance, 0.0) * scale * scale[:, None])
 
     def by_noise_alone(self) -> Estimate:
-        """The same with the covariance of noise alone: how sharply the data tell the parameters among each other."""
+        """Return the estimate with the covariance of noise alone, without systematic errors and jackknife."""
         alone = self.covariance if self.shifts is None else self.covariance - self.shifts.T @ self.shifts
-        if self.block_spread is not None:
-            alone = alone / np.outer(self.block_spread.widened, self.block_spread.widened)
-        return replace(self, covariance=alone, shifts=None, block_spread=None)
+        if self.jackknife is not None:
+            alone = alone / np.outer(self.jackknife.inflated, self.jackknife.inflated)
+        return replace(self, covariance=alone, shifts=None, jackknife=None)
 
     @property
     def half_widths(self) -> Array:
-        """(p,) of the 95 % intervals by the covariance alone: infinite where untold, zero where left out."""
-        return self.deviations * (NORMAL_95 if self.block_spread is None else self.block_spread.quantiles)
+        """(p,) half-widths of the 95 % intervals from the covariance: infinite if unidentifiable, zero if dropped."""
+        return self.deviations * (NORMAL_95 if self.jackknife is None else self.jackknife.quantiles)
 
     def half_widths_of(self, rows: Array) -> Array:
-        """(k,) of the 95 % intervals of rows (k, p) @ beta; infinite where a row has a part that is untold."""
-        told = np.isfinite(np.diag(self.covariance))
+        """Return (k,) half-widths of the 95 % intervals of rows (k, p) @ beta; infinite if a row has an unidentifiable
+        part.
+        """
+        is_finite = np.isfinite(np.diag(self.covariance))
         finite = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         deviations = np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", rows, finite, rows), 0.0))
-        deviations[(rows[:, ~told] != 0).any(axis=1)] = np.inf
+        deviations[(rows[:, ~is_finite] != 0).any(axis=1)] = np.inf
         return np.asarray(deviations * self.quantile)
 
     @property
     def quantile(self) -> float:
-        """Half-width, in standard deviations, of the 95 % interval of what all parameters make together."""
-        return NORMAL_95 if self.block_spread is None else self.block_spread.quantile
+        """Half-width, in standard deviations, of the 95 % interval of a quantity that depends on all parameters."""
+        return NORMAL_95 if self.jackknife is None else self.jackknife.quantile
 
     @property
     def intervals(self) -> Array:
-        """(2, p) ends of the 95 % intervals; NaN where a parameter is untold or rests on the prior.
+        """(2, p) ends of the 95 % intervals; NaN for unidentifiable parameters and those that the prior determines.
 
-        Of values held to what is physical: the least and the greatest that data and physics allow. Of parameters that
-        were left out: what data would say of them, zero included; NaN where that was not asked.
+        For physically consistent values, these are the least and greatest values that data and physics allow. For
+        dropped parameters they come from a fit that includes them, and contain zero; NaN if that was not computed.
         """
         if self.physical is not None and self.physical.ends is not None:
             ends = np.array(self.physical.ends)
         else:
             ends = self.beta + np.array([[-1.0], [1.0]]) * self.half_widths
-        without = np.array([name in self.left_out or name in self.untold for name in self.names], dtype=np.bool_)
+        without = np.array([name in self.dropped or name in self.unidentifiable for name in self.names], dtype=np.bool_)
         ends[:, without | ~np.isfinite(ends).all(axis=0)] = np.nan
-        return np.asarray(ends if self.left_out_ends is None else np.where(np.isnan(ends), self.left_out_ends, ends))
+        return np.asarray(ends if self.dropped_ends is None else np.where(np.isnan(ends), self.dropped_ends, ends))
 
     def with_own_load(self) -> Estimate:
-        """The same with its own values as the reference of friction that depends on the load, as a robot has it."""
+        """Return the estimate with its own values as the reference of load-dependent friction."""
         if not self.regressor.friction.needs_load:
             return self
-        own = replace(self.regressor.friction, reference=tuple(self.base_values.tolist()))
-        regressor, treatment = self.regressor.with_friction(own), replace(self.treatment, friction=own)
-        return replace(self, regressor=regressor, treatment=treatment)
+        friction = replace(self.regressor.friction, reference=tuple(self.base_values.tolist()))
+        regressor, settings = self.regressor.with_friction(friction), replace(self.settings, friction=friction)
+        return replace(self, regressor=regressor, settings=settings)
 
     def __repr__(self) -> str:
         return f"Estimate({self.robot.name!r}, {len(self.names)} parameters by {self.method or 'hand'})"
 
     def plot(self, *logs: Log) -> Page:
-        """The report's figures of it, with `logs` also of torque, friction and residuals; `.save(path)` writes them."""
-        return drawn(self, *logs)
+        """Return the report's figures; with `logs` also torque, friction and residuals. `.save(path)` writes them."""
+        return draw_page(self, *logs)
 
     def to_frame(self) -> pl.DataFrame:
-        """One row for each parameter: name, value, unit, deviation, ends of its 95 % interval, state."""
+        """Return one row per parameter: name, value, unit, deviation, ends of its 95 % interval, state."""
         import polars as pl
 
         return pl.DataFrame(columns_of(self))
 
     def value(self, name: str) -> float:
-        """One parameter by name."""
+        """Return the value of a parameter by name."""
         if name not in self.names:
-            raise InputError(f"no parameter {name!r}; there are: {', '.join(self.names)}")
+            message = f"no parameter {name!r}; there are: {', '.join(self.names)}"
+            raise InputError(message, hint=suggest_name(name, self.names), code=Code.UNKNOWN_NAME, subject=name)
         return float(self.beta[self.names.index(name)])
 
     def table(self) -> str:
-        """Every parameter with its value, standard deviation and 95 % interval."""
+        """Return a text table of all parameters with value, standard deviation and 95 % interval."""
         return table_of(self)
 
     @property
     def constrained(self) -> bool:
-        """Whether the values were held to what is physical; the covariance is then that of the fit without bounds."""
+        """Whether the values are physically consistent; the covariance is then that of the unconstrained fit."""
         return self.physical is not None
 
     def predict(self, motion: Samples | ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
-        """tau = Y beta: (N, n) of samples, low-passed segment by segment as in the fit; or (..., n) of q, qd, qdd.
+        """Predict the torque Y beta.
 
-        Single states have no neighbours to be filtered with: their torque is that of the model at that state.
+        Samples are low-passed segment by segment as in the fit. Single states cannot be filtered: their torque is that
+        of the model at that state.
+
+        Parameters
+        ----------
+        motion : Samples or (..., n) array_like
+            Samples, or positions in rad or m.
+        qd, qdd : (..., n) array_like, optional
+            Velocities and accelerations, if `motion` is an array of positions.
+
+        Returns
+        -------
+        (N, n) or (..., n) array
+            Torques in N m, or forces in N.
+
+        Raises
+        ------
+        InputError
+            If qd or qdd is missing, shapes disagree, or the friction needs the previous motion.
         """
         if isinstance(motion, Samples):
             require_joints(self.regressor, motion)
-            tau = unfiltered_prediction(self.regressor, self.beta, motion)
+            tau = predict_unfiltered(self.regressor, self.beta, motion)
             if self.filter_hz is not None:
                 for start, stop in segment_ends(motion.segments):
                     tau[start:stop] = lowpass(tau[start:stop], self.filter_hz, motion.rate_hz)
             return tau
         if qd is None or qdd is None:
-            raise InputError("predict takes samples, or q, qd and qdd")
+            missing = "qd" if qd is None else "qdd"
+            message = f"predict needs samples, or q, qd and qdd; {missing} is missing"
+            raise InputError(message, hint="pass all three arrays", code=Code.MISSING_VALUE, subject=missing)
         if self.regressor.friction.direction == "stop":
             raise InputError(
-                'friction of direction "stop" depends on the motion before, which single states do not have',
-                hint="predict(samples), or samples_of(log), has it",
+                'friction of direction "stop" depends on the previous motion, which single states do not have',
+                hint="use predict(samples) or predict_log(log)",
+                code=Code.UNSUPPORTED,
+                subject="stop",
             )
-        q, qd, qdd = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (motion, qd, qdd)))
+        q, qd, qdd = np.broadcast_arrays(*(np.asarray(array, dtype=np.float64) for array in (motion, qd, qdd)))
         names, n = self.regressor.joint_names, self.regressor.joint_count
         if not q.ndim or q.shape[-1] != n:
-            raise InputError(f"q has shape {q.shape}, but (..., {n}) is needed: one column for each joint")
-        flat = [np.ascontiguousarray(one).reshape(-1, n) for one in (q, qd, qdd)]
+            message = f"q must have the shape (..., {n}), one column for each joint; got {q.shape}"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="q")
+        flat = [np.ascontiguousarray(array).reshape(-1, n) for array in (q, qd, qdd)]
         numbers = np.arange(len(flat[0]), dtype=np.int64)  # every state by itself
         alone = Samples(names, flat[0], flat[1], flat[2], np.zeros_like(flat[0]), 1.0, numbers)
-        return unfiltered_prediction(self.regressor, self.beta, alone).reshape(q.shape)
+        return predict_unfiltered(self.regressor, self.beta, alone).reshape(q.shape)
 
     def samples_of(self, log: Log) -> Samples:
-        """The log conditioned as in the fit, at every row and with the torque as logged."""
+        """Condition a log as in the fit, at every row and with unfiltered torque."""
         if self.conditioning is None:
-            raise InputError("the estimate was made from samples: condition the log yourself and call predict")
-        own = self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
-        return condition(log, self.robot, own.for_prediction()).samples
+            message = "the estimate was fitted to samples and does not know how to condition a log"
+            hint = "condition the log yourself and call predict(samples)"
+            raise InputError(message, hint=hint, code=Code.MISSING_VALUE, subject="conditioning")
+        conditioning = self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
+        return condition(log, self.robot, conditioning.for_prediction()).samples
 
     def predict_log(self, log: Log) -> Array:
-        """tau (N, n) at every row of a log, from its motion alone."""
+        """Predict the torque (N, n) at every row of a log from its motion."""
         return self.predict(self.samples_of(log))
 
     def with_provenance(self, **entries: Any) -> Estimate:
-        """The same with more provenance."""
+        """Return the estimate with more provenance."""
         return replace(self, provenance={**self.provenance, **entries})
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
-        physical, base, friction = self.physical, self.base, self.treatment.friction
+        """Return all entries as a dictionary for JSON."""
+        physical, base, friction = self.physical, self.base, self.settings.friction
         if isinstance(friction, Friction):
             friction = replace(friction, reference=())  # on loading, the estimate's own values
         return {
@@ -302,36 +436,36 @@ class Estimate(Shown):
             },
             "names": list(self.names),
             "beta": self.beta.tolist(),
-            "covariance": saved_covariance(self.covariance),
+            "covariance": save_covariance(self.covariance),
             "status": self.status,
-            "residuals": [asdict(one) for one in self.residuals],
-            "treatment": replace(self.treatment, friction=friction).to_dict(),
-            "left_out": list(self.left_out),
-            "left_out_ends": None if self.left_out_ends is None else saved_ends(self.left_out_ends),
-            "left_out_shifts": None if self.left_out_shifts is None else self.left_out_shifts.tolist(),
-            "untold": list(self.untold),
+            "residuals": [asdict(residual) for residual in self.residuals],
+            "settings": replace(self.settings, friction=friction).to_dict(),
+            "dropped": list(self.dropped),
+            "dropped_ends": None if self.dropped_ends is None else save_ends(self.dropped_ends),
+            "dropped_shifts": None if self.dropped_shifts is None else self.dropped_shifts.tolist(),
+            "unidentifiable": list(self.unidentifiable),
             "method": self.method,
             "residual_of": self.residual_of,
             "joint_weights": None if self.joint_weights is None else self.joint_weights.tolist(),
             "condition_number": self.condition_number,
             "physical": physical and physical.to_dict(),
-            "mended": self.mended,
+            "projected": self.projected,
             "shifts": None if self.shifts is None else self.shifts.tolist(),
-            "block_spread": self.block_spread and self.block_spread.to_dict(),
+            "jackknife": self.jackknife and self.jackknife.to_dict(),
             "identifiable": self.identifiable and asdict(self.identifiable),
             "findings": [finding.to_dict() for finding in self.findings],
-            "sources": [asdict(one) for one in self.sources],
+            "sources": [asdict(source) for source in self.sources],
             "cross_validated": self.cross_validated and asdict(self.cross_validated),
             "provenance": dict(self.provenance),
         }
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
-        write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
+        """Write the estimate to a JSON file."""
+        write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
-def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -> Array:
-    """Y beta (N, n), block by block."""
+def predict_unfiltered(regressor: Regressor, beta: Array, samples: Samples) -> Array:
+    """Return Y beta (N, n), computed in blocks of rows."""
     tau, q = np.empty_like(samples.q), regressor.positions(samples)
     directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
     for start in range(0, len(samples), FACTORED_ROWS):
@@ -344,55 +478,74 @@ def unfiltered_prediction(regressor: Regressor, beta: Array, samples: Samples) -
 
 
 def load_estimate(path: str | Path) -> Estimate:
-    """The estimate of a JSON file, or of the folder of a run."""
+    """Load an estimate.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file, or the folder of a run.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, inconsistent, or of another format.
+    """
     path = Path(path) / "estimate.json" if Path(path).is_dir() else Path(path)
     values = read_json(path, "estimate", InputError, "Estimate.save and mindyn identify --out write them")
     stated = values.get("format")
     if stated != ESTIMATE_FORMAT:
         later = isinstance(stated, str) and stated.startswith("mindyn estimate ")
         raise InputError(
-            f"{path} is not an estimate of mindyn: its format is {shortened(repr(stated), 100)}, "
+            f"{path} is not an estimate of mindyn: its format is {shorten_text(repr(stated), 100)}, "
             f"not {ESTIMATE_FORMAT!r}",
-            hint="a later version of mindyn wrote it: install that one" if later else "",
+            hint="another version of mindyn wrote it: use that version, or identify again" if later else "",
+            code=Code.WRONG_FORMAT,
+            subject=path,
         )
     try:
-        require_sound(values, str(path))
+        require_agreement(values, str(path))
         return _estimate_of(values, str(path))
     except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {shortened(f'{type(error).__name__} {error}', 300)}") from error
+        reason = shorten_text(f"{type(error).__name__} {error}", 300)
+        raise InputError(f"{path} is damaged: {reason}", code=Code.UNREADABLE, subject=path) from error
 
 
 def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
-    robot, treatment = robot_from_record(values["robot"]), Treatment.from_dict(values["treatment"])
-    base, kernel = saved_base(robot, values["base"])
-    if treatment.shape.needs_load:
-        treatment = replace(treatment, friction=replace(treatment.shape, reference=tuple(values["beta"][: base.count])))
-    regressor = Regressor(robot, treatment.shape, base, kernel)
+    robot, settings = robot_from_record(values["robot"]), EquationSettings.from_dict(values["settings"])
+    base, kernel = read_base(robot, values["base"])
+    if settings.shape.needs_load:
+        settings = replace(settings, friction=replace(settings.shape, reference=tuple(values["beta"][: base.count])))
+    regressor = Regressor(robot, settings.shape, base, kernel)
     if list(regressor.names) != values["names"]:
-        raise InputError(f"{path} names other parameters than this version of mindyn finds for its robot")
+        message = f"{path} has other parameters than this version of mindyn derives for its robot"
+        raise InputError(message, hint="identify again", code=Code.DISAGREEMENT, subject=path)
     require_physical(regressor, np.array(values["beta"]), values["physical"])
-    physical, score, blocks = values["physical"], values["cross_validated"], values.get("block_spread")
-    judged, ends, shifts = (values.get(key) for key in ("identifiable", "left_out_ends", "left_out_shifts"))
+    physical, score, blocks = values["physical"], values["cross_validated"], values.get("jackknife")
+    identifiable, ends, shifts = (values.get(key) for key in ("identifiable", "dropped_ends", "dropped_shifts"))
     return Estimate(
         regressor,
         np.array(values["beta"]),
         read_covariance(values["covariance"]),
         values["status"],
-        tuple(JointResidual(**one) for one in values["residuals"]),
-        treatment,
-        tuple(values["left_out"]),
-        tuple(values["untold"]),
+        tuple(JointResidual(**entry) for entry in values["residuals"]),
+        settings,
+        tuple(values["dropped"]),
+        tuple(values["unidentifiable"]),
         values["method"],
         values["residual_of"],
         None if values["joint_weights"] is None else np.array(values["joint_weights"]),
         values["condition_number"],
         physical and Physical.from_dict(physical),
-        values["mended"],
+        values["projected"],
         None if values["shifts"] is None else np.array(values["shifts"]),
         blocks and JackknifeDeviation.from_dict(blocks),
-        judged and Identifiability(judged["holds"], judged["uncertainty"]),
+        identifiable and Identifiability(identifiable["holds"], identifiable["uncertainty"]),
         tuple(map(Finding.from_dict, values["findings"])),
-        tuple(Source(**one) for one in values["sources"]),
+        tuple(SourceFile(**entry) for entry in values["sources"]),
         score and CrossValidated(**score),
         values["provenance"],
         None if ends is None else read_ends(ends),

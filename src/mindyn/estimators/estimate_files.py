@@ -1,7 +1,7 @@
-"""Files of estimates: the JSON Schema, published beside this file, and the checks that no schema can express.
+"""Check files of estimates: JSON Schema, and consistency that a schema cannot express.
 
-A file holds some facts twice (a base set follows from its robot, values from the physical ones behind them): on
-loading they are compared, so that a file that was changed or damaged does not give a model that contradicts itself.
+A file contains some facts twice: the base set follows from its robot, and values from the physical ones behind them.
+They are compared on loading, so that a changed or damaged file does not give an inconsistent model.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MindynError
-from mindyn.estimators.untold import read_covariance
+from mindyn.errors import Code, InputError, MindynError
+from mindyn.estimators.unidentifiable import read_covariance
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters, parameter_sizes
@@ -26,80 +26,82 @@ from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.description import Selection
 from mindyn.robots.robot import Robot
-from mindyn.robots.toml_table import robot_of_table, toml_table
+from mindyn.robots.toml_table import robot_from_table, toml_table
 from mindyn.schemas import require_valid
 
 EXACT: Final = 1e-120
-"""Variances below come from data without noise; products of them lose digits before they reach zero."""
+"""Smaller variances come from noise-free data; their products lose digits before they reach zero."""
 ROUNDING: Final = 1e-9
-"""Numbers of a file that should be equal differ by less, relative to the terms that they are sums of."""
-_HINT: Final = "was it edited, or cut? identify again"
+"""Largest difference of numbers that should be equal, relative to the terms of their sums."""
+_HINT: Final = "the file may have been edited or truncated; identify again"
 _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "beta": ("p",),
     "covariance": ("p", "p"),
     "shifts": ("k", "p"),
-    "left_out_ends": ("2", "p"),
-    "left_out_shifts": ("k", "p"),
+    "dropped_ends": ("2", "p"),
+    "dropped_shifts": ("k", "p"),
     "joint_weights": ("n",),
-    "block_spread.telling": ("p",),
-    "block_spread.widened": ("p",),
+    "jackknife.significant": ("p",),
+    "jackknife.inflated": ("p",),
     "physical.values": ("x",),
     "physical.unconstrained": ("p",),
-    "physical.prior_shares": ("p",),
+    "physical.prior_fractions": ("p",),
     "physical.ends": ("2", "p"),
 }
-"""Of lists: p parameters, n joints, x labels of physical values, k of any number."""
+"""Shapes of lists: p parameters, n joints, x labels of physical values, k any number."""
 
 
 @cache
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema of a saved estimate."""
+    """Return the JSON Schema of a saved estimate."""
     return json.loads(Path(__file__).with_name("estimate.schema.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
-def require_sound(values: Mapping[str, Any], path: str) -> None:
+def require_agreement(values: Mapping[str, Any], path: str) -> None:
     """Raise `InputError` if types, lengths or names contradict the format or each other."""
     require_valid(values, schema(), path, hint=_HINT)
-    for found in _contradictions(values):
-        raise InputError(f"{path} is not a sound estimate: {found}", hint=_HINT)
+    for disagreement in _find_disagreements(values):
+        raise InputError(f"{path} is not consistent: {disagreement}", hint=_HINT, code=Code.DISAGREEMENT, subject=path)
 
 
-def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:
+def _find_disagreements(values: Mapping[str, Any]) -> Iterator[str]:
     names, physical = values["names"], values["physical"]
     sizes = {"p": len(names), "n": len(values["residuals"]), "x": len((physical or {"labels": ()})["labels"]), "2": 2}
     for key, wanted in _SHAPES.items():
         holder, _, entry = key.rpartition(".")
         given = (values.get(holder) if holder else values) or {}
-        if given.get(entry) is not None and not _has_shape(given[entry], [sizes.get(one, -1) for one in wanted]):
-            yield f"{key} must have the shape ({', '.join(str(sizes.get(one, 'any')) for one in wanted)})"
+        if given.get(entry) is not None and not _has_shape(given[entry], [sizes.get(size, -1) for size in wanted]):
+            yield f"{key} must have the shape ({', '.join(str(sizes.get(size, 'any')) for size in wanted)})"
             return
-    for key in ("left_out", "untold"):
+    for key in ("dropped", "unidentifiable"):
         if unknown := [name for name in values[key] if name not in names]:
             yield f"{key} names {unknown[0]!r}, which is not a parameter"
             return
     C, shifts = read_covariance(values["covariance"]), np.array(values["shifts"] or []).reshape(-1, len(names))
-    untold, left_out = (np.array([name in values[key] for name in names], dtype=bool) for key in ("untold", "left_out"))
-    yield from _covariance_faults(C, shifts, untold, left_out)
-    if np.array(values["beta"])[left_out].any():
-        yield "a parameter that was left out is not zero"
+    unidentifiable, dropped = (
+        np.array([name in values[key] for name in names], dtype=bool) for key in ("unidentifiable", "dropped")
+    )
+    yield from _covariance_faults(C, shifts, unidentifiable, dropped)
+    if np.array(values["beta"])[dropped].any():
+        yield "the value of a dropped parameter must be zero"
 
 
 def _has_shape(value: Any, shape: list[int]) -> bool:
-    """Whether nested lists have this shape; -1 is any length."""
+    """Return whether nested lists have this shape; -1 stands for any length."""
     if not shape:
         return True
     return shape[0] in (-1, len(value)) and all(_has_shape(item, shape[1:]) for item in value)
 
 
 def _covariance_faults(
-    C: Array, shifts: Array, untold: NDArray[np.bool_], left_out: NDArray[np.bool_]
+    C: Array, shifts: Array, unidentifiable: NDArray[np.bool_], dropped: NDArray[np.bool_]
 ) -> Iterator[str]:
-    """Yield why a covariance is not one: it contains that of noise and the outer products of the shifts."""
+    """Yield the reasons why a covariance is invalid; it contains that of noise and the outer products of the shifts."""
     infinite = ~np.isfinite(C)
-    if (infinite != np.diag(untold)).any():
-        yield "covariance must be infinite (null) for the variances of untold parameters, and for nothing else"
+    if (infinite != np.diag(unidentifiable)).any():
+        yield "covariance must be infinite (null) for variances of unidentifiable parameters, and nowhere else"
         return
-    finite = np.where(untold | untold[:, None] | (np.abs(C) < EXACT), 0.0, C)
+    finite = np.where(unidentifiable | unidentifiable[:, None] | (np.abs(C) < EXACT), 0.0, C)
     scale = np.sqrt(np.maximum(np.diag(finite), 0.0))
     terms = np.outer(scale, scale)
     if (np.abs(finite - finite.T) > ROUNDING * terms).any() or (np.abs(finite) > (1 + ROUNDING) * terms).any():
@@ -107,43 +109,45 @@ def _covariance_faults(
         return
     noise = (finite - shifts.T @ shifts) / np.where(terms > 0, terms, 1.0)
     if len(C) and np.linalg.eigvalsh(noise).min() < -ROUNDING * len(C):
-        yield "covariance, less the shifts that it contains, must not be negative in any direction"
-    if finite[left_out].any():
-        yield "covariance of a parameter that was left out must be zero"
+        yield "covariance minus its shifts must be positive semidefinite"
+    if finite[dropped].any():
+        yield "covariance of a dropped parameter must be zero"
 
 
-def saved_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
-    """Return the base set that the robot gives; raise `InputError` if the saved one is not that of the robot.
+def read_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
+    """Return the base set of the robot; raise `InputError` if the saved one does not belong to the robot.
 
-    A set with survivors is determined by them and by the space that it spans: one with other survivors, as `priority`
-    or another seed gives, is taken if it spans the robot's space.
+    A set with survivors is determined by them and by its span: one with other survivors, as from `priority` or another
+    seed, is accepted if it has the robot's span.
     """
     form, drives = record["form"], record["drives"]
     lin = form == "lin" and drives == bool(robot.drives)
-    own, kernel = lin_columns(robot) if lin else (base_parameters(robot, form, drives=drives), None)
+    base, kernel = lin_columns(robot) if lin else (base_parameters(robot, form, drives=drives), None)
     chosen = None if record["survivors"] is None else tuple(record["survivors"])
     K, names = np.array(record["matrix"], dtype=np.float64), tuple(record["names"])
-    wrong = InputError(f"the base set of the file is not that of its robot {robot.name!r}", hint=_HINT)
-    if K.shape != own.matrix.shape or len(names) != len(K):
+    wrong = InputError(
+        f"the base set does not belong to robot {robot.name!r}", hint=_HINT, code=Code.DISAGREEMENT, subject="base"
+    )
+    if K.shape != base.matrix.shape or len(names) != len(K):
         raise wrong
-    if chosen == own.survivors:
+    if chosen == base.survivors:
         sizes = parameter_sizes(robot, drives=drives)
-        off, terms = np.abs(K - own.matrix) * sizes, np.abs(own.matrix) * sizes
-        if names != own.names or (off > ROUNDING * terms.max(axis=1, keepdims=True)).any():
+        off, terms = np.abs(K - base.matrix) * sizes, np.abs(base.matrix) * sizes
+        if names != base.names or (off > ROUNDING * terms.max(axis=1, keepdims=True)).any():
             raise wrong
-        return own, kernel
+        return base, kernel
     saved = BaseParameters(robot, form, drives, K, names, chosen, tuple(record["notes"]))
     if chosen is None or not np.allclose(K[:, list(chosen)], np.eye(len(K)), rtol=0, atol=ROUNDING):
         raise wrong
     try:
-        saved.to(own)
+        saved.transform_to(base)
     except MindynError as error:
         raise wrong from error
     return saved, None
 
 
 def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, Any] | None) -> None:
-    """Raise `InputError` if beta = B x does not hold for the physical values x behind it, if there are any."""
+    """Raise `InputError` if beta = B x does not hold for the saved physical values x."""
     if physical is None:
         return
     base = regressor.base
@@ -155,16 +159,17 @@ def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, A
         labels != physical["labels"]
         or (np.abs(np.append(base.matrix @ x[:split], x[split:]) - beta) > 1e-6 * terms).any()
     ):
-        raise InputError("the physical values of the file are not those behind its beta", hint=_HINT)
+        message = "the physical values of the file do not give its beta"
+        raise InputError(message, hint=_HINT, code=Code.DISAGREEMENT, subject="physical")
 
 
 def robot_record(robot: Robot) -> dict[str, Any]:
-    """All of a robot but its notes: the table of a robot file, and what of its source was selected."""
+    """Return a robot without its notes as a dictionary: the table of a robot file, and the selection from its source."""
     return {**toml_table(robot), "selection": robot.selection.to_dict()}
 
 
 def robot_from_record(record: Mapping[str, Any]) -> Robot:
-    """The inverse of `robot_record`."""
-    robot = robot_of_table({name: value for name, value in record.items() if name != "selection"})
+    """Return the robot of a `robot_record`."""
+    robot = robot_from_table({name: value for name, value in record.items() if name != "selection"})
     home = np.array([record["home"][name] for name in robot.joint_names]) if "home" in record else None
     return replace(robot, selection=Selection(**record.get("selection", {})), home=home)

@@ -1,4 +1,4 @@
-"""`Estimator`: what the road from logs to an estimate asks of a fit."""
+"""`Estimator`: the protocol of all fits."""
 
 from __future__ import annotations
 
@@ -6,27 +6,57 @@ from typing import Literal, Protocol
 
 from mindyn.estimators.estimate import Estimate
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 Needs = Literal["information", "samples"]
 
 
 class Estimator(Protocol):
-    """Settings of a fit; data come to `fit` alone, and a frozen `Estimate` comes back."""
+    """Settings of a fit: `fit` takes the data and returns a frozen `Estimate`.
+
+    To add an estimator, implement `needs` and `fit`; the other members have defaults.
+    """
 
     @property
     def needs(self) -> Needs:
-        """What it reads of the rows: their R factors alone, or the samples too."""
+        """What the fit reads: "information" (R factors only) or "samples"."""
 
     @property
     def filters_alike(self) -> bool:
-        """Whether `choose` must low-pass columns, torque and instruments alike, noise of the torque being in all."""
+        """Whether columns, torque and instruments need the same low pass, because torque noise is in all of them."""
         return False
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002 - part of the protocol
-        """The treatment that it can use in place of the one wanted; refuses a robot that it cannot fit."""
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002 - part of the protocol
+        """Return settings that the estimator supports in place of the wanted ones.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot to identify.
+        wanted : EquationSettings
+            The user's settings.
+
+        Returns
+        -------
+        EquationSettings
+
+        Raises
+        ------
+        MindynError
+            If the estimator cannot fit this robot.
+        """
         return wanted
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate."""
+        """Fit the rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Equations from `build_rows`.
+
+        Returns
+        -------
+        Estimate
+        """

@@ -1,11 +1,11 @@
-"""`InstrumentalVariables`: model-based accelerations as instruments against the noise of measured ones.
+"""`InstrumentalVariables`: model-based accelerations as instruments against noise of measured ones.
 
     beta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T tau_i    [Yoshida 1996, eq. 3.22-3.35]
 
-Y is the regressor at the measured motion, Omega the same with the accelerations that a model expects under the
-measured torque. Noise of accelerations is in Y alone, so that Omega^T times it averages out. Noise of the torque is in
-Omega too, by the acceleration M^-1 (tau - h): Omega = Omega(qdd) + J M^-1 e, J = dOmega/dqdd. Then Omega_i^T e_i has
-the mean J_i M^-1 (column i) var(e_i), which is taken off; var(e) is told from the torque alone.
+Y is the regressor at the measured motion; Omega is the regressor with the accelerations that a model predicts under the
+measured torque. Noise of accelerations enters only Y, so that its product with Omega averages out. Noise of the torque
+also enters Omega, through the acceleration M^-1 (tau - h): Omega = Omega(qdd) + J M^-1 e, J = dOmega/dqdd. Then
+Omega_i^T e_i has the mean J_i M^-1 (column i) var(e_i), which is subtracted; var(e) is estimated from the torque alone.
 """
 
 from __future__ import annotations
@@ -16,38 +16,43 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.instruments import coloured_covariance, instrument_step
+from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.model_acceleration import ModelAcceleration, model_acceleration
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import status_of, unexplained
+from mindyn.estimators.summaries import describe_status, unexplained_fraction
+from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
-from mindyn.regression.information import Information, told_directions
+from mindyn.regression.information import Information, identifiable_directions
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.simulation.inputs import require_count
 
 MOST_INDEFINITE: Final = 0.5
-"""Part of the samples without a usable inertia matrix beyond which a model is no instrument."""
+"""Largest fraction of samples without a usable inertia matrix for a model that gives instruments."""
 NORMAL_MEDIAN: Final = 0.6744897501960817
-"""Median of the size of a normal variable, in standard deviations."""
+"""Median of the absolute value of a normal variable, in standard deviations."""
 IMPULSE_ROWS: Final = 4096
 AVERAGED_ROWS: Final = 5000
-"""Rows, evenly spread, over which dOmega is averaged."""
+"""Evenly spread rows over which dOmega is averaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstrumentalVariables(Estimator):
-    """Settings of an instrumental-variables fit.
+    """Instrumental-variables fit.
 
-    instrument_model  whose accelerations are the first instruments; None: the least-squares estimate. Where that is
-                      indefinite, as slow motion makes it, `mend_possible` gives the nearest one that is not
-    passes            most passes; from the second on, the instruments come from the estimate of the pass before
-    weights           of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
+    Parameters
+    ----------
+    instrument_model : Estimate, optional
+        Its accelerations are the first instruments. Default: the least-squares estimate. If that is indefinite, as
+        after slow motion, `project_to_positive_definite` gives the nearest one that is positive definite.
+    passes : int
+        Largest number of passes; each later pass takes its instruments from the previous estimate.
+    weights : "joint", "ordinary" or tuple of float
+        Weights of the joints' rows, as in `LeastSquares`; "joint" uses those of a least-squares fit.
     """
 
     instrument_model: Estimate | None = None
@@ -59,42 +64,43 @@ class InstrumentalVariables(Estimator):
 
     @property
     def needs(self) -> Needs:
-        """Samples, at which a model expects other accelerations."""
+        """Always "samples": the model predicts accelerations at them."""
         return "samples"
 
     @property
     def filters_alike(self) -> bool:
-        """A controller feeds encoder noise back: torque, and the accelerations expected by it, have the columns' noise.
+        """True: a controller feeds encoder noise back, so that torque and predicted accelerations contain the columns'
+        noise.
 
-        It is far above the motion in frequency. A filter of the motion alone leaves it in the torque.
+        This noise has frequencies far above the motion. Filtering only the motion would leave it in the torque.
         """
         return True
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; its status tells where an inertia matrix was indefinite."""
-        samples = rows.whole("instrumental variables")
+        """Fit the rows; the status reports indefinite inertia matrices."""
+        samples = rows.all_samples("instrumental variables")
         plain = LeastSquares(weights=self.weights).fit(rows)
         return self.passes_from(plain, rows.information, samples)
 
     def passes_from(self, plain: Estimate, information: Information, samples: Samples) -> Estimate:
-        """Passes until the estimate settles; where beta starts matters to rounding alone, not to the first solution."""
-        basis = told_directions(information.stacked(plain.joint_weights)[0])
-        cutoff, thinned = plain.treatment.cutoff_hz, plain.treatment.step
+        """Repeat passes until the estimate settles; the initial beta affects only rounding, not the first solution."""
+        basis = identifiable_directions(information.stacked(plain.joint_weights)[0])
+        cutoff, thinned = plain.settings.cutoff_hz, plain.settings.step
         estimate, model, moved = plain, self._first_model(plain), True
         shares: list[float] = []
         while moved and len(shares) < self.passes:
             instrument = model_acceleration(model.regressor, model.beta, samples)
             _require_definite(instrument, len(shares) + 1)
             shares.append(instrument.indefinite_part)
-            expected = _expected(samples, instrument)
+            expected = _expected_columns(samples, instrument)
             common = noise_in_both(estimate, expected, instrument.M, cutoff)
             step = instrument_step(estimate, samples, expected, basis, cutoff, thinned, common)
             moved = step.matters(estimate.beta)
             estimate = model = step.applied(estimate)
-        covariance = coloured_covariance(step, estimate, samples, expected, cutoff, thinned)
+        covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
         estimate = replace(estimate, covariance=covariance)
         left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part
-        return _reported(estimate, plain, shares, left, settled=not moved)
+        return _report(estimate, plain, shares, left, settled=not moved)
 
     def _first_model(self, plain: Estimate) -> Estimate:
         model = self.instrument_model
@@ -103,13 +109,15 @@ class InstrumentalVariables(Estimator):
         if model.robot.joint_names != plain.robot.joint_names:
             raise InputError(
                 f"the instrument model is of joints {', '.join(model.robot.joint_names)}; "
-                f"the robot has {', '.join(plain.robot.joint_names)}"
+                f"the robot has {', '.join(plain.robot.joint_names)}",
+                code=Code.DISAGREEMENT,
+                subject="instrument_model",
             )
         return model
 
 
-def _expected(samples: Samples, instrument: ModelAcceleration) -> Samples:
-    """The samples with accelerations of the model; not usable where it has none."""
+def _expected_columns(samples: Samples, instrument: ModelAcceleration) -> Samples:
+    """Return the samples with the model's accelerations; unusable where the inertia matrix is indefinite."""
     usable = np.repeat(instrument.definite[:, None], samples.q.shape[1], axis=1)
     if samples.usable is not None:
         usable &= samples.usable
@@ -121,25 +129,27 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
     if part > MOST_INDEFINITE:
         raise InputError(
             f"the inertia matrix of the instrument model of pass {number} is indefinite at {100 * part:.3g} % of the "
-            "samples: the accelerations that it expects mean nothing",
-            hint="give instrument_model= the least-squares estimate mended by mend_possible, or another model that is "
-            "possible; or record a motion with larger accelerations",
+            f"samples, so that its accelerations are not usable; at most {100 * MOST_INDEFINITE:g} % are allowed",
+            hint="pass project_to_positive_definite(estimate) of the least-squares estimate, or another model with a "
+            "positive definite inertia matrix, as instrument_model=; or record a motion with larger accelerations",
+            code=Code.NOT_FEASIBLE,
+            subject="instrument_model",
         )
 
 
-def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
-    """The estimate with its status, its provenance, and infinite variances of what the data cannot tell."""
-    told = [
+def _report(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
+    """Return the estimate with status, provenance, and infinite variances of unidentifiable parameters."""
+    sentences = [
         f"{len(plain.names)} parameters, {len(shares)} passes{'' if settled else ', not settled'}, leave "
-        f"{100 * unexplained(estimate.residuals):.3g} % of the torque unexplained"
+        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
     ]
     if max(shares) > 0:
-        told.append(
+        sentences.append(
             f"the inertia matrix of the instrument model was indefinite at up to {100 * max(shares):.3g} % of the "
-            "samples, which were left out"
+            "samples, which were excluded"
         )
     if left > 0:
-        told.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
+        sentences.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
     provenance = {
         "passes": len(shares),
         "settled": settled,
@@ -148,17 +158,18 @@ def _reported(estimate: Estimate, plain: Estimate, shares: list[float], left: fl
     }
     return replace(
         estimate,
-        covariance=infinite_variances(estimate.covariance, plain.names, plain.untold),
-        status=status_of(told, plain.untold),
+        covariance=infinite_variances(estimate.covariance, plain.names, plain.unidentifiable),
+        status=describe_status(sentences, plain.unidentifiable),
         method="instrumental variables",
         provenance={**estimate.provenance, **provenance},
     )
 
 
 def torque_noise(samples: Samples) -> Array:
-    """(n,) standard deviations of white noise: the median second difference, which jumps of friction hardly move.
+    """Return (n,) standard deviations of white noise from the median second difference, which is robust to friction
+    jumps.
 
-    The torque itself has second differences too, small where rows follow its motion closely.
+    The torque itself has second differences too; they are small if the sample rate is high.
     """
     within = samples.segments[2:] == samples.segments[:-2]
     if not within.any():
@@ -168,28 +179,28 @@ def torque_noise(samples: Samples) -> Array:
 
 
 def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: float | None) -> list[Array]:
-    """For each joint i the mean (p,) of Omega_i^T e_i over the rows of the fit that noise of the torque makes.
+    """Return, for each joint i, the mean (p,) of Omega_i^T e_i over the rows of the fit due to torque noise.
 
     expected   samples with the accelerations of the instrument model, `usable` where it has some
     M          (N, n, n) inertia matrices of that model
     """
-    variances = torque_noise(expected) ** 2 * _passed(cutoff_hz, expected.rate_hz)
+    variances = torque_noise(expected) ** 2 * _filter_columns(cutoff_hz, expected.rate_hz)
     every = slice(None, None, 1 + len(expected) // AVERAGED_ROWS)
     some, M = expected.take(every), M[every]
     assert some.usable is not None
-    found = []
+    joints = []
     for joint, (variance, residual) in enumerate(zip(variances, estimate.residuals, strict=True)):
         usable = some.usable[:, joint]
         push = np.asarray(np.linalg.inv(M[usable])[:, :, joint], dtype=np.float64)
         mean = _mean_change(estimate.regressor, some.q[usable], some.qd[usable], push, joint)
         rows = residual.rows * float(usable.mean())
-        # Noise is not more than what the fit leaves: second differences of rough rows would say so.
-        found.append(rows * min(variance, residual.rms**2) * mean)
-    return found
+        # Bounded by the residual: second differences of coarsely sampled rows would overestimate the noise.
+        joints.append(rows * min(variance, residual.rms**2) * mean)
+    return joints
 
 
 def _mean_change(regressor: Regressor, q: Array, qd: Array, push: Array, joint: int) -> Array:
-    """(p,) by how much accelerations `push` (N, n) change the columns of a joint, on average."""
+    """Return (p,) the mean change of a joint's columns by accelerations `push` (N, n)."""
     if not len(push):
         return np.zeros(regressor.count)
     directions = regressor.directions(q, qd, np.zeros(len(push), dtype=np.int64), 1.0)
@@ -197,8 +208,8 @@ def _mean_change(regressor: Regressor, q: Array, qd: Array, push: Array, joint: 
     return np.asarray((pushed - coasting)[:, joint].mean(axis=0))
 
 
-def _passed(cutoff_hz: float | None, rate_hz: float) -> float:
-    """The part of the variance of white noise that a low pass leaves."""
+def _filter_columns(cutoff_hz: float | None, rate_hz: float) -> float:
+    """Return the fraction of the variance of white noise that passes the low pass."""
     if cutoff_hz is None:
         return 1.0
     impulse = np.zeros(IMPULSE_ROWS)

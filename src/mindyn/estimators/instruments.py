@@ -1,8 +1,8 @@
-"""Steps of instrumental variables: parameters from measured rows, weighed by rows that noise has no part in.
+"""Steps of instrumental variables: products of measured rows with rows that are free of their noise.
 
     dbeta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T (tau_i - Y_i beta)
 
-Y is the regressor at measured samples, Omega at those that a model expects.
+Y is the regressor at measured samples, Omega at those that a model predicts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.estimators.covariance import coloured_spread, colouring_of, sandwich
+from mindyn.errors import Code, InputError
+from mindyn.estimators.covariance import coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import blocks
+from mindyn.regression.row_blocks import blocks
 
 PASSES_END: Final = 0.01
-"""Passes end when no parameter moves by more than this part of its standard deviation ..."""
+"""Passes end when no parameter moves by more than this fraction of its standard deviation ..."""
 PASSES_END_LEAST: Final = 1e-10
 """... or of the largest parameter."""
 WEAKEST_INSTRUMENT: Final = 1e-12
@@ -31,7 +31,7 @@ WEAKEST_INSTRUMENT: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstrumentStep:
-    """A change of beta (p,), the covariance of where it ends, and the rms residuals (n,) of the joints there.
+    """A change of beta (p,), the covariance after it, and the rms residuals (n,) of the joints after it.
 
     inverse   (p, p) of sum_i w_i Omega_i^T Y_i
     weights   (n,) w_i
@@ -44,13 +44,13 @@ class InstrumentStep:
     weights: Array
 
     def matters(self, beta: Array) -> bool:
-        """Whether it is worth another pass."""
+        """Return whether the step is large enough for another pass."""
         enough = PASSES_END * np.sqrt(np.diag(self.covariance)) + PASSES_END_LEAST * np.abs(beta).max()
         return bool((np.abs(self.change) > enough).any())
 
     def applied(self, estimate: Estimate) -> Estimate:
-        """The estimate after the step."""
-        residuals = tuple(replace(one, rms=r) for one, r in zip(estimate.residuals, self.rms, strict=True))
+        """Return the estimate after the step."""
+        residuals = tuple(replace(residual, rms=r) for residual, r in zip(estimate.residuals, self.rms, strict=True))
         return replace(estimate, beta=estimate.beta + self.change, covariance=self.covariance, residuals=residuals)
 
 
@@ -63,29 +63,29 @@ def instrument_step(
     decimation: int,
     common: Sequence[Array] | None = None,
 ) -> InstrumentStep:
-    """The step from an estimate over the directions `basis` (p, r); rows not usable in `expected` are left out.
+    """Return the step from an estimate within the directions `basis` (p, r); rows unusable in `expected` are excluded.
 
-    common   for each joint the mean of Omega_i^T e_i (p,) that noise common to Omega and e makes; None: it makes none
+    common   mean of Omega_i^T e_i (p,) for each joint due to noise that Omega and e share; None: zero
     """
     assert estimate.joint_weights is not None
     weights = estimate.joint_weights / estimate.joint_weights.max()
     products = _products(estimate, measured, expected, cutoff_hz, decimation)
     A, r, meat = np.zeros((len(basis), len(basis))), np.zeros(len(basis)), np.zeros((len(basis), len(basis)))
-    for joint, (weight, one) in enumerate(zip(weights, products, strict=True)):
-        A[np.ix_(one.columns, one.columns)] += weight * one.omega_y
-        r[one.columns] += weight * one.omega_e
+    for joint, (weight, product) in enumerate(zip(weights, products, strict=True)):
+        A[np.ix_(product.columns, product.columns)] += weight * product.omega_y
+        r[product.columns] += weight * product.omega_e
         if common is not None:
             r -= weight * common[joint]
     inverse = _inverse(A, basis)
     change = inverse @ r
-    variances = [one.variance(change[one.columns]) for one in products]
-    for weight, variance, one in zip(weights, variances, products, strict=True):
-        meat[np.ix_(one.columns, one.columns)] += weight**2 * variance * one.omega_omega
+    variances = [product.variance(change[product.columns]) for product in products]
+    for weight, variance, product in zip(weights, variances, products, strict=True):
+        meat[np.ix_(product.columns, product.columns)] += weight**2 * variance * product.omega_omega
     rms = tuple(float(np.sqrt(v)) for v in variances)
     return InstrumentStep(change, sandwich(inverse, meat), rms, inverse, weights)
 
 
-def coloured_covariance(
+def coloured_instrument_covariance(
     step: InstrumentStep,
     estimate: Estimate,
     measured: Samples,
@@ -93,9 +93,9 @@ def coloured_covariance(
     cutoff_hz: float | None,
     decimation: int,
 ) -> Array:
-    """The covariance (p, p) after a step, for residuals that are correlated in time (see `covariance`)."""
+    """Return the covariance (p, p) after a step for residuals that are correlated in time (see `covariance`)."""
     colouring = colouring_of(estimate.regressor, estimate.beta, measured, cutoff_hz, decimation)
-    spread = coloured_spread(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
+    spread = coloured_covariance_of(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
     return sandwich(step.inverse, np.asarray(sum(spread)))
 
 
@@ -103,7 +103,7 @@ def coloured_covariance(
 class _Products:
     """W^T W of one joint, W = [Omega | Y | e] (rows, 2 k + 1), e = tau - Y beta, for the parameters `columns` (k,).
 
-    Residuals in place of torques keep the solution exact where the start is, although W^T W squares conditions.
+    Using residuals instead of torques keeps the solution accurate near the start, although W^T W squares the condition.
     """
 
     columns: NDArray[np.intp]
@@ -130,7 +130,7 @@ class _Products:
         return self.matrix[: len(self.columns), -1]
 
     def variance(self, step: Array) -> float:
-        """Mean squared residual e - Y step."""
+        """Return the mean squared residual e - Y step."""
         x = np.concatenate([np.zeros(len(step)), -step, [1.0]])
         return max(0.0, float(x @ self.matrix @ x)) / max(1, self.rows)
 
@@ -138,30 +138,32 @@ class _Products:
 def _products(
     estimate: Estimate, measured: Samples, expected: Samples, cutoff_hz: float | None, decimation: int
 ) -> Sequence[_Products]:
-    """One pass over measured and expected rows side by side."""
+    """Accumulate the products in one pass over measured and predicted rows."""
     regressor = estimate.regressor
-    found = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
+    products = [_Products(c, np.zeros((2 * len(c) + 1, 2 * len(c) + 1))) for c in regressor.columns]
     both = zip(
         blocks(regressor, measured, cutoff_hz, decimation),
         blocks(regressor, expected, cutoff_hz, decimation),
         strict=True,
     )
     for (seen, rows), (instruments, _) in both:
-        for joint, one in enumerate(found):
+        for joint, joint_products in enumerate(products):
             kept = slice(None) if expected.usable is None else expected.usable[rows, joint]
             Z = np.concatenate(seen[joint], axis=1)[kept]
             Omega = np.concatenate(instruments[joint], axis=1)[kept, :-1]
-            one.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[one.columns])
-    return found
+            joint_products.add(Omega, Z[:, :-1], Z[:, -1] - Z[:, :-1] @ estimate.beta[joint_products.columns])
+    return products
 
 
 def _inverse(A: Array, basis: Array) -> Array:
-    """The inverse of Omega^T Y over the directions that the data tell."""
+    """Return the inverse of Omega^T Y within the identifiable directions."""
     small = basis.T @ A @ basis
     sizes = np.linalg.svd(small, compute_uv=False)
     if not sizes[-1] > WEAKEST_INSTRUMENT * sizes[0]:
         raise InputError(
-            "the instruments do not determine the parameters: expected and measured motion have too little in common",
-            hint="give instrument_model= a better model, or record a motion with larger accelerations",
+            "the instruments do not determine the parameters: predicted and measured motion are too different",
+            hint="pass a better model as instrument_model=, or record a motion with larger accelerations",
+            code=Code.NOT_IDENTIFIABLE,
+            subject="instrument_model",
         )
     return np.asarray(basis @ np.linalg.inv(small) @ basis.T)

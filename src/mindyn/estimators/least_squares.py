@@ -1,4 +1,4 @@
-"""`LeastSquares`: the minimiser of the weighted squared residuals; weights from the residuals themselves."""
+"""`LeastSquares`: weighted least squares, with weights from the residuals."""
 
 from __future__ import annotations
 
@@ -9,97 +9,106 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.estimators.covariance import Colouring, coloured_spread, colouring_of, sandwich
+from mindyn.errors import Code, InputError
+from mindyn.estimators.covariance import Colouring, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import joint_residuals, told_from, unexplained
-from mindyn.regression.gathering import gather
-from mindyn.regression.information import Information, Solution, null_space, solve
+from mindyn.regression.information import Information, Solution, solve
+from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import Rows, SampleBlocks
 
 Weights = Literal["joint", "ordinary"]
 REWEIGHTINGS: Final = 10
 WEIGHTS_FINAL: Final = 1e-6
-"""Weights that change by less, relative, are final: values are then within 2e-11 of where all weights would end."""
+"""Relative change below which weights are final: values are then within 2e-11 of the limit."""
 HUBER: Final = 1.345
-"""Residuals beyond this multiple of the spread count linearly: 95 % efficiency for normal noise [Huber 1981]."""
+"""Residuals beyond this multiple of their deviation count linearly: 95 % efficiency for normal noise [Huber 1981]."""
 ROBUST_PASSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(Estimator):
-    """Settings of a least-squares fit.
+    """Least-squares fit.
 
-    weights     "joint": 1 / residual variance of each joint, iterated; "ordinary": all rows alike; or n numbers
-    robust      Huber's weights on rows, iterated (several passes over the samples)
-    covariance  "white", or "correlated": residuals as an autoregressive process for each joint
-    left_out    names of parameters that are set to zero
+    Parameters
+    ----------
+    weights : "joint", "ordinary" or tuple of n float
+        "joint": 1 / residual variance of each joint, iterated; "ordinary": equal weights.
+    robust : bool
+        Whether to use Huber's weights on rows, iterated in several passes over the samples.
+    covariance : "white" or "correlated"
+        "correlated" models the residuals of each joint as an autoregressive process.
+    dropped : tuple of str
+        Names of parameters that are set to zero.
     """
 
     weights: Weights | tuple[float, ...] = "joint"
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
-    left_out: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
             raise InputError(
-                f'weights = {self.weights!r}; they may be: "joint", "ordinary", or a number for each joint'
+                f'weights must be "joint", "ordinary", or a number for each joint; got {self.weights!r}',
+                code=Code.INVALID_VALUE,
+                subject="weights",
             )
         if self.covariance not in ("white", "correlated"):
-            raise InputError(f'covariance = {self.covariance!r}; it may be: "white", "correlated"')
+            message = f'covariance must be "white" or "correlated"; got {self.covariance!r}'
+            raise InputError(message, code=Code.INVALID_VALUE, subject="covariance")
 
     @property
     def needs(self) -> Needs:
-        """Samples where rows are weighed or residuals looked at one by one."""
+        """Either "samples", for a robust fit or "correlated" covariance, or "information"."""
         return "samples" if self.robust or self.covariance == "correlated" else "information"
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
+        """Fit the rows; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
         names = rows.regressor.names
-        unknown = [name for name in self.left_out if name not in names]
+        unknown = [name for name in self.dropped if name not in names]
         if unknown:
-            raise InputError(f"no parameter {', '.join(unknown)} to leave out; there are: {', '.join(names)}")
-        samples = rows.again if self.needs == "samples" else None
+            message = f"dropped: no parameter {', '.join(unknown)}; there are: {', '.join(names)}"
+            raise InputError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
+        samples = rows.repeatable_samples if self.needs == "samples" else None
         information = rows.information
-        fitted = self._weighted(information, rows.constant_torques)
+        fitted = self._fit_weighted(information, rows.constant_torques)
         if samples is not None and self.robust:
-            information, fitted = self._robust(rows, samples, information, fitted)
+            information, fitted = self._fit_robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
-            treatment = rows.treatment
-            colouring = colouring_of(rows.regressor, fitted.beta, samples, treatment.cutoff_hz, treatment.step)
-            fitted = self._coloured(rows, samples, information, fitted, colouring)
+            settings = rows.settings
+            colouring = colouring_of(rows.regressor, fitted.beta, samples, settings.cutoff_hz, settings.step)
+            fitted = self._fit_coloured(rows, samples, information, fitted, colouring)
         return _estimate(self, rows, information, fitted)
 
-    def _weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> Fitted:
-        """The fit with one weight for each joint, by iteration where the weights come from the residuals.
+    def _fit_weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> WeightedFit:
+        """Fit with one weight per joint, iterated if the weights come from the residuals.
 
-        A joint whose torque never changes, as without a sensor or a motor, has no weight: any small weight of its own
-        would be infinite after some iterations. Its rows decide what the other joints leave open.
+        A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
+        diverge in the iteration. Its rows only determine directions that the other joints leave open.
         """
-        kept = np.array([name not in self.left_out for name in information.names])
+        kept = np.array([name not in self.dropped for name in information.names])
         n = len(information.factors)
         weights = np.ones(n) if isinstance(self.weights, str) else np.array(self.weights, dtype=np.float64)
         if weights.shape != (n,):
-            raise InputError(f"{len(weights)} weights given for {n} joints")
+            message = f"weights must have one number for each of {n} joints; got {len(weights)}"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
         torques = information.torques()
         alive = (torques > 0) & np.logical_not(constant)
-        if self.weights == "joint":  # begun by the joints' torques: beside 1e4 Nm a joint of 1e-4 Nm is rounding
+        if self.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
             weights = np.where(alive, np.array(information.counts) / np.where(alive, torques, 1.0), 0.0)
-        fitted = _solved(information, weights, kept)
+        fitted = _solve_weighted(information, weights, kept)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
             before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
-            fitted = _solved(information, weights, kept)
+            fitted = _solve_weighted(information, weights, kept)
             if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
                 break
         return fitted
 
-    def _robust(
-        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: Fitted
-    ) -> tuple[Information, Fitted]:
-        regressor, treatment = rows.regressor, rows.treatment
+    def _fit_robust(
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit
+    ) -> tuple[Information, WeightedFit]:
+        regressor, settings = rows.regressor, rows.settings
         for _ in range(ROBUST_PASSES):
             beta, sigma = fitted.beta, np.sqrt(fitted.variances)
 
@@ -108,18 +117,18 @@ class LeastSquares(Estimator):
                 return np.asarray(np.minimum(1.0, HUBER * sigma[joint] / np.maximum(residual, 1e-300)))
 
             information = gather(
-                regressor, samples, cutoff_hz=treatment.cutoff_hz, decimation=treatment.step, row_weight=weight
+                regressor, samples, cutoff_hz=settings.cutoff_hz, decimation=settings.step, row_weight=weight
             )
-            fitted = self._weighted(information, rows.constant_torques)
+            fitted = self._fit_weighted(information, rows.constant_torques)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
                 break
         return information, fitted
 
-    def _coloured(
-        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: Fitted, colouring: Colouring
-    ) -> Fitted:
-        cutoff, step = rows.treatment.cutoff_hz, rows.treatment.step
-        spread = coloured_spread(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
+    def _fit_coloured(
+        self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit, colouring: Colouring
+    ) -> WeightedFit:
+        cutoff, step = rows.settings.cutoff_hz, rows.settings.step
+        spread = coloured_covariance_of(rows.regressor, samples, colouring, fitted.weights, cutoff, step)
         residuals = information.residuals(fitted.beta)  # none at a joint without torque
         inflation = fitted.variances * np.array(information.counts) / np.where(residuals > 0, residuals, np.inf)
         total = sum(scale * meat for scale, meat in zip(inflation, spread, strict=True))
@@ -128,8 +137,8 @@ class LeastSquares(Estimator):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """beta, its covariance, the inverse of the weighted normal matrix, rank, and for each joint variance and weight."""
+class WeightedFit:
+    """beta, its covariance, the inverse of the weighted normal matrix, rank, and each joint's variance and weight."""
 
     beta: Array
     covariance: Array
@@ -141,9 +150,9 @@ class Fitted:
     correlations: tuple[float, ...] | None = None
 
 
-def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -> Fitted:
+def _solve_weighted(information: Information, weights: Array, kept: NDArray[np.bool_]) -> WeightedFit:
     R, z = information.stacked(weights)
-    idle = information.idle(weights)
+    idle = information.unused_columns(weights)
     part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
     p = len(kept)
     beta, inverse = np.zeros(p), np.zeros((p, p))
@@ -155,61 +164,42 @@ def _solved(information: Information, weights: Array, kept: NDArray[np.bool_]) -
         information.columns, information.factors, weights, variances, strict=True
     ):
         meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
-    return Fitted(beta, sandwich(inverse, meat), inverse, part.rank, variances, weights, kept)
+    return WeightedFit(beta, sandwich(inverse, meat), inverse, part.rank, variances, weights, kept)
 
 
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
-    """(n,) residual variance of each joint over its rows less the parameters that it pays for (its leverage)."""
-    residuals, found = information.residuals(beta), []
+    """Return (n,) the residual variance of each joint over its rows minus its leverage."""
+    residuals, variances = information.residuals(beta), []
     torques = information.torques()
     floor = 1e-30 * np.where(torques > 0, torques, torques.max() or 1.0)
     for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
         Y = factor[:, :-1]
         leverage = weights[i] * float(np.einsum("ij,jk,ik->", Y, inverse[np.ix_(columns, columns)], Y))
         freedom = max(1.0, information.counts[i] - leverage)
-        found.append(max(residuals[i], floor[i]) / freedom)
-    return np.array(found)
+        variances.append(max(residuals[i], floor[i]) / freedom)
+    return np.array(variances)
 
 
-def _estimate(settings: LeastSquares, rows: Rows, information: Information, fitted: Fitted) -> Estimate:
-    R, _ = information.stacked(fitted.weights)
-    untold = _untold(R, fitted.kept, information.names)
-    residuals = joint_residuals(information, fitted.beta, fitted.correlations)
-    condition = information.condition_number(fitted.weights)
-    return Estimate(
-        rows.regressor,
-        fitted.beta,
-        infinite_variances(fitted.covariance, information.names, untold),
-        _status(rows, information, fitted, untold, 100 * unexplained(residuals)),
-        residuals,
-        rows.treatment,
-        settings.left_out,
-        untold,
-        method="least squares",
-        residual_of=rows.quantity,
-        joint_weights=fitted.weights,
-        condition_number=condition if np.isfinite(condition) else None,
+def _estimate(settings: LeastSquares, rows: Rows, information: Information, fit: WeightedFit) -> Estimate:
+    estimate = Estimate.from_fit(
+        rows,
+        fit.beta,
+        fit.covariance,
+        "least squares",
+        information=information,
+        weights=fit.weights,
+        dropped=settings.dropped,
+        correlations=fit.correlations,
         provenance={
             "weights": settings.weights if isinstance(settings.weights, str) else list(settings.weights),
             "robust": settings.robust,
             "covariance": settings.covariance,
         },
     )
-
-
-def _untold(R: Array, kept: NDArray[np.bool_], names: tuple[str, ...]) -> tuple[str, ...]:
-    V = null_space(R[:, kept])
-    open_ones = np.flatnonzero((np.abs(V) > 1e-6).any(axis=1))
-    return tuple(names[k] for k in np.flatnonzero(kept)[open_ones])
-
-
-def _status(rows: Rows, information: Information, fitted: Fitted, untold: tuple[str, ...], error: float) -> str:
-    source = told_from(information, rows.treatment)
-    told = f"{int(fitted.kept.sum())} parameters from {source} leave {error:.3g} % of the {rows.quantity} unexplained"
-    if not untold:
-        return f"{told}."
-    open_count = int(fitted.kept.sum()) - fitted.rank
-    return (
-        f"{told}; the data leave {open_count} combinations open, among: {', '.join(untold)} "
-        "(their values are the smallest that fit)."
+    if not estimate.unidentifiable:
+        return estimate
+    status = (
+        f"{estimate.status.partition(';')[0]}; the data leave {int(fit.kept.sum()) - fit.rank} combinations open, among: "
+        f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
+    return replace(estimate, status=status)

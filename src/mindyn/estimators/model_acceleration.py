@@ -1,4 +1,4 @@
-"""Accelerations that a model expects under the measured torque: instruments free of the noise of measured ones."""
+"""Accelerations that a model predicts under the measured torque: instruments free of the noise of measured ones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import unfiltered_prediction
+from mindyn.estimators.estimate import predict_unfiltered
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
 
 DEFINITE: Final = 1e-6
-"""Least eigenvalue of M, its diagonal scaled to 1, from which on its solution is worth something."""
+"""Least eigenvalue of M, with its diagonal scaled to 1, for which its solution is usable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,14 +27,14 @@ class ModelAcceleration:
 
     @property
     def indefinite_part(self) -> float:
-        """The part of the samples at which the inertia matrix is not positive definite."""
+        """Fraction of the samples at which the inertia matrix is not positive definite."""
         return 1.0 - float(self.definite.mean())
 
 
 def model_acceleration(
     regressor: Regressor, beta: Array, samples: Samples, largest: Array | None = None
 ) -> ModelAcceleration:
-    """M(q) qdd = tau - tau(q, qd, 0), friction of the motors' motion included [Yoshida 1996, eq. 3.35].
+    """Solve M(q) qdd = tau - tau(q, qd, 0), including the friction of the motors' motion [Yoshida 1996, eq. 3.35].
 
     Accelerations are clipped at `largest` (n,), by default the largest measured one of each joint, because a nearly
     singular M makes them large.
@@ -42,7 +42,7 @@ def model_acceleration(
     M = inertia_matrices(regressor, beta, samples)
     definite = _definite(M)
     rest = np.zeros_like(samples.q)
-    left = samples.tau - unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
+    left = samples.tau - predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
     qdd = np.zeros_like(samples.q)
     qdd[definite] = np.linalg.solve(M[definite], left[definite, :, None])[..., 0]
     if largest is None:
@@ -51,12 +51,12 @@ def model_acceleration(
 
 
 def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Array:
-    """M (N, n, n): column j is what unit acceleration of joint j adds to the torque, without friction under load."""
+    """Return M (N, n, n): column j is the torque of a unit acceleration of joint j, without load-dependent friction."""
     beta = np.where(np.arange(len(beta)) < regressor.base.count, beta, 0.0)
     rest = np.zeros_like(samples.q)
-    held = unfiltered_prediction(regressor, beta, replace(samples, qdd=rest))
+    held = predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
     units = np.eye(regressor.joint_count)
-    columns = [unfiltered_prediction(regressor, beta, replace(samples, qdd=rest + unit)) - held for unit in units]
+    columns = [predict_unfiltered(regressor, beta, replace(samples, qdd=rest + unit)) - held for unit in units]
     M = np.stack(columns, axis=2)
     return np.asarray((M + M.transpose(0, 2, 1)) / 2)
 

@@ -1,12 +1,11 @@
-"""`OutputError`: the candidate whose simulated closed loop gives the torques, or positions, that were measured.
+"""`OutputError`: fit the torques or positions of a simulated closed loop to the measured ones.
 
     minimise over beta   sum_i w_i |y_i - y_i(beta)|^2,   y the torque (DIDIM) or the position (CLOE)
 
-y(beta) comes from simulating the candidate under the controller and reference of the log, so that no measured state,
-and none of its noise, enters a regressor. Gauss-Newton steps use the exact sensitivities dy/dbeta of the simulation;
-for torques by default the regressor at the simulated states, which is what dy/dbeta tends to when the controller
-tracks well, and costs nothing [Gautier, Janot, Vandanjon 2013]. Eight step lengths are simulated in the lanes of one
-register, and the best is taken.
+y(beta) is simulated under the controller and reference of the log, so that no measured state, and none of its noise,
+enters a regressor. Gauss-Newton steps use the exact sensitivities dy/dbeta of the simulation. For torques, the default
+is the regressor at the simulated states, to which dy/dbeta tends if the controller tracks well, and which costs nothing
+[Gautier, Janot, Vandanjon 2013]. Eight step lengths are simulated in the lanes of one register; the best is used.
 """
 
 from __future__ import annotations
@@ -18,51 +17,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import First, Initial, LoopReplay, LoopSettings
-from mindyn.estimators.wording import status_of
+from mindyn.estimators.simulated_states import Initial, InitialModel, LoopReplay, LoopSettings
+from mindyn.estimators.summaries import describe_status
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
-from mindyn.regression.rows import Rows, rows_of
-from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, Controller
+from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
 from mindyn.simulation.inputs import require_count
 
 Compare = Literal["torque", "position"]
 Jacobian = Literal["regressor", "exact"]
 
 LENGTHS: Final = 0.5 ** np.arange(8)
-"""Of a Gauss-Newton step, tried at once."""
+"""Lengths of a Gauss-Newton step that are tried at once."""
 ITERATIONS_END: Final = 0.01
-"""Iterations end when no parameter moves by more than this part of its standard deviation ..."""
+"""Iterations end when no parameter moves by more than this fraction of its standard deviation ..."""
 ITERATIONS_END_LEAST: Final = 1e-9
 """... or of the largest parameter."""
 STUCK: Final = 0.5
-"""A step that no length improves counts as settled when it is below this part of the standard deviations."""
+"""A step that no length improves counts as settled if it is below this fraction of the standard deviations."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputError(Estimator):
-    """Settings of an output-error fit.
+    """Output-error fit.
 
-    controller       of the log: its law and reference
-    compare          "torque" (DIDIM) or "position" (CLOE)
-    jacobian         "exact" sensitivities, or the "regressor" at simulated states; None: regressor for torques,
-                     exact for positions
-    start            the first candidate; None: least squares on the samples, or inertia alone (`regular_values`)
-                     where that is indefinite or runs away
-    iterations       most Gauss-Newton steps
-    weights          of the joints, as in `LeastSquares`
-    control_rate_hz, start_s, initial, longest_step_s   as in `LoopSettings`
+    Parameters
+    ----------
+    controller : CandidateController
+        Control law and reference of the log.
+    compare : "torque" or "position"
+        DIDIM or CLOE.
+    jacobian : "exact", "regressor" or None
+        Sensitivities of the simulation, or the regressor at simulated states. None: regressor for torques, exact for
+        positions.
+    start : Estimate, optional
+        The first candidate. Default: least squares, or pure inertia (`regular_values`) if that is indefinite or
+        unstable.
+    iterations : int
+        Largest number of Gauss-Newton steps.
+    weights : "joint", "ordinary" or tuple of float
+        Weights of the joints, as in `LeastSquares`.
+    control_rate_hz, start_s, initial, longest_step_s
+        As in `LoopSettings`.
     """
 
-    controller: Controller
+    controller: CandidateController
     compare: Compare = "torque"
     jacobian: Jacobian | None = None
     start: Estimate | None = None
@@ -71,29 +79,38 @@ class OutputError(Estimator):
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
-    longest_step_s: float = LONGEST_STEP_S
+    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
         if self.compare not in get_args(Compare):
-            raise InputError(f"compare = {self.compare!r}; it may be: {', '.join(get_args(Compare))}")
+            raise InputError(
+                f"compare = {self.compare!r}; it may be: {', '.join(get_args(Compare))}",
+                code=Code.UNKNOWN_NAME,
+                subject="compare",
+            )
         if self.jacobian not in (None, *get_args(Jacobian)):
-            raise InputError(f"jacobian = {self.jacobian!r}; it may be: {', '.join(get_args(Jacobian))}")
+            raise InputError(
+                f"jacobian = {self.jacobian!r}; it may be: {', '.join(get_args(Jacobian))}",
+                code=Code.UNKNOWN_NAME,
+                subject="jacobian",
+            )
         if (self.compare, self.jacobian) == ("position", "regressor"):
-            raise InputError("positions have no regressor: they need the exact sensitivities")
+            message = 'compare="position" needs jacobian="exact": positions have no regressor'
+            raise InputError(message, code=Code.DISAGREEMENT, subject="jacobian")
         require_count(self.iterations, "iterations")
 
     @property
     def needs(self) -> Needs:
-        """Samples, beside which a loop is simulated."""
+        """Always "samples": the loop is simulated at them."""
         return "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
-        """Every sample, with friction that forward dynamics knows."""
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
+        """Return the settings without filter, and with friction that forward dynamics supports."""
         return replace(wanted.unfiltered(), friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; its status tells whether it settled, and where a candidate was indefinite or unstable."""
-        samples = rows.whole("output error")
+        """Fit the rows; the status reports whether it settled, and indefinite or unstable candidates."""
+        samples = rows.all_samples("output error")
         replay = LoopReplay(self._loop(), rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
         search = _Search(self, rows, replay, samples, replay.first(plain, self.start))
@@ -107,7 +124,7 @@ class OutputError(Estimator):
 
 
 class _Search:
-    """Gauss-Newton from one candidate to the next."""
+    """Gauss-Newton iteration over candidates."""
 
     def __init__(
         self,
@@ -115,7 +132,7 @@ class _Search:
         rows: Rows,
         replay: LoopReplay,
         samples: Samples,
-        first: First,
+        first: InitialModel,
     ) -> None:
         self._settings, self._rows, self._regressor = settings, rows, rows.regressor
         self._solver = LeastSquares(weights=settings.weights)
@@ -125,8 +142,8 @@ class _Search:
         self.settled = False
 
     def step(self) -> bool:
-        """One step; False when there is none to take."""
-        local = self._linearised()
+        """Take one step; return False if there is none to take."""
+        local = self._linearise()
         moved = _size(local.beta, local.covariance, self.beta)
         candidates = self.beta + LENGTHS[:, None] * local.beta
         trial = self._replay.run(candidates)
@@ -140,19 +157,19 @@ class _Search:
             self.settled = moved < STUCK
             return False
         self.indefinite += int(trial.pivots[best] <= 0)
-        self.beta, self._motion = candidates[best], trial.only(best)
+        self.beta, self._motion = candidates[best], trial.select(best)
         self.settled = moved < ITERATIONS_END and best == 0
         return not self.settled
 
     def estimate(self) -> Estimate:
-        """Where the search ended, with the covariance of the last linearisation."""
-        local = self._linearised()
+        """Return the final estimate, with the covariance of the last linearisation."""
+        local = self._linearise()
         return replace(
             local,
             beta=self.beta,
             residuals=self._residuals(local),
             status=self._status(local),
-            treatment=self._rows.treatment,
+            settings=self._rows.settings,
             method=f"output error, {self._settings.compare}",
             residual_of=self._settings.compare,
             provenance={
@@ -166,29 +183,32 @@ class _Search:
             },
         )
 
-    def _linearised(self) -> Estimate:
-        """The least-squares fit of the step to what the simulation misses."""
-        left = self._measured - self._simulated(self._motion)[0]
+    def _linearise(self) -> Estimate:
+        """Fit the step to the residuals of the simulation by least squares."""
+        left = self._measured_values - self._simulate(self._motion)[0]
         settings = self._settings
         exact = settings.jacobian == "exact" or settings.compare == "position"
         if not exact:
             states = self._replay.samples(self._motion)
-            treatment = replace(self._rows.treatment, drives="stated")
+            equation_settings = replace(self._rows.settings, drives="stated")
             return self._solver.fit(
-                rows_of(self._regressor.robot, replace(states, tau=left), treatment, base=self._regressor.base)
+                build_rows(
+                    self._regressor.robot, replace(states, tau=left), equation_settings, base=self._regressor.base
+                )
             )
-        found = self._replay.loop.sensitivities(self.beta, *self._replay.start)
-        J = found.tau if settings.compare == "torque" else found.q
+        sensitivities = self._replay.loop.sensitivities(self.beta, *self._replay.start)
+        J = sensitivities.tau if settings.compare == "torque" else sensitivities.q
         if not np.isfinite(J).all():
             raise InputError(
-                f"the sensitivities of the candidate of step {self.count + 1} run away: its loop is at its limit of "
-                "stability",
-                hint='begin with a better estimate, or use jacobian="regressor"',
+                f"the sensitivities of the candidate of step {self.count + 1} diverge: its loop is nearly unstable",
+                hint='pass a better estimate as start=, or use jacobian="regressor"',
+                code=Code.NOT_CONVERGED,
+                subject="jacobian",
             )
-        return self._solver.fit(Rows.of_information(self._regressor, self._information(J, left), self._rows.treatment))
+        return self._solver.fit(Rows.of_information(self._regressor, self._information(J, left), self._rows.settings))
 
     def _information(self, J: Array, left: Array) -> Information:
-        """R factors of [dy_i/dbeta | residual]."""
+        """Return the R factors of [dy_i/dbeta | residual]."""
         regressor, usable = self._regressor, self._usable
         everything = np.arange(regressor.count)
         factors = [
@@ -199,10 +219,10 @@ class _Search:
         return Information(regressor.robot.primary_names, regressor.names, columns, tuple(factors), counts)
 
     @property
-    def _measured(self) -> Array:
+    def _measured_values(self) -> Array:
         return self._samples.tau if self._settings.compare == "torque" else self._samples.q
 
-    def _simulated(self, motions: CandidateMotions) -> Array:
+    def _simulate(self, motions: CandidateMotions) -> Array:
         return motions.tau if self._settings.compare == "torque" else motions.q
 
     @property
@@ -211,42 +231,42 @@ class _Search:
         return np.full(self._samples.q.shape, True) if given is None else given
 
     def _cost(self, motions: CandidateMotions, weights: Array) -> Array:
-        """(B,) weighted squares; infinite where a motion ran away."""
+        """Return (B,) weighted squares; infinite for unstable motions."""
         with np.errstate(invalid="ignore", over="ignore"):
-            squares = ((self._measured - self._simulated(motions)) ** 2 * self._usable).sum(axis=1) @ weights
+            squares = ((self._measured_values - self._simulate(motions)) ** 2 * self._usable).sum(axis=1) @ weights
         return np.where(motions.stable & np.isfinite(squares), squares, np.inf)
 
     def _residuals(self, local: Estimate) -> tuple[JointResidual, ...]:
-        left = self._measured - self._simulated(self._motion)[0]
-        usable, measured = self._usable, self._measured
+        left = self._measured_values - self._simulate(self._motion)[0]
+        usable, measured = self._usable, self._measured_values
         return tuple(
-            replace(one, rms=_rms(left[usable[:, i], i]), rms_torque=_rms(measured[usable[:, i], i]))
-            for i, one in enumerate(local.residuals)
+            replace(residual, rms=_rms(left[usable[:, i], i]), rms_torque=_rms(measured[usable[:, i], i]))
+            for i, residual in enumerate(local.residuals)
         )
 
     def _status(self, local: Estimate) -> str:
-        left, measured = self._measured - self._simulated(self._motion)[0], self._measured
+        left, measured = self._measured_values - self._simulate(self._motion)[0], self._measured_values
         error = _rms(left[self._usable]) / max(_rms(measured[self._usable]), 1e-300)
-        told = [
+        sentences = [
             f"{self._regressor.count} parameters, {self.count} Gauss-Newton steps"
             f"{'' if self.settled else ', NOT settled'}: the simulated loop misses {100 * error:.3g} % of the "
             f"{self._settings.compare}"
         ]
         if self.lost:
-            told.append(f"{self.lost} candidates tried were unstable and were not taken")
+            sentences.append(f"{self.lost} candidates were unstable and were rejected")
         if self._motion.pivots[0] <= 0:
-            told.append("the inertia matrix of the estimate is indefinite on the simulated motion")
+            sentences.append("the inertia matrix of the estimate is indefinite on the simulated motion")
         elif self.indefinite:
-            told.append(f"{self.indefinite} candidates on the way had an indefinite inertia matrix")
-        return status_of(told, local.untold)
+            sentences.append(f"{self.indefinite} candidates on the way had an indefinite inertia matrix")
+        return describe_status(sentences, local.unidentifiable)
 
 
 def _size(step: Array, covariance: Array, beta: Array) -> float:
-    """The step in standard deviations, those of rounding aside; infinite where nothing is told."""
+    """Return the step in standard deviations, allowing for rounding; infinite if nothing is identifiable."""
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    told = np.isfinite(deviations)
-    scale = deviations[told] + ITERATIONS_END_LEAST / ITERATIONS_END * np.abs(beta).max()
-    return float((np.abs(step[told]) / scale).max()) if told.any() else float("inf")
+    is_finite = np.isfinite(deviations)
+    scale = deviations[is_finite] + ITERATIONS_END_LEAST / ITERATIONS_END * np.abs(beta).max()
+    return float((np.abs(step[is_finite]) / scale).max()) if is_finite.any() else float("inf")
 
 
 def _rms(values: Array) -> float:

@@ -1,4 +1,4 @@
-"""`RecursiveLeastSquares`: the estimate kept up to date sample by sample; equal to the batch result to rounding."""
+"""`RecursiveLeastSquares`: update the estimate sample by sample; equal to the batch result to rounding."""
 
 from __future__ import annotations
 
@@ -11,29 +11,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import PLAIN_FRICTION, Treatment
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.regression.triangles import Triangle
 from mindyn.robots.robot import Robot
 
 WAITING_ROWS: Final = 128
-"""Samples that wait to be factored together, so that the kernel and the QR work on a block. An estimate that is read in
-between counts them too, without adding them to the state."""
+"""Samples that are factored together, so that the kernel and the QR work on a block. An estimate that is read in
+between includes them without adding them to the state."""
 SIGNALS: Final = ("q", "qd", "qdd", "tau")
 
 
 class RecursiveLeastSquares:
     """Online least squares in square-root form: R factors for each joint, rows weighted by forgetting^age.
 
-    forgetting         weight of a sample relative to the next one; 1: none is forgotten, the result is the batch's
-    weights            as in `LeastSquares`
-    friction           shape of the friction columns; a stop operator, which remembers the motion, is refused
+    Parameters
+    ----------
+    robot : Robot
+    forgetting : float
+        Weight of a sample relative to the next one. With 1, the result equals the batch's.
+    weights : "joint", "ordinary" or tuple of float
+        As in `LeastSquares`.
+    friction : Friction
+        Shape of the friction columns; the direction "stop", which depends on the previous motion, is not supported.
     """
 
     def __init__(
@@ -45,9 +51,15 @@ class RecursiveLeastSquares:
         friction: Friction = PLAIN_FRICTION,
     ) -> None:
         if not 0 < forgetting <= 1:
-            raise InputError(f"forgetting = {forgetting!r} must lie in (0, 1]")
+            raise InputError(
+                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
+            )
         if friction.direction == "stop":
-            raise InputError('friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"')
+            raise InputError(
+                'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',
+                code=Code.UNSUPPORTED,
+                subject="stop",
+            )
         self.forgetting = forgetting
         self.settings = LeastSquares(weights=weights)
         self.regressor = Regressor(robot, friction)
@@ -67,29 +79,33 @@ class RecursiveLeastSquares:
 
     @property
     def information(self) -> Information:
-        """R factors of all samples so far; their rows count by their weights, as the squares in the factors do."""
+        """R factors of all samples so far; rows count by their weights, like the squares in the factors."""
         factors = tuple(triangle.R for triangle in self._factors_so_far())
-        names, counts = self.regressor.joint_names, (self._remembered(),) * len(factors)
+        names, counts = self.regressor.joint_names, (self._forget(),) * len(factors)
         return Information(names, self.regressor.names, self.regressor.columns, factors, counts)
 
-    def _remembered(self) -> int:
-        """The sum of the samples' weights."""
+    def _forget(self) -> int:
+        """Return the sum of the samples' weights."""
         kept = 1 - self.forgetting
         return self.count if not kept else max(1, round((1 - self.forgetting**self.count) / kept))
 
     @property
     def beta(self) -> Array:
-        """The values found so far."""
+        """Values so far."""
         return self.estimate().beta
 
     def estimate(self) -> Estimate:
-        """The estimate from all samples so far; refuses while there are fewer samples than parameters of a joint."""
+        """Return the estimate from all samples so far; raise while there are too few."""
         widest = max(len(columns) for columns in self.regressor.columns)
         if self.count <= widest:
-            raise InputError(f"too few rows: {self.count} samples so far, more than {widest} are needed")
-        treatment = Treatment(friction=self.regressor.friction, drives="stated")
-        found = self.settings.fit(Rows.of_information(self.regressor, self.information, treatment))
-        return replace(found, method="recursive least squares").with_provenance(forgetting=self.forgetting)
+            raise InputError(
+                f"too few rows: {self.count} samples so far, more than {widest} are needed",
+                code=Code.TOO_LITTLE_DATA,
+                subject="samples",
+            )
+        settings = EquationSettings(friction=self.regressor.friction, drives="stated")
+        fitted = self.settings.fit(Rows.of_information(self.regressor, self.information, settings))
+        return replace(fitted, method="recursive least squares").with_provenance(forgetting=self.forgetting)
 
     def _factors_so_far(self) -> list[Triangle]:
         """Return copies of the factors with the waiting samples added: reading must not change the state."""
@@ -113,9 +129,15 @@ def require_sample(names: Sequence[str], count: int, *signals: ArrayLike) -> Arr
     except (TypeError, ValueError) as error:
         raise InputError(
             f"sample {count}: q, qd, qdd and tau must each be {len(names)} numbers, one for each joint: "
-            f"{', '.join(names)}"
+            f"{', '.join(names)}",
+            code=Code.WRONG_SHAPE,
+            subject="sample",
         ) from error
     if not np.isfinite(sample).all():
         signal, joint = np.argwhere(~np.isfinite(sample))[0]
-        raise InputError(f"{SIGNALS[signal]} of joint {names[joint]!r} is not finite at sample {count}")
+        raise InputError(
+            f"{SIGNALS[signal]} of joint {names[joint]!r} is not finite at sample {count}",
+            code=Code.NOT_FINITE,
+            subject=names[joint],
+        )
     return sample

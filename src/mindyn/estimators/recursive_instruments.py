@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import model_acceleration
 from mindyn.estimators.recursive import WAITING_ROWS, require_sample
-from mindyn.estimators.untold import among_untold
+from mindyn.estimators.unidentifiable import depends_on_unidentifiable
 from mindyn.logs.samples import Samples
 
 
@@ -30,7 +30,7 @@ class _Sums:
     squares   (p + 1, p + 1) [Y tau]^T W [Y tau], for the residuals
     spread    (p, p) Omega^T W Omega with squared ages, for the covariance
     rows      weights of all rows
-    left_out  samples without a usable inertia matrix
+    dropped   samples without a usable inertia matrix
     """
 
     A: Array
@@ -38,7 +38,7 @@ class _Sums:
     squares: Array
     spread: Array
     rows: float = 0.0
-    left_out: int = 0
+    dropped: int = 0
 
 
 class RecursiveInstruments:
@@ -51,7 +51,8 @@ class RecursiveInstruments:
     ----------
     model : Estimate
         A least-squares estimate whose accelerations under the measured torque are the instruments; use
-        `mend_possible` first if its inertia matrix is indefinite. Its friction, base set and joint weights are kept.
+        `project_to_positive_definite` first if its inertia matrix is indefinite. Its friction, base set and joint
+        weights are kept.
     forgetting : float
         Weight of a sample relative to the next one. With 1, the result equals the batch's.
     largest_acceleration : array_like (n,) or float, optional
@@ -64,9 +65,15 @@ class RecursiveInstruments:
         self, model: Estimate, *, forgetting: float = 1.0, largest_acceleration: ArrayLike | None = None
     ) -> None:
         if not 0 < forgetting <= 1:
-            raise InputError(f"forgetting = {forgetting!r} must lie in (0, 1]")
+            raise InputError(
+                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
+            )
         if model.regressor.friction.direction == "stop":
-            raise InputError('friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"')
+            raise InputError(
+                'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',
+                code=Code.UNSUPPORTED,
+                subject="stop",
+            )
         self.model = model
         self.forgetting = forgetting
         self.largest_acceleration = _bounds(model, largest_acceleration)
@@ -83,9 +90,9 @@ class RecursiveInstruments:
             self._sums, self._waiting = self._sums_so_far(), []
 
     @property
-    def left_out(self) -> int:
+    def dropped(self) -> int:
         """Samples so far at which the model's inertia matrix is not positive definite."""
-        return self._sums_so_far().left_out
+        return self._sums_so_far().dropped
 
     @property
     def beta(self) -> Array:
@@ -104,44 +111,54 @@ class RecursiveInstruments:
     def estimate(self) -> Estimate:
         """Return the model with the values so far and their covariance."""
         sums = self._sums_so_far()
-        status = f"recursive instrumental variables after {self.count} samples, {sums.left_out} left out"
+        status = f"recursive instrumental variables after {self.count} samples, {sums.dropped} left out"
         method = "recursive instrumental variables"
         return replace(
             self.model, beta=self._beta(sums), covariance=self._covariance(sums), status=status, method=method
         )
 
     def _beta(self, sums: _Sums) -> Array:
-        d, told, A = self._equations(sums)
+        d, is_seen, A = self._equations(sums)
         beta = self.model.beta.copy()
-        beta[told] = np.linalg.solve(A, sums.b[told] / d[told]) / d[told]
+        beta[is_seen] = np.linalg.solve(A, sums.b[is_seen] / d[is_seen]) / d[is_seen]
         return beta
 
     def _covariance(self, sums: _Sums) -> Array:
-        d, told, A = self._equations(sums)
+        d, is_seen, A = self._equations(sums)
         left = np.append(-self._beta(sums), 1.0)
-        freedom = sums.rows - told.sum()
+        freedom = sums.rows - is_seen.sum()
         if not freedom > 0:
             raise InputError(
-                f"{sums.rows:.4g} rows that are not forgotten leave no residual of {told.sum()} parameters"
+                f"{sums.rows:.4g} rows that are not forgotten leave no residual of {is_seen.sum()} parameters",
+                code=Code.TOO_LITTLE_DATA,
+                subject="forgetting",
             )
         variance = max(float(left @ sums.squares @ left), 0.0) / freedom
-        half = np.linalg.solve(A, sums.spread[np.ix_(told, told)] / d[told] / d[told][:, None])
-        return among_untold(variance * np.linalg.solve(A, half.T) / d[told] / d[told][:, None], told)
+        half = np.linalg.solve(A, sums.spread[np.ix_(is_seen, is_seen)] / d[is_seen] / d[is_seen][:, None])
+        return depends_on_unidentifiable(
+            variance * np.linalg.solve(A, half.T) / d[is_seen] / d[is_seen][:, None], is_seen
+        )
 
     def _equations(self, sums: _Sums) -> tuple[Array, NDArray[np.bool_], Array]:
         """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
         d = np.sqrt(np.abs(np.diag(sums.A)))
-        told = d > 0
-        if not told.any() or self.count * self.model.regressor.joint_count < told.sum():
-            raise InputError(f"too few rows: {self.count} samples so far for {len(d)} parameters")
-        # Columns of unit length: what is solved does not depend on the units of the parameters.
-        A = sums.A[np.ix_(told, told)] / d[told] / d[told][:, None]
-        if np.linalg.matrix_rank(A) < told.sum():
+        is_seen = d > 0
+        if not is_seen.any() or self.count * self.model.regressor.joint_count < is_seen.sum():
             raise InputError(
-                f"{self.count} samples so far do not tell all {int(told.sum())} parameters",
-                hint="move every joint, and give more samples",
+                f"too few rows: {self.count} samples so far for {len(d)} parameters",
+                code=Code.TOO_LITTLE_DATA,
+                subject="samples",
             )
-        return d, told, A
+        # Columns of unit length: the solution does not depend on the units of the parameters.
+        A = sums.A[np.ix_(is_seen, is_seen)] / d[is_seen] / d[is_seen][:, None]
+        if np.linalg.matrix_rank(A) < is_seen.sum():
+            raise InputError(
+                f"{self.count} samples so far do not determine all {int(is_seen.sum())} parameters",
+                hint="move every joint, and add more samples",
+                code=Code.NOT_IDENTIFIABLE,
+                subject="samples",
+            )
+        return d, is_seen, A
 
     def _sums_so_far(self) -> _Sums:
         """Return the sums with the waiting samples added; the state stays as it is."""
@@ -168,7 +185,7 @@ class RecursiveInstruments:
             kept * sums.squares + np.einsum("njp,njr->pr", weights * whole, whole, optimize=True),
             kept**2 * sums.spread + np.einsum("njp,njr->pr", weighted * ages[:, None, None], Omega, optimize=True),
             kept * sums.rows + float(ages.sum()) * regressor.joint_count,
-            sums.left_out + int((~expected.definite).sum()),
+            sums.dropped + int((~expected.definite).sum()),
         )
 
 
@@ -184,6 +201,8 @@ def _bounds(model: Estimate, given: ArrayLike | None) -> Array:
         bounds = np.zeros(1)
     if not (bounds > 0).all():
         raise InputError(
-            f"largest_acceleration = {given!r} must be a positive number, or one for each joint: {', '.join(names)}"
+            f"largest_acceleration = {given!r} must be a positive number, or one for each joint: {', '.join(names)}",
+            code=Code.OUT_OF_RANGE,
+            subject="largest_acceleration",
         )
     return bounds

@@ -1,23 +1,35 @@
-"""Sheu and Walker's reduction of an estimate: the components of its link parameters that matter along a motion."""
+"""Sheu and Walker's reduction of an estimate to the essential components of its link parameters along a motion."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from mindyn.estimators.estimate import Estimate
-from mindyn.identifiability.reduction import TOLERANCE, Reduction, reduce_model
+from mindyn.identifiability.reduction import MAX_ENERGY_ERROR, Reduction, reduce_model
 from mindyn.logs.samples import Samples
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.parts import Link
 
 
 def reduce_estimate(
-    estimate: Estimate, samples: Samples, *, keep: int | None = None, tolerance: float = TOLERANCE
+    estimate: Estimate, samples: Samples, *, keep: int | None = None, tolerance: float = MAX_ENERGY_ERROR
 ) -> Reduction:
-    """The essential components of the estimate's link parameters, ranked by their energy along the samples' motion.
+    """Return the essential components of the link parameters, ranked by their energy along the motion.
 
-    keep       the number of components to keep; or else
-    tolerance  the share of the energy that may be missed [Sheu & Walker 1991, section 3.2]
+    Parameters
+    ----------
+    estimate : Estimate
+        The estimate to reduce.
+    samples : Samples
+        The motion.
+    keep : int, optional
+        Number of components to keep; by default as many as `tolerance` needs.
+    tolerance : float
+        Fraction of the energy that may be missed [Sheu & Walker 1991, section 3.2].
+
+    Returns
+    -------
+    Reduction
     """
     robot = estimate.robot
     phi = estimate.base.embedding @ estimate.base_values

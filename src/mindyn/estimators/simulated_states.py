@@ -1,4 +1,4 @@
-"""States that a candidate reaches under the controller and reference of a log: noise-free, and free of its samples."""
+"""Simulate the states that a candidate reaches under the controller and reference of a log, free of measurement noise."""
 
 from __future__ import annotations
 
@@ -8,47 +8,51 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import InputError
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.model_acceleration import inertia_matrices
-from mindyn.logs.followed_loops import with_closure
+from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.regressor import Regressor
-from mindyn.simulation.closed_loop import LONGEST_STEP_S, CandidateMotions, ClosedLoop, Controller
+from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions, ClosedLoop
 
 Initial = Literal["measured", "reference"]
 
 FACTORS: Final = 4.0 ** np.arange(-1, 7)
-"""On regular values: noise of accelerations makes the inertias of least squares too small, who knows by how much."""
+"""Factors on regular values: noise of accelerations makes least-squares inertias too small by an unknown factor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopSettings:
-    """The loop that the log was recorded in.
+    """The control loop of the log.
 
-    controller       its law and reference
-    control_rate_hz  how often it computes a torque; None: at every row
+    controller       control law and reference
+    control_rate_hz  rate of the controller; None: once per row
     start_s          the controller's time at the first row
-    initial          the motion begins where it was "measured", or where the "reference" begins
+    initial          start at the "measured" state, or at that of the "reference"
     longest_step_s   of the integration
     """
 
-    controller: Controller
+    controller: CandidateController
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
-    longest_step_s: float = LONGEST_STEP_S
+    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
         if self.initial not in get_args(Initial):
-            raise InputError(f"initial = {self.initial!r}; it may be: {', '.join(get_args(Initial))}")
+            raise InputError(
+                f"initial = {self.initial!r}; it may be: {', '.join(get_args(Initial))}",
+                code=Code.UNKNOWN_NAME,
+                subject="initial",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class First:
-    """A first candidate (p,), its motion, and where it comes from; refused where the motion runs away."""
+class InitialModel:
+    """A first candidate (p,), its motion and its origin; raises if the motion is unstable."""
 
     beta: Array
     motion: CandidateMotions
@@ -58,17 +62,18 @@ class First:
         if not self.motion.stable[0]:
             reason = "its inertia matrix is indefinite" if self.motion.pivots[0] <= 0 else "gains may not suit it"
             raise InputError(
-                f"the first candidate ({self.source}) cannot be simulated under this controller: "
-                f"the motion runs away ({reason})",
-                hint="begin with a physically consistent estimate; controller, rates and start_s must be the log's",
+                f"the first candidate ({self.source}) is unstable under this controller ({reason})",
+                hint="start from a physically consistent estimate; controller, rates and start_s must be the log's",
+                code=Code.NOT_CONVERGED,
+                subject=self.source,
             )
 
 
 def regular_values(plain: Estimate, samples: Samples) -> Array:
-    """beta of inertia alone, each joint's about as large as in a least-squares fit: a candidate that always moves.
+    """Return beta of pure inertia, about as large as in a least-squares fit: a candidate that can always be simulated.
 
-    What moves like the reference has nearly its regressor, so that one Gauss-Newton step from here is near the end
-    ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
+    A candidate that moves like the reference has nearly its regressor, so that one Gauss-Newton step from here is
+    nearly sufficient ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
     """
     M = inertia_matrices(plain.regressor, plain.beta, samples)
     sizes = np.maximum(np.abs(np.einsum("kii->ki", M)).mean(axis=0), 1e-6)
@@ -88,14 +93,16 @@ def regular_values(plain: Estimate, samples: Samples) -> Array:
 
 
 class LoopReplay:
-    """The loop of one log, ready to be simulated with candidates."""
+    """The loop of a log, for simulation with candidates."""
 
     def __init__(self, settings: LoopSettings, regressor: Regressor, samples: Samples) -> None:
         _require_simulable(regressor)
         if len(np.unique(samples.segments)) > 1:
             raise InputError(
-                f"the log has {len(np.unique(samples.segments))} segments, but a loop is simulated without a gap",
-                hint="fit one uninterrupted stretch of the log, with start_s its time on the controller's clock",
+                f"a loop is simulated without gaps, but the log has {len(np.unique(samples.segments))} segments",
+                hint="fit a single segment of the log, and set start_s to its time on the controller's clock",
+                code=Code.UNSUPPORTED,
+                subject="segments",
             )
         self._samples, self._robot = samples, regressor.robot
         self.loop = ClosedLoop(
@@ -108,43 +115,45 @@ class LoopReplay:
             control_rate_hz=settings.control_rate_hz,
             longest_step_s=settings.longest_step_s,
         )
-        whole = with_closure(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
+        whole = add_dependent_positions(regressor.robot, samples.q[:1], samples.take(slice(1)).dependent_q)
         measured = np.ascontiguousarray(whole[0]), np.ascontiguousarray(samples.qd[0])
-        self.start = measured if settings.initial == "measured" else self.loop.wanted_start()
+        self.start = measured if settings.initial == "measured" else self.loop.reference_start()
 
     def run(self, betas: Array) -> CandidateMotions:
-        """The motions of candidates (B, p)."""
+        """Simulate the motions of candidates (B, p)."""
         return self.loop.run(np.ascontiguousarray(betas), *self.start)
 
-    def first(self, plain: Estimate, given: Estimate | None) -> First:
-        """Where to begin: the model given, else least squares, else regular values where that one cannot move."""
+    def first(self, plain: Estimate, given: Estimate | None) -> InitialModel:
+        """Return the given model, else least squares, else regular values if least squares is unstable."""
         if given is not None:
-            beta = np.asarray(given.base.to(plain.base) @ given.base_values)
-            return First(beta, self.run(beta[None]), "given")
-        found = self.run(plain.beta[None])
-        if found.stable[0] and found.pivots[0] > 0:
-            return First(plain.beta, found, "least squares")
+            beta = np.asarray(given.base.transform_to(plain.base) @ given.base_values)
+            return InitialModel(beta, self.run(beta[None]), "given")
+        states = self.run(plain.beta[None])
+        if states.stable[0] and states.pivots[0] > 0:
+            return InitialModel(plain.beta, states, "least squares")
         betas = FACTORS[:, None] * regular_values(plain, self._samples)
         motions = self.run(betas)
         astray = ((motions.q - self._samples.q) ** 2).sum(axis=(1, 2))
         best = int(np.argmin(np.where(motions.stable, astray, np.inf)))
-        return First(betas[best], motions.only(best), "regular values")
+        return InitialModel(betas[best], motions.select(best), "regular values")
 
     def samples(self, motions: CandidateMotions, number: int = 0) -> Samples:
-        """One of the motions at the rows of the log, with the torque that its controller asked for."""
+        """Return one of the motions at the rows of the log, with the torque of its controller."""
         arrays = (motions.q, motions.qd, motions.qdd, motions.tau)
         q, qd, qdd, tau = (np.ascontiguousarray(array[number]) for array in arrays)
         solved = motions.positions.shape[-1] > motions.q.shape[-1]
-        dependent = motions.positions[number][:, list(closure_of(self._robot).dependent)] if solved else None
+        dependent = motions.positions[number][:, list(home_closure(self._robot).dependent)] if solved else None
         return replace(self._samples, q=q, qd=qd, qdd=qdd, tau=tau, dependent_q=dependent, closure=None)
 
 
 def _require_simulable(regressor: Regressor) -> None:
-    """Refuses columns that forward dynamics knows nothing of."""
+    """Raise if forward dynamics does not support a column."""
     beyond, direction = regressor.names[regressor.base.count :], regressor.friction.direction
     if beyond or direction != "sign":
-        told = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {direction!r}"
+        what = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {direction!r}"
         raise InputError(
-            f"{told} cannot be simulated: only base and drive parameters enter forward dynamics",
-            hint="state drives, or extra torques as formulas, in the robot itself",
+            f"{what} cannot be simulated: only base and drive parameters enter forward dynamics",
+            hint="add drives, or extra torques as formulas, to the robot",
+            code=Code.UNSUPPORTED,
+            subject=beyond[0] if beyond else direction,
         )

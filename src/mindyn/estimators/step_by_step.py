@@ -1,8 +1,8 @@
 """`StepByStep`: Yoshida's identification by a sequence of simple tests, each with few unknowns.
 
 Test by test, rows A beta = z (see `step_rows`) are solved for the combinations of parameters that are not yet known,
-with those already known on the right side. The whole is one linear map of all torque readings, from which the
-covariance follows: errors of earlier tests are handed on to later ones, with all their correlations.
+with the known ones on the right side. The whole is one linear map of all torque readings, which gives the covariance:
+errors of earlier tests propagate to later ones, with all their correlations.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.step_logs import FOLLOWED, LogChecks
+from mindyn.estimators.step_logs import MAX_TRACKING_ERROR, LogChecks
 from mindyn.estimators.step_noise import Noise, TestRows, noises_of
 from mindyn.estimators.step_rows import RowMaker, Rule
-from mindyn.estimators.untold import infinite_variances
+from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.excitation.step_plan import StepPlan
-from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK_TOLERANCE
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 Solution = Literal["steps", "together"]
@@ -39,64 +39,97 @@ Solution = Literal["steps", "together"]
 
 @dataclass(frozen=True, slots=True)
 class StepByStep:
-    """Settings of the step-by-step method.
+    """Step-by-step method.
 
-    rule      of the integrals over accelerated motions: "trapezoid", or "gregory" (sixth order) for uniform samples
-    checks    how closely logs must follow the plan
-    solution  "steps": every test is solved for what is new in it, as Yoshida does; "together": the rows of all tests,
-              weighed by their variances, are then solved at once, so that later tests mend what earlier ones told
-    slack     N m or N by which a backward breakaway may lie above the forward one (noise where there is no friction)
+    Parameters
+    ----------
+    rule : "trapezoid" or "gregory"
+        Rule of the integrals over accelerated motions; "gregory" (sixth order) needs uniform samples.
+    checks : LogChecks
+        How closely logs must follow the plan.
+    solution : "steps" or "together"
+        "steps" solves each test for its new combinations, as Yoshida does. "together" then solves the rows of all
+        tests at once, weighted by their variances, so that later tests improve earlier results.
+    slack : float
+        N m or N by which a backward breakaway may exceed the forward one (noise without friction).
     """
 
     rule: Rule = "trapezoid"
-    checks: LogChecks = FOLLOWED
+    checks: LogChecks = MAX_TRACKING_ERROR
     solution: Solution = "steps"
     slack: float = 0.0
 
     def __post_init__(self) -> None:
         for name, choices in (("rule", Rule), ("solution", Solution)):
             if getattr(self, name) not in get_args(choices):
-                raise InputError(f"{name} = {getattr(self, name)!r}; it may be: {', '.join(get_args(choices))}")
+                raise InputError(
+                    f"{name} = {getattr(self, name)!r}; it may be: {', '.join(get_args(choices))}",
+                    code=Code.UNKNOWN_NAME,
+                    subject=name,
+                )
 
     def fit(self, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> Estimate:
-        """The estimate from a log of every motion of the plan, by the motion's name."""
+        """Fit logs of all motions of the plan.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot to identify.
+        plan : StepPlan
+            From `plan_tests(robot)`.
+        logs : mapping of str to Log
+            By the motion's name.
+
+        Returns
+        -------
+        Estimate
+
+        Raises
+        ------
+        InputError
+            If the plan belongs to another robot, or a log is missing.
+        LogError
+            If a log does not follow its motion.
+        """
         integrated = self.integrated(robot, plan)
         self.checks.require_all(plan, logs)
         maker = RowMaker(integrated, self.rule, plan.intervals, self.slack)
         groups = [TestRows.of(maker, test, logs) for test in plan.tests]
-        sequence = _Sequence.of(groups, np.isin(plan.names, plan.left_out))
+        sequence = _Sequence.of(groups, np.isin(plan.names, plan.dropped))
         return _estimate(self, integrated.torque, plan, groups, sequence)
 
     @staticmethod
     def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
-        """The columns of a plan's rows; refuses a plan of other joints or parameters."""
+        """Return the columns of a plan's rows; raise if the plan has other joints or parameters."""
         if plan.joints == robot.primary_names and plan.drives <= bool(robot.drives):
-            integrated = _integrated(robot, plan.form, plan.drives)
+            integrated = _integrate_test(robot, plan.form, plan.drives)
             if plan.names == integrated.torque.names:
                 return integrated
         raise InputError(
             f"the plan is of robot {plan.robot!r} with other joints or parameters than robot {robot.name!r} has",
-            hint="plan_tests(robot) makes one for this robot",
+            hint="plan_tests(robot) plans tests for this robot",
+            code=Code.DISAGREEMENT,
+            subject=plan.robot,
         )
 
 
 @lru_cache(maxsize=4)
-def _integrated(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
-    """Traced and compiled once for repeated fits."""
+def _integrate_test(robot: Robot, form: str, drives: bool) -> IntegratedRegressor:
+    """Trace and compile the columns, cached for repeated fits."""
     return IntegratedRegressor.of(Regressor(robot, base=base_parameters(robot, form, drives=drives)), "momentum")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sequence:
-    """All tests solved one after the other.
+    """All tests solved one after another.
 
-    told    what is known at the end; of it, the first `fixed` combinations from the beginning, as zero
-    T       (p, m) with beta = T z, z (m,) the whitened right sides of all tests
-    A, z    the whitened rows of all tests
-    yields  for each test the number of combinations that became known
+    identifiable  subspace that is known at the end; its first `fixed` combinations are zero from the beginning
+    T             (p, m) with beta = T z, z (m,) the whitened right sides of all tests
+    A, z          whitened rows of all tests
+    yields        number of new combinations of each test
     """
 
-    told: ToldSubspace
+    identifiable: IdentifiableSubspace
     fixed: int
     T: Array
     A: Array
@@ -105,22 +138,22 @@ class _Sequence:
 
     @staticmethod
     def of(groups: Sequence[TestRows], known: NDArray[np.bool_]) -> _Sequence:
-        """With N the new directions of a test, N beta = (A N^T)^+ (z - A L^T (L beta)), L beta known before."""
+        """Solve N beta = (A N^T)^+ (z - A L^T (L beta)) for the new directions N of each test; L beta is known before."""
         A = np.concatenate([group.white_A for group in groups])
-        told = ToldSubspace.of(np.linalg.norm(A, axis=0), known)
-        values, start, yields = np.zeros((told.rank, len(A))), 0, []
+        subspace = IdentifiableSubspace.of(np.linalg.norm(A, axis=0), known)
+        values, start, yields = np.zeros((subspace.rank, len(A))), 0, []
         for group in groups:
-            U, s, N = told.new(group.white_A)
-            own = np.zeros((len(group.z), len(A)))
-            own[:, start : start + len(group.z)] = np.eye(len(group.z))
-            rest = own - told.scaled(group.white_A) @ told.L.T @ values
+            U, s, N = subspace.new(group.white_A)
+            joint_rows = np.zeros((len(group.z), len(A)))
+            joint_rows[:, start : start + len(group.z)] = np.eye(len(group.z))
+            rest = joint_rows - subspace.scaled(group.white_A) @ subspace.L.T @ values
             values = np.vstack([values, (U / s).T @ rest])
-            told = told.with_directions(N)
+            subspace = subspace.with_directions(N)
             start += len(group.z)
             yields.append(len(s))
-        T = (told.L.T @ values) / told.scales[:, None]
+        T = (subspace.L.T @ values) / subspace.scales[:, None]
         return _Sequence(
-            told, int(known.sum()), T, A, np.concatenate([group.white_z for group in groups]), tuple(yields)
+            subspace, int(known.sum()), T, A, np.concatenate([group.white_z for group in groups]), tuple(yields)
         )
 
     @property
@@ -128,14 +161,17 @@ class _Sequence:
         return np.asarray(self.T @ self.z)
 
     def together(self, noises: Sequence[Noise]) -> _Sequence:
-        """The same rows solved at once, each test by the inverse of its covariance, for what the sequence has told."""
-        L, roots = self.told.L[self.fixed :], block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises))
-        seen = np.linalg.solve(roots, self.told.scaled(self.A) @ L.T)
+        """Solve the same rows at once, each test weighted by its inverse covariance, within the identifiable subspace."""
+        L, roots = (
+            self.identifiable.L[self.fixed :],
+            block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises)),
+        )
+        seen = np.linalg.solve(roots, self.identifiable.scaled(self.A) @ L.T)
         inverse = np.linalg.pinv(seen, rcond=RANK_TOLERANCE) @ np.linalg.inv(roots)
-        return replace(self, T=(L.T @ inverse) / self.told.scales[:, None])
+        return replace(self, T=(L.T @ inverse) / self.identifiable.scales[:, None])
 
     def covariance(self, noises: Sequence[Noise]) -> Array:
-        """(p, p) of what is told."""
+        """Return the covariance (p, p) of the identifiable combinations."""
         return np.asarray(self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T)
 
 
@@ -146,16 +182,20 @@ def _estimate(
     if settings.solution == "together":
         sequence = sequence.together(noises)
     robot, beta = regressor.robot, sequence.beta
-    untold = tuple(name for name, told in zip(regressor.names, sequence.told.told(), strict=True) if not told)
+    unidentifiable = tuple(
+        name
+        for name, is_identifiable in zip(regressor.names, sequence.identifiable.identifiable(), strict=True)
+        if not is_identifiable
+    )
     return Estimate(
         regressor,
         beta,
-        infinite_variances(sequence.covariance(noises), regressor.names, untold),
-        _status(plan, groups, sequence, untold),
+        infinite_variances(sequence.covariance(noises), regressor.names, unidentifiable),
+        _status(plan, groups, sequence, unidentifiable),
         _residuals(robot, groups, beta),
-        Treatment(base_form=plan.form, drives="stated"),
-        left_out=plan.left_out,
-        untold=untold,
+        EquationSettings(base_form=plan.form, drives="stated"),
+        dropped=plan.dropped,
+        unidentifiable=unidentifiable,
         method="step by step",
         residual_of="mean torque",
         provenance={
@@ -178,27 +218,27 @@ def _estimate(
 
 
 def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[JointResidual, ...]:
-    """Of mean torques, joint by joint; joints whose row no test uses are not among them."""
-    found = []
+    """Return the residuals of mean torques of each joint that a test uses."""
+    residuals = []
     for name in robot.primary_names:
-        own = [group for group in groups if group.joint == name]
-        if own:
-            z = np.concatenate([group.z for group in own])
-            r = z - np.concatenate([group.A for group in own]) @ beta
-            found.append(JointResidual(name, len(z), float(np.sqrt(np.mean(r**2))), float(np.sqrt(np.mean(z**2)))))
-    return tuple(found)
+        joint_groups = [group for group in groups if group.joint == name]
+        if joint_groups:
+            z = np.concatenate([group.z for group in joint_groups])
+            r = z - np.concatenate([group.A for group in joint_groups]) @ beta
+            residuals.append(JointResidual(name, len(z), float(np.sqrt(np.mean(r**2))), float(np.sqrt(np.mean(z**2)))))
+    return tuple(residuals)
 
 
-def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, untold: tuple[str, ...]) -> str:
+def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unidentifiable: tuple[str, ...]) -> str:
     beta = sequence.beta
     squares = sum(float(np.sum((group.z - group.A @ beta) ** 2)) for group in groups)
     torques = sum(float(np.sum(group.z**2)) for group in groups)
-    count = len(plan.names) - len(plan.left_out) - len(untold)
-    told = (
-        f"{len(plan.tests)} tests in {len(plan.motions)} motions tell {count} parameters and leave "
+    count = len(plan.names) - len(plan.dropped) - len(unidentifiable)
+    sentence = (
+        f"{len(plan.tests)} tests in {len(plan.motions)} motions determine {count} parameters and leave "
         f"{100 * np.sqrt(squares / max(torques, 1e-300)):.3g} % of the mean torques unexplained"
     )
     pairs = zip(plan.tests, sequence.yields, strict=True)
-    short = [f"{test.name} ({found} of {test.yields})" for test, found in pairs if found < test.yields]
-    told += f"; combinations fewer than planned came from {', '.join(short)}" if short else ""
-    return f"{told}; they cannot tell: {', '.join(untold)}." if untold else f"{told}."
+    short = [f"{test.name} ({recorded} of {test.yields})" for test, recorded in pairs if recorded < test.yields]
+    sentence += f"; fewer combinations than planned came from {', '.join(short)}" if short else ""
+    return f"{sentence}; unidentifiable: {', '.join(unidentifiable)}." if unidentifiable else f"{sentence}."

@@ -1,4 +1,4 @@
-"""Logs of step-by-step tests, checked against the motions that they should be of."""
+"""Check logs of step-by-step tests against their planned motions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, StepMotion
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 
 PLANNED_ROWS: Final = 101
-"""Rows of a planned motion with which the reach of a log is compared."""
+"""Rows of a planned motion with which the range of a log is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class LogChecks:
     """How closely logs must follow the plan.
 
     slip    rad or m that a held joint may move
-    within  rad or m by which positions may miss the plan
-    speed   part of a planned speed by which it may be missed
+    within  rad or m by which positions may differ from the plan
+    speed   fraction of a planned speed by which it may differ
     """
 
     slip: float = 0.01
@@ -33,42 +33,58 @@ class LogChecks:
     speed: float = 0.2
 
     def require_all(self, plan: StepPlan, logs: Mapping[str, Log]) -> None:
-        """Refuses logs that are missing, unknown, of other joints, or not of their motion."""
+        """Raise if a log is missing, unknown, of other joints, or does not follow its motion."""
         motions = plan.motions
         unknown = [name for name in logs if name not in motions]
         if unknown:
-            raise InputError(f"the plan has no motion {', '.join(map(repr, unknown))}; it has: {', '.join(motions)}")
+            raise InputError(
+                f"the plan has no motion {', '.join(map(repr, unknown))}; it has: {', '.join(motions)}",
+                code=Code.UNKNOWN_NAME,
+                subject=unknown[0],
+            )
         for test in plan.tests:
             missing = [motion.name for motion in test.motions if motion.name not in logs]
             if missing:
-                what = test.outcome() or "what later tests need"
+                what = test.outcome() or "input of later tests"
                 raise InputError(
                     f"test {test.name} is missing: no log of {', '.join(missing)}; it yields {what}",
-                    hint="every test uses what those before it yield: make it up, or plan anew without it",
+                    hint="each test uses the results of earlier ones: record it, or plan again without it",
+                    code=Code.MISSING_VALUE,
+                    subject=missing[0],
                 )
         for name, motion in motions.items():
             self.require(plan, motion, logs[name])
 
     def require(self, plan: StepPlan, motion: StepMotion, log: Log) -> None:
-        """Refuses a log that is not of the motion; says of which it seems to be."""
+        """Raise if a log does not follow the motion, and name the motion that it resembles."""
         if log.joint_names != plan.joints:
             raise LogError(
                 f"the log of {motion.name} has the joints {', '.join(log.joint_names)}, "
-                f"but the plan is of {', '.join(plan.joints)}"
+                f"but the plan is of {', '.join(plan.joints)}",
+                code=Code.DISAGREEMENT,
+                subject=motion.name,
             )
         fault = self.fault(plan, motion, log)
         if fault is None:
             return
-        others = [name for name, one in plan.motions.items() if one is not motion and not self.fault(plan, one, log)]
+        others = [
+            name
+            for name, planned in plan.motions.items()
+            if planned is not motion and not self.fault(plan, planned, log)
+        ]
         if others:
             raise LogError(
                 f"the log of {motion.name} is of the wrong test: {fault}; it looks like {others[0]}",
-                hint="give every log under the name of its own motion",
+                hint="pass each log under the name of its own motion",
+                code=Code.DISAGREEMENT,
+                subject=motion.name,
             )
-        raise LogError(f"the log of {motion.name} does not follow the plan: {fault}")
+        raise LogError(
+            f"the log of {motion.name} does not follow the plan: {fault}", code=Code.DISAGREEMENT, subject=motion.name
+        )
 
     def fault(self, plan: StepPlan, motion: StepMotion, log: Log) -> str | None:
-        """What is wrong with a log as one of this motion; None: nothing."""
+        """Return why a log does not follow this motion, or None."""
         low, high = log.q.min(axis=0), log.q.max(axis=0)
         for j, name in enumerate(plan.joints):
             if j in motion.joints:
@@ -87,7 +103,7 @@ class LogChecks:
         far = np.abs(log.q[:, motion.joint, None] - np.array(motion.positions)).min(axis=1)
         if far.max() > self.within:
             at = log.q[int(far.argmax()), motion.joint]
-            planned = ", ".join(f"{one:.4g}" for one in motion.positions)
+            planned = ", ".join(f"{position:.4g}" for position in motion.positions)
             return f"joint {name!r} breaks away at {at:.4g}, where the plan says {planned}"
         return None
 
@@ -109,11 +125,11 @@ class LogChecks:
         return None
 
 
-FOLLOWED: Final = LogChecks()
-"""The usual tolerances."""
+MAX_TRACKING_ERROR: Final = LogChecks()
+"""Default tolerances."""
 
 
 def mean_speed(log: Log, joint: int) -> float:
-    """The slope of the line through a joint's positions, rad/s or m/s."""
+    """Return the slope of the line through a joint's positions, in rad/s or m/s."""
     t = log.time - log.time.mean()
     return float(t @ log.q[:, joint] / max(t @ t, 1e-300))

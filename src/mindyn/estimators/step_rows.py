@@ -1,13 +1,13 @@
-"""Rows of step-by-step tests: what every log says about the parameters, without accelerations.
+"""Rows of step-by-step tests, without accelerations.
 
     static:             (tau+ + tau-) / 2 = Y(q, 0, 0) beta                             [Yoshida 1996, eq. 3.10-3.11]
     constant velocity:  mean tau = mean Y(q, qd, 0) beta over parts of the motion       [eq. 3.12]
     accelerated:        int tau dt = ([Y_p] + int (Y_0 - Mdot) dt) beta over intervals  [section 3.4.3]
 
-each for the one joint whose row the test uses. Every right side is W tau, W (m, N) the weights of N torque readings,
-and rows are divided by the Cholesky factor of W W^T: with independent errors of the readings, all of one variance,
-those of the rows are independent, with the same variance. Errors of the velocities, differences of positions above all,
-come in through the momentum at the ends of intervals: D (m, e), each end being shared by two intervals.
+each for the joint whose row the test uses. Each right side is W tau, W (m, N) the weights of N torque readings, and
+rows are divided by the Cholesky factor of W W^T: if the readings have independent errors of equal variance, so have the
+rows. Errors of the velocities, mainly of differentiated positions, enter through the momentum at the ends of intervals:
+D (m, e), each end being shared by two intervals.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import Code
 from mindyn.estimators.step_logs import mean_speed
 from mindyn.excitation.step_drafts import AVERAGED_PARTS
 from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
@@ -29,17 +30,17 @@ from mindyn.regression.regressor import Regressor
 
 Rule = Literal["trapezoid", "gregory"]
 UNEVEN_STAMPS: Final = 1e-3
-"""Part of a step by which stamps may be off before Gregory's rule, for equal steps, is refused."""
+"""Fraction of a step by which stamps may deviate for Gregory's rule, which needs equal steps."""
 
 SIGN_SPEED: Final = 1e-12
-"""rad/s or m/s: a speed that means its direction alone."""
+"""rad/s or m/s: a speed that only carries a direction."""
 
 
 class MotionRows(NamedTuple):
     """Rows A (m, p), z (m,) with A beta = z, in N m or N.
 
     W, D      errors of z are those of N torque readings times W (m, N), and of e momenta times D (m, e)
-    friction  static, where it is measured
+    friction  static, if it is measured
     """
 
     A: Array
@@ -48,8 +49,8 @@ class MotionRows(NamedTuple):
     D: Array
     friction: tuple[float, ...] = ()
 
-    def whitened(self) -> tuple[Array, Array, Array]:
-        """A, z, D of rows in which errors of torque readings are independent and have the variance of one reading."""
+    def whiten(self) -> tuple[Array, Array, Array]:
+        """Return A, z, D of rows in which errors of readings are independent and have the variance of a single reading."""
         root = np.linalg.cholesky(self.W @ self.W.T)
         solved = np.linalg.solve(root, np.column_stack([self.A, self.z, self.D]))
         p = self.A.shape[1]
@@ -58,11 +59,11 @@ class MotionRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowMaker:
-    """Makes rows of logs.
+    """Builds rows from logs.
 
     rule       of the integrals: "trapezoid", or "gregory" of sixth order for smooth, uniform samples
     intervals  of an accelerated motion
-    slack      N m or N by which a backward breakaway may lie above the forward one
+    slack      N m or N by which a backward breakaway may exceed the forward one
     """
 
     integrated: IntegratedRegressor
@@ -72,19 +73,19 @@ class RowMaker:
 
     @property
     def regressor(self) -> Regressor:
-        """Of the torque."""
+        """Regressor of the torque."""
         return self.integrated.torque
 
     def rows(self, motion: StepMotion, log: Log, row: int) -> MotionRows:
-        """What a log of a motion says; `row` is the number of the joint whose torque is used."""
+        """Return the rows of a motion's log; `row` is the number of the joint whose torque is used."""
         if isinstance(motion, Breakaways):
             return self._static(motion, log, row)
         if isinstance(motion, ConstantSpeed):
             return self._steady(motion, log, row)
-        return self._accelerated(motion, log, row)
+        return self._accelerate(motion, log, row)
 
     def _row(self, regressor: Regressor, q: Array, qd: Array, row: int) -> Array:
-        """(N, p) one joint's row of a regressor, at qdd = 0."""
+        """Return (N, p) one joint's row of a regressor at qdd = 0."""
         Y = np.zeros((len(q), regressor.count))
         parts = regressor.parts(q, qd, np.zeros_like(q), self._directions(regressor, q, qd))
         Y[:, regressor.columns[row]] = np.concatenate(parts[row], axis=1)
@@ -108,24 +109,30 @@ class RowMaker:
                     f"the log of {motion.name} has inconsistent breakaways: at {position:.4g} joint "
                     f"{log.joint_names[motion.joint]!r} moves forwards at a lower torque than backwards "
                     f"(static friction {friction[-1]:.3g})",
-                    hint="a sign of the torque, or of the velocity that says the direction, is wrong",
+                    hint="correct the sign of the torque, or of the velocity, which gives the direction",
+                    code=Code.DISAGREEMENT,
+                    subject=log.joint_names[motion.joint],
                 )
-        A = W @ self._row(self.regressor, _held(motion, log.q), np.zeros_like(log.q), row)
+        A = W @ self._row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
         if len(log) < 2 * AVERAGED_PARTS:
-            raise LogError(f"the log of {motion.name} has {len(log)} rows; {2 * AVERAGED_PARTS} are needed at least")
+            raise LogError(
+                f"the log of {motion.name} has {len(log)} rows; {2 * AVERAGED_PARTS} are needed at least",
+                code=Code.TOO_LITTLE_DATA,
+                subject=motion.name,
+            )
         qd = np.zeros_like(log.q)
         qd[:, motion.joint] = mean_speed(log, motion.joint)
         W = np.zeros((AVERAGED_PARTS, len(log)))
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
-        A = W @ self._row(self.regressor, _held(motion, log.q), qd, row)
+        A = W @ self._row(self.regressor, _hold(motion, log.q), qd, row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
 
-    def _accelerated(self, motion: Sines, log: Log, row: int) -> MotionRows:
-        q, qd, t, torques = held_motion(motion, log)
+    def _accelerate(self, motion: Sines, log: Log, row: int) -> MotionRows:
+        q, qd, t, torques = find_held_motion(motion, log)
         tau = torques[:, row]
         bounds = np.linspace(0, len(t) - 1, self.intervals + 1).astype(int)
         W = self._weights(motion, t, bounds)
@@ -137,15 +144,21 @@ class RowMaker:
         return MotionRows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
 
     def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
-        """(intervals, N): integrals over intervals, neighbours sharing a row."""
+        """Return (intervals, N) weights of integrals over intervals; neighbours share a row."""
         fewest = QUADRATURE_ROWS if self.rule == "gregory" else 3
         if np.diff(bounds).min() + 1 < fewest:
             raise LogError(
-                f"the log of {motion.name} has {len(t)} rows: too few for {self.intervals} intervals of {fewest} rows"
+                f"the log of {motion.name} has {len(t)} rows: too few for {self.intervals} intervals of {fewest} rows",
+                code=Code.TOO_LITTLE_DATA,
+                subject=motion.name,
             )
         steps = np.diff(t)
         if self.rule == "gregory" and np.abs(steps / steps.mean() - 1).max() > UNEVEN_STAMPS:
-            raise LogError(f'the log of {motion.name} is not uniform: use rule="trapezoid", or resample it')
+            raise LogError(
+                f'the log of {motion.name} is not uniform: use rule="trapezoid", or resample it',
+                code=Code.UNSUPPORTED,
+                subject=motion.name,
+            )
         W = np.zeros((self.intervals, len(t)))
         for k, (a, b) in enumerate(pairwise(bounds)):
             if self.rule == "gregory":
@@ -156,10 +169,10 @@ class RowMaker:
         return W
 
 
-def _differentiated(q: Array, t: Array) -> Array:
-    """Central differences; where an encoder shows no motion, next to nothing in the direction of the nearest motion.
+def _differentiate(q: Array, t: Array) -> Array:
+    """Return central differences; rows without motion get a tiny speed in the direction of the nearest motion.
 
-    Else friction would be missing from the columns, and not from the torque, whenever a joint starts or stops.
+    Otherwise friction would be missing from the columns, but not from the torque, when a joint starts or stops.
     """
     qd: Array = np.asarray(np.gradient(q, t, axis=0))
     for k in range(qd.shape[1]):
@@ -169,39 +182,43 @@ def _differentiated(q: Array, t: Array) -> Array:
             continue
         after = moves[np.searchsorted(moves, still).clip(max=len(moves) - 1)]
         before = moves[(np.searchsorted(moves, still) - 1).clip(min=0)]
-        pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: what comes after is nearer
+        pull = np.sign(np.abs(still - before) - np.abs(after - still))  # 1: the following motion is nearer
         column[still] = SIGN_SPEED * (np.sign(column[after]) * (1 + pull) + np.sign(column[before]) * (1 - pull)) / 2
     return qd
 
 
-def held_motion(motion: Sines, log: Log) -> tuple[Array, Array, Array, Array]:
-    """q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated where none is logged."""
-    q, qd, kept = _held(motion, log.q), np.zeros_like(log.q), slice(None)
+def find_held_motion(motion: Sines, log: Log) -> tuple[Array, Array, Array, Array]:
+    """Return q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated if none are
+    logged.
+    """
+    q, qd, kept = _hold(motion, log.q), np.zeros_like(log.q), slice(None)
     moving = list(motion.joints)
     if log.qd is not None:
         qd[:, moving] = log.qd[:, moving]
     else:
-        qd[:, moving] = _differentiated(log.q[:, moving], log.time)
+        qd[:, moving] = _differentiate(log.q[:, moving], log.time)
         kept = slice(1, -1)  # the one-sided differences at the ends are of first order only
     return q[kept], qd[kept], log.time[kept], log.tau[kept]
 
 
-def _held(motion: StepMotion, q: Array) -> Array:
-    """Positions with held joints at their mean: what they seem to move is noise."""
+def _hold(motion: StepMotion, q: Array) -> Array:
+    """Return positions with held joints at their mean: their apparent motion is noise."""
     held = np.tile(q.mean(axis=0), (len(q), 1))
     held[:, list(motion.joints)] = q[:, list(motion.joints)]
     return held
 
 
 def breakaway_onsets(motion: Breakaways, log: Log) -> Array:
-    """(N,) the direction, 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
+    """Return (N,) the direction, 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
 
-    A log may hold breakaways alone, one row each, or rows at rest between them as well.
+    A log may contain only breakaways, one row each, or rows at rest between them as well.
     """
     if log.qd is None:
         raise LogError(
-            f"the log of {motion.name} has no velocity: its sign must say in which direction the joint broke away",
-            hint="state columns.velocity",
+            f"the log of {motion.name} has no velocity, whose sign gives the direction of the breakaway",
+            hint="give columns.velocity",
+            code=Code.MISSING_VALUE,
+            subject="velocity",
         )
     ways = np.sign(log.qd[:, motion.joint])
     before = np.concatenate([[0.0], ways[:-1]])
@@ -214,6 +231,8 @@ def _require_both_ways(motion: Breakaways, joint: str, position: float, forward:
     seen = "forwards" if forward else "backwards" if backward else "in no direction"
     raise LogError(
         f"the log of {motion.name} has breakaways of joint {joint!r} at {position:.4g} {seen} only: "
-        "one direction cannot tell gravity from friction",
+        "a single direction does not separate gravity from friction",
         hint="measure the torque at which the joint begins to move in both directions",
+        code=Code.TOO_LITTLE_DATA,
+        subject=joint,
     )

@@ -1,9 +1,9 @@
 """`TotalLeastSquares`: errors in the regressor as well as in the torque.
 
-With Z = [Y | tau] and C the mean of dZ^T dZ of its errors, known up to a factor, x = (beta, -1) minimises
-|Z x|^2 / x^T C x: Z^T Z grows by C on the average, and what is left without it annihilates x. In coordinates in which
-C is the identity, x is the right singular vector of Z of the least singular value; directions without errors are
-solved for by QR first ("mixed" total least squares) [Van Huffel & Vandewalle 1991, sections 3.5-3.6 and 10.3].
+With Z = [Y | tau] and C the mean of dZ^T dZ of its errors, known up to a factor, x = (beta, -1) minimises |Z x|^2 / x^T
+C x: errors increase Z^T Z by C on average, and Z^T Z without them annihilates x. In coordinates in which C is the
+identity, x is the right singular vector of Z of the least singular value; directions without errors are solved for by
+QR first ("mixed" total least squares) [Van Huffel & Vandewalle 1991, sections 3.5-3.6 and 10.3].
 """
 
 from __future__ import annotations
@@ -14,33 +14,37 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
-from mindyn.estimators.untold import infinite_variances
-from mindyn.estimators.wording import status_of
-from mindyn.regression.information import Information, solve, told_directions
+from mindyn.estimators.summaries import describe_status
+from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.regression.information import Information, identifiable_directions, solve
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 ERROR_FREE: Final = 1e-10
-"""Eigenvalues of C (columns of Z scaled to unit length) below this part of the largest are rounding."""
+"""Eigenvalues of C (columns of Z scaled to unit length) below this fraction of the largest are rounding."""
 WITHOUT_TORQUE: Final = 1e-8
-"""A solution in which the torque has a smaller part says nothing of the torque."""
+"""Smallest component of the torque in a valid solution."""
 
 
 @dataclass(frozen=True, slots=True)
 class TotalLeastSquares(Estimator):
-    """Settings of a total-least-squares fit.
+    """Total-least-squares fit.
 
-    noise     deviations of the measurements, up to a common factor; None: errors of all columns, torque included, in
-              proportion to their size ("scaled" total least squares), which is worse than least squares where errors
-              are of another kind: state the noise wherever it is known
-    weights   of the joints' rows, as in `LeastSquares`; "joint" takes those of a least-squares fit
+    Parameters
+    ----------
+    noise : MeasurementNoise, optional
+        Deviations of the measurements, up to a common factor. Default: errors of all columns, torque included, in
+        proportion to their size ("scaled" total least squares). This is worse than least squares for other kinds of
+        errors: give the noise if you know it.
+    weights : "joint", "ordinary" or tuple of float
+        Weights of the joints' rows, as in `LeastSquares`; "joint" uses those of a least-squares fit.
     """
 
     noise: MeasurementNoise | None = None
@@ -48,18 +52,22 @@ class TotalLeastSquares(Estimator):
 
     @property
     def needs(self) -> Needs:
-        """Samples where the errors of their columns follow from stated noise."""
+        """Either "samples", if `noise` is given, or "information"."""
         return "information" if self.noise is None else "samples"
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:  # noqa: ARG002
-        """Every sample: errors of filtered columns are not independent."""
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
+        """Return the settings without filter: errors of filtered columns are not independent."""
         return wanted.unfiltered()
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; errors that follow from `noise` need samples, as they were measured."""
-        samples = None if self.noise is None else rows.whole("total least squares with stated noise")
-        if rows.treatment.unfiltered() != rows.treatment:
-            raise InputError("total least squares takes every sample as it is, without the parallel filter")
+        """Fit the rows; `noise` needs samples as measured."""
+        samples = None if self.noise is None else rows.all_samples("total least squares with stated noise")
+        if rows.settings.unfiltered() != rows.settings:
+            raise InputError(
+                "total least squares takes every sample as it is, without the parallel filter",
+                code=Code.UNSUPPORTED,
+                subject="filter_hz",
+            )
         information = rows.information
         plain = LeastSquares(weights=self.weights).fit(rows)
         assert plain.joint_weights is not None
@@ -71,14 +79,14 @@ class TotalLeastSquares(Estimator):
         else:
             C = column_errors(rows.regressor, samples, self.noise, weights)
         solution = total_least_squares(Z, C)
-        if idle := information.idle(weights):  # joints without weight decide what the others leave open
+        if idle := information.unused_columns(weights):  # joints without weight determine the remaining directions
             solution = replace(solution, beta=solve(R, R @ solution.beta, idle).beta)
         return _estimate(self, plain, information, weights, solution)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TotalSolution:
-    """beta (p,), the factor of C that the data show, and the inverse (p, p) of Y^T Y less its errors."""
+    """beta (p,), the estimated factor of C, and the inverse (p, p) of Y^T Y minus its errors."""
 
     beta: Array
     factor: float
@@ -86,34 +94,36 @@ class TotalSolution:
 
 
 def total_least_squares(Z: Array, C: Array) -> TotalSolution:
-    """beta of x = (beta, -1) that minimises |Z x|^2 / x^T C x; directions that Z does not see stay zero."""
+    """Return beta of x = (beta, -1) that minimises |Z x|^2 / x^T C x; unidentifiable directions stay zero."""
     scales = np.linalg.norm(Z, axis=0)
     scales = np.where(scales > 0, scales, 1.0)
-    told = _told(Z / scales)
-    T, exact = _coordinates(told.T @ (C / scales / scales[:, None]) @ told)
-    y, factor = _least_direction(Z / scales @ told @ T, exact)
-    x = told @ T @ y / scales
+    identifiable = _identifiable_subspace(Z / scales)
+    T, exact = _coordinates(identifiable.T @ (C / scales / scales[:, None]) @ identifiable)
+    y, factor = _least_direction(Z / scales @ identifiable @ T, exact)
+    x = identifiable @ T @ y / scales
     if abs(x[-1]) * scales[-1] <= WITHOUT_TORQUE * np.linalg.norm(x * scales):
         raise InputError(
-            "the errors explain a direction in which the torque has no part: no total-least-squares solution",
-            hint="record a richer motion, leave parameters out, or use LeastSquares",
+            "no total-least-squares solution exists: the errors explain a direction without torque",
+            hint="record a motion that excites more parameters, drop parameters, or use LeastSquares",
+            code=Code.NOT_IDENTIFIABLE,
+            subject="torque",
         )
-    basis = told[:-1, :-1]
+    basis = identifiable[:-1, :-1]
     normal = basis.T @ ((Z.T @ Z - factor * C)[:-1, :-1] / scales[:-1] / scales[:-1, None]) @ basis
     root = basis / scales[:-1, None]
     return TotalSolution(-x[:-1] / x[-1], factor, root @ np.linalg.pinv(normal, hermitian=True) @ root.T)
 
 
-def _told(Z: Array) -> Array:
-    """(p + 1, k + 1): parameter directions that the columns tell, then the torque."""
-    seen = told_directions(Z[:, :-1])
-    told = np.zeros((len(seen) + 1, seen.shape[1] + 1))
-    told[:-1, :-1], told[-1, -1] = seen, 1.0
-    return told
+def _identifiable_subspace(Z: Array) -> Array:
+    """Return (p + 1, k + 1) the identifiable parameter directions, then the torque."""
+    seen = identifiable_directions(Z[:, :-1])
+    projected = np.zeros((len(seen) + 1, seen.shape[1] + 1))
+    projected[:-1, :-1], projected[-1, -1] = seen, 1.0
+    return projected
 
 
 def _coordinates(C: Array) -> tuple[Array, int]:
-    """T with T^T C T = diag(0, ..., 0, 1, ..., 1), and the number of zeros: directions without errors."""
+    """Return T with T^T C T = diag(0, ..., 0, 1, ..., 1), and the number of zeros: directions without errors."""
     values, vectors = np.linalg.eigh(C)
     exact = int((values <= ERROR_FREE * values[-1]).sum())
     lengths = np.concatenate([np.ones(exact), np.sqrt(values[exact:])])
@@ -121,7 +131,7 @@ def _coordinates(C: Array) -> tuple[Array, int]:
 
 
 def _least_direction(Z: Array, exact: int) -> tuple[Array, float]:
-    """y that minimises |Z y|^2 over unit y[exact:], and that minimum."""
+    """Return y that minimises |Z y|^2 over unit y[exact:], and that minimum."""
     R = np.asarray(np.linalg.qr(Z, mode="r"))
     _, s, Vt = np.linalg.svd(R[exact:, exact:])
     noisy = Vt[-1]
@@ -142,16 +152,16 @@ def _estimate(
     rms = np.sqrt(squares / counts)
     moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
     status = (
-        f"{len(plain.names) - len(plain.untold)} parameters with errors in motion and torque; they differ from least "
+        f"{len(plain.names) - len(plain.unidentifiable)} parameters with errors in motion and torque; they differ from least "
         f"squares by up to {100 * moved:.3g} % of the largest"
     )
     return replace(
         plain,
         beta=solution.beta,
-        covariance=infinite_variances(covariance, plain.names, plain.untold),
-        status=status_of([status], plain.untold),
+        covariance=infinite_variances(covariance, plain.names, plain.unidentifiable),
+        status=describe_status([status], plain.unidentifiable),
         method="total least squares",
-        residuals=tuple(replace(one, rms=float(r)) for one, r in zip(plain.residuals, rms, strict=True)),
+        residuals=tuple(replace(residual, rms=float(r)) for residual, r in zip(plain.residuals, rms, strict=True)),
         provenance={
             **plain.provenance,
             "noise": "in proportion to columns" if settings.noise is None else repr(settings.noise),

@@ -1,4 +1,4 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.excitation.motion_design import MotionDesign as MotionDesign
 from mindyn.excitation.volumes import volumes_of as volumes_of

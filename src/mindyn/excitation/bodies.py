@@ -18,7 +18,9 @@ from mindyn.robots.geometry import Solid
 from mindyn.robots.robot import Robot
 
 _REFERENCE: Final = np.vstack([np.zeros(3), np.eye(3)])
-"""Points of a link frame whose places tell its pose."""
+"""Points of a link frame whose positions determine its pose."""
+MOST_NEIGHBOURS: Final = 250
+"""Edges that meet in one corner of a hull: coal has room for 255."""
 
 
 def import_coal() -> Any | None:
@@ -107,11 +109,26 @@ class Bodies:
             hull = ConvexHull(solid.points)
         except QhullError:  # flat: thickened by a hair
             hull = ConvexHull(solid.points, qhull_options="QJ")
+        if np.bincount(hull.simplices.ravel()).max() > MOST_NEIGHBOURS:
+            return self._shape(_thinned(Solid(solid.points[hull.vertices], solid.radius)), surfaces)
         number = np.zeros(len(solid.points), dtype=np.int64)
         number[hull.vertices] = np.arange(len(hull.vertices))
         shape = coal.Convex(*_vectors(coal, solid.points[hull.vertices], number[hull.simplices]))
         shape.setSweptSphereRadius(solid.radius)
         return shape, coal.Transform3s()
+
+
+def _thinned(solid: Solid) -> Solid:
+    """Return a solid of fewer points that contains this one: its radius grows by what is left out.
+
+    Each further point is the one farthest from those before, so that the rim of a disc keeps points all around.
+    """
+    kept = [0]
+    away = np.linalg.norm(solid.points - solid.points[0], axis=1)
+    while len(kept) < MOST_NEIGHBOURS and away.max() > 0:
+        kept.append(int(away.argmax()))
+        away = np.minimum(away, np.linalg.norm(solid.points - solid.points[kept[-1]], axis=1))
+    return Solid(solid.points[kept], solid.radius + float(away.max()))
 
 
 def _vectors(coal: Any, corners: Array, faces: NDArray[np.int64]) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import ConvexHull, QhullError
 
-from mindyn.algebra.rotations import about_axis
+from mindyn.algebra.rotations import rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import InputError
 from mindyn.robots.geometry import Solid, mesh_solid
@@ -64,17 +64,19 @@ class _Balls:
         return _Balls(self.centres[mask], self.radii[mask], self.pieces[mask], self.solids[mask])
 
 
-def cover(solids: Sequence[Solid], link: str) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
-    """Return at most `MOST_COVERS` capsules whose union contains the solids, and the solids as they lie in them.
+def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
+    """Return at most `most` capsules whose union contains the solids, and the solids as they lie in them.
 
     Each solid, or each triangle of a mesh, lies in one capsule as a whole; a capsule is convex, so it contains them
     if it contains their corners. A mesh that several capsules share is divided likewise.
     """
     balls = _balls(solids)
     part = np.zeros(len(balls.centres), dtype=np.int64)
-    for count in range(2, MOST_COVERS + 1):
-        best = min((_division(balls, count, axis) for axis in range(3)), key=lambda one: _rough_volume(balls, one))
-        if _rough_volume(balls, best) < SPLIT_GAIN * _rough_volume(balls, part):
+    for count in range(2, most + 1):
+        best = min(
+            (_division(balls, count, axis) for axis in range(3)), key=lambda one: _approximate_volume(balls, one)
+        )
+        if _approximate_volume(balls, best) < SPLIT_GAIN * _approximate_volume(balls, part):
             part = best
     fits = [_fit(balls.chosen(part == k)) for k in np.unique(part)]
     capsules = tuple(Capsule(link, a, b, radius + MARGIN_M) for a, b, radius in fits)
@@ -99,7 +101,7 @@ def _volume(fit: _Fit) -> float:
     return float(np.pi * r**2 * (np.linalg.norm(b - a) + 4 / 3 * r))
 
 
-def _rough_volume(balls: _Balls, part: NDArray[np.int64]) -> float:
+def _approximate_volume(balls: _Balls, part: NDArray[np.int64]) -> float:
     parts = [_hull(balls.chosen(part == k)) for k in np.unique(part)]
     return sum(min(_volume(_around(one, *line)) for line in _lines(one)) for one in parts)
 
@@ -147,7 +149,7 @@ def _fit(balls: _Balls) -> _Fit:
     def capsule(x: Array) -> _Fit:
         turn = x[0] * u + x[1] * v
         angle = float(np.linalg.norm(turn))
-        d = axis if angle == 0 else about_axis(turn / angle, angle) @ axis
+        d = axis if angle == 0 else rotation_about_axis(turn / angle, angle) @ axis
         return _around(balls, point + x[2] * u + x[3] * v, d)
 
     size = float(np.ptp(balls.centres, axis=0).max() + balls.radii.max())

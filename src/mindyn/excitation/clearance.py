@@ -17,7 +17,7 @@ from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.loop_closure import affine_closure
 from mindyn.excitation.capsules import Capsule
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import Robot
 
@@ -50,8 +50,8 @@ class Points:
         more = [CLOSURE] * len(closed)
         function = casadi.Function("points", [q], casadi.cse([flat, *closed]), ["q"], ["P", *more])
         slope_function = casadi.Function("point_slopes", [q], casadi.cse([slopes, *closed]), ["q"], ["J", *more])
-        self._positions = kernel_for(robot, function)
-        self._slopes = kernel_for(robot, slope_function, matrices=["J"])
+        self._positions = make_kernel(robot, function)
+        self._slopes = make_kernel(robot, slope_function, matrices=["J"])
         self._shape = (len(points), 3)
 
     def positions(self, q: Array) -> Array:
@@ -79,7 +79,7 @@ def placed_points(robot: Robot, q: SX, links: Sequence[int], points: Array) -> S
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nearest:
+class NearestPoints:
     """The nearest points of pairs of segments: distance (N, c), unit normal (N, c, 3), places s, t in [0, 1]."""
 
     distance: Array
@@ -88,15 +88,15 @@ class Nearest:
     t: Array
 
 
-def nearest(ends: Array) -> Nearest:
-    """Of segments a1-b1 and a2-b2, whose ends are a1, b1, a2, b2: (N, c, 4, 3); the normal points to the first."""
+def nearest(ends: Array) -> NearestPoints:
+    """Compute distances of segments a1-b1 and a2-b2 from their ends (N, c, 4, 3); the normal points to the first."""
     distance, normal, s, t = _nearest_kernel()(ends)
-    return Nearest(distance[..., 0], normal, s[..., 0], t[..., 0])
+    return NearestPoints(distance[..., 0], normal, s[..., 0], t[..., 0])
 
 
 @cache
 def _nearest_kernel() -> Kernel:
-    """Of one pair of segments: compiled, since a search asks for all pairs at all instants thousands of times."""
+    """Compute the distance of one pair; compiled, since a search evaluates all pairs at all instants often."""
     ends = casadi.SX.sym("ends", 4, 3)
     a1, b1, a2, b2 = (ends[k, :].T for k in range(4))
     d1, d2, r = b1 - a1, b2 - a2, a1 - a2
@@ -133,7 +133,7 @@ class Pairs:
         self.points = _end_points(robot, self.capsules)
         self._ends = np.stack([2 * pairs[:, 0], 2 * pairs[:, 0] + 1, 2 * pairs[:, 1], 2 * pairs[:, 1] + 1], axis=1)
         self._reach = np.array([c.radius for c in self.capsules])[pairs].sum(axis=1)
-        self._last: tuple[Array, Nearest] | None = None
+        self._last: tuple[Array, NearestPoints] | None = None
 
     def gaps(self, q: Array) -> Array:
         """(N, c) between surfaces, m; negative where they overlap."""
@@ -149,7 +149,7 @@ class Pairs:
             np.einsum("tci,tcij->tcj", found.normal, moves),
         )
 
-    def _nearest(self, q: Array) -> Nearest:
+    def _nearest(self, q: Array) -> NearestPoints:
         """The last one is kept: solvers ask for gaps, and then for their slopes at the same q."""
         last = self._last
         if last is not None and np.array_equal(last[0], q):

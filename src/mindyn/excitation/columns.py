@@ -1,4 +1,4 @@
-"""`Columns`: the regressor along a motion, the information it gives, and how both change with the motion."""
+"""`ColumnFunction`: the regressor along a motion, the information it gives, and how both change with the motion."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class Columns:
         return self.base.count
 
     def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Of Y with the smooth sign."""
+        """Return the entries of Y with the smooth sign."""
         made: Array = self._kernel(q, qd, qdd)
         for one in self._coulomb:
             made[:, one.places] = np.tanh(qd @ one.row / one.width)[:, None] * one.weights
         return made
 
     def signed_entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Of Y as identification takes it, with the sign itself."""
+        """Return the entries of Y as identification uses it, with the exact sign."""
         made: Array = self._kernel(q, qd, qdd)
         return made
 
@@ -123,19 +123,19 @@ class OwnColumns:
         self._own = columns.rows == self.owners[columns.columns]
 
     def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """See `Columns`."""
+        """See `ColumnFunction`."""
         return np.asarray(self._columns.entries(q, qd, qdd) * self._own)
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
-        """See `Columns`."""
+        """See `ColumnFunction`."""
         return self._columns.pulled_back(q, qd, qdd, V * self._own)
 
     def information(self, entries: Array, weights: Array) -> Array:
-        """See `Columns`; of any entries, with others' parameters left out."""
+        """See `ColumnFunction`; of any entries, with others' parameters left out."""
         return self._columns.information(entries * self._own, weights)
 
     def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
-        """See `Columns`."""
+        """See `ColumnFunction`."""
         return self._columns.slopes(entries, weights, G)
 
 

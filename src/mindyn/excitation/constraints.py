@@ -1,7 +1,7 @@
-"""Constraints on a motion: every one a series over time that must stay at or below 1, with exact derivatives.
+"""Constraints on a motion: series over time that must stay at or below 1, with exact derivatives.
 
-A series is a joint's position, velocity, acceleration, jerk or torque as part of its limit, or the approach of two
-capsules, or of a capsule and a wall. `aggregated` makes one number of each: a smooth maximum over time.
+A series is a joint's position, velocity, acceleration, jerk or torque relative to its limit, or the approach of two
+capsules, or of a capsule and a wall. `aggregate_values` reduces each to a smooth maximum over time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.clearance import Pairs, Points
 from mindyn.excitation.instants import Instants, State
 from mindyn.kernels.kernel import Kernel
@@ -32,13 +32,13 @@ class Constraint(Protocol):
 
     @property
     def labels(self) -> list[str]:
-        """What each series is, c names."""
+        """Names of the c series."""
 
     def values(self, state: State) -> Array:
-        """(N, c), at most 1 where the constraint is met."""
+        """(N, c), at most 1 if the constraint holds."""
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
-        """(w, c, 1 + m, n): derivatives by z of sum_t weights[t] values[t] over each of the instants' stretches."""
+        """(w, c, 1 + m, n): derivatives by z of sum_t weights[t] values[t] over each segment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,16 +64,16 @@ class Rates:
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
-        B = instants.by_stretch(instants.basis[self.order])
+        B = instants.by_segment(instants.basis[self.order])
         found = np.zeros((len(B), len(self.joints), B.shape[2], state[0].shape[1]))
-        summed = B.swapaxes(1, 2) @ instants.by_stretch(weights / self.half)  # (w, 1 + m, c)
+        summed = B.swapaxes(1, 2) @ instants.by_segment(weights / self.half)  # (w, 1 + m, c)
         found[:, range(len(self.joints)), :, self.joints] = summed.transpose(2, 0, 1)
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _DependentRates:
-    """Rates of c joints that follow from others, told from -1 to 1 within their limits: (rate - middle) / half."""
+    """Rates of c dependent joints, scaled to -1 ... 1 within their limits: (rate - middle) / half."""
 
     middle: Array
     half: Array
@@ -103,8 +103,8 @@ class LinkedRates(_DependentRates):
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:  # noqa: ARG002 - linear
         """See `Constraint`."""
-        B = instants.by_stretch(instants.basis[self.order])
-        summed = B.swapaxes(1, 2) @ instants.by_stretch(weights / self.half)
+        B = instants.by_segment(instants.basis[self.order])
+        summed = B.swapaxes(1, 2) @ instants.by_segment(weights / self.half)
         return np.asarray(summed.swapaxes(1, 2)[:, :, :, None] * self.rows[:, None, :])
 
 
@@ -206,10 +206,18 @@ class Box:
             except (TypeError, ValueError):
                 array = np.array(np.nan)
             if array.shape != (3,) or np.isnan(array).any():
-                raise InputError(f"the {name} corner of a box must be three numbers, got {given!r}")
+                raise InputError(
+                    f"the {name} corner of a box must be three numbers, got {given!r}",
+                    code=Code.WRONG_SHAPE,
+                    subject=name,
+                )
             object.__setattr__(self, name, array)
         if not (self.lower < self.upper).all():
-            raise InputError(f"a box from {self.lower.tolist()} to {self.upper.tolist()} has no inside")
+            raise InputError(
+                f"a box from {self.lower.tolist()} to {self.upper.tolist()} has no inside",
+                code=Code.OUT_OF_RANGE,
+                subject="upper",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,15 +253,15 @@ class Walls:
         return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
 
 
-def aggregated(
+def aggregate_values(
     constraint: Constraint, instants: Instants, state: State, sharpness: float
 ) -> tuple[Array, Callable[[], Array]]:
-    """Smooth maxima over each stretch of time (w, c), and what gives their derivatives (w, c, 1 + m, n) by z.
+    """Return smooth maxima (w, c) over each segment of time, and their derivatives (w, c, 1 + m, n) by z as a function.
 
-    The mean of v with weights exp(sharpness v), over both signs of v where both are bound: exact for a constant
+    The mean of v with weights exp(sharpness v), over both signs of v if both are bounded: exact for a constant
     series, about 1 / (2 sharpness) below a peak. (The logarithm of a sum lies log(N) / sharpness above a constant.)
     """
-    v = instants.by_stretch(constraint.values(state))
+    v = instants.by_segment(constraint.values(state))
     signed = np.concatenate([v, -v], axis=1) if constraint.two_sided else v
     weights = np.exp(sharpness * (signed - signed.max(axis=1, keepdims=True)))
     weights /= weights.sum(axis=1, keepdims=True)
@@ -269,16 +277,16 @@ def aggregated(
 
 
 def greatest(constraint: Constraint, state: State) -> Array:
-    """(c,) maxima over time."""
+    """Return the maxima (c,) over time."""
     return np.asarray(sizes(constraint, state).max(axis=0))
 
 
 def worst(constraint: Constraint, state: State) -> Array:
-    """(N,) maxima over the series."""
+    """Return the maxima (N,) over the series."""
     return np.asarray(sizes(constraint, state).max(axis=1))
 
 
 def sizes(constraint: Constraint, state: State) -> Array:
-    """(N, c), whichever sign is bound."""
+    """Return the values (N, c), absolute if both signs are bounded."""
     v = constraint.values(state)
     return np.abs(v) if constraint.two_sided else v

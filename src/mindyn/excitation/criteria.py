@@ -33,7 +33,7 @@ class Criterion:
             "A": log of the mean variance of the parameters; "E": log of the largest variance of a combination
             "joints": log of the largest cond(A_i) of all joints, A_i the columns that are found at joint i in the rows
             of joint i alone, as when a robot is identified from the last link to the first [Lin 1995, section IV];
-            S is then of `Columns.own`
+            S is then of `ColumnFunction.own`
     owners  (p,) of "joints": the joint at which each parameter is found
     scales  (p,) of the parameters, in which A and E measure variances; the others do not depend on them
     power   of the norm that stands for the largest eigenvalue of A in "condition" and "E": (sum of l^power)^(1/power),

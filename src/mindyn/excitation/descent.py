@@ -39,7 +39,7 @@ MISSING: Final = 1e-11
 PATIENCE: Final = 3
 """Exchanges that may pass without fewer wrong constraints."""
 DAMPED: Final = 0.2
-"""Of the curvature so far, the part that an update keeps at least."""
+"""Smallest fraction of the previous curvature that an update keeps."""
 
 Function = Callable[[Array], tuple[Any, Derivatives]]
 """Value at a point, and what gives the derivatives there."""
@@ -185,7 +185,7 @@ class Descent:
         return d, multipliers[:count]
 
     def _update(self, s: Array, y: Array) -> None:
-        """Of the curvature, by a step and the change of the Lagrangian's gradient."""
+        """Update the curvature from a step and the change of the Lagrangian's gradient."""
         Bs = self._curvature @ s
         sBs, sy = float(s @ Bs), float(s @ y)
         if sBs <= 0:
@@ -198,7 +198,7 @@ class Descent:
 
 
 def shortest(G: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    """Multipliers (k,) >= 0 whose G u is the shortest y with G^T y >= h; None where there is no such y.
+    """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if none exists.
 
     active  those that may be positive, as far as is known: mostly they were so a step before
 

@@ -1,4 +1,4 @@
-"""`design_motion`: the motion within limits from which a log tells the parameters best."""
+"""`design_motion`: search for the motion within limits that excites the parameters best."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.algebra.spread import CLEAR, relative_deviation
+from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, UnsafeMotionError
+from mindyn.errors import UnsafeMotionError
+from mindyn.excitation.approach import approach_from
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
 from mindyn.excitation.constraints import Box, Constraint
@@ -40,36 +41,33 @@ from mindyn.excitation.design_inputs import (
 from mindyn.excitation.extent import extent_of
 from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.excitation.motion_design import MotionDesign, Prediction, check_finding, check_times, checked_design
+from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
+from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
 from mindyn.excitation.motions import Family, Motion, require_seconds
-from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, stretches_of
-from mindyn.excitation.run import approach_from
+from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
 from mindyn.findings import Finding
-from mindyn.interrupts import acknowledge
-from mindyn.parameters.parameter import parameters_of_base
+from mindyn.interrupts import acknowledge_interrupt
+from mindyn.parameters.parameter import list_base_parameters
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
 
 BEGINNINGS: Final = 3
-"""First stages for every search that is carried to its end."""
+"""First stages for every search that is completed."""
 TIP_SPEEDS: Final = (0.25, 0.5, 1.0, 2.0)
-"""m/s: speeds for which it is said how many parameters the same path determines."""
-POSITION_FRACTION: Final = 0.95
-"""Of the range of every joint that a motion uses."""
+"""m/s: tip speeds for which a design reports how many parameters the same path determines."""
 ATTEMPTS: Final = 3
-"""Searches from other beginnings, where the exact check of the result fails."""
+"""Searches from other starts if the exact check of the result fails."""
 REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
 
-@on_one_blas_thread
+@run_on_one_blas_thread
 def design_motion(
     robot: Robot,
     *,
@@ -105,47 +103,46 @@ def design_motion(
     executor: Executor | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> MotionDesign:
-    """A motion within all limits that makes the criterion small; the best so far when it is interrupted.
+    """Design a motion within all limits that minimises the criterion; Ctrl-C returns the best motion so far.
 
-    Robots with parallelograms move by their primary joints, and n counts these.
+    For robots with loops, n counts the primary joints.
 
-    family          `Fourier()` if left out, or a `BSpline`
+    family          a `Fourier` (the default) or a `BSpline`
     criterion       "D", "A", "E" or "condition" of the base regressor, rows weighted by 1 / noise^2; a small condition
-                    number makes all parameters equally clear, which a slow motion does as well as a fast one; "joints":
+                    number determines all parameters equally well, also in a slow motion; "joints":
                     the largest condition number of all joints' own columns, for identification from the last link to
-                    the first (`LastLinkFirst`), of robots without dependent joints
+                    the first (`LastLinkFirst`), for robots without dependent joints
     purpose         "arm": all parameters; "payload": those of a load on the last link and friction, the arm being known
-    limits          the robot's own if left out; limits that it does not state are asked for
-    prior           base values for the torque limits: an estimate or (p,) numbers; the robot's own if left out
-    drives          rotor inertia and friction of every joint are parameters as well
-    noise           (n,) or one number: standard deviation of the torque noise, N m or N; 1 % of the effort if left out
+    limits          by default the robot's; raises if the robot does not state them all
+    prior           base values for the torque limits: an estimate or (p,) numbers; by default the robot's
+    drives          whether rotor inertia and friction of every joint are parameters too
+    noise           (n,) or one number: standard deviation of the torque noise, N m or N; by default 1 % of the effort
     rate_hz         of the log that will be recorded, its torque noise independent from row to row
-    previous        information of earlier logs: the new motion tells what they do not
-    start           (n,) where the motion begins and ends; free if left out
-    home            (n,) where the arm stands: the way to the start and back is planned and checked too
-    speed           part of the speed limits that may be used: half of them, for a first run, if left out
-    acceleration    part of the acceleration limits, likewise (see `MotionLimits.parts`)
+    previous        information of earlier logs, which the new motion complements
+    start           (n,) position at which the motion begins and ends; free by default
+    home            (n,) position of the arm before the run: plans and checks the path to the start and back too
+    speed           fraction of the speed limits that may be used: by default half, for a first run
+    acceleration    fraction of the acceleration limits (see `MotionLimits.parts`)
     obstacles       capsules fixed in the root frame (link ""), and finite boxes
-    workspace       a `Box` that the moving links stay in
+    workspace       a `CentreBox` that the moving links stay in
     floor           m, a height in the root frame that they stay above; "base plane" is 0.0, unless the workspace has a
                     lower z wall of its own; None for none
-    tool            capsules on links beside their own: a tool, a payload
+    tool            capsules on links in addition to their volumes: a tool, a payload
     self_collision  whether links must keep apart
     capsules        take the place of the volumes of the links that they name (see `volumes_of`)
     radius          m by link: capsules of this radius between its joint frames take the place of its volume
     accept_unchecked  moving links that may have no volume; any other raises an UnsafeMotionError
-    move            joints of a gripper or propeller that move all the same; the others are held, with a finding, and
-                    have no row in the design: limits, noise, start and home may be for all joints or without them
-    clearance_m     distance from floor, obstacles and between links; of two links at most half of what they can reach
-    tracking_error_m  by which the tip may leave the path; added to the clearance
+    move            joints of a gripper or propeller to move; the others are held, with a finding, and have no row in
+                    the design: limits, noise, start and home may include or omit them
+    clearance_m     distance from floor, obstacles and between links; for two links at most half of their range
+    tracking_error_m  largest distance of the tip from the path; added to the clearance
     tip_speed       m/s, the largest speed of any point of a volume
-    starts          how many searches are carried to their end, out of three times as many random beginnings by `seed`:
-                    the others are given up on the way
-    deadline_s      seconds after which the search ends; the best motion so far is then checked and judged, which takes
-                    up to a second or two more for a motion of ten minutes
-    executor        any `concurrent.futures.Executor`: its workers take a search each; the motion is the same on any
-                    number of workers, unless a deadline ends it
-    progress        called with a sentence now and then
+    starts          number of completed searches, chosen from three times as many random starts by `seed`
+    deadline_s      seconds after which the search ends; the best motion so far is then checked and assessed, which
+                    takes up to two seconds more for a motion of ten minutes
+    executor        any `concurrent.futures.Executor`: each worker runs a search; the motion does not depend on the
+                    number of workers, unless a deadline ends the search
+    progress        called with a status sentence from time to time
     """
     begin = monotonic()
     require_robot(robot, "a motion is designed for")
@@ -185,7 +182,7 @@ def design_motion(
         clearance_m,
         tracking_error_m,
         tip_speed,
-        carrier_of(arm, None) if purpose == "payload" else "",
+        find_load_carrier(arm, None) if purpose == "payload" else "",
     )
     safety = safety_of(columns, bounds, question.beta, around, seed)
     rng = np.random.default_rng(seed)
@@ -203,27 +200,28 @@ def design_motion(
     say = progress or (lambda _: None)
     for left in reversed(range(ATTEMPTS)):
         search = Search(problem, dense, deadline)
-        ending = _searched(search, bounds, rng, starts, say, executor)
-        found = _design(question, search, ending, findings, safety.volumes.capsules, parts)
-        found = replace(found, around=around, capsules=safety.volumes.capsules)
+        ending = _search_motion(search, bounds, rng, starts, say, executor)
+        design = _design(question, search, ending, findings, safety.volumes.capsules, parts)
+        design = replace(design, around=around, capsules=safety.volumes.capsules)
         try:
             if home is not None:
-                places = places_to_stand(problem, bounds, rng)
-                way = approach_from(home, found.motion.start, bounds, safety.constraints, places, rng)
-                found = replace(found, approach=way)
-            found = checked_design(found, safety, tip_speed)
-        except UnsafeMotionError as unsafe:  # by pairs whose covers always touch, which the search does not see
+                places = places_to_stand(replace(problem, start=None), bounds, rng)
+                ranges = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
+                way = approach_from(home, design.motion.start, ranges, safety, places, rng)
+                design = replace(design, approach=way)
+            design = check_design(design, safety, tip_speed)
+        except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
             if not left:
                 raise
             say(f"searching again: {unsafe}")
         else:
             break
-    found = _with_determined(question, found, problem.earlier)
-    return replace(found, status=f"{found.status} after {monotonic() - begin:.1f} s")
+    design = _with_determined(question, design, problem.earlier)
+    return replace(design, status=f"{design.status} after {monotonic() - begin:.1f} s")
 
 
 def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.random.Generator) -> Problem:
-    """Criterion and constraints as functions of the unknowns; refused where parameters cannot be told at all."""
+    """Return criterion and constraints as functions of the unknowns; raise if some parameter is unidentifiable."""
     columns, family, seconds = question.columns, question.family, question.seconds
     entries = require_excitable(columns, question.limits, question.earlier, rng)
     earlier = question.earlier.T @ question.earlier
@@ -231,8 +229,8 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     reference = np.where(reference > 0, reference, np.diag(earlier))
     cycles = family.cycles(seconds)
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
-    series = sum(len(one.labels) for one in constraints)
-    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, stretches_of(cycles, series))
+    series = sum(len(constraint.labels) for constraint in constraints)
+    knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, segments_of_cycle(cycles, series))
     own = OwnColumns(columns)
     return Problem(
         own if question.criterion == "joints" else columns,
@@ -250,14 +248,14 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
 
 
 def _scales(limits: MotionLimits, knots: Instants) -> Array:
-    """(1 + m, n): the amplitude at which each function alone takes each joint to its nearest limit."""
+    """Return the amplitudes (1 + m, n) at which each function alone brings each joint to its nearest limit."""
     halves = [np.maximum(h, STILL) for h in (limits.reach, limits.velocity, limits.acceleration, limits.jerk)]
     sizes = [np.abs(B[:, 1:]).max(axis=0)[:, None] for B in knots.basis]
     amplitudes = np.min([half / size for half, size in zip(halves, sizes, strict=True)], axis=0)
     return np.vstack([np.minimum(halves[0], 1.0), amplitudes])
 
 
-def _searched(
+def _search_motion(
     search: Search,
     limits: MotionLimits,
     rng: np.random.Generator,
@@ -265,17 +263,20 @@ def _searched(
     say: Callable[[str], None],
     executor: Executor | None,
 ) -> str:
-    """Runs the search; how it ended."""
+    """Run the search; return how it ended."""
     problem = search.problem
     places = places_to_stand(problem, limits, rng)
     try:
         begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
         search.offer(begun[0])
         for number, value in enumerate(search.improve(search.first_stage(begun, starts, executor), executor), start=1):
-            say(f"search {number} of {starts}: {_shown(problem, value)}, best {_shown(problem, search.value)}")
-        say(f"refined: {_shown(problem, search.refine(rng, REFINEMENTS))}")
+            say(
+                f"search {number} of {starts}: {_describe_design(problem, value)}, "
+                f"best {_describe_design(problem, search.value)}"
+            )
+        say(f"refined: {_describe_design(problem, search.refine(rng, REFINEMENTS))}")
     except (KeyboardInterrupt, Stopped) as stop:
-        acknowledge()
+        acknowledge_interrupt()
         search.salvage()
         if search.best is None:
             search.offer(problem.unknowns(random_motion(problem, limits, places, rng)))
@@ -285,7 +286,7 @@ def _searched(
     return f"best of {starts} searches"
 
 
-def _shown(problem: Problem, value: float) -> str:
+def _describe_design(problem: Problem, value: float) -> str:
     if problem.criterion.name == "condition":
         return f"condition number {np.exp(value):.3g}"
     if problem.criterion.name == "joints":
@@ -302,9 +303,10 @@ def _design(
     parts: dict[str, float],
 ) -> MotionDesign:
     if search.best is None:
-        raise InputError(
-            "no motion away from any place to stand keeps to the limits",
-            hint="widen the limits, give a start with room around it, or lower the clearance",
+        raise UnsafeMotionError(
+            "no motion from any feasible rest position keeps the limits",
+            hint="widen the limits, give a start with free space around it, or lower the clearance",
+            subject=question.robot.name,
         )
     motion, problem, columns = search.best, search.problem, question.columns
     log = Instants.at(sample_times(question.seconds, question.rate_hz), question.family, question.seconds)
@@ -324,7 +326,7 @@ def _design(
         f"{ending}: condition number {criteria['condition']:.3g}, {columns.count} parameters, "
         f"{100 * max(used.values()):.1f} % of the nearest limit"
     )
-    units = tuple(one.unit for one in parameters_of_base(columns.base))
+    units = tuple(parameter.unit for parameter in list_base_parameters(columns.base))
     prediction = Prediction(columns.base.names, units, question.beta, deviations, excitation)
     return MotionDesign(
         question.robot,
@@ -344,7 +346,7 @@ def _design(
 
 
 def _dense_state(search: Search, motion: Motion) -> tuple[Array, Array]:
-    """q and qd at the instants of the check."""
+    """Return q and qd at the instants of the check."""
     state = search.dense.state(np.vstack([motion.start, motion.coefficients]))
     return state[0], state[1]
 
@@ -361,11 +363,11 @@ def _with_determined(question: Question, design: MotionDesign, earlier: Array) -
         entries = question.columns.signed_entries(q, s * qd, s**2 * qdd)
         S = question.columns.information(entries, 1 / question.noise**2) / s + earlier
         relative = relative_deviation(beta, np.sqrt(np.diag(_inverse(S))))
-        determined[speed] = int(np.sum(relative <= CLEAR))
+        determined[speed] = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
     return replace(design, determined=determined)
 
 
 def _inverse(S: Array) -> Array:
-    """Of an information matrix, its columns scaled: entries of different units differ by many powers of ten."""
+    """Invert an information matrix with scaled columns: entries in different units differ by many powers of ten."""
     d = np.sqrt(np.diag(S))
     return np.asarray(np.linalg.inv(S / d / d[:, None]) / d / d[:, None])

@@ -1,4 +1,4 @@
-"""What a design is asked: every argument checked and completed, before anything is computed from it."""
+"""Arguments of a design: every one is checked and completed before the search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import InputError, MissingPhysicsError, require_choice
+from mindyn.errors import Code, InputError, MissingPhysicsError, require_choice
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.fourier import Fourier
@@ -21,19 +21,19 @@ from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
 NOISE_PART: Final = 0.01
-"""Standard deviation of the torque noise as part of the effort limit, where it is not given."""
+"""Standard deviation of the torque noise relative to the effort limit, if it is not given."""
 
 
 class PriorEstimate(Protocol):
-    """Parameters found in data, as an `Estimate` holds them."""
+    """Estimated parameters, such as an `Estimate`."""
 
     @property
     def robot(self) -> Robot:
-        """Whose they are."""
+        """The robot that they belong to."""
 
     @property
     def base_values(self) -> Array:
@@ -42,12 +42,12 @@ class PriorEstimate(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """A design's arguments, complete.
+    """The completed arguments of a design.
 
     noise    (n,) standard deviation of the torque, and rate_hz of the log
-    beta     (p,) prior values, None where nothing needs them
+    beta     (p,) prior values, None if nothing needs them
     earlier  (k, p) weighted rows of earlier logs
-    start    (n,) or None where it is free
+    start    (n,) or None if it is free
     """
 
     columns: Columns
@@ -68,113 +68,149 @@ class Question:
 
     @property
     def weights(self) -> Array:
-        """(n,) of all rows of a log together, for each joint."""
+        """(n,) sum of the weights of all rows of a log, for each joint."""
         return np.asarray(len(sample_times(self.seconds, self.rate_hz)) / self.noise**2)
 
 
 def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
-    """Refuses an unknown criterion, and one of single joints where they are not found one after the other."""
+    """Raise if the criterion is unknown, or "joints" for a robot that cannot be identified joint by joint."""
     if criterion not in get_args(Name):
         raise InputError(
-            f"criterion = {criterion!r}; it may be: {', '.join(get_args(Name))}", hint='"D" is the default'
+            f"criterion must be one of {', '.join(get_args(Name))}; got {criterion!r}",
+            hint='"D" is the default',
+            code=Code.UNKNOWN_NAME,
+            subject=criterion,
         )
     if criterion == "joints" and isinstance(robot, Robot) and robot.has_dependents:
         raise InputError(
-            f"criterion 'joints' is of robots identified from the last link to the first, and robot {robot.name!r} has "
-            f"{robot.dependence}",
+            f"criterion 'joints' is for robots that are identified from the last link to the first, but robot "
+            f"{robot.name!r} has {robot.dependence}",
             hint='take criterion="condition"',
+            code=Code.UNSUPPORTED,
+            subject="criterion",
         )
     if criterion == "joints" and previous is not None:
-        raise InputError("criterion 'joints' is of one motion: information of earlier logs does not enter it")
+        raise InputError(
+            "criterion 'joints' cannot use information from earlier logs (previous)",
+            hint='take criterion="condition"',
+            code=Code.UNSUPPORTED,
+            subject="previous",
+        )
 
 
 def require_family(family: Family | None) -> Family:
-    """The family, `Fourier()` if None; refuses what is none, such as a name or a class."""
+    """Return the family, `Fourier()` if None; raise for anything else, such as a name or a class."""
     if family is None:
         return Fourier()
     if isinstance(family, type) or not isinstance(family, Family):
         raise InputError(
-            f"family is a Fourier or a BSpline, got {family!r}", hint="family=mindyn.Fourier(5), or mindyn.BSpline(12)"
+            f"family must be a Fourier or a BSpline, got {family!r}",
+            hint="family=mindyn.Fourier(5), or mindyn.BSpline(12)",
+            code=Code.WRONG_TYPE,
+            subject="family",
         )
     return family
 
 
 def limits_for(robot: Robot, limits: MotionLimits | None) -> MotionLimits:
-    """The limits, the robot's own if None; refused where they are not of its joints, or leave one without any."""
-    found = MotionLimits.of(robot) if limits is None else limits
-    if not isinstance(found, MotionLimits):
-        raise InputError(f"limits must be MotionLimits, got {type(found).__name__}", hint="MotionLimits.of(robot, ...)")
+    """Return the limits, by default the robot's; raise if they have other joints, or leave a joint unlimited."""
+    chosen = MotionLimits.of(robot) if limits is None else limits
+    if not isinstance(chosen, MotionLimits):
+        raise InputError(
+            f"limits must be MotionLimits, got {type(chosen).__name__}",
+            hint="MotionLimits.of(robot, ...)",
+            code=Code.WRONG_TYPE,
+            subject="limits",
+        )
     names = robot.primary_names
-    if len(found.lower) != len(names):
-        raise InputError(f"the limits are of {len(found.lower)} joints, robot {robot.name!r} has {len(names)}")
-    if robot.has_dependents and found.dependent is None:
-        found = replace(found, dependent=dependent_limits(robot, {}))
+    if len(chosen.lower) != len(names):
+        raise InputError(
+            f"the limits are for {len(chosen.lower)} joints, but robot {robot.name!r} has {len(names)}",
+            code=Code.WRONG_SHAPE,
+            subject="limits",
+        )
+    if robot.has_dependents and chosen.dependent is None:
+        chosen = replace(chosen, dependent=dependent_limits(robot, {}))
     if not is_affine(robot):
-        require_closing(robot, found)
-    bounds = np.stack([found.lower, found.velocity, found.acceleration, found.jerk, found.effort])
+        require_closing(robot, chosen)
+    bounds = np.stack([chosen.lower, chosen.velocity, chosen.acceleration, chosen.jerk, chosen.effort])
     free = [name for name, column in zip(names, bounds.T, strict=True) if np.isinf(column).all()]
     if free:
         raise InputError(
             f"nothing limits the motion of {', '.join(free)}: position, velocity, acceleration, jerk and effort are "
             "all infinite",
-            hint="state one of them at least",
+            hint="give at least one of them",
+            code=Code.MISSING_VALUE,
+            subject=free[0],
         )
-    return found
+    return chosen
 
 
 def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Array:
-    """(n,) standard deviations of the torque."""
+    """Return the standard deviations (n,) of the torque."""
     n = len(robot.primary_names)
     if noise is None:
-        unknown = [name for name, one in zip(robot.primary_names, limits.effort, strict=True) if not np.isfinite(one)]
+        unknown = [name for name, effort in zip(robot.primary_names, limits.effort, strict=True) if np.isinf(effort)]
         if unknown:
             raise MissingPhysicsError(
                 f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
                 f"{100 * NOISE_PART:g} % of",
                 hint="give noise=..., the standard deviation of the torque of every joint",
+                subject="noise",
             )
         return np.asarray(NOISE_PART * limits.effort)
-    found = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
-    if (found <= 0).any():
-        raise InputError(f"noise must be positive, got {found.tolist()}")
-    return found
+    deviations = np.broadcast_to(frozen_array(noise, () if np.ndim(noise) == 0 else (n,), "noise"), (n,))
+    if (deviations <= 0).any():
+        raise InputError(f"noise must be positive, got {deviations.tolist()}", code=Code.OUT_OF_RANGE, subject="noise")
+    return deviations
 
 
 def noise_finding(noise: ArrayLike | None) -> tuple[Finding, ...]:
-    """Say that the noise was not given."""
+    """Return a finding if the noise was not given."""
     sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
     guess = Finding(Kind.GUESSED_NOISE, Severity.INFO, sentence, "State noise in the limits file")
     return (guess,) if noise is None else ()
 
 
 def require_rate(rate_hz: float) -> float:
-    """Refuses a rate that is not positive."""
+    """Return the rate; raise if it is not positive and finite."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
-        raise InputError(f"rate_hz must be positive, got {rate_hz!r}", hint="such as 100.0")
+        raise InputError(
+            f"rate_hz must be positive, got {rate_hz!r}",
+            hint="such as 100.0",
+            code=Code.OUT_OF_RANGE,
+            subject="rate_hz",
+        )
     return float(rate_hz)
 
 
 def require_rows(columns: Columns, times: int, earlier: Array) -> None:
-    """Refuses a log with fewer rows than parameters."""
+    """Raise if the log has fewer rows than parameters."""
     rows = times * len(columns.robot.primary_names)
     if rows + len(earlier) < columns.count:
         raise InputError(
             f"a log of {times} samples has {rows} rows, too few for {columns.count} parameters",
             hint="raise rate_hz or seconds",
+            code=Code.TOO_LITTLE_DATA,
+            subject="seconds",
         )
 
 
 def deadline_of(begin: float, deadline_s: float | None) -> float | None:
-    """When the search ends, on the clock that showed `begin`."""
+    """Return the time at which the search ends, on the clock of `begin`."""
     if deadline_s is None:
         return None
     if not deadline_s >= 0:
-        raise InputError(f"deadline_s must be zero or a positive number of seconds, got {deadline_s!r}")
+        raise InputError(
+            f"deadline_s must be zero or a positive number of seconds, got {deadline_s!r}",
+            code=Code.OUT_OF_RANGE,
+            subject="deadline_s",
+        )
     return begin + deadline_s
 
 
 def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | None:
-    """(p,) base values for the torque limits; None where there are none, and no torque limit."""
+    """Return the base values (p,) for the torque limits; None if there are neither values nor torque limits."""
     base = columns.base
     if prior is None:
         if columns.robot.has_parameters:
@@ -182,7 +218,8 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | 
         if np.isfinite(limits.effort).any():
             raise MissingPhysicsError(
                 f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
-                hint="give prior=, an estimate or base values; or effort=inf where torques need no check",
+                hint="give prior=, an estimate or base values; or effort=inf if torques need no check",
+                subject=columns.robot.name,
             )
         return None
     if not hasattr(prior, "base_values"):
@@ -193,22 +230,26 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | 
             f"the prior has {len(values)} base values of {', '.join(prior.robot.joint_names)}; the motion is for "
             f"{base.count} of {', '.join(columns.robot.joint_names)}",
             hint="estimate and design with the same robot and drives",
+            code=Code.DISAGREEMENT,
+            subject="prior",
         )
     return frozen_array(values, (base.count,), "the prior's base values")
 
 
 def earlier_rows(columns: Columns, previous: Information | None, deviations: Array) -> Array:
-    """(k, p) R with R^T R the information of earlier logs, joints weighted by their noise."""
+    """Return R (k, p), where R^T R is the information of earlier logs with joints weighted by their noise."""
     if previous is not None and previous.names != columns.base.names:
         raise InputError(
-            "the earlier information is of other parameters than the motion's",
+            "the earlier information has other parameters than the motion",
             hint="gather it with the same robot, drives and plain friction: gather(Regressor(robot), samples)",
+            code=Code.DISAGREEMENT,
+            subject="previous",
         )
     return np.zeros((0, columns.count)) if previous is None else previous.stacked(1 / deviations**2)[0]
 
 
 def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Array | None:
-    """The prescribed start, within its limits."""
+    """Return the prescribed start; raise if it lies outside the limits."""
     if start is None:
         return None
     q = frozen_array(start, (len(robot.primary_names),), "start")
@@ -218,36 +259,42 @@ def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Arr
         if not low <= value <= high
     ]
     if outside:
-        raise InputError(f"the start lies outside the position limits: {', '.join(outside)}")
+        raise InputError(
+            f"the start lies outside the position limits: {', '.join(outside)}", code=Code.OUT_OF_RANGE, subject="start"
+        )
     return q
 
 
 def whole_number(value: int, least: int, what: str) -> int:
-    """A count or a seed; `what` names it in the error."""
+    """Return a count or a seed; `what` names it in the error."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}", hint=f"such as {least}")
+        raise InputError(
+            f"{what} must be a whole number of at least {least}, got {value!r}",
+            hint=f"such as {least}",
+            code=Code.OUT_OF_RANGE,
+            subject=what,
+        )
     return value
 
 
 Purpose = Literal["arm", "payload"]
 
 KNOWN: Final = 1e4
-"""1 / (kg m, kg m^2, ...): how well an arm is known when a motion is to tell its payload."""
+"""1 / (kg m, kg m^2, ...): accuracy of the known arm when a motion is to determine its payload."""
 
 
 def known_rows(columns: Columns, purpose: Purpose) -> Array:
-    """(k, p) rows of what is known before the motion, noise of one unit: nothing; or the arm, but for a payload.
+    """Return rows (k, p) of prior knowledge, with noise of one unit: none for "arm", the arm itself for "payload".
 
-    A load on the last link (see `carrier_of`) moves the base parameters by K_load phi, and friction is another with it.
-    All that these leave as it is, the left null space of [K_load, K_friction], is known of an arm that was identified
-    before.
+    A load on the last link (see `find_load_carrier`) changes the base parameters by K_load phi, and also friction. The
+    left null space of [K_load, K_friction] does not change: for an arm that was identified before, it is known.
     """
     require_choice(purpose, get_args(Purpose), "purpose")
     robot = columns.robot
     if purpose == "arm":
         return np.zeros((0, columns.count))
     K, n = columns.base.matrix, robot.joint_count
-    carrier = robot.link_index(carrier_of(robot, None))
+    carrier = robot.link_index(find_load_carrier(robot, None))
     load = np.arange(PARAMETERS_PER_LINK * carrier, PARAMETERS_PER_LINK * (carrier + 1))
     drives = range(PARAMETERS_PER_LINK * n, K.shape[1])
     rotor = DRIVE_PARAMETERS.index("rotor_inertia")

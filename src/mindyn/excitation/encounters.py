@@ -11,7 +11,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import listed
+from mindyn.errors import list_names
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import nearest
@@ -23,6 +23,10 @@ from mindyn.robots.robot import Robot
 
 UNMOVED_M: Final = 1e-6
 """A distance that changes by less over all random positions does not depend on the joints."""
+UNMOVED_EXACT_M: Final = 1e-4
+"""The same of distances between shapes, which coal finds by iteration,"""
+CONSTANT_PROBES: Final = 100
+"""at so many of the random positions."""
 OFTEN_APART: Final = 0.2
 """Guessed volumes that are apart at fewer of the random positions are too coarse to say anything about the links."""
 LEAST_M: Final = 5e-3
@@ -50,11 +54,15 @@ class Encounter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encounters:
-    """All encounters, and findings about what is excluded or cannot be checked."""
+    """All encounters, and findings about what is excluded or cannot be checked.
+
+    constant  links whose distance no joint changes, and this distance in m
+    """
 
     bodies: Bodies
     checked: tuple[Encounter, ...]
     findings: tuple[Finding, ...]
+    constant: tuple[tuple[tuple[str, str], float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +100,7 @@ def find_encounters(
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
     checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
     kept = tuple(finder.keep_error(one, tracking_error_m) for one in checked)
-    return Encounters(bodies, kept, tuple(finder.findings()))
+    return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant))
 
 
 class _Finder:
@@ -101,6 +109,7 @@ class _Finder:
         self.probes, self.poses = probes, bodies.poses(probes)
         self.adjacent: list[str] = []
         self.unmoved: list[str] = []
+        self.constant: list[tuple[tuple[str, str], float]] = []
         self.unchecked: list[str] = []
         self.linked: list[str] = []
         self.narrow: list[str] = []
@@ -141,8 +150,12 @@ class _Finder:
         """Return the encounter of two links; none where they cannot come nearer, or always touch."""
         names = (self.name(i), self.name(j))
         apart = self.cover_gaps(i, j)
-        if np.ptp(apart) < UNMOVED_M:
-            self.unmoved.append(label)
+        gap = self.constant_gap(i, j, apart)
+        if gap is not None:
+            if gap > LEAST_M:
+                self.constant.append((names, gap))
+            else:
+                self.unmoved.append(label)
             return []
         required = min(self.distance_m, float(apart.max()) / 2)
         if apart.max() > LEAST_M and not (self.is_guess(i, j) and np.mean(apart > required) < OFTEN_APART):
@@ -154,6 +167,18 @@ class _Finder:
                     return [Encounter((i, j), names, min(self.distance_m, float(apart_by.max()) / 2), by)]
         self.unchecked.append(label)
         return []
+
+    def constant_gap(self, i: int, j: int, apart: Array) -> float | None:
+        """Return the distance of two bodies that no joint changes; None for others. `apart` is that of their covers.
+
+        Covers around one axis keep their distance while the shapes in them turn, so that these are measured too.
+        """
+        if np.ptp(apart) >= UNMOVED_M:
+            return None
+        if not self.bodies.is_exact:
+            return float(apart.min())
+        exact = self.bodies.distances((i, j), self.poses[:CONSTANT_PROBES])
+        return float(exact.min()) - UNMOVED_EXACT_M if np.ptp(exact) < UNMOVED_EXACT_M else None
 
     def cover_gaps(self, i: int, j: int) -> Array:
         """(N,) least gap between the covers of two bodies at the probes."""
@@ -167,10 +192,12 @@ class _Finder:
         found = []
         for i, j in product(self.moving(), others):
             names = (self.name(i), self.name(j))
-            if np.ptp(self.cover_gaps(i, j)) < UNMOVED_M:
+            apart = self.cover_gaps(i, j)
+            if self.constant_gap(i, j, apart) is not None:
                 self.unmoved.append(" - ".join(names))
             else:
-                found.append(Encounter((i, j), names, self.distance_m))
+                by = "hulls" if np.ptp(apart) < UNMOVED_M and apart.max() < self.distance_m else "covers"
+                found.append(Encounter((i, j), names, self.distance_m, by))
         return found
 
     def with_walls(self, walls: Sequence[Wall]) -> list[Encounter]:
@@ -251,7 +278,7 @@ class _Finder:
             ),
         )
         return [
-            Finding(kind, severity, f"{sentence}: {listed(names, 12)}", remedy, names)
+            Finding(kind, severity, f"{sentence}: {list_names(names, 12)}", remedy, names)
             for kind, pairs, severity, sentence, remedy in said
             if (names := tuple(dict.fromkeys(pairs)))
         ]

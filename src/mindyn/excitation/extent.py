@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.clearance import Points
@@ -20,7 +20,7 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Of all capsules of moving links with their radii, or of the links' origins where there are none; root frame.
+    """Extent of all capsules of moving links, or of the links' origins if there are none, in the root frame.
 
     lowest_m, highest_m  least and greatest z; the least of what the motion lifts: the rest stands as it is mounted
     lowest_link          whose the lowest is, at the time lowest_s
@@ -50,9 +50,9 @@ class Extent:
 
 
 def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd: Array) -> Extent:
-    """Of the positions q and speeds qd (N, n) at t (N,); primary joints of a robot with loops."""
+    """Compute the extent from positions q and speeds qd (N, n) of primary joints at t (N,)."""
     if not is_affine(robot):
-        closure = closure_of(robot)
+        closure = home_closure(robot)
         q = closure.along(q)
         qd = np.einsum("tij,tj->ti", closure.velocity_matrix(q), qd)
         robot = open_tree(robot)

@@ -12,8 +12,8 @@ from numpy.polynomial.polynomial import polyval
 from scipy.linalg import null_space
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.schemas import COUNT, require_valid, table_of
+from mindyn.errors import Code, InputError
+from mindyn.schemas import POSITIVE_INTEGER, require_valid, table_schema
 
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
 """From 0 at 0 to 1 at 1, its first three derivatives zero at both."""
@@ -21,8 +21,13 @@ RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
 """Coefficients of the ramp and its derivatives, lowest power first."""
 
 
-FOURIER: Final = table_of(
-    {}, {"harmonics": COUNT, "periods": COUNT, "ramp_s": {"type": "number", "minimum": 0, "maximum": 1e6}}
+FOURIER: Final = table_schema(
+    {},
+    {
+        "harmonics": POSITIVE_INTEGER,
+        "periods": POSITIVE_INTEGER,
+        "ramp_s": {"type": "number", "minimum": 0, "maximum": 1e6},
+    },
 )
 """The JSON Schema of the settings."""
 
@@ -45,7 +50,11 @@ class Fourier:
         require_valid({name: getattr(self, name) for name in FOURIER["properties"]}, FOURIER, "Fourier")
         object.__setattr__(self, "ramp_s", float(self.ramp_s))
         if self.ramp_s == 0 and self.harmonics < 2:
-            raise InputError("without ramps one harmonic cannot start at rest; take two or more, or a ramp")
+            raise InputError(
+                "without ramps one harmonic cannot start at rest; take two or more, or a ramp",
+                code=Code.OUT_OF_RANGE,
+                subject="harmonics",
+            )
 
     @property
     def count(self) -> int:
@@ -57,12 +66,14 @@ class Fourier:
         return self.harmonics * seconds / self.period(seconds)
 
     def period(self, seconds: float) -> float:
-        """Of the first harmonic, s."""
+        """Return the period of the first harmonic, s."""
         between = seconds - 2 * self.ramp_s
         if between <= 0:
             raise InputError(
                 f"two ramps of {self.ramp_s:g} s leave nothing of a motion of {seconds:g} s",
-                hint="a longer motion, or Fourier(ramp_s=...) shorter",
+                hint="take a longer motion, or a shorter ramp: Fourier(ramp_s=...)",
+                code=Code.OUT_OF_RANGE,
+                subject="ramp_s",
             )
         return between / self.periods
 
@@ -80,7 +91,7 @@ class Fourier:
         return np.asarray(waves @ self._at_rest)
 
     def amplitudes(self, coefficients: Array) -> tuple[Array, Array]:
-        """Of the sines and of the cosines, (harmonics, n) each."""
+        """Return the amplitudes of the sines and of the cosines, (harmonics, n) each."""
         both = coefficients if self.ramp_s else self._at_rest @ coefficients
         return both[: self.harmonics], both[self.harmonics :]
 

@@ -4,43 +4,63 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import unknown_name
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.excitation.limits import BOUNDS, MotionLimits
 from mindyn.findings import Finding, Kind, Severity
+from mindyn.parameters.parallelogram import branches
 from mindyn.robots.robot import Robot
 
-GRIPPER: Final = re.compile(r"finger|gripper|knuckle|jaw|claw|thumb", re.IGNORECASE)
+FINGER: Final = re.compile(r"finger|knuckle|jaw|claw|thumb", re.IGNORECASE)
+GRIPPER: Final = re.compile(r"gripper", re.IGNORECASE)
+WRIST: Final = re.compile(r"wrist|yaw|pitch|roll|rot", re.IGNORECASE)
+"""Names of joints that turn a whole gripper."""
+PROPELLER: Final = re.compile(r"propell|rotor|wheel|blade", re.IGNORECASE)
+ARM_JOINTS: Final = 3
+"""Joints that carry the loops of a gripper, at least: loops nearer to the root are part of the arm."""
 
 
 def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, float], tuple[Finding, ...]]:
     """Return the positions at which such joints are held, and a finding that names them.
 
-    move  joints that move all the same
+    move  joints to move anyway
     """
     for name in move:
         if name not in robot.joint_names:
-            raise unknown_name("joint", name, robot.joint_names)
+            raise unknown_name_error("joint", name, robot.joint_names)
+    propellers, loops = _propellers(robot), _loops(robot)
+    chosen = (_grippers(robot) | propellers | _gripper_loops(robot, loops)) - set(move)
+    for ring in loops:
+        if not ring <= chosen:
+            chosen -= ring
     followers = {one.joint for one in robot.mimics}
-    chosen = {name for name in _grippers(robot) | _propellers(robot) if name not in followers and name not in move}
-    if robot.loops or not chosen or len(chosen) + len(followers) >= robot.joint_count:
+    names = [joint.name for joint in robot.joints if joint.name in chosen - followers]
+    if names and propellers - set(move) >= set(robot.primary_names):
+        raise InputError(
+            f"all joints of robot {robot.name!r} look like propellers or wheels, which a motion does not move",
+            code=Code.UNSUPPORTED,
+            subject=names[0],
+            hint=f"--move {names[0]} (move=[{names[0]!r}]) moves it anyway",
+        )
+    if not names or len(chosen | followers) >= robot.joint_count:
         return {}, ()
+    home = home_closure(robot).home if any(ring <= chosen for ring in loops) else np.zeros(robot.joint_count)
     held = {}
-    for joint in robot.joints:
-        if joint.name in chosen:
-            low, high = (0.0 if end is None else end for end in (joint.limits.lower, joint.limits.upper))
-            held[joint.name] = min(max(0.0, low), max(high, low))
-    names = ", ".join(held)
+    for joint, position in zip(robot.joints, home.tolist(), strict=True):
+        if joint.name in names:
+            low, high = (position if end is None else end for end in (joint.limits.lower, joint.limits.upper))
+            held[joint.name] = min(max(position, low), max(high, low))
     finding = Finding(
         Kind.HELD_JOINT,
         Severity.INFO,
-        f"these joints look like a gripper or propellers and are held: {names}",
+        f"these joints look like a gripper or propellers and are held: {', '.join(held)}",
         f"--move {next(iter(held))} moves one",
-        tuple(held),
+        (*held, *(mimic.joint for mimic in robot.mimics if mimic.of in held)),
     )
     return held, (finding,)
 
@@ -62,16 +82,48 @@ def hold_joints(
 
 
 def _grippers(robot: Robot) -> set[str]:
-    """Joints called like a gripper's, and mimicked ones that carry nothing else."""
-    named = {j.name for j in robot.joints if GRIPPER.search(j.name) or GRIPPER.search(j.child)}
+    """Joints called like a gripper's, those next to them on a hand, and mimicked ones that carry nothing else."""
+    named = {
+        j.name
+        for j in robot.joints
+        if FINGER.search(f"{j.name} {j.child}") or (GRIPPER.search(j.name) and not WRIST.search(j.name))
+    }
+    hands = {j.parent for j in robot.joints if j.name in named and FINGER.search(f"{j.name} {j.child}")}
+    carried = {j.child for j in robot.joints if j.name in named or j.parent in hands - {robot.root.name}}
+    for joint in robot.joints:  # parents come first
+        if joint.parent in carried:
+            carried.add(joint.child)
     linked = {name for one in robot.mimics for name in (one.joint, one.of)}
-    carrying = {joint.parent: joint.name for joint in robot.joints if joint.name not in linked}
-    return named | {joint.name for joint in robot.joints if joint.name in linked and joint.child not in carrying}
+    carrying = {joint.parent for joint in robot.joints if joint.name not in linked}
+    return {j.name for j in robot.joints if j.child in carried or (j.name in linked and j.child not in carrying)}
 
 
 def _propellers(robot: Robot) -> set[str]:
-    """Joints that turn without end, carry no further joint, and are several on one link."""
+    """Joints that carry no further joint, and turn without end in pairs on one link or have the name of a propeller."""
     parents = {joint.parent for joint in robot.joints}
-    free = [joint for joint in robot.joints if joint.limits.continuous and joint.child not in parents]
-    count = Counter(joint.parent for joint in free)
-    return {joint.name for joint in free if count[joint.parent] > 1}
+    leaves = [joint for joint in robot.joints if joint.child not in parents and joint.kind == "revolute"]
+    count = Counter(joint.parent for joint in leaves if joint.limits.continuous)
+    return {
+        joint.name
+        for joint in leaves
+        if (joint.limits.continuous and count[joint.parent] > 1) or PROPELLER.search(f"{joint.name} {joint.child}")
+    }
+
+
+def _loops(robot: Robot) -> list[set[str]]:
+    """Return the joints of every loop."""
+    return [{robot.joint_names[k] for k in sum(branches(robot, loop), ())} for loop in robot.loops]
+
+
+def _gripper_loops(robot: Robot, loops: Sequence[set[str]]) -> set[str]:
+    """Joints of loops at the end of an arm that carry nothing but themselves."""
+    ends = set().union(*loops)
+    found = set()
+    for loop, ring in zip(robot.loops, loops, strict=True):
+        hand = robot.path(robot.link_index(loop.first))[: -len(branches(robot, loop)[0]) or None]
+        below = {
+            name for k, name in enumerate(robot.joint_names) if robot.path(k)[: len(hand)] == hand and k not in hand
+        }
+        if len(hand) >= ARM_JOINTS and below <= ends:
+            found |= ring
+    return found

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import InputError, unknown_name_error
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 
@@ -37,7 +37,7 @@ class JointReach:
         for name in stated:
             robot.joint_index(name)
             if name not in robot.primary_names:
-                raise unknown_name("primary joint", name, robot.primary_names)
+                raise unknown_name_error("primary joint", name, robot.primary_names)
         joints = robot.primary_joints
         pairs = np.array([stated.get(joint.name, _range(joint)) for joint in joints], dtype=np.float64)
         for joint, (low, high) in zip(joints, pairs, strict=True):
@@ -48,7 +48,7 @@ class JointReach:
         return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
 
     def amplitude(self, joint: int, frequency_hz: float) -> float:
-        """Of a sine: a quarter of the range unless speed or acceleration allow less."""
+        """Return the amplitude of a sine: a quarter of the range unless speed or acceleration allow less."""
         w = 2 * np.pi * frequency_hz
         allowed = (self.upper[joint] - self.lower[joint]) / 4, self.speed[joint] / w, self.acceleration[joint] / w**2
         return float(min(allowed))

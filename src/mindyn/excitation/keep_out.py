@@ -6,7 +6,6 @@ is found by bisection on its slope, and changes with q as that of the point wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,7 +76,7 @@ class KeepOut:
 
 
 def signed_distance(p: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Of points (..., 3) from boxes, negative inside; and its gradient, a unit vector out of the box."""
+    """Return distances of points (..., 3) from boxes, negative inside, and their gradients, unit vectors outwards."""
     outside = p - np.clip(p, lower, upper)
     length = np.sqrt((outside**2).sum(-1))
     depths = np.stack([p - lower, upper - p], axis=-2).reshape(*p.shape[:-1], 6)
@@ -87,9 +86,3 @@ def signed_distance(p: Array, lower: Array, upper: Array) -> tuple[Array, Array]
     is_out = length > 0
     normal = np.where(is_out[..., None], outside / np.where(is_out, length, 1.0)[..., None], outward)
     return np.where(is_out, length, -shortest), normal
-
-
-def kept_out(body: Pairs, boxes: Sequence[Box], moving: Sequence[bool], clearance: float) -> KeepOut:
-    """Every capsule that a joint moves against every box."""
-    series = [(i, k) for i, moves in enumerate(moving) if moves for k in range(len(boxes))]
-    return KeepOut(body, tuple(boxes), np.array(series, dtype=np.intp).reshape(-1, 2), clearance)

@@ -1,4 +1,4 @@
-"""`MotionLimits`: what a motion must keep to, of every joint; from the robot where it states them, else asked for."""
+"""`MotionLimits`: the limits of every joint that a motion keeps, from the robot or given by the user."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MissingPhysicsError, unknown_name
+from mindyn.errors import Code, InputError, MissingPhysicsError, unknown_name_error
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.parts import Joint, Limits
 from mindyn.robots.robot import Robot
-from mindyn.schemas import NUMBER, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
-"""Without these no motion is safe to run. One that truly does not exist is stated as infinite."""
+"""Limits that every motion needs. Give infinity for one that does not exist."""
 ONE_TURN: Final = 2 * np.pi
-"""rad: ends of a motion of a continuous joint. Beyond them nothing new is told, since the dynamics repeat, but cables
-wind up."""
+"""rad: range of a continuous joint in either direction. Beyond it the dynamics repeat, and cables wind up."""
+POSITION_FRACTION: Final = 0.95
+"""Fraction of every position range that motions use."""
 TO_FULL_SPEED_S: Final = 0.2
-"""Within this time a joint may reach its full speed where it states no acceleration but part of it is wanted."""
+"""Time to full speed that defines the guessed acceleration limit of a joint that states none."""
 STILL: Final = 1e-12
-"""Stands for a limit of zero where one divides by it."""
+"""Replaces a limit of zero in divisions."""
 
 _BOUND: Final = {"type": ["number", "infinite"]}
-LIMITS: Final = table_of(
-    {}, {**dict.fromkeys(BOUNDS, list_of(_BOUND, "object", *_BOUND["type"])), "torque_margin": NUMBER}
+LIMITS: Final = table_schema(
+    {}, {**dict.fromkeys(BOUNDS, list_schema(_BOUND, "object", *_BOUND["type"])), "torque_margin": ANY_NUMBER}
 )
-"""The JSON Schema of limits in a file: of each a number, one for each joint, or by joint name."""
+"""JSON Schema of limits in a file: each is a number, a list with a number for each joint, or a table by joint name."""
 
 Given = ArrayLike | Mapping[str, float] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MotionLimits:
-    """Limits (n,) of every joint: rad or m, and per s, s^2, s^3; N m or N. Infinite where there is none.
+    """Limits (n,) of every joint: rad or m, and per s, s^2, s^3; N m or N. Infinite if there is none.
 
-    Of a robot with loops they are those of its primary joints, in the order of `primary_names`.
+    For a robot with loops, n counts the primary joints, in the order of `primary_names`.
 
-    dependent      those of the dependent joints of its loops, whose efforts do not count; None without loops
-    torque_margin  part of `effort` that is kept in reserve for the error of the model and the controller
+    dependent      limits of the dependent joints of loops, whose efforts do not count; None without loops
+    torque_margin  fraction of `effort` that is reserved for errors of the model and the controller
     """
 
     lower: Array
@@ -59,39 +60,57 @@ class MotionLimits:
         for name in BOUNDS:
             array = np.array(getattr(self, name), dtype=np.float64)
             if array.shape != np.shape(self.lower) or array.ndim != 1:
-                raise InputError(f"{name} has shape {array.shape}, but one number for each joint is needed")
+                raise InputError(
+                    f"{name} has shape {array.shape}, but one number for each joint is needed",
+                    code=Code.WRONG_SHAPE,
+                    subject=name,
+                )
             if np.isnan(array).any():
-                raise InputError(f"{name} has a limit that is not a number: {array.tolist()}")
+                raise InputError(
+                    f"{name} has a limit that is not a number: {array.tolist()}", code=Code.NOT_FINITE, subject=name
+                )
             if name not in ("lower", "upper") and (array < 0).any():
-                raise InputError(f"{name} has a negative limit: {array.tolist()}")
+                raise InputError(f"{name} has a negative limit: {array.tolist()}", code=Code.OUT_OF_RANGE, subject=name)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         if (self.lower > self.upper).any():
-            raise InputError(f"lower limits {self.lower.tolist()} lie above upper ones {self.upper.tolist()}")
+            raise InputError(
+                f"lower limits {self.lower.tolist()} lie above upper ones {self.upper.tolist()}",
+                code=Code.OUT_OF_RANGE,
+                subject="lower",
+            )
         if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
-            raise InputError(f"a range has both ends or none: lower {self.lower.tolist()}, upper {self.upper.tolist()}")
+            raise InputError(
+                f"a range needs both ends or none: lower {self.lower.tolist()}, upper {self.upper.tolist()}",
+                code=Code.DISAGREEMENT,
+                subject="lower",
+            )
         if not 0 <= _number(self.torque_margin, "torque_margin") < 1:
-            raise InputError(f"torque_margin is a part of the effort limit, 0 to below 1; got {self.torque_margin!r}")
+            raise InputError(
+                f"torque_margin is a fraction of the effort limit, 0 to below 1; got {self.torque_margin!r}",
+                code=Code.OUT_OF_RANGE,
+                subject="torque_margin",
+            )
 
     @property
     def torque(self) -> Array:
-        """(n,) what a motion may use of the effort."""
+        """(n,) effort that a motion may use."""
         return np.asarray((1 - self.torque_margin) * self.effort)
 
     @property
     def middle(self) -> Array:
-        """(n,) of the range; 0 where it has no end."""
+        """(n,) middle of the range; 0 if it is infinite."""
         bounded = np.isfinite(self.lower)
         return np.asarray(np.where(bounded, self.upper, 0.0) + np.where(bounded, self.lower, 0.0)) / 2
 
     @property
     def reach(self) -> Array:
-        """(n,) half the range; half a turn where it has no end."""
+        """(n,) half the range; half a turn if it is infinite."""
         return np.asarray(np.where(np.isfinite(self.lower), (self.upper - self.lower) / 2, np.pi))
 
     @property
     def still(self) -> NDArray[np.bool_]:
-        """(n,) joints that their limits do not let move."""
+        """(n,) whether the limits of a joint allow no motion."""
         rates = np.stack([self.upper - self.lower, self.velocity, self.acceleration, self.jerk])
         return np.asarray((rates == 0).any(axis=0))
 
@@ -107,34 +126,59 @@ class MotionLimits:
         effort: Given = None,
         torque_margin: float = 0.1,
     ) -> MotionLimits:
-        """The robot's limits, with those given in their place: a number, one for each joint, or by joint name.
+        """Return the robot's limits, with the given ones in their place.
 
-        Positions, velocity and effort must be stated by one or the other; acceleration and jerk need not. A joint that
-        is stated to be continuous keeps within `ONE_TURN` either way, unless ends or infinity are given. Numbers are
-        for the primary joints of a robot with loops; limits of dependent ones are given by name, and need not be.
+        Positions, velocity and effort must come from the robot or the arguments; acceleration and jerk are optional. A
+        continuous joint stays within `ONE_TURN` in either direction, unless ends or infinity are given.
+
+        Parameters
+        ----------
+        robot : Robot
+            States the limits that are not given.
+        lower, upper, velocity, acceleration, jerk, effort : float, array_like (n,) or mapping of joint name to float
+            In rad or m, and per s, s^2, s^3; N m or N. Numbers are for the primary joints of a robot with loops; give
+            limits of dependent joints by name, if there are any.
+        torque_margin : float
+            Fraction of `effort` that is kept in reserve, 0 to below 1.
+
+        Returns
+        -------
+        MotionLimits
+
+        Raises
+        ------
+        MissingPhysicsError
+            If neither the robot nor the arguments state a limit that every motion needs.
+        InputError
+            If a limit has the wrong shape or is not a number.
         """
         given = dict(zip(BOUNDS, (lower, upper, velocity, acceleration, jerk, effort), strict=True))
         bounds = {name: _bound(robot, name, value) for name, value in given.items()}
-        _require_stated(robot, bounds)
+        _require_limits(robot, bounds)
         filled = {name: np.where(np.isnan(bound), np.inf, bound) for name, bound in bounds.items()}
         dependent = dependent_limits(robot, given) if robot.has_dependents else None
         return MotionLimits(**filled, torque_margin=torque_margin, dependent=dependent)
 
     @staticmethod
     def from_dict(robot: Robot, values: Mapping[str, Any]) -> MotionLimits:
-        """The limits of a table, as a TOML file holds it: keyword arguments of `of`."""
+        """Return the limits of a table from a TOML file; its keys are the keyword arguments of `of`."""
         require_valid(values, LIMITS, "limits", hint="a limit is like: velocity = { joint1 = 2.0 }")
         return MotionLimits.of(robot, **values)
 
     def parts(self, speed: float, acceleration: float) -> MotionLimits:
-        """The same with these parts of the speeds and accelerations, 1 at most.
+        """Return the limits with these fractions of the speeds and accelerations, at most 1.
 
-        A joint without a stated acceleration has, for a part below 1, that which takes it to its full speed within
-        `TO_FULL_SPEED_S`: half of what nobody knows would be no limit.
+        For a fraction below 1, a joint without a stated acceleration gets the one that reaches its full speed within
+        `TO_FULL_SPEED_S`: a fraction of infinity would limit nothing.
         """
         for name, part in (("speed", speed), ("acceleration", acceleration)):
             if not (isinstance(part, (int, float)) and not isinstance(part, bool) and 0 < part <= 1):
-                raise InputError(f"{name} = {part!r}; it is a part of the limits, above 0 up to 1", hint=f"{name}=0.5")
+                raise InputError(
+                    f"{name} must be a fraction of the limits, above 0 and at most 1; got {part!r}",
+                    hint=f"{name}=0.5",
+                    code=Code.OUT_OF_RANGE,
+                    subject=name,
+                )
         taken = self.acceleration
         if acceleration < 1:
             taken = np.where(np.isfinite(taken), taken, self.velocity / TO_FULL_SPEED_S)
@@ -146,7 +190,7 @@ class MotionLimits:
         )
 
     def narrowed(self, fraction: float) -> MotionLimits:
-        """The same with this fraction of every finite range of positions, about its middle."""
+        """Return the limits with this fraction of every finite position range, about its middle."""
         lower, upper = (
             np.where(np.isfinite(end), self.middle + fraction * (end - self.middle), end)
             for end in (self.lower, self.upper)
@@ -155,58 +199,61 @@ class MotionLimits:
         return replace(self, lower=lower, upper=upper, dependent=dependent)
 
     def findings(self, robot: Robot, acceleration: float) -> tuple[Finding, ...]:
-        """Say which limits were guessed: ends of continuous joints, accelerations, and what the file does not state."""
+        """Return findings about guessed limits: ranges of continuous joints, and accelerations that are not stated."""
         ends = zip(robot.primary_joints, self.lower, self.upper, strict=True)
         turning = [j.name for j, low, high in ends if j.limits.continuous and (low, high) == (-ONE_TURN, ONE_TURN)]
-        found = []
+        findings = []
         if turning:
-            said = f"lower and upper are guessed as one turn either way for continuous joints: {', '.join(turning)}"
-            found.append(_guess(said, "lower and upper", turning))
+            message = f"lower and upper are guessed as one turn either way for continuous joints: {', '.join(turning)}"
+            findings.append(guessed_limit(message, "lower and upper", turning))
         unstated = [name for name, a in zip(robot.primary_names, self.acceleration, strict=True) if np.isinf(a)]
         if unstated and acceleration < 1:
-            said = (
-                f"acceleration is guessed for {', '.join(unstated)}: {acceleration:g} of what brings a joint to its "
-                f"full speed in {TO_FULL_SPEED_S:g} s"
+            values = dict(zip(robot.primary_names, self.velocity / TO_FULL_SPEED_S, strict=True))
+            guesses = ", ".join(f"{name} = {values[name]:.3g}" for name in unstated)
+            message = (
+                f"acceleration is guessed: {guesses} (full speed in {TO_FULL_SPEED_S:g} s), of which {acceleration:g} "
+                "is used"
             )
-            found.append(_guess(said, "acceleration", unstated))
-        return tuple(found)
+            findings.append(guessed_limit(message, "acceleration", unstated))
+        return tuple(findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; null for infinite."""
-        made: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "dependent":
+        """Return the limits for JSON; null for infinity."""
+        table: dict[str, Any] = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name == "dependent":
                 if value is not None:
-                    made[one.name] = value.to_dict()
+                    table[entry.name] = value.to_dict()
                 continue
-            made[one.name] = (
+            table[entry.name] = (
                 [float(v) if np.isfinite(v) else None for v in value] if isinstance(value, np.ndarray) else value
             )
-        return made
+        return table
 
 
-def _guess(sentence: str, key: str, joints: Sequence[str]) -> Finding:
+def guessed_limit(sentence: str, key: str, joints: Sequence[str]) -> Finding:
+    """Return the finding that a limit was guessed, with its key in the limits file."""
     remedy = f"State {key} in the limits file"
     return Finding(Kind.GUESSED_LIMIT, Severity.WARNING, sentence, remedy, tuple(joints))
 
 
 def dependent_limits(robot: Robot, given: Mapping[str, Given]) -> MotionLimits:
-    """Limits of the dependent joints, in the order of q: the robot's, or those given by joint name; infinite else."""
+    """Return the limits of dependent joints in the order of q: given by joint name, the robot's, or infinite."""
     joints = [joint for joint in robot.joints if joint.name not in robot.primary_names]
     bounds = {}
     for name in BOUNDS:
         by_name = given.get(name)
-        stated = _stated_of(joints, name, by_name if isinstance(by_name, Mapping) else {})
+        stated = _given_limits_of(joints, name, by_name if isinstance(by_name, Mapping) else {})
         unlimited = -np.inf if name == "lower" else np.inf
         bounds[name] = np.where(np.isnan(stated), unlimited, stated)
     bounds["effort"] = np.full(len(joints), np.inf)
     return MotionLimits(**bounds, torque_margin=0.0, dependent=None)
 
 
-def _stated_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
-    """(joints,) NaN where it is not stated."""
-    bound = np.array([_stated(joint.limits, name) for joint in joints])
+def _given_limits_of(joints: Sequence[Joint], name: str, given: Mapping[str, float]) -> Array:
+    """Return the limit (joints,); NaN if it is not stated."""
+    bound = np.array([_given_limit(joint.limits, name) for joint in joints])
     for k, joint in enumerate(joints):
         if joint.name in given:
             bound[k] = _number(given[joint.name], name)
@@ -220,37 +267,45 @@ def with_limits(robot: Robot, given: Mapping[str, Given]) -> Robot:
     for joint in robot.joints:
         if bounds and joint.name in robot.primary_names:
             k = robot.primary_names.index(joint.name)
-            own = {name: float(row[k]) if np.isfinite(row[k]) else None for name, row in bounds.items()}
-            has_ends = own.get("lower") is not None or own.get("upper") is not None
+            changes = {name: float(row[k]) if np.isfinite(row[k]) else None for name, row in bounds.items()}
+            has_ends = changes.get("lower") is not None or changes.get("upper") is not None
             free = joint.limits.continuous and not has_ends
-            joint = replace(joint, limits=replace(joint.limits, continuous=free, **own))
+            joint = replace(joint, limits=replace(joint.limits, continuous=free, **changes))
         joints.append(joint)
     return replace(robot, joints=tuple(joints))
 
 
 def _bound(robot: Robot, name: str, given: Given) -> Array:
-    """(n,) NaN where it is not stated."""
+    """Return the limit (n,); NaN if it is not stated."""
     joints = robot.primary_joints
     if given is None:
-        return _stated_of(joints, name, {})
+        return _given_limits_of(joints, name, {})
     if isinstance(given, Mapping):
         for joint in given:
             if joint not in robot.joint_names:
-                raise unknown_name("joint", joint, robot.joint_names)
+                raise unknown_name_error("joint", joint, robot.joint_names)
             if name == "effort" and joint not in robot.primary_names:
-                raise InputError(f"limit effort names {joint!r}, a dependent joint, which no motor drives")
-        return _stated_of(joints, name, given)
+                raise InputError(
+                    f"limit effort names {joint!r}, a dependent joint, which no motor drives",
+                    code=Code.UNSUPPORTED,
+                    subject=joint,
+                )
+        return _given_limits_of(joints, name, given)
     try:
         array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"limit {name} must be numbers, got {given!r}") from error
+        raise InputError(f"limit {name} must be numbers, got {given!r}", code=Code.WRONG_TYPE, subject=name) from error
     if array.shape not in ((), (len(joints),)):
-        raise InputError(f"limit {name} has shape {array.shape}, but one number or {len(joints)} are needed")
+        raise InputError(
+            f"limit {name} has shape {array.shape}, but one number or {len(joints)} are needed",
+            code=Code.WRONG_SHAPE,
+            subject=name,
+        )
     return np.array(np.broadcast_to(array, (len(joints),)))
 
 
-def _stated(limits: Limits, name: str) -> float:
-    """NaN where it is not."""
+def _given_limit(limits: Limits, name: str) -> float:
+    """Return the stated limit; NaN if there is none."""
     if limits.continuous and name in ("lower", "upper"):
         return -ONE_TURN if name == "lower" else ONE_TURN
     value = getattr(limits, name)
@@ -262,7 +317,7 @@ def _number(value: object, name: str) -> float:
     return float(value)  # type: ignore[arg-type] # a number, by its schema
 
 
-def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
+def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
     missing = {
         name: [joint for joint, value in zip(robot.primary_names, bounds[name], strict=True) if np.isnan(value)]
         for name in REQUIRED
@@ -271,8 +326,9 @@ def _require_stated(robot: Robot, bounds: Mapping[str, Array]) -> None:
     if asked:
         raise MissingPhysicsError(
             f"robot {robot.name!r} does not state the limits: {'; '.join(asked)}",
-            hint="--limits FILE.toml, with a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; inf says "
-            "that there is none. In Python: MotionLimits.of(robot, "
+            subject=next(name for name, joints in missing.items() if joints),
+            hint="--limits FILE.toml, with a line for each: velocity = 2.0, or velocity = { joint1 = 2.0 }; inf means "
+            "no limit. In Python: MotionLimits.of(robot, "
             + ", ".join(f"{name}=..." for name, joints in missing.items() if joints)
             + ")",
         )

@@ -1,4 +1,4 @@
-"""What loops ask of a motion: ranges and rates of the dependent joints, and parallelograms that stay open."""
+"""Constraints of loops on a motion: ranges and rates of dependent joints, and parallelograms that stay open."""
 
 from __future__ import annotations
 
@@ -12,71 +12,75 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
-from mindyn.equations.loop_closure import AffineClosure, affine_closure, closure_of
-from mindyn.errors import InputError
+from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_closure
+from mindyn.errors import Code, InputError
 from mindyn.excitation.constraints import LinkedRates, SolvedRates
 from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.jacobians import jacobians
-from mindyn.parameters.parallelogram import link_turns, polygon_of
+from mindyn.parameters.parallelogram import find_polygon, link_turns
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 
 LOOKED_AT: Final = 300
-"""Positions within the limits at which loops that are solved for must close."""
+"""Random positions within the limits at which numerically solved loops must close."""
 
 RATES: Final = ("position", "velocity", "acceleration", "jerk")
-"""By order, as labels name them."""
+"""Names in labels, by order of the derivative."""
 
 OPENING: Final = pi / 18
-"""A parallelogram keeps this far from flat, where it could fold over, rad."""
+"""rad: smallest angle between a parallelogram and its flat position, where it could fold over."""
 
 
 def loop_constraints(robot: Robot, limits: MotionLimits) -> Sequence[LinkedRates | SolvedRates]:
-    """The constraints in terms of the primary joints; none for a robot without dependent ones."""
+    """Return the constraints as functions of the primary joints; none for a robot without dependent joints."""
     if not robot.has_dependents:
         return []
     if not is_affine(robot):
-        return _solved_rates(robot, limits)  # that its loops close, `require_closing` has seen to
+        return _solved_rates(robot, limits)  # `require_closing` has checked that its loops close
     affine = affine_closure(robot)
     return [*_dependent_rates(robot, affine, limits), *([_open_loops(robot, affine, limits)] if robot.loops else [])]
 
 
 def require_closing(robot: Robot, limits: MotionLimits) -> None:
-    """Refuse limits of primary joints within which loops that are solved for open.
+    """Raise if numerically solved loops do not close everywhere within the limits of the primary joints.
 
-    Within limits that pass, every motion closes: they are looked at in corners, on edges and inside.
+    The check covers corners, edges and random positions inside.
     """
     if not (np.isfinite(limits.lower).all() and np.isfinite(limits.upper).all()):
         raise InputError(
-            f"the loops of robot {robot.name!r} close in a part of all positions only: primary joints need limits",
+            f"the loops of robot {robot.name!r} close only at some positions: primary joints need limits",
+            code=Code.MISSING_VALUE,
+            subject=robot.name,
             hint="MotionLimits.of(robot, lower=..., upper=...), in which the loops close",
         )
     require_closing_within(robot, limits.lower, limits.upper)
 
 
 def require_closing_within(robot: Robot, lower: Array, upper: Array) -> None:
-    """Refuse ranges (k,) of primary joints within which loops that are solved for open."""
+    """Raise if numerically solved loops do not close everywhere within ranges (k,) of the primary joints."""
     corners = np.array(list(product((0.0, 0.5, 1.0), repeat=len(lower))))
     shares = np.vstack([corners, np.random.default_rng(0).random((LOOKED_AT, len(lower)))])
     p = lower + shares * (upper - lower)
-    closure = closure_of(robot)
-    _, reached = closure.reachable(p)
+    closure = home_closure(robot)
+    _, reached = closure.find_reachable(p)
     if not reached.all():
         where = ", ".join(f"{n} = {v:.3g}" for n, v in zip(robot.primary_names, p[~reached][0], strict=True))
         raise InputError(
             f"the loops of robot {robot.name!r} do not close everywhere within the limits of its primary joints: not "
             f"at {where}",
-            hint="narrow the limits to where they close",
+            hint="narrow the limits to positions where they close",
+            code=Code.OUT_OF_RANGE,
+            subject=robot.name,
         )
 
 
 def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
-    """Positions, speeds, accelerations and jerks of dependent joints through loops that are solved for."""
+    """Return the constraints on dependent joints of numerically solved loops, from positions to jerks."""
     dependent = limits.dependent
     assert dependent is not None
     bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
-    made = []
+    constraints = []
     for order, half in enumerate(bounds):
         limited = np.flatnonzero(np.isfinite(half))
         if not len(limited):
@@ -87,9 +91,9 @@ def _solved_rates(robot: Robot, limits: MotionLimits) -> list[SolvedRates]:
         matrices = slopes.name_out()[:-1]
         middle = dependent.middle[limited] if order == 0 else np.zeros(len(names))
         labels = tuple(f"{RATES[order]} of {name}" for name in names)
-        kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
-        made.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
-    return made
+        kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
+        constraints.append(SolvedRates(middle, np.maximum(half[limited], STILL), labels, *kernels))
+    return constraints
 
 
 def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
@@ -120,7 +124,7 @@ def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) 
     names = [name for name in robot.joint_names if name not in robot.primary_names]
     numbers = [robot.joint_index(name) for name in names]
     bounds = (dependent.upper - dependent.middle, dependent.velocity, dependent.acceleration, dependent.jerk)
-    made = []
+    constraints = []
     for order, half in enumerate(bounds):
         limited = np.flatnonzero(np.isfinite(half))
         if not len(limited):
@@ -128,12 +132,12 @@ def _dependent_rates(robot: Robot, affine: AffineClosure, limits: MotionLimits) 
         of = [numbers[k] for k in limited]
         middle = dependent.middle[limited] - affine.offset[of] if order == 0 else np.zeros(len(of))
         labels = tuple(f"{RATES[order]} of {names[k]}" for k in limited)
-        made.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
-    return made
+        constraints.append(LinkedRates(middle, np.maximum(half[limited], STILL), labels, order, affine.matrix[of]))
+    return constraints
 
 
 def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> LinkedRates:
-    """The corner of every parallelogram between OPENING and pi - OPENING, in the half turn in which it is at home."""
+    """Keep the corner of every parallelogram between OPENING and pi - OPENING, in the half turn of its home."""
     rows, middles = [], []
     for loop in robot.loops:
         turns, at_zero = _corner(robot, loop, affine)
@@ -147,10 +151,10 @@ def _open_loops(robot: Robot, affine: AffineClosure, limits: MotionLimits) -> Li
 
 
 def _corner(robot: Robot, loop: Loop, affine: AffineClosure) -> tuple[Array, float]:
-    """(n,) by which the angle between two sides changes with q, and that angle where the primary joints are zero."""
-    polygon = polygon_of(robot, loop, affine.offset)
+    """Return the derivative (n,) of the angle between two sides by q, and the angle at zero primary joints."""
+    polygon = find_polygon(robot, loop, affine.offset)
     assert polygon is not None
     turns = link_turns(robot, polygon)
     a, b = polygon.corners[:2]
-    one, other = polygon.sides[a], polygon.sides[b]
-    return turns[b] - turns[a], atan2(polygon.normal @ np.cross(one, other), one @ other)
+    first, second = polygon.sides[a], polygon.sides[b]
+    return turns[b] - turns[a], atan2(polygon.normal @ np.cross(first, second), first @ second)

@@ -13,7 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.encounters import Encounter, Encounters, cover_gaps
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.pages.markup import plural
+from mindyn.pages.markup import format_plural
 
 STEP_M: Final = 1e-3
 """No point of a volume moves farther between two samples of the check."""
@@ -33,7 +33,7 @@ MOST_PARTS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The smallest distance of one encounter along a path: a lower bound, and when it is reached.
+    """The smallest distance of one encounter along a path: a lower bound.
 
     by  "meshes", "hulls" (convex hulls of the shapes) or "covers" (capsules around them)
     """
@@ -42,7 +42,6 @@ class Distance:
     second: str
     distance_m: float
     required_m: float
-    row: int
     by: str
 
     @property
@@ -83,6 +82,12 @@ class PathCheck:
         kinds = ", ".join(sorted({one.by for one in self.distances}))
         return f"{said}; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({self.closest.label}), by {kinds}"
 
+    def lines(self, speed: float = 1.0) -> list[str]:
+        """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""
+        nearest = sorted(self.distances, key=lambda one: one.distance_m)[:5]
+        lines = [f"{one.label}: {one.distance_m:.3f} m, {one.required_m:.3f} m required" for one in nearest]
+        return [*lines, f"largest speed of any point: {speed * self.speed:.3f} m/s ({self.fastest or 'none moves'})"]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the check as JSON can hold it."""
         return {
@@ -97,30 +102,30 @@ class PathCheck:
         }
 
 
-def check_path(
-    encounters: Encounters, paths: Sequence[tuple[Array, Array | None]], links: tuple[int, int]
-) -> PathCheck:
+def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None]], unknown: int) -> PathCheck:
     """Check paths: each of positions (N, n) that are joined by straight lines, and their times (N,) or None.
+
+    unknown  how many moving links have no volume
 
     Between two samples a body moves at most as far as the corner of its box that moves most, so that a distance falls
     by the path lengths of both bodies at most. The reported distance subtracts what may lie between the samples.
     """
-    least = [(np.inf, 0)] * len(encounters.checked)
-    speed, fastest, row = 0.0, "", 0
+    least = np.full(len(encounters.checked), np.inf)
+    speed, fastest = 0.0, ""
     for q, t in paths:
         for piece in _chunks(q, encounters.bodies):
-            found = _least(encounters, piece)
-            least = [min(old, (new, row)) for old, (new, _) in zip(least, found, strict=True)]
-            row += 1
+            least = np.minimum(least, _least(encounters, piece))
         if t is not None:
             speeds = _speeds(encounters.bodies, q, t)
             k = int(speeds.argmax())
             if speeds[k] > speed:
                 speed, fastest = float(speeds[k]), encounters.bodies.volumes[k].link
     distances = tuple(
-        Distance(*one.names, gap, one.required_m, at, _by(encounters.bodies, one))
-        for one, (gap, at) in zip(encounters.checked, least, strict=True)
+        Distance(*one.names, float(gap), one.required_m, _by(encounters.bodies, one))
+        for one, gap in zip(encounters.checked, least, strict=True)
     )
+    by = "hulls" if encounters.bodies.is_exact else "covers"
+    distances += tuple(Distance(*names, gap, 0.0, by) for names, gap in encounters.constant)
     violated = [
         Finding(
             Kind.DISTANCE_VIOLATED,
@@ -134,6 +139,8 @@ def check_path(
         for one in distances
         if one.distance_m < one.required_m
     ]
+    moving = len({number for number in encounters.bodies.links if number >= 0})
+    links = (moving, moving + unknown)
     return PathCheck(distances, speed, fastest, links, _against(encounters), (*violated, *encounters.findings))
 
 
@@ -148,7 +155,7 @@ def _against(encounters: Encounters) -> tuple[str, ...]:
     bodies = encounters.bodies.volumes
     count = sum(not one.link for one in bodies)
     own = any(one.bodies[1] >= 0 and bodies[one.bodies[1]].link for one in encounters.checked)
-    return (*walls, *(["each other"] if own else []), *([plural(count, "obstacle")] if count else []))
+    return (*walls, *(["each other"] if own else []), *([format_plural(count, "obstacle")] if count else []))
 
 
 def _chunks(q: Array, bodies: Bodies) -> Iterator[Array]:
@@ -175,8 +182,8 @@ def _divided(q: Array, parts: NDArray[np.int64]) -> Array:
     return np.vstack([q[step] + share[:, None] * (q[step + 1] - q[step]), q[-1:]])
 
 
-def _least(encounters: Encounters, q: Array) -> list[tuple[float, int]]:
-    """Return the lower bound of every encounter's distance along one piece, and the row near which it is."""
+def _least(encounters: Encounters, q: Array) -> list[float]:
+    """Return the lower bound of every encounter's distance along one piece."""
     bodies = encounters.bodies
     poses, corners = bodies.poses(q), bodies.corners(q)
     steps = np.linalg.norm(np.diff(corners, axis=0), axis=-1).max(axis=2)  # (N - 1, bodies)
@@ -187,28 +194,23 @@ def _least(encounters: Encounters, q: Array) -> list[tuple[float, int]]:
         way = gone[:, i] if j < 0 else gone[:, i] + gone[:, j]
         loss = float(np.diff(way).max(initial=0.0)) / 2 + CURVE_M
         if one.direction is not None:
-            apart = bodies.heights(i, poses, one.direction) - one.offset
+            least = float(bodies.heights(i, poses, one.direction).min()) - one.offset
         elif not bodies.is_exact:
-            apart = cover_gaps(bodies, one.bodies, poses)
+            least = float(cover_gaps(bodies, one.bodies, poses).min())
         else:
-            loss += RESOLUTION_M
-            best, row = _smallest(bodies, one, poses, way)
-            found.append((best - loss, row))
-            continue
-        row = int(apart.argmin())
-        found.append((float(apart[row]) - loss, row))
+            least = _smallest(bodies, one, poses, way) - RESOLUTION_M
+        found.append(least - loss)
     return found
 
 
-def _smallest(bodies: Bodies, one: Encounter, poses: Array, way: Array) -> tuple[float, int]:
+def _smallest(bodies: Bodies, one: Encounter, poses: Array, way: Array) -> float:
     """Return the smallest distance at the samples, to `RESOLUTION_M`: samples that cannot be nearer are left out."""
-    best, at, k, surfaces = np.inf, 0, 0, one.by == "meshes"
+    best, k = np.inf, 0
     while k < len(way):
-        gap = bodies.distance(one.bodies, poses[k], surfaces=surfaces)
-        if gap < best:
-            best, at = gap, k
+        gap = bodies.distance(one.bodies, poses[k], surfaces=one.by == "meshes")
+        best = min(best, gap)
         k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + RESOLUTION_M, side="right")))
-    return best, at
+    return best
 
 
 def _speeds(bodies: Bodies, q: Array, t: Array) -> Array:

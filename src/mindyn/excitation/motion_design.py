@@ -1,4 +1,4 @@
-"""`MotionDesign`: a motion that is safe to run, what it uses of every limit, and what it will tell."""
+"""`MotionDesign`: a motion that is safe to run, the limits that it uses, and the accuracy that its log will give."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.spread import CLEAR, relative_deviation
+from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.algebra.values import Array
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.capsules import Capsule
@@ -19,36 +19,37 @@ from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motions import Motion
-from mindyn.excitation.run import CHECK_HZ, Approach, Run
+from mindyn.excitation.run import CHECK_HZ, ApproachPath, Run
 from mindyn.excitation.safety import Safety, Surroundings
 from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity, name_warnings
-from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
 ENDS_S: Final = 10.0
-"""Of a long motion, these seconds at both ends keep that rate: there it is faded in and out."""
+"""Seconds at both ends of a long motion that are checked at the full rate, since it is faded in and out there."""
 CHECKED: Final = 80_000
 CHECKED_PER_CYCLE: Final = 200
-"""Instants at which the rest of a long motion is checked, and for every cycle of its fastest function: a peak between
-two of the latter is missed by 1.2e-4 of its size. One check of 600 s at 1 kHz takes a PUMA 560 0.7 s."""
+"""Instants at which the rest of a long motion is checked, in all and per cycle of its fastest function: at 200 per
+cycle, a peak between two instants is underestimated by a fraction of 1.2e-4. Checking 600 s of a PUMA 560 at
+1 kHz takes 0.7 s."""
 
 
 REHEARSAL_SPEED: Final = 0.25
 """m/s: reduced manual speed (ISO 10218-1), which no volume exceeds in the rehearsal."""
 SHARED: Final = ("position", "velocity", "acceleration", "jerk", "torque")
-"""Limits whose shares are summed up by kind."""
+"""Limits whose largest used fraction is reported by kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What identification from a log of the motion will know of every parameter, earlier logs counted in.
+    """Predicted accuracy of every parameter after identification from a log of the motion and earlier logs.
 
     names       of the base parameters
-    units       of them
-    values      beta (p,) of the prior model; None where there is none
+    units       of the base parameters
+    values      beta (p,) of the prior model; None if there is none
     deviations  (p,) standard deviations
     excitation  (p,) rms torque of one unit of the parameter, in standard deviations of the torque noise
     """
@@ -61,30 +62,30 @@ class Prediction:
 
     @property
     def relative(self) -> Array | None:
-        """(p,) standard deviation by value; NaN where the value will not be told from zero."""
+        """(p,) standard deviation relative to the value; NaN if the value is not significantly different from zero."""
         return None if self.values is None else relative_deviation(self.values, self.deviations)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MotionDesign(Shown):
+class MotionDesign(NotebookDisplay):
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
     robot       with the drives whose parameters are to be estimated
     motion      start, coefficients and family
-    criterion   the one that was made small
+    criterion   the criterion that was minimised
     criteria    all criteria by name: "condition" the number itself, the others as `Criterion` defines them
     prediction  of the parameters, for a log at `rate_hz` with torque noise of standard deviation `noise` (n,)
-    used        largest part of every limit that the motion takes, 1 at most
-    status      what came of the search, as a sentence
+    used        largest fraction of every limit that the motion uses, at most 1
+    status      how the search ended, as a sentence
     findings    what was guessed, excluded or not checked
     determined  parameters that the same path determines to 10 % at other tip speeds, m/s
-    check       distances and speeds along the whole run, approach and return included; None where it was not made
+    check       distances and speeds along the whole run, approach and return included; None if not computed
     extent      lowest point, reach and speed of the flange
-    approach    the way from home to the start; None where no home was given
-    around      what must not be hit; None where it is not known
-    capsules    that stand for the links
-    encounters  pairs of volumes whose distances were checked; None where nothing was
-    parts       of the "velocity" and "acceleration" limits that `limits` are; 1 where left out
+    approach    path from home to the start; None if no home was given
+    around      obstacles, floor and volumes; None if not known
+    capsules    that contain the links
+    encounters  pairs of volumes whose distances were checked; None if nothing was checked
+    parts       fractions of the robot's "velocity" and "acceleration" limits that `limits` allow; 1 if left out
     """
 
     robot: Robot
@@ -100,7 +101,7 @@ class MotionDesign(Shown):
     findings: tuple[Finding, ...] = ()
     extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
-    approach: Approach | None = None
+    approach: ApproachPath | None = None
     around: Surroundings | None = None
     capsules: tuple[Capsule, ...] = ()
     check: PathCheck | None = None
@@ -109,47 +110,47 @@ class MotionDesign(Shown):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The largest part of each whole limit, by what is limited: position, velocity, ..., gap, wall."""
-        found: dict[str, float] = {}
+        """Largest used fraction of the robot's limits, by kind: position, velocity, ..., gap, wall."""
+        shares: dict[str, float] = {}
         for label, value in self.used.items():
             kind = "wall" if label.endswith("wall") else label.split(" of ")[0]
-            found[kind] = max(found.get(kind, 0.0), value * self.parts.get(kind, 1.0))
-        return found
+            shares[kind] = max(shares.get(kind, 0.0), value * self.parts.get(kind, 1.0))
+        return shares
 
     @property
     def seconds(self) -> float:
-        """How long the motion lasts."""
+        """Duration of the motion."""
         return self.motion.seconds
 
     @property
     def condition_number(self) -> float:
-        """Of the stack of weighted rows, columns scaled to unit length."""
+        """Condition number of the weighted regressor with columns of unit length."""
         return self.criteria["condition"]
 
     def __repr__(self) -> str:
         return f"MotionDesign({self.robot.name!r}, {self.seconds:g} s, condition number {self.condition_number:.3g})"
 
     def plot(self, meshes: Meshes | None = None) -> Page:
-        """The motion beside its limits, as a page that notebooks show and `.save(path)` writes."""
-        return drawn(self, meshes)
+        """Return a page of the motion and its limits; notebooks show it and `.save(path)` writes it."""
+        return draw_page(self, meshes)
 
     def run(self, speed: float = 1.0) -> Run:
-        """What a controller is given: from home, the motion, and back; at a part of the speed for a rehearsal."""
+        """Return the run for a controller: from home, the motion, and back; `speed` below 1 slows it down."""
         return Run(self.robot.primary_names, self.motion, self.approach, speed)
 
     def reference(self, t: float) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (n,) at time t: the reference of a controller."""
+        """Return q, qd, qdd (n,) at time t, the reference of a controller."""
         return self.motion(t)
 
     def sample(self, rate_hz: float) -> tuple[Array, Array, Array, Array]:
-        """q, qd, qdd (N, n) and t (N,) from 0 to the end."""
+        """Return q, qd, qdd (N, n) and t (N,) from 0 to the end."""
         t = sample_times(self.seconds, rate_hz)
         q, qd, qdd = (self.motion.derivative(t, order) for order in range(3))
         return q, qd, qdd, t
 
     @property
     def headline(self) -> str:
-        """What was checked, the smallest distance, and what was guessed or not checked."""
+        """One sentence on what was checked, the smallest distance, and what was guessed or not checked."""
         checked = "Nothing was checked" if self.check is None else self.check.headline
         start = ", ".join(f"{n} = {q:.3f}" for n, q in zip(self.robot.primary_names, self.motion.start, strict=True))
         way = f"approach not checked: move to {start} first" if self.approach is None else "approach and return checked"
@@ -161,47 +162,50 @@ class MotionDesign(Shown):
         return 1.0 if self.check is None or not self.check.speed else min(1.0, REHEARSAL_SPEED / self.check.speed)
 
     def summary(self) -> tuple[str, ...]:
-        """In sentences: how long, what a log of it will tell, how near to its limits, and what came of the search."""
-        said = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
+        """Return sentences on the duration, the predicted accuracy, the used limits, and how the search ended."""
+        lines = [self.headline, f"A motion of {self.seconds:g} s for {self.robot.name}, within all limits."]
         relative = self.prediction.relative
         if relative is not None:
-            clear = int(np.sum(relative <= CLEAR))
-            said.append(
-                f"A log of it at {self.rate_hz:g} Hz will tell {clear} of {len(relative)} parameters to "
-                f"{100 * CLEAR:g} % or better."
+            clear = int(np.sum(relative <= MAX_WELL_DETERMINED_DEVIATION))
+            lines.append(
+                f"A log of it at {self.rate_hz:g} Hz will determine {clear} of {len(relative)} parameters to "
+                f"{100 * MAX_WELL_DETERMINED_DEVIATION:g} % or better."
             )
-        said.append(f"It uses at most these parts of the robot's limits: {self._whole_limits()}.")
+        lines.append(f"It uses at most these fractions of the robot's limits: {self._whole_limits()}.")
         if self.determined:
             counts = ", ".join(f"{speed:g} m/s {count}" for speed, count in self.determined.items())
-            said.append(f"Parameters that the same path determines to {100 * CLEAR:g} % by tip speed: {counts}.")
+            lines.append(
+                f"Parameters that the same path determines to {100 * MAX_WELL_DETERMINED_DEVIATION:g} % by tip speed: "
+                f"{counts}."
+            )
         if self.extent is not None:
-            said.append(_sentence(str(self.extent)))
-        return (*said, _sentence(self.status))
+            lines.append(_sentence(str(self.extent)))
+        return (*lines, _sentence(self.status))
 
     def _whole_limits(self) -> str:
         return ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in self.shares.items() if kind in SHARED)
 
     def table(self) -> str:
-        """Parameters with what will be known of them, and the limits that the motion comes near to."""
-        found, relative = self.prediction, self.prediction.relative
+        """Return a table of the parameters with their predicted accuracy, and the limits that are nearly reached."""
+        prediction, relative = self.prediction, self.prediction.relative
         rows: list[tuple[str, ...]] = [("parameter", "prior value", "std. dev.", "unit", "relative", "excitation")]
-        for k, name in enumerate(found.names):
-            value = "-" if found.values is None else f"{found.values[k]:.4g}"
+        for k, name in enumerate(prediction.names):
+            value = "-" if prediction.values is None else f"{prediction.values[k]:.4g}"
             part = "-" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
-            deviation, excitation = f"{found.deviations[k]:.2g}", f"{found.excitation[k]:.3g}"
-            rows.append((name, value, deviation, found.units[k], part, excitation))
+            deviation, excitation = f"{prediction.deviations[k]:.2g}", f"{prediction.excitation[k]:.3g}"
+            rows.append((name, value, deviation, prediction.units[k], part, excitation))
         nearest = sorted(self.used.items(), key=lambda pair: -pair[1])[:8]
         used = ", ".join(f"{label} {100 * value:.1f} %" for label, value in nearest)
-        said = [f"used of limits: {used}", f"share of the whole limits: {self._whole_limits()}"]
+        lines = [f"used of limits: {used}", f"fraction of the robot's limits: {self._whole_limits()}"]
         if self.parts:
             asked = " and ".join(f"{100 * part:g} % of {kind}" for kind, part in self.parts.items())
-            said[1] += f" (at most {asked} asked for)"
+            lines[1] += f" (at most {asked} asked for)"
         if self.extent is not None:
-            said.append(str(self.extent))
-        return "\n".join([text_table(rows), "", *said, self.status])
+            lines.append(str(self.extent))
+        return "\n".join([format_table(rows), "", *lines, self.status])
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+        """Return the design for JSON."""
         from mindyn.excitation.motion_files import coefficients_of
 
         relative = self.prediction.relative
@@ -224,7 +228,7 @@ class MotionDesign(Shown):
             "parts": dict(self.parts),
             "extent": None if self.extent is None else self.extent.to_dict(),
             "status": self.status,
-            "findings": [one.to_dict() for one in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
             "determined": {f"{speed:g}": count for speed, count in self.determined.items()},
             "check": None if self.check is None else self.check.to_dict(),
         }
@@ -236,16 +240,16 @@ class MotionDesign(Shown):
         rate_hz: float | None = None,
         meshes: Meshes | None = None,
     ) -> list[Path]:
-        """Writes one file, by its suffix, or all of them into a folder; the files written.
+        """Write a file, by its suffix, or all of them into a folder; return the files written.
 
-        Samples are those of `run()`: from home and back where a home was given. A folder also gets a rehearsal: the
-        same path, slowed until no volume exceeds 0.25 m/s.
+        Samples are those of `run()`: from home and back if a home was given. A rehearsal is written too: the same
+        path, slowed until no volume exceeds 0.25 m/s.
 
         .csv .parquet .npz  samples at rate_hz (the log's, if left out)
         .json .h            coefficients, with a C function that evaluates them in the header
         .yaml               ROS 2 trajectory_msgs/JointTrajectory at rate_hz
-        .script             URScript: servoj at rate_hz, of robots with six turning joints
-        .html               the plot; with `meshes`, as `read_meshes` has them, of what the links look like
+        .script             URScript: servoj at rate_hz, for robots with six revolute joints
+        .html               the plot; with `meshes` from `read_meshes`, it shows the shapes of the links
         """
         from mindyn.excitation.motion_files import write_design
 
@@ -257,7 +261,7 @@ def _sentence(text: str) -> str:
 
 
 def check_times(seconds: float, cycles: float) -> Array:
-    """(N,) when a motion is checked: at `CHECK_HZ`; between the ends of a long one, by a number that does not grow."""
+    """Return the times (N,) of the check: at `CHECK_HZ`, with a bounded number between the ends of a long motion."""
     every = sample_times(seconds, CHECK_HZ)
     count = int(max(CHECKED, CHECKED_PER_CYCLE * cycles))
     if len(every) - 1 <= count + 2 * ENDS_S * CHECK_HZ:
@@ -266,15 +270,12 @@ def check_times(seconds: float, cycles: float) -> Array:
     return np.concatenate([every[ends[0]], np.linspace(ENDS_S, seconds - ENDS_S, count)[1:-1], every[ends[1]]])
 
 
-def checked_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
-    """Return the design with the check of its whole run; raise where a distance or the tip speed is violated."""
+def check_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
+    """Return the design with the check of its whole run; raise if a distance or the tip speed is violated."""
     run = design.run()
     t = sample_times(run.seconds, PATH_HZ)
-    check = check_path(safety.encounters, [(run.derivative(t, 0), t)], safety.links)
-    findings = list(check.findings)
-    if check.speed > tip_speed * (1 + 1e-6):
-        sentence = f"{check.fastest} moves at {check.speed:.3g} m/s, and {tip_speed:g} m/s are allowed"
-        findings.append(Finding(Kind.LIMIT_VIOLATED, Severity.ERROR, sentence, "Lower --speed, or raise --tip-speed"))
+    check = check_path(safety.encounters, [(run.derivative(t, 0), t)], len(safety.volumes.unknown))
+    findings = [*check.findings, *speed_findings(check, tip_speed)]
     require_safe(findings)
     if design.approach is None:
         sentence = "the way to the start position and back is not checked"
@@ -283,15 +284,25 @@ def checked_design(design: MotionDesign, safety: Safety, tip_speed: float) -> Mo
     return replace(design, findings=(*design.findings, *findings), check=check, encounters=safety.encounters)
 
 
+def speed_findings(check: PathCheck, tip_speed: float) -> list[Finding]:
+    """Return a finding if a point of the arm is too fast."""
+    if check.speed <= tip_speed * (1 + 1e-6):
+        return []
+    sentence = f"{check.fastest} moves at {check.speed:.3g} m/s, and {tip_speed:g} m/s are allowed"
+    return [Finding(Kind.LIMIT_VIOLATED, Severity.ERROR, sentence, "Lower the velocity limits, or raise --tip-speed")]
+
+
 def require_safe(findings: Sequence[Finding]) -> None:
-    """Raise an `UnsafeMotionError` that says every finding that is an error."""
-    errors = [one for one in findings if one.severity is Severity.ERROR]
+    """Raise an `UnsafeMotionError` that lists every finding of severity error."""
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
-        raise UnsafeMotionError("; ".join(one.message for one in errors), hint=errors[0].remedy)
+        raise UnsafeMotionError(
+            "; ".join(error.message for error in errors), hint=errors[0].remedy, subject=errors[0].kind
+        )
 
 
 def check_finding(times: Array) -> tuple[Finding, ...]:
-    """Say that the limits of a long motion were not checked at `CHECK_HZ` throughout."""
+    """Return a finding if the limits of a long motion were not checked at `CHECK_HZ` throughout."""
     step = float(np.diff(times).max(initial=0.0))
     if step < 1.5 / CHECK_HZ:
         return ()

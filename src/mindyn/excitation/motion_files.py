@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, InputError
+from mindyn.errors import Code, ExportError, InputError
 from mindyn.escaping import c_comment
 from mindyn.excitation.c_header import c_header
 from mindyn.excitation.fourier import Fourier
@@ -21,7 +21,7 @@ from mindyn.excitation.run import Run
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.executors import require_polars_threads
-from mindyn.files import make_folder, replacing, write_whole
+from mindyn.files import make_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Kind
 from mindyn.robots.meshes import Meshes
 
@@ -34,22 +34,27 @@ ALL: Final = (
 )
 """What a folder gets; of a robot with six turning joints a program for a UR controller too; and the rehearsal."""
 SCRIPTS: Final = ("motion.script", "rehearsal.script")
+REHEARSED: Final = {
+    **{suffix: suffix for suffix in (".csv", ".parquet", ".npz", ".yaml", ".script")},
+    **dict.fromkeys((".json", ".h"), ".csv"),
+}
+"""Suffix of the rehearsal that is written next to a single file: the same samples, or samples for coefficients."""
 SERVOJ: Final = {"lookahead_time": 0.1, "gain": 300}
-"""Of URScript's servoj."""
+"""Arguments of URScript's servoj."""
 
 
 def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshes | None = None) -> list[Path]:
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
-        raise InputError(f"rate_hz must be positive, got {rate_hz!r}")
+        raise InputError(f"rate_hz must be positive, got {rate_hz!r}", code=Code.OUT_OF_RANGE, subject="rate_hz")
     made = files_at(path)
-    run = design.run()
-    if made == [path]:
-        _write(design, run, path, rate_hz, meshes)
+    run, slow = design.run(), design.run(design.rehearsal_speed)
+    if path in made:
+        for one in made:
+            _write(design, run if one == path else slow, one, rate_hz, meshes)
         return made
     make_folder(path)
-    slow = design.run(design.rehearsal_speed)
-    with replacing(path, (*ALL, *SCRIPTS)) as folder:
+    with replace_folder_files(path, (*ALL, *SCRIPTS)) as folder:
         for name in (*ALL, *(SCRIPTS if has_script(design) else [])):
             _write(design, slow if name.startswith("rehearsal") else run, folder / name, rate_hz, meshes)
         written = sorted(one.name for one in folder.iterdir())
@@ -58,7 +63,7 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
 
 def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: Meshes | None) -> None:
     if path.suffix == ".html":
-        write_whole(path, html_plot(design, meshes))
+        write_file_atomically(path, html_plot(design, meshes))
     else:
         _WRITERS[path.suffix](design, run, path, rate_hz)
 
@@ -70,30 +75,33 @@ def has_script(design: MotionDesign) -> bool:
 
 
 def files_at(path: Path) -> list[Path]:
-    """The files that a design is written as: the one named, or all of them in a folder."""
+    """Return the files that a design is written as: the one named and its rehearsal, or all of them in a folder."""
     if path.suffix and not path.is_dir():
         known = (*_WRITERS, ".html")
         if path.suffix not in known:
             raise ExportError(
                 f"{path.name!r}: a motion is written as {', '.join(known)}",
-                hint="a folder whose name has a dot must be there already",
+                hint="to write into a folder whose name has a dot, create it first",
+                code=Code.UNSUPPORTED,
+                subject=path.suffix,
             )
         if not path.parent.is_dir():
-            raise ExportError(f"there is no folder {str(path.parent)!r} to write {path.name} into")
-        return [path]
+            raise ExportError(
+                f"cannot write {path.name}: no folder {str(path.parent)!r}",
+                hint="create the folder first",
+                code=Code.MISSING_FILE,
+                subject=path.parent,
+            )
+        suffix = REHEARSED.get(path.suffix)
+        return [path] if suffix is None else [path, path.with_name(f"{path.stem}-rehearsal{suffix}")]
     if path.exists() and not path.is_dir():
-        raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files")
+        raise ExportError(f"{str(path)!r} is a file; a folder is needed for all of a motion's files", subject=path)
     return [path / name for name in ALL]
 
 
 def checked_lines(design: MotionDesign, run: Run) -> list[str]:
     """Return what was checked, for the comments of a file: the headline, the smallest distances and the limits."""
-    check = design.check
-    nearest = sorted(check.distances, key=lambda one: one.distance_m)[:5] if check is not None else []
-    lines = [design.headline]
-    lines += [f"{one.label}: {one.distance_m:.3f} m, {one.required_m:.3f} m required" for one in nearest]
-    if check is not None:
-        lines.append(f"largest speed of any point: {run.speed * check.speed:.3f} m/s ({check.fastest})")
+    lines = [design.headline, *([] if design.check is None else design.check.lines(run.speed))]
     limits = design.limits
     for k, name in enumerate(design.robot.primary_names):
         lines.append(
@@ -104,7 +112,7 @@ def checked_lines(design: MotionDesign, run: Run) -> list[str]:
 
 
 def _write_limits(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_whole(path, limits_draft(design))
+    write_file_atomically(path, limits_draft(design))
 
 
 def limits_draft(design: MotionDesign) -> str:
@@ -115,7 +123,7 @@ def limits_draft(design: MotionDesign) -> str:
     lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
     for key in BOUNDS:
         values = getattr(limits, key) / part.get(key, 1.0)
-        row = ", ".join(f"{json.dumps(name)} = {float(value)!r}" for name, value in zip(names, values, strict=True))
+        row = ", ".join(f"{json.dumps(name)} = {_rounded(value)}" for name, value in zip(names, values, strict=True))
         mark = "# " if any(key in one for one in guessed) else ""
         lines.append(f"{mark}{key} = {{ {row} }}")
     noise = "" if not any(one.kind is Kind.GUESSED_NOISE for one in design.findings) else "# "
@@ -132,6 +140,11 @@ def limits_draft(design: MotionDesign) -> str:
             ends = f"# a = {one.a.tolist()!r}\n# b = {one.b.tolist()!r}"
             lines.append(f"\n# [[capsules]]\n# link = {json.dumps(one.link)}\n{ends}\n# radius = {one.radius!r}")
     return "\n".join(lines) + "\n"
+
+
+def _rounded(value: float) -> str:
+    """Return a TOML float of 12 digits: fractions of limits are multiplied and divided again."""
+    return repr(float(f"{value:.12g}"))
 
 
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:
@@ -155,14 +168,14 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     return made
 
 
-def _sampled(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
+def _sample_rows(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
     t = sample_times(run.seconds, rate_hz)
     return run.derivative(t, 0), run.derivative(t, 1), run.derivative(t, 2), t
 
 
 def _columns(run: Run, rate_hz: float) -> dict[str, Any]:
     require_polars_threads()
-    q, qd, qdd, t = _sampled(run, rate_hz)
+    q, qd, qdd, t = _sample_rows(run, rate_hz)
     columns: dict[str, Any] = {"time": t}
     for signal, values in (("position", q), ("velocity", qd), ("acceleration", qdd)):
         columns |= {f"{name}.{signal}": values[:, k] for k, name in enumerate(run.joints)}
@@ -174,7 +187,7 @@ def _write_csv(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> No
 
     # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
     said = "".join(f"# {line.replace(',', ';')}\n" for line in checked_lines(design, run))
-    write_whole(path, said + polars.DataFrame(_columns(run, rate_hz)).write_csv())
+    write_file_atomically(path, said + polars.DataFrame(_columns(run, rate_hz)).write_csv())
 
 
 def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
@@ -182,29 +195,29 @@ def _write_parquet(design: MotionDesign, run: Run, path: Path, rate_hz: float) -
 
     content = BytesIO()
     polars.DataFrame(_columns(run, rate_hz)).write_parquet(content)
-    write_whole(path, content.getvalue())
+    write_file_atomically(path, content.getvalue())
 
 
 def _write_npz(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
-    q, qd, qdd, t = _sampled(run, rate_hz)
+    q, qd, qdd, t = _sample_rows(run, rate_hz)
     content = BytesIO()
     names = np.array(design.robot.primary_names)
     np.savez(content, time=t, position=q, velocity=qd, acceleration=qdd, joint_names=names)
-    write_whole(path, content.getvalue())
+    write_file_atomically(path, content.getvalue())
 
 
 def _write_json(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
-    write_whole(path, json.dumps(design.to_dict(), indent=1) + "\n")
+    write_file_atomically(path, json.dumps(design.to_dict(), indent=1) + "\n")
 
 
 def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:  # noqa: ARG001 - one signature for all
     said = "\n   ".join(c_comment(line) for line in checked_lines(design, run))
-    write_whole(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
+    write_file_atomically(path, f"/* {said} */\n{c_header(design.motion, design.robot)}")
 
 
 def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     """trajectory_msgs/msg/JointTrajectory, one flow-style point on each line."""
-    q, qd, qdd, t = _sampled(run, rate_hz)
+    q, qd, qdd, t = _sample_rows(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
         *(f"# {line}" for line in checked_lines(design, run)),
@@ -218,7 +231,7 @@ def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
             f"- {{positions: {_floats(q[row])}, velocities: {_floats(qd[row])}, accelerations: {_floats(qdd[row])}, "
             f"time_from_start: {{sec: {seconds}, nanosec: {nanoseconds}}}}}"
         )
-    write_whole(path, "\n".join(lines) + "\n")
+    write_file_atomically(path, "\n".join(lines) + "\n")
 
 
 def _floats(values: Array) -> str:
@@ -230,8 +243,12 @@ def _floats(values: Array) -> str:
 def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
     """URScript: to the first position by movej, then one servoj for each step of the controller."""
     if not has_script(design):
-        raise ExportError(f"URScript moves six turning joints; robot {design.robot.name!r} has others")
-    q, _, _, _ = _sampled(run, rate_hz)
+        raise ExportError(
+            f"URScript needs six revolute joints; robot {design.robot.name!r} has others",
+            code=Code.UNSUPPORTED,
+            subject=design.robot.name,
+        )
+    q, _, _, _ = _sample_rows(run, rate_hz)
     settings = ", ".join(f"{name}={value}" for name, value in SERVOJ.items())
     lines = [
         f"# {design.robot.name}: {run.seconds:.3f} s at {rate_hz:g} Hz, from rest to rest",
@@ -245,7 +262,7 @@ def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
         "end",
         "mindyn_motion()",
     ]
-    write_whole(path, "\n".join(lines) + "\n")
+    write_file_atomically(path, "\n".join(lines) + "\n")
 
 
 def _numbers(values: Array) -> str:

@@ -13,22 +13,22 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
 from mindyn.kernels.model import compile_model
-from mindyn.kernels.skeleton import skeleton_along
-from mindyn.pages.document import document
+from mindyn.kernels.skeleton import compute_skeleton
+from mindyn.pages.document import render_document
 from mindyn.pages.markup import (
-    SPACE,
+    NO_BREAK_SPACE,
     Column,
     Content,
     Section,
     card,
-    classed,
+    class_tag,
     figure,
-    markup,
-    number,
+    format_number,
     p,
     table,
     tabs,
     tag,
+    to_html,
     typeset,
 )
 from mindyn.pages.plots import axis, pane, plot, series
@@ -44,6 +44,8 @@ READABLE: Final = 2.5
 """A torque limit that is more times the largest torque is stated, not drawn."""
 ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
 """Colours of distances."""
+SIGNAL_ROLES: Final = {"position": "predicted", "velocity": "second", "acceleration": "third", "torque": "fourth"}
+"""Colours of the curves of a joint."""
 SHOWN: Final = 0.01
 """Part of a limit from which on it is shown."""
 NEXT: Final = (
@@ -74,11 +76,11 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
         _parameters(design),
     ]
     about = f"{design.seconds:g} s" + ("" if design.approach is None else ", with the way from home and back")
-    return document(f"Motion of {design.robot.name}", about, sections)
+    return render_document(f"Motion of {design.robot.name}", about, sections)
 
 
 def _summary(design: MotionDesign) -> Section:
-    """The first screen: is it safe and what will it tell, what next, what was taken for granted."""
+    """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
     first, *others = design.summary()
     bold = first if design.check is None else design.check.headline
     rest = first.removeprefix(bold).removeprefix("; ")
@@ -87,12 +89,12 @@ def _summary(design: MotionDesign) -> Section:
         tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in (str(one) for one in design.findings)
     ]
     cards = [
-        card("What next", [p(NEXT), classed("code", "command", IDENTIFY)]),
-        card("What it uses", [p(typeset(one)) for one in others]),
-        *([card("What was taken for granted", [tag("ul", {}, assumed)])] if assumed else []),
+        card("Next steps", [p(NEXT), class_tag("code", "command", IDENTIFY)]),
+        card("Used limits", [p(typeset(one)) for one in others]),
+        *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
-    lead = classed("div", "lead", p(tag("strong", {}, typeset(bold))))
-    return Section("motion", "The motion", markup([lead, classed("div", "cards", cards)]))
+    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(bold))))
+    return Section("motion", "The motion", to_html([lead, class_tag("div", "cards", cards)]))
 
 
 def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
@@ -104,7 +106,7 @@ def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: d
     if tau is not None:
         greatest = np.abs(tau).max(axis=0)
         parts = np.abs(tau) / np.where(greatest > 0, greatest, 1.0)
-    drawn = skeleton_along(design.robot, q, times, parts, _floor(design), _solids(design), meshes)
+    drawn = compute_skeleton(design.robot, q, times, parts, _floor(design), _solids(design), meshes)
     caption = (
         "Drag to turn, + and − zoom. The grid is the floor, dashed lines are what the arm must not hit. Shaded "
         "capsules contain the links; the closest pair is marked."
@@ -113,7 +115,7 @@ def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: d
     view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
     names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in design.robot.joint_names])
     values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__} | {"volumes": volumes}
-    return Section("robot", "The arm", markup([classed("div", "drawing", view, names)]), {"skeleton": values})
+    return Section("robot", "The arm", to_html([class_tag("div", "drawing", view, names)]), {"skeleton": values})
 
 
 def _torque(design: MotionDesign, motion: list[Array]) -> Array | None:
@@ -164,7 +166,7 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
             ends.append(("torque", torque_unit, tau[:, j], -limits.effort[j], limits.effort[j]))
         panes = []
         for what, of, values, low, high in ends:
-            curves = [series(what, "predicted", "run-time", values.tolist())]
+            curves = [series(what, SIGNAL_ROLES[what], "run-time", values.tolist())]
             if what == "torque" and high > READABLE * np.abs(values).max() > 0:
                 what = f"torque (limit {high:.3g})"  # whose band would flatten the curve
             elif np.isfinite([low, high]).all():
@@ -175,7 +177,7 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
         caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
         panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within what is allowed.")))
     words = "Limits are those that the motion was asked to keep, the asked part of speed and acceleration."
-    return Section("joints", "Joints", markup([p(words), tabs("joints", "Joint", panels)]), plots)
+    return Section("joints", "Joints", to_html([p(words), tabs("joints", "Joint", panels)]), plots)
 
 
 def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
@@ -191,7 +193,7 @@ def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
     ]
     drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
     words = "Smallest distance between the volumes of the links, and from what stands around them."
-    body = markup([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
+    body = to_html([p(words), figure("clearance", "Clearance over time", "Zero is contact.")])
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
 
 
@@ -230,16 +232,16 @@ def _parameters(design: MotionDesign) -> Section:
     found, relative = design.prediction, design.prediction.relative
     rows: list[list[Content]] = []
     for k, name in enumerate(found.names):
-        value = "–" if found.values is None else number(float(found.values[k]))
+        value = "–" if found.values is None else format_number(float(found.values[k]))
         part = "–" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
         rows.append(
             [
                 tag("code", {}, name),
                 value,
-                number(float(found.deviations[k]), 2),
-                typeset(found.units[k]).replace(" ", SPACE),
+                format_number(float(found.deviations[k]), 2),
+                typeset(found.units[k]).replace(" ", NO_BREAK_SPACE),
                 part,
-                number(float(found.excitation[k]), 3),
+                format_number(float(found.excitation[k]), 3),
             ]
         )
     words = (
@@ -249,5 +251,5 @@ def _parameters(design: MotionDesign) -> Section:
     )
     titles = ("Prior value", "Deviation", "Unit", "Relative", "Excitation")
     heads = [Column("Parameter"), *(Column(title, number=title != "Unit") for title in titles)]
-    body = markup([p(words), table(heads, rows, "Predicted standard deviations of the parameters")])
-    return Section("parameters", "What will be known", body)
+    body = to_html([p(words), table(heads, rows, "Predicted standard deviations of the parameters")])
+    return Section("parameters", "Predicted accuracy", body)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 
 
 @runtime_checkable
@@ -47,11 +47,11 @@ class Motion:
         """(N, n) positions (order 0), velocities, accelerations or jerks at times t (N,)."""
         times = np.atleast_1d(np.asarray(t, dtype=np.float64))
         inside = np.clip(times, 0.0, self.seconds)
-        found = self.family.basis(inside, self.seconds, order) @ self.coefficients
+        values = self.family.basis(inside, self.seconds, order) @ self.coefficients
         if order == 0:
-            return np.asarray(found + self.start)
-        found[(times < 0) | (times > self.seconds)] = 0.0
-        return np.asarray(found)
+            return np.asarray(values + self.start)
+        values[(times < 0) | (times > self.seconds)] = 0.0
+        return np.asarray(values)
 
     def rows(self, times: Array) -> tuple[Array, Array, Array]:
         """q, qd, qdd (N, n) at times (N,)."""
@@ -69,7 +69,12 @@ class Motion:
 
 
 def require_seconds(seconds: float) -> float:
-    """Refuses a duration that is not positive and finite."""
+    """Return the duration; raise if it is not positive and finite."""
     if not np.isfinite(seconds) or seconds <= 0:
-        raise InputError(f"a motion lasts a positive number of seconds, got {seconds!r}", hint="such as 20.0")
+        raise InputError(
+            f"seconds must be a positive number, got {seconds!r}",
+            hint="such as 20.0",
+            code=Code.OUT_OF_RANGE,
+            subject="seconds",
+        )
     return float(seconds)

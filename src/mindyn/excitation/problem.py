@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.columns import Columns, OwnColumns
-from mindyn.excitation.constraints import Constraint, aggregated, greatest, sizes, worst
+from mindyn.excitation.constraints import Constraint, aggregate_values, greatest, sizes, worst
 from mindyn.excitation.criteria import Criterion
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Family, Motion
@@ -18,31 +18,31 @@ from mindyn.excitation.motions import Family, Motion
 SAMPLES_PER_CYCLE: Final = 40
 KNOTS_PER_CYCLE: Final = 20
 """Instants of the criterion and of the constraints for every cycle of the fastest function."""
-STRETCHES_PER_CYCLE: Final = 2
-"""Parts of the motion for every such cycle in which each series has a maximum of its own."""
+SEGMENTS_PER_CYCLE: Final = 2
+"""Segments of the motion per cycle; each series has a separate maximum in each segment."""
 MOST_MAXIMA: Final = 600
-"""Of all series in all stretches: the solver's steps take time in proportion to them."""
+"""Largest number of maxima, over all series and segments: the time of a solver step is proportional to it."""
 SINGULAR_CRITERION: Final = 1e3
-"""Stands for the criterion where a step of the search leaves parameters untold."""
+"""Value of the criterion if a step of the search leaves parameters unidentifiable."""
 
 Derivatives = Callable[[], Array]
 """Derivatives at a point where the value is known: line searches ask for many values, and few of these."""
 
 
-def stretches_of(cycles: float, series: int) -> int:
-    """Into how many stretches the motion is divided."""
-    return max(1, min(round(STRETCHES_PER_CYCLE * cycles), MOST_MAXIMA // max(series, 1)))
+def segments_of_cycle(cycles: float, series: int) -> int:
+    """Return the number of segments of the motion."""
+    return max(1, min(round(SEGMENTS_PER_CYCLE * cycles), MOST_MAXIMA // max(series, 1)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """What is to be made small, and what must hold.
+    """The criterion to minimise, and the constraints.
 
     samples, knots  where the criterion is summed, and where constraints are aggregated
     weights         (n,) of the joints' rows: 1 / noise variance, times the log's rows for each sample
     earlier         (p, p) information of earlier logs
     scales          (1 + m, n) units of the unknowns: what takes a joint to a limit if it moves by one function alone
-    start           (n,) where the motion must begin; None where that is free
+    start           (n,) where the motion must begin; None if it is free
     """
 
     columns: Columns | OwnColumns
@@ -58,29 +58,29 @@ class Problem:
     start: Array | None = None
 
     def unknowns(self, motion: Motion) -> Array:
-        """The vector x of a motion."""
+        """Return the vector x of a motion."""
         z = np.vstack([motion.start, motion.coefficients]) / self.scales
         return np.asarray((z if self.start is None else z[1:]).ravel())
 
     def table(self, x: Array) -> Array:
-        """z (1 + m, n) of the unknowns."""
+        """Return z (1 + m, n) of the unknowns."""
         n = self.scales.shape[1]
         if self.start is None:
             return np.asarray(x.reshape(-1, n) * self.scales)
         return np.vstack([self.start, x.reshape(-1, n) * self.scales[1:]])
 
     def motion(self, x: Array) -> Motion:
-        """The motion of the unknowns."""
+        """Return the motion of the unknowns."""
         z = self.table(x)
         return Motion(self.family, self.seconds, z[0], z[1:])
 
     def information(self, x: Array) -> Array:
-        """S (p, p): earlier logs and this motion."""
+        """Return S (p, p), the information of earlier logs and this motion."""
         state = self.samples.state(self.table(x))
         return self.earlier + self.columns.information(self.columns.entries(*state[:3]), self.weights)
 
     def objective(self, x: Array) -> tuple[float, Derivatives]:
-        """The criterion, and what gives its gradient: one adjoint product of the regressor kernel."""
+        """Return the criterion and a function for its gradient: one adjoint product of the regressor kernel."""
         q, qd, qdd, _ = self.samples.state(self.table(x))
         entries = self.columns.entries(q, qd, qdd)
         value, G = self.criterion.with_gradient(self.earlier + self.columns.information(entries, self.weights))
@@ -94,57 +94,57 @@ class Problem:
         return value, gradient
 
     def excess(self, x: Array, sharpness: float) -> tuple[Array, Derivatives]:
-        """Smooth maxima of all series over each stretch of the knots, minus 1 (w c,); what gives their Jacobian.
+        """Return smooth maxima of all series over each segment of the knots, minus 1 (w c,), and their Jacobian.
 
-        A series has as many peaks as the motion has cycles, and near the optimum most of them are at their limit: where
-        each has a constraint of its own, a step takes all of them into account.
+        A series has as many peaks as the motion has cycles, and near the optimum most of them are at their limit. With
+        a constraint for each peak, a step takes all of them into account.
         """
         state = self.knots.state(self.table(x))
-        found = [aggregated(one, self.knots, state, sharpness) for one in self.constraints]
-        values = np.concatenate([value for value, _ in found], axis=1).ravel() - 1
+        maxima = [aggregate_values(constraint, self.knots, state, sharpness) for constraint in self.constraints]
+        values = np.concatenate([value for value, _ in maxima], axis=1).ravel() - 1
 
         def jacobian() -> Array:
-            by_z = np.concatenate([slopes() for _, slopes in found], axis=1)
+            by_z = np.concatenate([slopes() for _, slopes in maxima], axis=1)
             return self._of_table(by_z.reshape(-1, *by_z.shape[2:]))
 
         return values, jacobian
 
     def greatest(self, motion: Motion, instants: Instants) -> Array:
-        """(c,) largest value of every series at the instants."""
+        """Return the largest value (c,) of every series at the instants."""
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
-        return np.concatenate([greatest(one, state) for one in self.constraints])
+        return np.concatenate([greatest(constraint, state) for constraint in self.constraints])
 
-    def greatest_by_stretch(self, motion: Motion, instants: Instants) -> Array:
-        """(w c,) largest value of every series in each stretch of the knots, at instants in order of time."""
+    def greatest_by_segment(self, motion: Motion, instants: Instants) -> Array:
+        """Return the largest value (w c,) of every series in each segment of the knots, at ordered instants."""
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
-        ends = np.arange(self.knots.stretches) * (self.seconds / self.knots.stretches)
+        ends = np.arange(self.knots.segments) * (self.seconds / self.knots.segments)
         first = np.searchsorted(instants.t, ends)
-        found = [np.maximum.reduceat(sizes(one, state), first) for one in self.constraints]
-        return np.concatenate(found, axis=1).ravel()
+        maxima = [np.maximum.reduceat(sizes(constraint, state), first) for constraint in self.constraints]
+        return np.concatenate(maxima, axis=1).ravel()
 
     def worst(self, motion: Motion, instants: Instants) -> Array:
-        """(N,) largest value of all series at every instant."""
+        """Return the largest value (N,) of all series at every instant."""
         state = instants.state(np.vstack([motion.start, motion.coefficients]))
-        return np.asarray(np.max([worst(one, state) for one in self.constraints], axis=0))
+        return np.asarray(np.max([worst(constraint, state) for constraint in self.constraints], axis=0))
 
     def used(self, motion: Motion, instants: Instants) -> dict[str, float]:
-        """The largest value of all series of one label: a link has several capsules, and each two ends."""
-        found: dict[str, float] = {}
+        """Return the largest value by label: a link has several capsules, each with two ends."""
+        used: dict[str, float] = {}
         for label, value in zip(self.labels, self.greatest(motion, instants).tolist(), strict=True):
-            found[label] = max(value, found.get(label, -np.inf))
-        return found
+            used[label] = max(value, used.get(label, -np.inf))
+        return used
 
     @property
     def labels(self) -> list[str]:
-        """Of all series."""
-        return [label for one in self.constraints for label in one.labels]
+        """Labels of all series."""
+        return [label for constraint in self.constraints for label in constraint.labels]
 
     def with_power(self, power: float) -> Problem:
-        """The same with another smoothness of the criterion."""
+        """Return the problem with another smoothness of the criterion."""
         return replace(self, criterion=replace(self.criterion, power=power))
 
     def _of_table(self, by_z: Array) -> Array:
-        """Derivatives by x of those by z (..., 1 + m, n)."""
+        """Convert derivatives by z (..., 1 + m, n) to derivatives by x."""
         by_x = by_z * self.scales
         if self.start is not None:
             by_x = by_x[..., 1:, :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,30 +12,29 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import InputError
-from mindyn.excitation.constraints import Constraint, worst
 from mindyn.excitation.fourier import FOURIER, RAMPS, Fourier
-from mindyn.excitation.instants import State
-from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motions import Family, Motion
 from mindyn.excitation.splines import BSpline
-from mindyn.schemas import COUNT, NUMBER, POSITIVE, TEXT, Schema, list_of, or_else, require_valid, table_of
+from mindyn.schemas import (
+    ANY_NUMBER,
+    ANY_TEXT,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    Schema,
+    allow_also,
+    list_schema,
+    require_valid,
+    table_schema,
+)
 
-PEAKS: Final = (2.1875, 7.5132, 52.5)
-"""Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
-SHORTEST_S: Final = 0.5
-DETOURS: Final = 200
-"""Places to stand that an approach is led over where the straight one hits something."""
-SLOWER: Final = 1.5
-"""An approach whose torque or speed exceeds a limit is taken slower by this factor, a few times."""
-TRIES: Final = 6
 LONGEST_S: Final = 1e6
 """Seconds of a motion that is read from a file: eleven days."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Approach:
+class ApproachPath:
     """Through `places` (k + 1, n), at rest in each: k legs of `seconds` (k,), straight lines of the joints."""
 
     places: Array
@@ -71,7 +70,7 @@ class Run:
 
     joints: tuple[str, ...]
     motion: Motion
-    approach: Approach | None = None
+    approach: ApproachPath | None = None
     speed: float = 1.0
 
     def __post_init__(self) -> None:
@@ -107,77 +106,26 @@ class Run:
         return q[0], qd[0], qdd[0]
 
 
-def approach_from(
-    home: ArrayLike,
-    start: Array,
-    limits: MotionLimits,
-    constraints: Sequence[Constraint],
-    places: Array,
-    rng: np.random.Generator,
-) -> Approach:
-    """A way from home to the start within all limits: straight in the joints, or over one of some places to stand."""
-    begin = frozen_array(home, start.shape, "home")
-    outside = (begin < limits.lower) | (begin > limits.upper)
-    if outside.any():
-        raise InputError(f"home {begin.tolist()} lies outside the position limits of joints {np.flatnonzero(outside)}")
-    ways: list[list[Array]] = [[begin, start]]
-    chosen = rng.permutation(len(places))[:DETOURS]
-    ways += [[begin, places[k], start] for k in chosen]
-    for way in ways:
-        found = Approach(np.array(way), _leg_seconds(np.array(way), limits))
-        for _ in range(TRIES):
-            value = _worst(found, constraints)
-            if value <= 1.0:
-                return found
-            if _worst(_at_rest(found), constraints) > 1.0:
-                break
-            found = Approach(found.places, SLOWER * found.seconds)
-    raise InputError(
-        f"no way from home {np.round(begin, 3).tolist()} to the start {np.round(start, 3).tolist()} keeps to the "
-        f"limits: the straight one and {len(ways) - 1} over other places hit something",
-        hint="give another home, clear of floor and obstacles; or leave home out and move the arm to the start first",
-    )
-
-
-def _leg_seconds(places: Array, limits: MotionLimits) -> Array:
-    steps = np.abs(np.diff(places, axis=0))
-    bounds = (limits.velocity, limits.acceleration, limits.jerk)
-    needed = [
-        (peak * np.divide(steps, bound, out=np.full_like(steps, np.inf), where=bound > 0)) ** (1 / order)
-        for order, (peak, bound) in enumerate(zip(PEAKS, bounds, strict=True), start=1)
-    ]
-    found = np.maximum(np.nan_to_num(np.max(needed, axis=(0, 2)), nan=0.0), SHORTEST_S)
-    return np.asarray(np.where(np.isfinite(found), 1.001 * found, SHORTEST_S))
-
-
-def _at_rest(approach: Approach) -> Approach:
-    """The same places so slowly that nothing but positions counts."""
-    return Approach(approach.places, 1e6 * approach.seconds)
-
-
-def _worst(approach: Approach, constraints: Sequence[Constraint]) -> float:
-    count = int(min(CHECK_HZ * approach.whole_s, 20_000)) + 1
-    t = np.linspace(0.0, approach.whole_s, count)
-    state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them
-    return float(max(worst(one, state).max() for one in constraints))
-
-
-_LISTS: Final = list_of(list_of(NUMBER))
-_SECONDS: Final = {**POSITIVE, "maximum": LONGEST_S}
+_LISTS: Final = list_schema(list_schema(ANY_NUMBER))
+_SECONDS: Final = {**POSITIVE_NUMBER, "maximum": LONGEST_S}
 _FAMILIES: Final[Mapping[str, tuple[Callable[..., Family], Schema]]] = {
     "Fourier": (Fourier, FOURIER),
-    "BSpline": (BSpline, table_of({"points": COUNT})),
+    "BSpline": (BSpline, table_schema({"points": POSITIVE_INTEGER})),
 }
 MOTION: Final[Schema] = {
-    **table_of(
+    **table_schema(
         {
-            "joints": list_of(TEXT, minItems=1),
+            "joints": list_schema(ANY_TEXT, minItems=1),
             "seconds": _SECONDS,
-            "start": list_of(NUMBER),
+            "start": list_schema(ANY_NUMBER),
             "family": {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": list(_FAMILIES)}}},
             "coefficients": _LISTS,
         },
-        {"approach": or_else(table_of({"places": _LISTS, "seconds": list_of(_SECONDS, minItems=1)}), null=True)},
+        {
+            "approach": allow_also(
+                table_schema({"places": _LISTS, "seconds": list_schema(_SECONDS, minItems=1)}), null=True
+            )
+        },
     ),
     "additionalProperties": True,
 }
@@ -199,5 +147,5 @@ def run_of(record: Mapping[str, Any], where: str) -> Run:
     if way is not None:
         legs = len(way["seconds"])
         places = frozen_array(way["places"], (legs + 1, len(joints)), "approach.places")
-        approach = Approach(places, frozen_array(way["seconds"], (legs,), "approach.seconds"))
+        approach = ApproachPath(places, frozen_array(way["seconds"], (legs,), "approach.seconds"))
     return Run(joints, Motion(family, float(record["seconds"]), start, coefficients), approach)

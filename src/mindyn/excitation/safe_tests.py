@@ -10,24 +10,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError
+from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.encounters import Encounters, gaps_of
-from mindyn.excitation.joint_reach import JointReach
+from mindyn.excitation.joint_reach import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach
+from mindyn.excitation.limits import POSITION_FRACTION, guessed_limit, with_limits
 from mindyn.excitation.motion_check import CHECK_LOSS_M, PathCheck, check_path
-from mindyn.excitation.motion_design import require_safe
+from mindyn.excitation.motion_design import require_safe, speed_findings
 from mindyn.excitation.safety import PROBES, Surroundings, floor_findings, what_to_check
 from mindyn.excitation.step_motions import Breakaways
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.excitation.step_planner import plan_tests
+from mindyn.findings import Finding, Severity
+from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
 FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
-"""Of the range of every joint, the largest first."""
+"""Fractions of the range of every joint that are tried, largest first."""
 CENTRES: Final = 40
 """Positions that are tried as the middle of the ranges."""
 TRIED: Final = 200
 """Random positions within ranges at which nothing may be hit."""
 RATE_HZ: Final = 100.0
+SLOWED: Final = 4
+"""Plans that are made, each slower, until no point exceeds the tip speed."""
+SLOWER: Final = 0.95
+"""Part of the tip speed that a slower plan aims at."""
 
 
 def plan_safe_tests(
@@ -43,34 +50,58 @@ def plan_safe_tests(
         If a moving link has no volume, or the smallest ranges still lead to contact.
     """
     rng, reach = np.random.default_rng(seed), JointReach.of(robot, None)
+    margin = (1 - POSITION_FRACTION) / 2 * (reach.upper - reach.lower)
+    reach = replace(reach, lower=reach.lower + margin, upper=reach.upper - margin)
     probes = reach.lower + rng.random((PROBES, len(reach.lower))) * (reach.upper - reach.lower)
     volumes, encounters = what_to_check(robot, probes, around)
     centres = probes[_apart(encounters, probes)][:CENTRES]
     if not len(centres):
-        raise InputError(
+        raise UnsafeMotionError(
             f"robot {robot.name!r} keeps its distances at none of {PROBES} random positions",
             hint="--floor HEIGHT states the real floor, --clearance 0.02 asks for less",
         )
-    moving = sum(number >= 0 for number in encounters.bodies.links)
-    links = (moving, moving + len(volumes.unknown))
-    check = None
+    stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home")[None], None)]
     for lower, upper in _ranges(encounters, reach, centres, rng):
         ranges = dict(zip(robot.primary_names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
-        plan = plan_tests(robot, ranges=ranges, seconds=seconds, seed=seed)
-        paths = []
-        for motion in plan.motions.values():
-            path = motion.trajectory(RATE_HZ)
-            paths.append((path.q, None if isinstance(motion, Breakaways) else path.t))
-        stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home")[None], None)]
-        order = [*stops, *paths, *stops]
-        ways = [(np.stack([one[-1], other[0]]), None) for (one, _), (other, _) in pairwise(order)]
-        check = check_path(encounters, [*paths, *ways], links)
-        if all(one.distance_m >= one.required_m for one in check.distances):
-            assumed = (*volumes.findings, *floor_findings(robot, around))
-            return plan, replace(check, findings=(*assumed, *check.findings))
-    assert check is not None
-    require_safe(check.findings)
+        slowed = robot
+        for _ in range(SLOWED):
+            plan = plan_tests(slowed, ranges=ranges, seconds=seconds, seed=seed)
+            tracks = [(one.trajectory(RATE_HZ), isinstance(one, Breakaways)) for one in plan.motions.values()]
+            paths = [(path.q, None if is_still else path.t) for path, is_still in tracks]
+            ways = [
+                (np.stack([one[-1], other[0]]), None) for (one, _), (other, _) in pairwise([*stops, *paths, *stops])
+            ]
+            check = check_path(encounters, [*paths, *ways], len(volumes.unknown))
+            if check.speed <= around.tip_speed:
+                break
+            fastest = np.max([np.abs(path.qd).max(axis=0) for path, is_still in tracks if not is_still], axis=0)
+            allowed = SLOWER * around.tip_speed / check.speed * fastest
+            slowed = with_limits(slowed, {"velocity": np.where(allowed > 0, allowed, reach.speed) / USED_SHARE})
+        findings = [*check.findings, *speed_findings(check, around.tip_speed)]
+        if not any(one.severity is Severity.ERROR for one in findings):
+            assumed = (*guessed_reach(robot), *volumes.findings, *floor_findings(robot, around))
+            return plan, replace(check, findings=(*assumed, *findings))
+    require_safe(findings)
     raise AssertionError("a check that fails has an error among its findings")
+
+
+def guessed_reach(robot: Robot) -> list[Finding]:
+    """Say for which joints the robot states no range or speed, with the values that tests take."""
+    found = []
+    for key, bounds, values in (
+        ("lower and upper", ("lower", "upper"), DEFAULT_RANGE),
+        ("velocity", ("velocity",), DEFAULT_SPEED),
+    ):
+        joints = [one for one in robot.primary_joints if any(not _is_stated(one.limits, name) for name in bounds)]
+        if joints:
+            said = ", ".join(f"{one.name} = {values[one.kind]}" for one in joints)
+            found.append(guessed_limit(f"{key} guessed: {said}", key, [one.name for one in joints]))
+    return found
+
+
+def _is_stated(limits: Limits, name: str) -> bool:
+    value = getattr(limits, name)
+    return value is not None and (name != "velocity" or value > 0)
 
 
 def _ranges(

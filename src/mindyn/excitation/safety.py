@@ -10,13 +10,13 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, UnsafeMotionError, listed
+from mindyn.errors import InputError, UnsafeMotionError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
 from mindyn.excitation.constraints import Box, Constraint, Gaps, Rates, Torques, Walls
 from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encounters
-from mindyn.excitation.keep_out import kept_out
+from mindyn.excitation.keep_out import KeepOut
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.loop_limits import loop_constraints
 from mindyn.excitation.motion_check import CHECK_LOSS_M
@@ -31,6 +31,8 @@ from mindyn.robots.robot import Robot
 
 PROBES: Final = 2000
 """Random positions at which distances are tried: bodies that touch at all of them do so by design."""
+FINE_COVERS: Final = 8
+"""Capsules of a link whose coarser covers touch another link in every position."""
 CLEARANCE_M: Final = 0.05
 TRACKING_ERROR_M: Final = 0.01
 TIP_SPEED: Final = 1.0
@@ -144,7 +146,7 @@ class Surroundings:
         if missing and (self.self_collision or self.walls or self.obstacles):
             raise UnsafeMotionError(
                 f"these moving links of robot {robot.name!r} have no volume, so nothing keeps them from hitting "
-                f"something: {listed(missing)} (no shapes, no inertia, no further joint or frame)",
+                f"something: {list_names(missing)} (no shapes, no inertia, no further joint or frame)",
                 hint=f"--radius {missing[0]}=0.08 (radius={{{missing[0]!r}: 0.08}}) gives it one; "
                 f"--accept-unchecked {missing[0]} accepts that it is not checked",
             )
@@ -175,31 +177,44 @@ def require_height(height: object) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Safety:
-    """All constraints of the search, what the result is checked against, and findings about both."""
+    """The constraints of the search, what the result is checked against, and findings about both.
 
-    constraints: tuple[Constraint, ...]
+    positions  ranges of the primary joints
+    dynamics   other rates, torques and speeds of points
+    distances  between covers, and from walls and boxes
+    """
+
+    positions: tuple[Constraint, ...]
+    dynamics: tuple[Constraint, ...]
+    distances: tuple[Constraint, ...]
     volumes: Volumes
     encounters: Encounters
     findings: tuple[Finding, ...]
 
     @property
-    def links(self) -> tuple[int, int]:
-        """How many moving links have a volume, and how many there are."""
-        moving = len({number for number in self.encounters.bodies.links if number >= 0})
-        return moving, moving + len(self.volumes.unknown)
+    def constraints(self) -> tuple[Constraint, ...]:
+        """All of them."""
+        return (*self.positions, *self.dynamics, *self.distances)
 
 
 def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: Surroundings, seed: int) -> Safety:
     """The constraints of a robot within limits, torques by the base parameters `beta`."""
     robot = columns.robot
-    made: list[Constraint] = [*_rates(robot, limits), *loop_constraints(robot, limits)]
+    rates = _rates(robot, limits)
+    made: list[Constraint] = [*(one for one in rates if one.order > 0), *loop_constraints(robot, limits)]
     if np.isfinite(limits.effort).any():
         assert beta is not None
         made.append(_torques(columns, limits, beta))
     volumes, encounters = what_to_check(robot, random_positions(limits, np.random.default_rng(seed), PROBES), around)
-    speeds = speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
-    made += [*_distance_constraints(robot, around, encounters), *speeds]
-    return Safety(tuple(made), volumes, encounters, (*volumes.findings, *floor_findings(robot, around)))
+    made += speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
+    return Safety(
+        tuple(one for one in rates if one.order == 0),
+        tuple(made),
+        tuple(_distance_constraints(robot, around, encounters)),
+        volumes,
+        encounters,
+        (*volumes.findings, *floor_findings(robot, around)),
+    )
 
 
 def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Volumes, Encounters]:
@@ -208,15 +223,25 @@ def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Vo
         if robot.link_index(one.link or robot.root.name) >= 0:
             raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
     volumes = around.volumes(robot)
-    distance = around.clearance + around.tracking_error
-    obstacles, walls = around.obstacle_volumes(), around.walls
-    return volumes, find_encounters(
+    encounters = _find_encounters(robot, volumes, probes, around)
+    coarse = {
+        k for one in encounters.checked if one.by != "covers" for k in one.bodies if 0 <= k < len(volumes.volumes)
+    }
+    if coarse:  # their covers touch in every position, and the search does not see covers that do
+        finer = tuple(one.refined(FINE_COVERS) if k in coarse else one for k, one in enumerate(volumes.volumes))
+        volumes = replace(volumes, volumes=finer)
+        encounters = _find_encounters(robot, volumes, probes, around)
+    return volumes, encounters
+
+
+def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: Surroundings) -> Encounters:
+    return find_encounters(
         robot,
         volumes.volumes,
-        obstacles,
-        walls,
+        around.obstacle_volumes(),
+        around.walls,
         probes,
-        distance,
+        around.clearance + around.tracking_error,
         self_collision=around.self_collision,
         tracking_error_m=around.tracking_error,
     )
@@ -271,15 +296,16 @@ def _distance_constraints(robot: Robot, around: Surroundings, encounters: Encoun
     bodies = encounters.bodies
     capsules = [one for volume in bodies.volumes for one in volume.covers]
     owner = np.repeat(np.arange(len(bodies.volumes)), [len(one.covers) for one in bodies.volumes])
-    boxes = {
-        k for k, one in enumerate(around.obstacles, len(bodies.volumes) - len(around.obstacles)) if isinstance(one, Box)
-    }
-    numbers, apart, walls = [], [], []
+    first = len(bodies.volumes) - len(around.obstacles)
+    boxed = [k for k, one in enumerate(around.obstacles, first) if isinstance(one, Box)]
+    numbers, apart, walls, kept_out = [], [], [], []
     for one in encounters.checked:
         i, j = one.bodies
         if one.direction is not None:
             walls += [(int(k), one) for k in np.flatnonzero(owner == i) if one.by == "covers"]
-        elif one.by == "covers" and j not in boxes:
+        elif one.by == "covers" and j in boxed:
+            kept_out += [(int(k), boxed.index(j)) for k in np.flatnonzero(owner == i)]
+        elif one.by == "covers":
             both = list(product(np.flatnonzero(owner == i), np.flatnonzero(owner == j)))
             numbers += both
             apart += [one.required_m + CHECK_LOSS_M] * len(both)
@@ -289,9 +315,9 @@ def _distance_constraints(robot: Robot, around: Surroundings, encounters: Encoun
         made.append(Gaps(pairs, np.array(apart)))
     if walls:
         made.append(_walls(pairs, walls))
-    if boxes:
-        moves = [bodies.links[k] >= 0 for k in owner]
-        made.append(kept_out(pairs, around.boxes, moves, around.clearance + around.tracking_error + CHECK_LOSS_M))
+    if kept_out:
+        distance = around.clearance + around.tracking_error + CHECK_LOSS_M
+        made.append(KeepOut(pairs, around.boxes, np.array(kept_out, dtype=np.intp), distance))
     return made
 
 

@@ -18,14 +18,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.excitation.criteria import EXTREME
 from mindyn.excitation.descent import Descent, Point
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.problem import Derivatives, Problem
-from mindyn.executors import spread
+from mindyn.executors import run_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class Search:
             yield from (step(self, point) for point in begun)
             return
         left = None if self.deadline is None else self.deadline - monotonic()
-        for point, value, own in spread(
-            executor, _searched_apart, ((self.problem, self.dense, left, step, point) for point in begun)
+        for point, value, own in run_tasks(
+            executor, _search_process, ((self.problem, self.dense, left, step, point) for point in begun)
         ):
             self.evaluations += own.evaluations
             if own.best is not None and (self.best is None or own.value < self.value):
@@ -181,7 +181,7 @@ class Search:
     def _unseen(self, x: Array, sharpness: float) -> Array:
         """(w c,) by how much the maxima on the dense instants exceed the smooth ones at the knots."""
         smooth = self.problem.excess(x, sharpness)[0] + 1
-        return np.maximum(self.problem.greatest_by_stretch(self.problem.motion(x), self.dense) - smooth, 0.0)
+        return np.maximum(self.problem.greatest_by_segment(self.problem.motion(x), self.dense) - smooth, 0.0)
 
     def _solved(self, point: Point, stage: Stage, margin: Array | float, box: float) -> Point:
         smooth = self.problem.with_power(stage.power)
@@ -216,8 +216,8 @@ class _Apart:
     stopped: bool
 
 
-@on_one_blas_thread
-def _searched_apart(
+@run_on_one_blas_thread
+def _search_process(
     problem: Problem, dense: Instants, left_s: float | None, step: Step, point: Point
 ) -> tuple[Point, float, _Apart]:
     """One step of a search by itself, on whatever machine; `left_s` seconds remain."""

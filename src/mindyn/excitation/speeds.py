@@ -14,7 +14,7 @@ from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.clearance import placed_points
 from mindyn.excitation.constraints import SolvedRates
 from mindyn.excitation.limits import MotionLimits
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.jacobians import jacobians
 from mindyn.robots.robot import Robot
 
@@ -42,7 +42,7 @@ def speed_constraint(
     function = _speeds(robot, [robot.link_index(one.link) for one in volumes for _ in range(8)], points)
     slopes = jacobians(function, function.name_in())
     matrices = [name for name in slopes.name_out() if name != CLOSURE]
-    kernels = kernel_for(robot, function), kernel_for(robot, slopes, matrices=matrices)
+    kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
     labels = tuple(f"speed of {one.link}" for one in volumes)
     return [SolvedRates(np.zeros(len(volumes)), np.full(len(volumes), KEPT * tip_speed), labels, *kernels)]
 

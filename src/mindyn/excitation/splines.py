@@ -9,7 +9,7 @@ import numpy as np
 from scipy.interpolate import BSpline as Spline
 
 from mindyn.algebra.values import Array
-from mindyn.schemas import COUNT, require_valid
+from mindyn.schemas import POSITIVE_INTEGER, require_valid
 
 SPLINE_DEGREE: Final = 5
 """Quintic: accelerations and jerks are smooth."""
@@ -24,14 +24,14 @@ class BSpline:
     points: int = 12
 
     def __post_init__(self) -> None:
-        require_valid(self.points, COUNT, "points")
+        require_valid(self.points, POSITIVE_INTEGER, "points")
 
     @property
     def count(self) -> int:
         """m."""
         return self.points
 
-    def cycles(self, seconds: float) -> float:  # noqa: ARG002 - splines stretch with the motion
+    def cycles(self, seconds: float) -> float:  # noqa: ARG002 - splines scale with the motion
         """Two intervals between knots are the shortest swing there and back."""
         return self.intervals / 2
 

@@ -1,4 +1,4 @@
-"""Drafts of step-by-step tests: their motions for a held configuration, and the rows that these would give."""
+"""Drafts of step-by-step tests: their motions for a held configuration, and the regressor rows of these motions."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mindyn.regression.regressor import Regressor
 VALUES: Final = 3
 """Positions of a held joint that is varied, and of a joint whose breakaway is measured."""
 LOWER_SPEED: Final = 1 / 3
-"""The lower of the two constant speeds, as part of the higher one."""
+"""The lower of the two constant speeds, relative to the higher one."""
 STEADY: Final = 0.5
-"""Length of a motion at constant speed, as part of an accelerated one."""
+"""Length of a motion at constant speed, relative to an accelerated one."""
 AVERAGED_PARTS: Final = 8
 """Parts of a motion at constant speed over each of which the torque is averaged."""
 CYCLES: Final = (1.93, 0.46)
 """Cycles of the first and of the second joint of an accelerated motion. The second one, whose row is used, sweeps far,
-so that functions of its position are told apart from constants. No whole numbers: a reversal that falls on a row of the
-log, where friction has no direction, would leave the noise of the velocity to decide it."""
+which separates functions of its position from constants. The numbers are not whole: if a reversal falls on a row of the
+log, the noise of the velocity decides the direction of friction."""
 ROWS_AN_INTERVAL: Final = 8
-"""Rows of a draft in every interval."""
+"""Rows of a draft per interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A test without a held configuration: what kind, which joints (numbers) move, whose row is used."""
+    """A test without a held configuration: its kind, the indices of the moving joints, and the row that is used."""
 
     kind: str
     joints: tuple[int, ...]
@@ -41,11 +41,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftMaker:
-    """Makes motions and rows of drafts.
+    """Creates the motions and rows of drafts.
 
-    reach      where joints may go
+    reach      ranges and speeds of the joints
     seconds    length of an accelerated motion
-    intervals  over which it is integrated
+    intervals  number of intervals over which it is integrated
     """
 
     regressor: Regressor
@@ -54,17 +54,17 @@ class DraftMaker:
     intervals: int
 
     def configurations(self, draft: Draft, varied: Sequence[int], rng: np.random.Generator) -> list[Array]:
-        """Held configurations: one generic position of every joint, and of the varied ones a grid."""
+        """Return held configurations: a generic position of every joint, and a grid for the varied ones."""
         n = len(self.reach.lower)
         shares = rng.uniform(0.05, 0.95, n)
         q = np.array([self.reach.inside(j, share, self._margin(draft, j)) for j, share in enumerate(shares)])
         grids = [self.reach.spread(j, rng.uniform(0.1, 0.9, VALUES).tolist()) for j in varied]
-        found = []
+        configurations = []
         for positions in product(*grids):
-            one = q.copy()
-            one[list(varied)] = positions
-            found.append(one)
-        return found
+            configuration = q.copy()
+            configuration[list(varied)] = positions
+            configurations.append(configuration)
+        return configurations
 
     def _margin(self, draft: Draft, joint: int) -> float:
         if joint not in draft.joints or draft.kind == "static":
@@ -81,36 +81,36 @@ class DraftMaker:
         return tuple(cycles / self.seconds for cycles in CYCLES[: len(draft.joints)])
 
     def motions(self, draft: Draft, configurations: Sequence[Array], name: str = "") -> tuple[StepMotion, ...]:
-        """The motions of a draft, numbered from 1."""
-        made: list[StepMotion] = []
-        for one in configurations:
-            q = tuple(float(value) for value in one)
+        """Return the motions of a draft, numbered from 1."""
+        motions: list[StepMotion] = []
+        for configuration in configurations:
+            q = tuple(float(value) for value in configuration)
             joint = draft.joints[0]
             if draft.kind == "static":
                 positions = self.reach.spread(joint, VALUES * (0.5,))
-                made.append(Breakaways(f"{name}-{len(made) + 1}", q, joint, positions))
+                motions.append(Breakaways(f"{name}-{len(motions) + 1}", q, joint, positions))
             elif draft.kind == "constant velocity":
                 top = self.reach.steady_speed(joint, self._steady_s)
                 for speed in (top, -top, LOWER_SPEED * top, -LOWER_SPEED * top):
-                    made.append(ConstantSpeed(f"{name}-{len(made) + 1}", q, joint, speed, self._steady_s))
+                    motions.append(ConstantSpeed(f"{name}-{len(motions) + 1}", q, joint, speed, self._steady_s))
             else:
                 frequencies = self._frequencies(draft)
                 amplitudes = tuple(self.reach.amplitude(j, f) for j, f in zip(draft.joints, frequencies, strict=True))
-                label = f"{name}-{len(made) + 1}"
-                made.append(Sines(label, q, draft.joints, amplitudes, frequencies, self.seconds))
-        return tuple(made)
+                label = f"{name}-{len(motions) + 1}"
+                motions.append(Sines(label, q, draft.joints, amplitudes, frequencies, self.seconds))
+        return tuple(motions)
 
     def rows(self, draft: Draft, configurations: Sequence[Array]) -> Array:
-        """(m, p) rows that the motions of a draft give: at breakaways, or means of Y over parts of the motion.
+        """Return the rows (m, p) of a draft's motions: Y at breakaways, or means of Y over intervals of the motion.
 
-        The mean of Y(q, qd, qdd) over an interval is the integrated row of the equation of motion: what remains
-        of it without accelerations in the estimator is the same integral.
+        The mean of Y(q, qd, qdd) over an interval is the integrated row of the equation of motion. The estimator
+        computes the same integral without accelerations.
         """
         rate = ROWS_AN_INTERVAL * self.intervals / self.seconds
         if draft.kind == "constant velocity":
             rate = ROWS_AN_INTERVAL * AVERAGED_PARTS / self._steady_s
         trajectories = [motion.trajectory(rate) for motion in self.motions(draft, configurations)]
-        q, qd, qdd = (np.concatenate([one[k] for one in trajectories]) for k in (1, 2, 3))
+        q, qd, qdd = (np.concatenate([path[k] for path in trajectories]) for k in (1, 2, 3))
         if draft.kind == "static":
             qd = np.zeros_like(qd)
         parts = self.regressor.parts(q, qd, qdd)

@@ -1,4 +1,4 @@
-"""`StepPlan`: the tests of Yoshida's step-by-step method for one robot, in order; as a table and as a file."""
+"""`StepPlan`: the ordered tests of Yoshida's step-by-step method for a robot; as a table and as a file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.step_motions import StepMotion, motion_from_dict, motion_to_dict
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.reading import read_json
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
 PLAN_FORMAT: Final = "mindyn step plan 1"
 TEST_KINDS: Final = ("static", "constant velocity", "accelerated")
@@ -20,16 +20,16 @@ TEST_KINDS: Final = ("static", "constant velocity", "accelerated")
 
 @dataclass(frozen=True, slots=True)
 class StepTest:
-    """One test: joints that move, the one row of the equations of motion that is used, and what comes of it.
+    """A test: the joints that move, the row of the equations of motion that is used, and what it determines.
 
     kind      one of `TEST_KINDS`
     moving    joints that move
     row       joint whose torque is used
     varied    held joints whose positions differ among the motions
-    motions   a log is made of each
-    yields    number of combinations of parameters that become known
-    tells     parameters that are known by themselves from then on
-    mixes     parameters in combinations that the test yields, still not known by themselves
+    motions   each gives one log
+    yields      number of parameter combinations that become known
+    determines  parameters that become known individually
+    mixes       parameters in these combinations that are not yet known individually
     """
 
     name: str
@@ -39,12 +39,12 @@ class StepTest:
     varied: tuple[str, ...]
     motions: tuple[StepMotion, ...]
     yields: int
-    tells: tuple[str, ...]
+    determines: tuple[str, ...]
     mixes: tuple[str, ...]
 
     def outcome(self) -> str:
-        """What it yields, in words."""
-        parts = [", ".join(self.tells)] if self.tells else []
+        """Return what the test yields, in words."""
+        parts = [", ".join(self.determines)] if self.determines else []
         if self.mixes:
             parts.append(f"combinations of {', '.join(self.mixes)}")
         return "; ".join(parts)
@@ -52,18 +52,18 @@ class StepTest:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """Tests in the order in which they are evaluated; each uses what those before it yield.
+    """Tests in the order of their evaluation; each uses the results of earlier ones.
 
     robot      its name
     joints     n names
     form       of the base set (see `base_parameters`)
-    drives     whether the base set knows of drives
+    drives     whether the base set includes drives
     names      of the parameters
-    left_out   parameters that are taken to be zero
+    dropped    parameters that are taken as zero
     tests      in order
-    intervals  of every accelerated motion over which the equations are integrated
-    skipped    tests that would tell nothing, and why
-    untold     parameters that the tests leave open
+    intervals  number of intervals over which the equations of an accelerated motion are integrated
+    skipped    tests that would add no information, and why
+    unidentifiable  parameters that the tests do not determine
     """
 
     robot: str
@@ -71,11 +71,11 @@ class StepPlan:
     form: str
     drives: bool
     names: tuple[str, ...]
-    left_out: tuple[str, ...]
+    dropped: tuple[str, ...]
     tests: tuple[StepTest, ...]
     intervals: int
     skipped: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    unidentifiable: tuple[str, ...] = ()
 
     @property
     def motions(self) -> dict[str, StepMotion]:
@@ -83,33 +83,35 @@ class StepPlan:
         return {motion.name: motion for test in self.tests for motion in test.motions}
 
     def through(self, name: str) -> StepPlan:
-        """The plan up to a test, so that what is known by then can be looked at before the others are made."""
+        """Return the plan up to a test, to look at the results before the later tests are run."""
         names = [test.name for test in self.tests]
         if name not in names:
-            raise InputError(f"the plan has no test {name!r}; it has: {', '.join(names)}")
+            raise InputError(
+                f"the plan has no test {name!r}; it has: {', '.join(names)}", code=Code.UNKNOWN_NAME, subject=name
+            )
         return replace(self, tests=self.tests[: names.index(name) + 1])
 
     def counts(self) -> dict[str, int]:
-        """Number of tests of each kind."""
+        """Return the number of tests of each kind."""
         return {kind: sum(test.kind == kind for test in self.tests) for kind in TEST_KINDS}
 
     def table(self) -> str:
-        """The tests, one line each, and what is skipped or stays open."""
+        """Return a table of the tests, and list skipped tests and undetermined parameters."""
         rows: list[tuple[str, ...]] = [("test", "moving", "row", "held, varied", "motions", "new", "yields")]
         for test in self.tests:
             varied = ", ".join(test.varied) or "-"
             counts = (str(len(test.motions)), str(test.yields))
             rows.append((test.name, ", ".join(test.moving), test.row, varied, *counts, test.outcome()))
-        known = len(self.names) - len(self.left_out) - len(self.untold)
+        known = len(self.names) - len(self.dropped) - len(self.unidentifiable)
         numbers = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        lines = [f"{len(self.tests)} tests ({numbers}) in {len(self.motions)} motions tell {known} parameters"]
-        lines += [f"skipped: {one}" for one in self.skipped]
-        lines += [f"taken to be zero: {', '.join(self.left_out)}"] if self.left_out else []
-        lines += [f"left open: {', '.join(self.untold)}"] if self.untold else []
-        return "\n".join([text_table(rows), "", *lines])
+        lines = [f"{len(self.tests)} tests ({numbers}) in {len(self.motions)} motions determine {known} parameters"]
+        lines += [f"skipped: {reason}" for reason in self.skipped]
+        lines += [f"taken as zero: {', '.join(self.dropped)}"] if self.dropped else []
+        lines += [f"not determined: {', '.join(self.unidentifiable)}"] if self.unidentifiable else []
+        return "\n".join([format_table(rows), "", *lines])
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+        """Return the plan for JSON."""
         return {
             "format": PLAN_FORMAT,
             "robot": self.robot,
@@ -117,46 +119,65 @@ class StepPlan:
             "form": self.form,
             "drives": self.drives,
             "names": list(self.names),
-            "left_out": list(self.left_out),
+            "dropped": list(self.dropped),
             "intervals": self.intervals,
             "skipped": list(self.skipped),
-            "untold": list(self.untold),
+            "unidentifiable": list(self.unidentifiable),
             "tests": [_test_to_dict(test) for test in self.tests],
         }
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> StepPlan:
-        """The inverse of `to_dict`."""
+        """Return the plan of a dictionary written by `to_dict`."""
         if not isinstance(values, Mapping) or values.get("format") != PLAN_FORMAT:
-            raise InputError(f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}")
-        lists = ("joints", "names", "left_out", "skipped", "untold")
+            raise InputError(
+                f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}", code=Code.WRONG_FORMAT, subject="format"
+            )
+        lists = ("joints", "names", "dropped", "skipped", "unidentifiable")
         entries: dict[str, Any] = {name: values[name] for name in ("robot", "form", "drives", "intervals")}
         entries |= {name: tuple(values[name]) for name in lists}
-        return StepPlan(tests=tuple(_test_from_dict(one) for one in values["tests"]), **entries)
+        return StepPlan(tests=tuple(_test_from_dict(test) for test in values["tests"]), **entries)
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
-        write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
+        """Write the plan as JSON."""
+        write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
 def load_plan(path: str | Path) -> StepPlan:
-    """The plan of a JSON file."""
+    """Load a plan of tests from a JSON file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `StepPlan.save` or `write_motions` wrote.
+
+    Returns
+    -------
+    StepPlan
+
+    Raises
+    ------
+    InputError
+        If the file is not a plan of tests.
+    """
     values = read_json(Path(path), "plan of tests", InputError)
     try:
         return StepPlan.from_dict(values)
     except (KeyError, TypeError) as error:
-        raise InputError(f"{path} cannot be read as a plan of tests: {error}") from error
+        raise InputError(
+            f"{path} cannot be read as a plan of tests: {error}", code=Code.UNREADABLE, subject=Path(path).name
+        ) from error
 
 
 def _test_to_dict(test: StepTest) -> dict[str, Any]:
-    listed = {name: list(getattr(test, name)) for name in ("moving", "varied", "tells", "mixes")}
+    listed = {name: list(getattr(test, name)) for name in ("moving", "varied", "determines", "mixes")}
     motions = [motion_to_dict(motion) for motion in test.motions]
     return {"name": test.name, "kind": test.kind, "row": test.row, "yields": test.yields, **listed, "motions": motions}
 
 
 def _test_from_dict(values: Mapping[str, Any]) -> StepTest:
-    listed = {name: tuple(values[name]) for name in ("moving", "varied", "tells", "mixes")}
-    motions = tuple(motion_from_dict(one) for one in values["motions"])
+    listed = {name: tuple(values[name]) for name in ("moving", "varied", "determines", "mixes")}
+    motions = tuple(motion_from_dict(motion) for motion in values["motions"])
     return StepTest(
         values["name"], values["kind"], row=values["row"], yields=values["yields"], motions=motions, **listed
     )

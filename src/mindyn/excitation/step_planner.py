@@ -1,15 +1,16 @@
 """`plan_tests`: Yoshida's static, constant-velocity and accelerated tests for any robot, in its primary joints.
 
-Static tests go from the last joint to the first and tell what gravity tells; constant-velocity tests, again from the
-last, tell friction; accelerated tests tell inertias. Of these, joint by joint from the last, first the joint moves by
-itself (its velocity torques vanish in its own row, but for loops), at as few held positions as tell all that such
-motions can tell;
-then it moves together with one later joint, whose row is used. Every further held position is a further motion, so that
-two-joint tests vary none as long as some test without tells something [Yoshida 1996, section 3.4]. What a two-joint
-test would tell only faintly waits for later ones: of Yoshida's PUMA, joints 4 and 5 tell h5 from J5z through a
-coupling of their motors of 1 : 73, joints 3 and 5 through the whole of J5z.
+Static tests go from the last joint to the first and determine the gravity parameters. Constant-velocity tests, again
+from the last joint, determine friction. Accelerated tests determine inertias, joint by joint from the last: first the
+joint moves alone (without loops, its velocity torques vanish in its own row), at the fewest held positions that
+determine all that such motions can determine. Then it moves together with one later joint, whose row is used. Every
+further held position needs a further motion, so two-joint tests vary none while some test without variation adds
+information [Yoshida 1996, section 3.4]. If a two-joint test would determine a parameter only weakly, the planner tries
+later tests first: for Yoshida's PUMA, joints 4 and 5 separate h5 from J5z through a motor coupling of 1 : 73, joints 3
+and 5 through all of J5z.
 
-What a test tells is the rank of its rows outside the combinations that are already known (`ToldSubspace`).
+The information of a test is the rank of its rows outside the combinations that are already known
+(`IdentifiableSubspace`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
+from mindyn.excitation.identifiable_subspace import NEW, IdentifiableSubspace
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
 from mindyn.excitation.step_drafts import Draft, DraftMaker
 from mindyn.excitation.step_plan import StepPlan, StepTest
-from mindyn.excitation.told_subspace import ToldSubspace
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
@@ -35,17 +36,20 @@ from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 GENERIC_CONFIGURATIONS: Final = 24
-"""Random held configurations that show all that a motion can tell: base sets of one row have a dozen functions."""
+"""Random held configurations that show all that a motion can determine: one row depends on about twelve functions."""
 TRIALS: Final = 12
-"""Random held configurations of which the one that tells most clearly is taken."""
+"""Random held configurations, of which the planner takes the most informative one."""
 MOST_VARIED: Final = 3
-"""Held joints that are varied in one test, at most."""
+"""Largest number of held joints that are varied in one test."""
+MARGIN: Final = 2.0
+"""Factor on the threshold of an estimate (`NEW`). With 1, the logs of 1 of 30 plans for six-bars did not determine all
+parameters that the plan had counted; with 2, the logs of every plan did."""
 SCALING_STATES: Final = 200
 """Random states over which the columns have unit length."""
 
 
 class _Choice(NamedTuple):
-    """Held configurations of a draft, what they tell, and how clearly: the smallest singular value of the new part."""
+    """Held configurations of a draft, the directions that they determine, and the smallest singular value of these."""
 
     varied: tuple[int, ...]
     configurations: list[Array]
@@ -68,23 +72,27 @@ def plan_tests(
     offsets: bool = False,
     seed: int = 0,
 ) -> StepPlan:
-    """The tests that tell the base parameters of a robot with its drives; of one with loops its primary joints move.
+    """Plan the tests that determine the base parameters of a robot and its drives; in loops, the primary joints move.
 
-    base       the base set; the structural one, with drives where the robot states them, if left out
+    base       the base set; by default the structural one, with drives if the robot states them
     ranges     joint -> (lower, upper), rad or m, in place of the robot's limits (without either: see `joint_reach`)
-    seconds    length of an accelerated motion; a longer one sweeps farther and separates weakly seen parameters better
-    intervals  over which an accelerated motion is integrated
-    weakest    a two-joint test waits for others where the smallest singular value of what is new in it, columns having
-               unit length, is below; 0: none waits, as in Yoshida's tests
-    offsets    constant torques of the drives are unknown as well; else they are taken to be zero
-    seed       of the held configurations
+    seconds    duration of an accelerated motion; a longer one sweeps farther and separates weak parameters better
+    intervals  number of intervals over which an accelerated motion is integrated
+    weakest    postpone a two-joint test if the smallest singular value of its new part, with columns of unit length,
+               is below this; 0: postpone none, as in Yoshida's tests
+    offsets    whether constant torques of the drives are unknown too; otherwise they are taken as zero
+    seed       of the random held configurations
     """
     if not (np.isfinite(seconds) and seconds > 0):
-        raise InputError(f"seconds = {seconds!r} must be a positive number")
+        raise InputError(
+            f"seconds must be a positive number, got {seconds!r}", code=Code.OUT_OF_RANGE, subject="seconds"
+        )
     if not weakest >= 0:
-        raise InputError(f"weakest = {weakest!r} must not be negative")
+        raise InputError(f"weakest must not be negative, got {weakest!r}", code=Code.OUT_OF_RANGE, subject="weakest")
     if intervals < 2:
-        raise InputError(f"intervals = {intervals!r}; an accelerated motion needs two at least")
+        raise InputError(
+            f"intervals must be at least 2, got {intervals!r}", code=Code.OUT_OF_RANGE, subject="intervals"
+        )
     regressor = Regressor(robot, base=base)
     reach = JointReach.of(robot, ranges)
     if robot.loops and not is_affine(robot):
@@ -94,7 +102,7 @@ def plan_tests(
 
 
 def _offsets(regressor: Regressor) -> tuple[str, ...]:
-    """Names of the drives' constant torques in the base set."""
+    """Return the names of the drives' constant torques in the base set."""
     if not regressor.base.drives:
         return ()
     robot = regressor.robot
@@ -105,21 +113,22 @@ def _offsets(regressor: Regressor) -> tuple[str, ...]:
 
 
 class _Planner:
-    """Adds test after test, each with what it tells beyond those before it."""
+    """Adds tests one by one, each with the parameters that it determines beyond the earlier tests."""
 
-    def __init__(self, drafts: DraftMaker, left_out: tuple[str, ...], weakest: float, seed: int) -> None:
-        self.drafts, self.left_out, self.weakest = drafts, left_out, weakest
+    def __init__(self, drafts: DraftMaker, dropped: tuple[str, ...], weakest: float, seed: int) -> None:
+        self.drafts, self.dropped, self.weakest = drafts, dropped, weakest
         self.regressor = drafts.regressor
         self.rng = np.random.default_rng(seed)
-        known = np.array([name in left_out for name in self.regressor.names])
-        self.told = ToldSubspace.of(self._column_lengths(), known)
+        self.known = np.array([name in dropped for name in self.regressor.names])
+        self.identifiable = IdentifiableSubspace.of(self._column_lengths(), self.known)
         self.tests: list[StepTest] = []
+        self.rows: list[Array] = []
         self.skipped: list[str] = []
 
     def _column_lengths(self) -> Array:
         n, robot = self.regressor.joint_count, self.regressor.robot
         q, qd, qdd = self.rng.uniform(-1, 1, (3, SCALING_STATES, n)) * np.array([np.pi, 2.0, 10.0])[:, None, None]
-        if robot.loops and not is_affine(robot):  # where they close
+        if robot.loops and not is_affine(robot):  # positions where the loops close
             reach = self.drafts.reach
             q = (reach.lower + reach.upper) / 2 + q / np.pi * (reach.upper - reach.lower) / 2
         Y = self.regressor.dense(self.regressor.parts(q, qd, qdd))
@@ -130,7 +139,7 @@ class _Planner:
         for joint in reversed(range(self.regressor.joint_count)):
             self._static(joint)
         if not self.regressor.base.drives:
-            self.skipped.append("constant-velocity tests: the robot states no drives, so that there is no friction")
+            self.skipped.append("constant-velocity tests: the robot states no drives, and therefore no friction")
         driven = {drive.joint for drive in robot.drives} if self.regressor.base.drives else set()
         for joint in reversed(range(self.regressor.joint_count)):
             if self.regressor.joint_names[joint] in driven:
@@ -140,94 +149,117 @@ class _Planner:
         every = reversed(range(self.regressor.joint_count))
         self._add_pairs([pair for joint in every for pair in self._pairs(joint)], 0.0)
         self._repeat_single_joints()
-        untold = [name for name, told in zip(self.regressor.names, self.told.told(), strict=True) if not told]
+        if self.tests:
+            self._determine_by_rows()
+        known = self.identifiable.identifiable()
+        unidentifiable = [name for name, is_known in zip(self.regressor.names, known, strict=True) if not is_known]
         return StepPlan(
             robot.name,
             self.regressor.joint_names,
             self.regressor.base.form,
             self.regressor.base.drives,
             self.regressor.names,
-            self.left_out,
+            self.dropped,
             tuple(self.tests),
             self.drafts.intervals,
             tuple(self.skipped),
-            tuple(untold),
+            tuple(unidentifiable),
         )
 
     def _static(self, joint: int) -> None:
         draft = Draft("static", (joint,), joint)
         if not self._add(draft, self._fewest(draft)):
             name = self.regressor.joint_names[joint]
-            self.skipped.append(f"static test of {name}: gravity does not turn it, or tells nothing new")
+            self.skipped.append(f"static test of {name}: gravity does not act on it, or adds no information")
 
     def _constant_velocity(self, joint: int) -> None:
         draft = Draft("constant velocity", (joint,), joint)
         if not self._add(draft, self._fewest(draft)):
             name = self.regressor.joint_names[joint]
-            self.skipped.append(f"constant-velocity test of {name}: its friction is known from the others")
+            self.skipped.append(f"constant-velocity test of {name}: other tests determine its friction")
 
     def _accelerated(self, joint: int) -> None:
-        """The joint alone; then with a later joint, whose row is used."""
+        """Add tests of the joint alone, then with a later joint, whose row is used."""
         alone = Draft("accelerated", (joint,), joint)
         if not self._add(alone, self._fewest(alone)):
-            self.skipped.append(f"accelerated test of {self.regressor.joint_names[joint]} alone: nothing new")
+            self.skipped.append(f"accelerated test of {self.regressor.joint_names[joint]} alone: adds no information")
         self._add_pairs(self._pairs(joint), self.weakest)
 
     def _repeat_single_joints(self) -> None:
         """Add tests of single joints at further positions while they determine more, as linkages need."""
         joints = range(self.regressor.joint_count)
         drafts = [Draft(kind, (joint,), joint) for kind in ("accelerated", "static") for joint in joints]
-        while self.told.rank < self.regressor.count and self._added_best([(d, self._fewest(d)) for d in drafts], 0.0):
+        while self.identifiable.rank < self.regressor.count and self._added_best(
+            [(d, self._fewest(d)) for d in drafts], 0.0
+        ):
             continue
+
+    def _determine_by_rows(self) -> None:
+        """Add tests until the rows of the plan determine all parameters by the criterion of an estimate."""
+        known, count, tests = self._subspace_of_rows(), 0, len(self.tests)
+        while known.rank > count:
+            self.identifiable, count, tests = known, known.rank, len(self.tests)
+            self._repeat_single_joints()
+            known = self._subspace_of_rows()
+        del self.tests[tests:]
+        self.identifiable = known
+
+    def _subspace_of_rows(self) -> IdentifiableSubspace:
+        """Return what the rows of all tests determine, with a margin for the rows of a log."""
+        known = IdentifiableSubspace.of(np.linalg.norm(np.concatenate(self.rows), axis=0), self.known)
+        for rows in self.rows:
+            known = known.with_directions(known.new(rows, MARGIN * NEW)[2])
+        return known
 
     def _pairs(self, joint: int) -> list[Draft]:
         return [Draft("accelerated", (joint, k), k) for k in range(joint + 1, self.regressor.joint_count)]
 
     def _add_pairs(self, pairs: Sequence[Draft], weakest: float) -> None:
-        """Two-joint tests while they tell something clearly; varied only where nothing else tells more."""
+        """Add two-joint tests while they are informative; vary held joints only if nothing else adds information."""
         once = list(pairs)
-        while draft := self._added_best([(one, self._best(one, ())) for one in once], weakest):
+        while draft := self._added_best([(draft, self._best(draft, ())) for draft in once], weakest):
             once.remove(draft)
-        while self._added_best([(one, self._fewest(one)) for one in pairs], weakest):
+        while self._added_best([(draft, self._fewest(draft)) for draft in pairs], weakest):
             continue
 
-    def _added_best(self, found: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
-        """The clear draft that yields most, added; of equals, the first. None where none yields anything."""
-        clear = [pair for pair in found if pair[1].clearness >= weakest]
+    def _added_best(self, candidates: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
+        """Add the draft that determines most, the first among equals, and return it; None if no draft adds anything."""
+        clear = [pair for pair in candidates if pair[1].clearness >= weakest]
         draft, choice = max(clear, key=lambda pair: len(pair[1].directions), default=(None, None))
         return draft if draft is not None and choice is not None and self._add(draft, choice) else None
 
     def _fewest(self, draft: Draft) -> _Choice:
-        """With as few held joints varied as tell all that this draft can tell."""
+        """Choose configurations that vary the fewest held joints and determine all that the draft can."""
         anywhere = [self.drafts.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
-        most = len(self.told.new(self.drafts.rows(draft, anywhere))[2])
+        most = len(self.identifiable.new(self.drafts.rows(draft, anywhere))[2])
         best = self._best(draft, ())
         held = [j for j in range(self.regressor.joint_count) if j not in draft.joints]
         for count in range(1, MOST_VARIED + 1):
             if len(best.directions) >= most:
                 break
-            best = max([best, *self._varied(draft, combinations(held, count))], key=lambda one: one.merit)
+            best = max([best, *self._varied(draft, combinations(held, count))], key=lambda choice: choice.merit)
         return best
 
     def _varied(self, draft: Draft, subsets: Iterable[tuple[int, ...]]) -> list[_Choice]:
         return [self._best(draft, varied) for varied in subsets]
 
     def _best(self, draft: Draft, varied: tuple[int, ...]) -> _Choice:
-        """Of some random configurations the one that tells most, and most clearly."""
+        """Choose the most informative of some random configurations."""
         choices = []
         for _ in range(TRIALS):
             configurations = self.drafts.configurations(draft, varied, self.rng)
-            _, s, N = self.told.new(self.drafts.rows(draft, configurations))
+            _, s, N = self.identifiable.new(self.drafts.rows(draft, configurations))
             choices.append(_Choice(varied, configurations, N, float(s.min()) if len(s) else 0.0))
-        return max(choices, key=lambda one: one.merit)
+        return max(choices, key=lambda choice: choice.merit)
 
     def _add(self, draft: Draft, choice: _Choice) -> bool:
-        """Adds the test where it tells something."""
+        """Add the test if it determines something; return whether it does."""
         if not len(choice.directions):
             return False
-        before, names = self.told.told(), np.array(self.regressor.names)
-        self.told = self.told.with_directions(choice.directions)
-        after = self.told.told()
+        before, names = self.identifiable.identifiable(), np.array(self.regressor.names)
+        self.identifiable = self.identifiable.with_directions(choice.directions)
+        self.rows.append(self.drafts.rows(draft, choice.configurations))
+        after = self.identifiable.identifiable()
         touched = (np.abs(choice.directions) > 1e-6).any(axis=0)
         number = 1 + sum(test.kind == draft.kind for test in self.tests)
         name = f"{draft.kind.replace(' ', '-')}-{number:02d}"

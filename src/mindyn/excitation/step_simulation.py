@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.step_motions import BREAKAWAY_S, Breakaways, StepMotion, Trajectory
 from mindyn.excitation.step_plan import StepPlan
 from mindyn.kernels.model import Model, compile_model
-from mindyn.logs.log import Log, log_of_arrays
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.results import Simulation
@@ -45,10 +45,10 @@ def simulate_tests(
         qd = BARELY * path.qd if isinstance(motion, Breakaways) else path.qd
         tau = model.inverse_dynamics(path.q, qd, path.qdd)
         if sensors is None:
-            logs[name] = log_of_arrays(robot.primary_names, path.t, path.q, tau, path.qd)
+            logs[name] = log_from_arrays(robot.primary_names, path.t, path.q, tau, path.qd)
         else:
             drawn = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-            logs[name] = _measured(model, motion, path, tau, replace(sensors, rate_hz=rate_hz, seed=drawn))
+            logs[name] = _measure_torque(model, motion, path, tau, replace(sensors, rate_hz=rate_hz, seed=drawn))
     return logs
 
 
@@ -58,7 +58,7 @@ def _model(robot: Robot) -> Model:
     return compile_model(robot, drives=bool(robot.drives))
 
 
-def _measured(model: Model, motion: StepMotion, path: Trajectory, tau: Array, sensors: Sensors) -> Log:
+def _measure_torque(model: Model, motion: StepMotion, path: Trajectory, tau: Array, sensors: Sensors) -> Log:
     """What sensors read; breakaways are read off by a person, without delays."""
     robot, instants = model.robot, isinstance(motion, Breakaways)
     if instants:
@@ -70,4 +70,4 @@ def _measured(model: Model, motion: StepMotion, path: Trajectory, tau: Array, se
     )
     read = measure(robot, whole, sensors)
     velocity = path.qd if instants else None
-    return log_of_arrays(robot.primary_names, read.t, read.position, read.torque, velocity)
+    return log_from_arrays(robot.primary_names, read.t, read.position, read.torque, velocity)

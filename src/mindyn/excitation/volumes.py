@@ -1,4 +1,4 @@
-"""`volumes_of`: a volume for every link, from the best source that the robot's file offers."""
+"""`volumes_of`: a volume for every link, from the best source in the robot's file."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia, moved_phi
+from mindyn.algebra.inertia import mass_com_inertia, transform_phi
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, listed
+from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.robots.geometry import Geometry, Solid, VolumeSource, place_in, read_geometry
+from mindyn.robots.geometry import Geometry, Solid, VolumeSource, locate_file_link, read_geometry
 from mindyn.robots.robot import Robot
 
 ENLARGED: Final = 1.05
 """Factor on the capsule around the uniform box of the same inertia, which contains every uniform box and cylinder."""
 THINNEST_M: Final = 0.005
-"""Radius of a guessed volume, at least."""
+"""Smallest radius of a guessed volume."""
 RADIUS_PART: Final = 0.05
 """Radius of capsules that are guessed between joint frames: this fraction of the sum of all joint distances,"""
 RADIUS_OF_LENGTH: Final = 0.5
 """and at most this fraction of the capsule's own length."""
 PAYLOAD_RADIUS_M: Final = 0.1
-"""Of the ball around the flange that stands for a payload nobody has described."""
+"""Radius of the ball around the flange that represents a payload without a description."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Volume:
-    """The space that a link takes.
+    """The space that a link occupies.
 
     covers  capsules that contain it, for the search
     solids  what the check of the result measures: hulls of the file's shapes, or the covers where there are none
@@ -40,6 +40,10 @@ class Volume:
     covers: tuple[Capsule, ...]
     solids: tuple[Solid, ...]
     source: VolumeSource
+
+    def refined(self, most: int) -> Volume:
+        """Return the same volume with up to so many covers; guesses as they are."""
+        return self if self.source.is_guess else Volume(self.link, *cover(self.solids, self.link, most), self.source)
 
     @property
     def corners(self) -> Array:
@@ -95,7 +99,11 @@ def volumes_of(
     for given, size in (radius or {}).items():
         robot.link_index(given)
         if not (np.isfinite(size) and size > 0):
-            raise InputError(f"the radius of link {given!r} must be a positive number of metres, got {size!r}")
+            raise InputError(
+                f"the radius of link {given!r} must be a positive number of metres, got {size!r}",
+                code=Code.OUT_OF_RANGE,
+                subject=given,
+            )
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
     if loaded and not payload and all(one.link != loaded for one in tool):
@@ -138,15 +146,15 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
     guessed: list[Capsule] = []
     source = VolumeSource.COLLISION
     for name, part in geometry.links.items():
-        place = place_in(robot, name)
+        place = locate_file_link(robot, name)
         if place is None or place[0] != link:
             continue
         phi = geometry.phi.get(name)
         if part.solids:
-            solids += [one.moved(place[1]) for one in part.solids]
+            solids += [one.transform(place[1]) for one in part.solids]
             source = max(source, part.source, key=list(VolumeSource).index)
         elif phi is not None and link != robot.root.name:
-            guessed += filter(None, [_ellipsoid(moved_phi(place[1], phi), link, _ends(robot, link))])
+            guessed += filter(None, [_ellipsoid(transform_phi(place[1], phi), link, _ends(robot, link))])
     if guessed and not solids:
         guessed += _between_frames(robot, link)
     known = [Volume(link, *cover(solids, link), source)] if solids else []
@@ -181,9 +189,9 @@ def _payload(robot: Robot, geometry: Geometry) -> dict[str, Capsule]:
     """Return a volume of the load that was put on one link since the file was read."""
     stated: dict[str, Array] = {}
     for name, phi in geometry.phi.items():
-        place = place_in(robot, name)
+        place = locate_file_link(robot, name)
         if place is not None and phi is not None:
-            stated[place[0]] = stated.get(place[0], np.zeros(10)) + moved_phi(place[1], phi)
+            stated[place[0]] = stated.get(place[0], np.zeros(10)) + transform_phi(place[1], phi)
     added = {one.name: one.phi - stated[one.name] for one in robot.links if one.phi is not None and one.name in stated}
     changed = {link: phi for link, phi in added.items() if np.abs(phi).max() > 1e-9}
     if len(changed) != 1:
@@ -237,13 +245,15 @@ def _is_empty(robot: Robot, link: str) -> bool:
 
 def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[str, Capsule]) -> Iterator[Finding]:
     for source in VolumeSource:
-        links = [one.link for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
+        own = [one for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
+        links = [one.link for one in own]
+        described = [f"{one.link} (radius {max(capsule.radius for capsule in one.covers):.3f} m)" for one in own]
         if source.is_guess and links:
             yield Finding(
                 Kind.GUESSED_VOLUME,
                 Severity.WARNING,
-                f"the volume of {listed(links)} is guessed from its {source.value.removesuffix(' (guess)')}; the real "
-                "link may be larger",
+                f"the volume of {list_names(described)} is guessed from its {source.value.removesuffix(' (guess)')}; "
+                "the real link may be larger",
                 "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
                 tuple(links),
             )
@@ -262,6 +272,6 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
         yield Finding(
             Kind.MISSING_MESH,
             Severity.WARNING,
-            f"these meshes were not found or cannot be read: {listed(geometry.missing, 3)}",
+            f"these meshes were not found or cannot be read: {list_names(geometry.missing, 3)}",
             "The next source of each link's volume is used; add the files for the true shape",
         )

@@ -1,5 +1,5 @@
-"""Writing robots and what is known of them: TOML, URDF, MJCF, MAT, ROS 2 packages, Pinocchio models."""
+"""Writers of robots and estimates: TOML, URDF, MJCF, MAT, C, ROS 2 packages, Pinocchio models."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

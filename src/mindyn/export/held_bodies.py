@@ -1,4 +1,4 @@
-"""Bodies that move in a file by joints that the robot holds: they keep the file's inertials, their carrier the rest."""
+"""Bodies on held joints: they keep the inertials of the file, and the link that carries them gets the rest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import consistency_of
+from mindyn.algebra.inertia import check_consistency
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, listed
+from mindyn.errors import Code, ExportError, list_names
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
@@ -18,18 +18,18 @@ from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 
 
-def held_places(described: Description, lock: Mapping[str, float]) -> dict[str, Pose]:
-    """For each joint that is held, itself or since it mimics such a one, the pose of its child in its parent."""
+def find_held_poses(described: Description, lock: Mapping[str, float]) -> dict[str, Pose]:
+    """Return the pose of the child in its parent for each joint that is held or mimics a held joint."""
     if not lock:
         return {}
     free = {joint.name for joint in described.joints if not isinstance(joint, FixedJoint)}
-    held = described.selected(Selection(lock)).joints
+    held = described.select(Selection(lock)).joints
     return {joint.name: joint.origin for joint in held if isinstance(joint, FixedJoint) and joint.name in free}
 
 
-def on_held_joints(described: Description, lock: Mapping[str, float]) -> dict[str, str]:
-    """Links that move in the file by a joint that is held, alone or with their carrier; for each that joint."""
-    above, places = {joint.child: joint for joint in described.joints}, held_places(described, lock)
+def find_held_links(described: Description, lock: Mapping[str, float]) -> dict[str, str]:
+    """Return the held joint for each link that moves with one in the file, directly or through fixed joints."""
+    above, places = {joint.child: joint for joint in described.joints}, find_held_poses(described, lock)
 
     def moved_by(name: str) -> str | None:
         joint = above.get(name)
@@ -37,12 +37,15 @@ def on_held_joints(described: Description, lock: Mapping[str, float]) -> dict[st
             return moved_by(joint.parent)
         return joint.name if joint is not None and joint.name in places else None
 
-    found = {link.name: moved_by(link.name) for link in described.links} if lock else {}
-    return {link: joint for link, joint in found.items() if joint is not None}
+    moving = {link.name: moved_by(link.name) for link in described.links} if lock else {}
+    return {link: joint for link, joint in moving.items() if joint is not None}
 
 
-def less_held(robot: Robot, described: Description, held: Mapping[str, str], file: str) -> dict[str, Array]:
-    """phi for each moving link, less what bodies on held joints keep; an error where no body is left."""
+def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str, str], file: str) -> dict[str, Array]:
+    """Subtract bodies on held joints from phi of each moving link.
+
+    Raises `ExportError` if the file gives no inertials for such a body, or if the rest is not a physical body.
+    """
     known = {link.name: link.phi for link in robot.links if link.phi is not None}
     if not held:
         return known
@@ -50,25 +53,29 @@ def less_held(robot: Robot, described: Description, held: Mapping[str, str], fil
     unknown = [link for link, joint in held.items() if joint not in stated]
     if unknown:
         raise ExportError(
-            f"{file} states no inertials for {listed(unknown)}, on joints that the robot holds",
-            hint="state them in the file: they keep them, and the rest goes to the body that carries them",
+            f"{file} has no inertials for {list_names(unknown)}, which move with joints that the robot holds",
+            hint="add them to the file: these bodies keep them, and the body that carries them gets the rest",
+            code=Code.MISSING_VALUE,
+            subject=unknown[0],
         )
     nothing = np.zeros(PARAMETERS_PER_LINK)
     alone = [
         link if link.name in held and link.phi is not None else Link(link.name, nothing) for link in described.links
     ]
-    kept = assemble(replace(described, links=tuple(alone)).selected(robot.selection))
+    kept = assemble(replace(described, links=tuple(alone)).select(robot.selection))
     rest = {}
     for link in kept.links:
         assert link.phi is not None
         if link.name not in known:
             continue
         rest[link.name] = known[link.name] - link.phi
-        verdict = consistency_of(rest[link.name])
-        if link.phi.any() and not verdict.possible:
+        verdict = check_consistency(rest[link.name])
+        if link.phi.any() and not verdict.is_feasible:
             raise ExportError(
-                f"bodies on held joints weigh {link.phi[0]:.4g} kg in {file}; without them {link.name!r}, identified "
-                f"with {known[link.name][0]:.4g} kg, is no body: {verdict.reason}",
-                hint="give those bodies lighter inertials in the file, or take their joints out",
+                f"bodies on held joints have a mass of {link.phi[0]:.4g} kg in {file}; without them, {link.name!r}, "
+                f"identified with {known[link.name][0]:.4g} kg, is not a physical body: {verdict.reason}",
+                hint="reduce the inertials of these bodies in the file, or remove their joints",
+                code=Code.NOT_FEASIBLE,
+                subject=link.name,
             )
     return rest

@@ -1,9 +1,9 @@
-"""Writing MJCF: bodies at their link frames, joints with anchor and axis, armature, damping and dry friction.
+"""Write MJCF, either as a new file or by editing an existing one.
 
-In a file that is edited these are set, and meshes, actuators, sensors, comments stay. Bodies without joints are parts
-of the body that carries them, whose inertial is their sum: their own becomes zero. Bodies on joints that the robot
-holds still move in the file, so they keep the file's inertial, and their carrier has the rest of the sum. The edited
-text is read again, and has to give the values that were to be written.
+Editing sets inertials, armature, damping, friction and springs, and keeps meshes, actuators, sensors and comments.
+Bodies without joints are part of the body that carries them: it gets the sum, and their own inertials become zero.
+Bodies on joints that the robot holds still move in the file, so they keep the inertials of the file and their carrier
+gets the rest of the sum. The edited text is read back and must give the intended values.
 """
 
 from __future__ import annotations
@@ -19,82 +19,86 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import ExportError, RobotError, listed
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, ExportError, RobotError, list_names
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.held_bodies import less_held, on_held_joints
-from mindyn.export.mjcf_bodies import OF_JOINTS, inertial_attributes, pose_attributes, require_mass, written_bodies
-from mindyn.export.models import Prior, left_out_notes, model_of
+from mindyn.export.held_bodies import find_held_links, subtract_held_bodies
+from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES, add_bodies, inertial_attributes, pose_attributes, require_mass
+from mindyn.export.models import Prior, describe_omissions, resolve_model
 from mindyn.export.writing import (
-    CLOSING,
+    CLOSABLE_LOOPS,
     comment_text,
-    held_joints,
-    joint_side,
-    losses,
+    describe_held_joints,
+    find_unsupported,
+    format_numbers,
+    joint_side_values,
     require_exportable,
     require_same_arm,
-    written,
 )
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.findings import Kind
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
-from mindyn.robots.files import comments_above, read_text
-from mindyn.robots.mjcf_loops import DEPENDENT, read_from
+from mindyn.robots.files import find_leading_comments, read_text
+from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
-from mindyn.robots.mjcf_source import included_mjcf
+from mindyn.robots.mjcf_source import read_with_includes
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.springs import Spring, springs_of
+from mindyn.robots.springs import Spring, find_springs
 
-PIN_SPAN: Final = 0.1
-"""Distance of the two points that hold a pin, m."""
-STIFF: Final = ("0.002 1", "0.999999 0.999999 0.001")
-"""solref and solimp of closed loops: as stiff as MuJoCo makes them."""
-MJCF_SUMMED: Final = (
-    "Inertials, armature, damping, frictionloss and springs by mindyn; bodies without joints count with their carrier."
+PIN_SPAN_M: Final = 0.1
+"""Distance between the two points that close a pin joint."""
+STIFF_SOLVER: Final = ("0.002 1", "0.999999 0.999999 0.001")
+"""solref and solimp of closed loops: the stiffest that MuJoCo accepts."""
+MJCF_COMMENT: Final = (
+    "Inertials, armature, damping, frictionloss and springs by mindyn; bodies without joints are included in the body "
+    "that carries them."
 )
-RESCALING: Final = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
-"""Settings by which MuJoCo's compiler changes stated inertials."""
-READ_BACK: Final = 1e-8
-"""Relative to a link's largest parameter: MuJoCo turns inertias to their principal axes, 1e-15 of it or so."""
+RESCALING_SETTINGS: Final = ("settotalmass", "boundmass", "boundinertia", "balanceinertia")
+"""Compiler settings with which MuJoCo changes the given inertials."""
+READ_BACK_TOLERANCE: Final = 1e-8
+"""Relative to the largest parameter of a link. MuJoCo rotates inertias to principal axes, an error of about 1e-15."""
 
 
 def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
-    """The MJCF text of a robot, without collision shapes and speed, acceleration, jerk limits; `notes` as comment.
+    """Return the MJCF text of a robot, with `notes` as a comment.
 
-    MuJoCo wants every link to be a possible body, so `force` helps only against what MJCF cannot express.
+    MJCF has no velocity, acceleration and jerk limits, and collision shapes are not written. `force` omits parts that
+    MJCF cannot express; MuJoCo itself still rejects links that are not physical bodies.
     """
-    require_exportable(robot, "MJCF", losses(robot, armature=True, closing=CLOSING, springs=True), force=force)
+    require_exportable(
+        robot, "MJCF", find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True), force=force
+    )
     require_mass(robot, force=force)
     top = Element("mujoco", model=robot.name)
     if notes:
         top.append(Comment(comment_text(notes)))
     SubElement(top, "compiler", angle="radian", autolimits="true")
-    SubElement(top, "option", gravity=written(robot.gravity))
+    SubElement(top, "option", gravity=format_numbers(robot.gravity))
     world = SubElement(top, "worldbody")
-    bodies = written_bodies(world, robot)
+    bodies = add_bodies(world, robot)
     for frame in robot.frames:
         if frame.link in bodies:
             SubElement(bodies[frame.link], "site", pose_attributes(frame.pose), name=frame.name)
     if robot.has_dependents:
         equality = SubElement(top, "equality")
         for mimic in robot.mimics:
-            line = written((mimic.offset, mimic.multiplier, 0, 0, 0))
+            line = format_numbers((mimic.offset, mimic.multiplier, 0, 0, 0))
             SubElement(equality, "joint", joint1=mimic.joint, joint2=mimic.of, polycoef=line)
         for loop in robot.loops:
-            _closed(equality, bodies, loop)
+            _add_closure(equality, bodies, loop)
     if robot.loops:
         custom = SubElement(top, "custom")
         for loop in robot.loops:
-            if loop.kind in CLOSING:
-                SubElement(custom, "text", name=f"{DEPENDENT}{loop.name}", data=json.dumps(loop.dependent))
+            if loop.kind in CLOSABLE_LOOPS:
+                SubElement(custom, "text", name=f"{DEPENDENT_TEXT_PREFIX}{loop.name}", data=json.dumps(loop.dependent))
         key = SubElement(SubElement(top, "keyframe"), "key", name="home")
-        home = closure_of(robot).home
+        home = home_closure(robot).home
         named = [joint.get("name", "") for joint in world.iter("joint")]  # MuJoCo's order: depth first
-        key.set("qpos", written([home[robot.joint_index(name)] for name in named]))
+        key.set("qpos", format_numbers([home[robot.joint_index(name)] for name in named]))
     return xml_document(top)
 
 
@@ -105,78 +109,106 @@ def write_mjcf(
     source: str | Path | None = None,
     prior: Prior = "robot",
     force: bool = False,
-) -> tuple[str, ...]:
-    """Write a robot, or the full model behind an estimate, as MJCF with armature, damping and dry friction.
+) -> Path:
+    """Write a robot, or the full model of an estimate, as MJCF with armature, damping and dry friction.
 
-    Returns the sentences about the estimate, and about the edited source, that stand in the file's comment.
+    Parts of an estimate that MJCF cannot express (couplings, torque offsets, extra torques) are omitted, and a comment
+    in the file lists them. Loops become <connect> constraints between sites (one for a ball, two for a pin) or <weld>;
+    they are closed at the keyframe "home".
 
-    source  the MJCF that the robot was loaded from: its inertials, armature, damping and frictionloss are set, the rest
-            (meshes, actuators, sensors, defaults, loops, comments) stays
-    prior   as in `full_model`
-    force   writes links that no body can be; of a robot also leaves out what MJCF cannot express. Of an estimate that
-            is always left out (couplings, offsets, extra torques; sliding loops only by force), and a comment in the
-            file says so, with numbers
+    Parameters
+    ----------
+    model : Robot or Estimate
+        Robot or estimate to write.
+    path : str or Path
+        File to write.
+    source : str, Path or None
+        MJCF file from which the robot was loaded. Its inertials, armature, damping, frictionloss and springs are set,
+        the rest stays.
+    prior : Robot, "robot" or None
+        Determines what an estimate leaves open, as in `full_model`.
+    force : bool
+        Write links that are not physical bodies, and omit parts of a robot that MJCF cannot express.
 
-    Loops are closed by <connect> of sites, at one point of a ball and at two of a pin, or by <weld>; at the keyframe
-    "home" they are closed.
+    Returns
+    -------
+    Path
+        The written file.
+
+    Raises
+    ------
+    ExportError
+        If a link is not physical, if MJCF cannot express the robot, or if `source` is another robot.
+
+    Examples
+    --------
+    >>> mindyn.write_mjcf(mindyn.load_robot("planar2"), "planar2.xml").name
+    'planar2.xml'
     """
-    robot = model_of(model, prior, force=force)
-    lost = losses(robot, armature=True, closing=CLOSING, springs=True)
-    notes = left_out_notes(model, robot, lost)
+    text, _ = render_mjcf(model, path, source, prior, force=force)
+    write_file_atomically(path, text)
+    return Path(path)
+
+
+def render_mjcf(
+    model: Robot | Estimate, path: str | Path, source: str | Path | None, prior: Prior, *, force: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return the text of `write_mjcf` for a file at `path`, and the notes in its comment."""
+    robot = resolve_model(model, prior, force=force)
+    lost = find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True)
+    notes = describe_omissions(model, robot, lost)
     if source is None:
         require_mass(robot, force=force)
-    lossy = isinstance(model, Estimate) and all(loop.kind in CLOSING for loop in robot.loops)
+    lossy = isinstance(model, Estimate) and all(loop.kind in CLOSABLE_LOOPS for loop in robot.loops)
     if source is None:
-        write_whole(path, robot_to_mjcf(robot, force=force or lossy, notes=notes))
-        return tuple(notes)
+        return robot_to_mjcf(robot, force=force or lossy, notes=notes), tuple(notes)
     require_exportable(robot, "MJCF", [] if lossy else lost, force=force)
-    text, said = edited_mjcf(robot, source, path, notes)
-    write_whole(path, text)
-    return (*notes, *said)
+    text, changes = edit_mjcf(robot, source, path, notes)
+    return text, (*notes, *changes)
 
 
-def _closed(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
-    """Sites at the ends of a loop, held together: at its origin, along its axis where it is a pin, or welded."""
+def _add_closure(equality: Element, bodies: dict[str, Element], loop: Loop) -> None:
+    """Add sites at both ends of a loop and the constraint that joins them: one point, two for a pin, or a weld."""
     ends = ((loop.first, loop.first_pose), (loop.second, loop.second_pose))
     for k in range({"ball": 1, "weld": 1, "pin": 2}.get(loop.kind, 0)):
         names = [f"{loop.name}/{k}{side}" for side in ("a", "b")]
         for name, (link, pose) in zip(names, ends, strict=True):
-            SubElement(bodies[link], "site", pose_attributes(pose @ Pose(None, (0, 0, k * PIN_SPAN))), name=name)
+            SubElement(bodies[link], "site", pose_attributes(pose @ Pose(None, (0, 0, k * PIN_SPAN_M))), name=name)
         held = {"name": f"{loop.name}/{k}", "site1": names[0], "site2": names[1]}
-        SubElement(equality, read_from(loop), held, solref=STIFF[0], solimp=STIFF[1])
+        SubElement(equality, mjcf_element_name(loop), held, solref=STIFF_SOLVER[0], solimp=STIFF_SOLVER[1])
 
 
-def edited_mjcf(
+def edit_mjcf(
     robot: Robot, source: str | Path, out: str | Path, notes: Sequence[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """The text of the source with the robot's values, for a file at `out`, and what else was changed or remains.
+    """Return the source text with the values of the robot, for a file at `out`, and sentences about other changes.
 
-    notes  become part of the comment at the top, with those sentences
+    `notes` and these sentences become the comment at the top of the file.
     """
     path = Path(source)
-    stated = assemble(read_mjcf(path, Snapper(active=True)).selected(robot.selection))
+    stated = assemble(read_mjcf(path, Snapper(active=True)).select(robot.selection))
     require_same_arm(robot, stated, str(source))
-    root, included = included_mjcf(path)
-    said = [f"{included} included files stand in this one."] if included else []
-    said += [*_settings(root), *_gravity(root, robot, stated)]
+    root, included = read_with_includes(path)
+    changes = [f"{included} included files were merged into this file."] if included else []
+    changes += [*_remove_rescaling(root), *_set_gravity(root, robot, stated)]
     bodies, joints = _named_elements(root)
-    described = read_mjcf(path, Snapper(active=True), xml_document(root, as_it_stands=True))
-    held = on_held_joints(described, robot.selection.lock)
-    wanted = less_held(robot, described, held, path.name)
+    described = read_mjcf(path, Snapper(active=True), xml_document(root, keep_whitespace=True))
+    held = find_held_links(described, robot.selection.lock)
+    wanted = subtract_held_bodies(robot, described, held, path.name)
     _edit_bodies(bodies, wanted, stated, held)
     torques = _edit_joints(joints, robot, stated)
-    _edit_springs(joints, robot, stated, degrees=_last(root, "compiler").get("angle", "degree") != "radian")
-    _require_read_back(robot, path, xml_document(root, as_it_stands=True), wanted, torques)
-    said += _moved_assets(root, path.parent, Path(out).parent)
-    said += [f"Still in the file, and no part of the model: {note}." for note in _remaining(stated)]
-    said += held_joints(robot)
-    root.insert(0, Comment(comment_text([MJCF_SUMMED, *said, *notes])))
+    _edit_springs(joints, robot, stated, degrees=_last_section(root, "compiler").get("angle", "degree") != "radian")
+    _require_read_back(robot, path, xml_document(root, keep_whitespace=True), wanted, torques)
+    changes += _move_assets(root, path.parent, Path(out).parent)
+    changes += [f"{note}; they remain in this file." for note in stated.findings if note.kind == Kind.DROPPED_PART]
+    changes += describe_held_joints(robot)
+    root.insert(0, Comment(comment_text([MJCF_COMMENT, *changes, *notes])))
     root[0].tail = "\n  "
-    return xml_document(root, as_it_stands=True, above=comments_above(read_text(path))), tuple(said)
+    return xml_document(root, keep_whitespace=True, above=find_leading_comments(read_text(path))), tuple(changes)
 
 
 def _named_elements(root: Element) -> tuple[dict[str, Element], dict[str, Element]]:
-    """Bodies and joints of the file by the names that the reader gives them: those without one by their number."""
+    """Return the bodies and joints of the file by name; the reader numbers those without a name."""
     bodies: list[Element] = []
     joints: list[Element] = []
 
@@ -204,12 +236,14 @@ def _edit_bodies(
             _set_inertial(bodies[name], phi)
         elif phi.any():
             raise ExportError(
-                f"the file has no <body> for link {name!r} (several joints on one body, or a copy that MuJoCo makes), "
-                f"but {phi[0]:.4g} kg are to be written on it",
+                f"the file has no <body> for link {name!r}, whose mass is {phi[0]:.4g} kg: it has several joints on one "
+                "body, or MuJoCo creates the body as a copy",
                 hint="give every joint its own <body> in the file",
+                code=Code.UNSUPPORTED,
+                subject=name,
             )
     for frame in stated.frames:
-        # What is fixed to the root does not move: nothing is known of it, so it stays.
+        # Parts fixed to the root do not move, so the model has no values for them.
         if frame.link != stated.root.name and frame.name in bodies and frame.name not in held:
             _set_inertial(bodies[frame.name], np.zeros(PARAMETERS_PER_LINK))
 
@@ -225,20 +259,22 @@ def _set_inertial(body: Element, phi: Array) -> None:
 
 
 def _edit_joints(joints: Mapping[str, Element], robot: Robot, stated: Robot) -> dict[str, tuple[float, float, float]]:
-    """Set what drives show at their joints; where the robot has no drive, what the file has there becomes zero."""
+    """Set armature, damping and friction of the joints; they become zero for joints without a drive."""
     shown = {drive.joint: (0.0, 0.0, 0.0) for drive in stated.drives}
-    shown |= {drive.joint: joint_side(drive) for drive in robot.drives}
+    shown |= {drive.joint: joint_side_values(drive) for drive in robot.drives}
     for name, values in shown.items():
         if name not in joints:
-            raise ExportError(f"the file has no <joint> {name!r} of its own: MuJoCo makes it as a copy")
-        for key, value in zip(OF_JOINTS, values, strict=True):
+            raise ExportError(
+                f"the file has no <joint> {name!r}: MuJoCo creates it as a copy", code=Code.UNSUPPORTED, subject=name
+            )
+        for key, value in zip(JOINT_ATTRIBUTES, values, strict=True):
             joints[name].set(key, repr(float(value)))
     return shown
 
 
 def _edit_springs(joints: Mapping[str, Element], robot: Robot, stated: Robot, *, degrees: bool) -> None:
-    """Set the springs of joints; where the robot has none, that of the file has no stiffness any more."""
-    before, now = springs_of(stated.extras), springs_of(robot.extras)
+    """Set the springs of the joints; stiffness becomes zero for joints without a spring."""
+    before, now = find_springs(stated.extras), find_springs(robot.extras)
     for name in (*before, *(name for name in now if name not in before)):
         spring = now.get(name, Spring(0.0, 0.0))
         joints[name].set("stiffness", repr(float(spring.stiffness)))
@@ -247,80 +283,81 @@ def _edit_springs(joints: Mapping[str, Element], robot: Robot, stated: Robot, *,
             joints[name].set("springref", repr(float(np.degrees(spring.rest) if degrees and turns else spring.rest)))
 
 
-def _settings(root: Element) -> list[str]:
-    """Take out settings of the compiler by which stated inertials would not count."""
+def _remove_rescaling(root: Element) -> list[str]:
+    """Remove compiler settings that would override the given inertials."""
     changed = []
     for compiler in root.findall("compiler"):
-        changed += [f"{key} {compiler.attrib.pop(key)}" for key in RESCALING if key in compiler.attrib]
+        changed += [f"{key} {compiler.attrib.pop(key)}" for key in RESCALING_SETTINGS if key in compiler.attrib]
         if compiler.get("inertiafromgeom") == "true":
             compiler.set("inertiafromgeom", "auto")
             changed.append("inertiafromgeom true")
-    return (
-        [f"Taken out of <compiler>, since stated inertials would not count: {', '.join(changed)}."] if changed else []
-    )
+    return [f"Removed from <compiler>, because they override the inertials: {', '.join(changed)}."] if changed else []
 
 
-def _gravity(root: Element, robot: Robot, stated: Robot) -> list[str]:
+def _set_gravity(root: Element, robot: Robot, stated: Robot) -> list[str]:
     if np.allclose(robot.gravity, stated.gravity, rtol=0, atol=1e-12):
         return []
-    _last(root, "option").set("gravity", written(robot.gravity))
-    return [f"Gravity was {written(stated.gravity)} m/s^2 and is now {written(robot.gravity)}, as in the model."]
+    _last_section(root, "option").set("gravity", format_numbers(robot.gravity))
+    return [
+        f"Gravity changed from {format_numbers(stated.gravity)} m/s^2 to {format_numbers(robot.gravity)}, as in the model."
+    ]
 
 
-def _last(root: Element, tag: str) -> Element:
-    """The last section of a name, which overrides the others; a new one where there is none."""
-    found = root.findall(tag)
-    return found[-1] if found else SubElement(root, tag)
+def _last_section(root: Element, tag: str) -> Element:
+    """Return the last section with this tag, which overrides the others, or add one."""
+    sections = root.findall(tag)
+    return sections[-1] if sections else SubElement(root, tag)
 
 
-def _moved_assets(root: Element, before: Path, now: Path) -> list[str]:
-    """Folders of meshes and textures as seen from where the file will stand."""
-    files = [one for asset in root.findall("asset") for one in asset if one.get("file")]
+def _move_assets(root: Element, before: Path, now: Path) -> list[str]:
+    """Make the folders of meshes and textures relative to the new file."""
+    files = [asset_file for asset in root.findall("asset") for asset_file in asset if asset_file.get("file")]
     if not files or before.resolve() == now.resolve():
         return []
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for compiler in root.findall("compiler"):
         for key in ("assetdir", "meshdir", "texturedir"):
             if key in compiler.attrib:
                 value = compiler.attrib.pop(key)
-                found |= {"meshdir": value, "texturedir": value} if key == "assetdir" else {key: value}
-    compiler = _last(root, "compiler")
+                folders |= {"meshdir": value, "texturedir": value} if key == "assetdir" else {key: value}
+    compiler = _last_section(root, "compiler")
     for key in ("meshdir", "texturedir"):
-        compiler.set(key, Path(os.path.relpath(before.resolve() / found.get(key, ""), now.resolve())).as_posix())
-    return ["Folders of meshes and textures are given as seen from this file."]
-
-
-def _remaining(stated: Robot) -> list[str]:
-    """What the reader left out and MuJoCo simulates: springs, tendons, gravity compensation, ..."""
-    return [str(note).removesuffix(" were left out") for note in stated.findings if note.kind == Kind.DROPPED_PART]
+        compiler.set(key, Path(os.path.relpath(before.resolve() / folders.get(key, ""), now.resolve())).as_posix())
+    return ["Folders of meshes and textures are relative to this file."]
 
 
 def _require_read_back(
     robot: Robot, path: Path, text: str, wanted: Mapping[str, Array], torques: Mapping[str, tuple[float, float, float]]
 ) -> None:
-    """Refuse an edit that does not give the values, whatever setting of the file stands in the way."""
+    """Raise `ExportError` if the edited file does not read back with the intended values."""
     try:
         described = read_mjcf(path, Snapper(active=True), text)
     except RobotError as error:
-        raise ExportError(f"{path.name} with the values of the robot: {error.message}") from error
-    found = {link.name: link.phi for link in described.links}
+        raise ExportError(
+            f"{path.name} cannot be read after editing: {error.message}", code=Code.UNREADABLE, subject=path.name
+        ) from error
+    phi_by_link = {link.name: link.phi for link in described.links}
     wrong = []
     for name, phi in wanted.items():
-        again = found.get(name)
-        if again is None or np.abs(again - phi).max() > READ_BACK * np.abs(phi).max(initial=0):
+        read_phi = phi_by_link.get(name)
+        if read_phi is None or np.abs(read_phi - phi).max() > READ_BACK_TOLERANCE * np.abs(phi).max(initial=0):
             wrong.append(f"the inertial of {name!r}")
-    shown = {drive.joint: joint_side(drive) for drive in described.drives}
+    shown = {drive.joint: joint_side_values(drive) for drive in described.drives}
     for name, values in torques.items():
-        if not np.allclose(shown.get(name, (0.0, 0.0, 0.0)), values, rtol=READ_BACK, atol=0):
+        if not np.allclose(shown.get(name, (0.0, 0.0, 0.0)), values, rtol=READ_BACK_TOLERANCE, atol=0):
             wrong.append(f"armature, damping or frictionloss of {name!r}")
-    sprung, wished, none = springs_of(described.extras), springs_of(robot.extras), Spring(0.0, 0.0)
+    read_springs, wanted_springs, none = find_springs(described.extras), find_springs(robot.extras), Spring(0.0, 0.0)
     for name in robot.joint_names:
-        found_spring, wanted_spring = sprung.get(name, none), wished.get(name, none)
-        lines = [(one.stiffness, one.stiffness * one.rest) for one in (found_spring, wanted_spring)]
-        if not np.allclose(lines[0], lines[1], rtol=READ_BACK, atol=READ_BACK * abs(wanted_spring.stiffness)):
+        read_spring, wanted_spring = read_springs.get(name, none), wanted_springs.get(name, none)
+        lines = [(spring.stiffness, spring.stiffness * spring.rest) for spring in (read_spring, wanted_spring)]
+        if not np.allclose(
+            lines[0], lines[1], rtol=READ_BACK_TOLERANCE, atol=READ_BACK_TOLERANCE * abs(wanted_spring.stiffness)
+        ):
             wrong.append(f"the spring of {name!r}")
     if wrong:
         raise ExportError(
-            f"{path.name} of robot {robot.name!r} does not take what is written on it: {listed(wrong)}",
-            hint="write a file of our own instead: leave source (--source) out",
+            f"editing {path.name} for robot {robot.name!r} does not give the intended values: {list_names(wrong)}",
+            hint="write a new file instead: omit source (--source)",
+            code=Code.INACCURATE,
+            subject=path.name,
         )

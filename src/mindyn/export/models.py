@@ -1,4 +1,4 @@
-"""What is written: a robot as it is, or the full model behind an estimate, with what the format will leave out."""
+"""The robot that a writer writes, and notes about the estimate and the parts that a format cannot express."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.robots.robot import Robot
 
 Prior = Robot | Literal["robot"] | None
-"""What `full_model` completes an estimate with."""
+"""The prior with which `full_model` completes an estimate."""
 
 
-def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
-    """The robot itself, or the estimate's full model; an estimate that no arm can have is refused unless forced."""
+def resolve_model(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
+    """Return the robot, or the full model of an estimate; an infeasible estimate raises unless `force` is set."""
     if isinstance(given, Robot):
         return given
     from mindyn.feasibility.full_model import full_model
@@ -20,25 +20,27 @@ def model_of(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
     return full_model(given, prior, force=force)
 
 
-def left_out_notes(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
-    """For a comment in the file: where an estimate comes from, what format and model leave out, and what helps."""
-    left_out = [f"Not part of this format, and left out: {'; '.join(lost)}.{remedy and f' {remedy}'}"] if lost else []
+def describe_omissions(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
+    """Return sentences for a comment in the file: the origin of an estimate, omitted parts, and advice."""
+    left_out = (
+        [f"Omitted, because the format cannot express it: {'; '.join(lost)}.{remedy and f' {remedy}'}"] if lost else []
+    )
     if isinstance(given, Robot):
         return left_out
     notes = [f"Note: {note}." for note in model_notes(given, model)]
-    return [f"Identified: {given.status}", *left_out, *_without_offsets(model), *notes]
+    return [f"Identified: {given.status}", *left_out, *_offset_advice(model), *notes]
 
 
-def _without_offsets(model: Robot) -> list[str]:
-    """What helps a model that was fitted with torque offsets and must do without."""
+def _offset_advice(model: Robot) -> list[str]:
+    """Return advice for a model that was fitted with torque offsets and is written without them."""
     if not any(drive.offset for drive in model.drives):
         return []
     return [
-        "The values are the best beside the offsets, not without them: a simulator of this file moves more truly after "
-        'a fit without offsets: identify --consistent --no-offsets, or PhysicallyConsistent(left_out=("offset",)).'
+        "The other values were fitted together with the offsets. For simulation, a fit without offsets is more accurate: "
+        'identify --consistent --no-offsets, or PhysicallyConsistent(left_out=("offset",)).'
     ]
 
 
 def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:
-    """What a full model says beyond the notes of the estimate's own robot."""
+    """Return the findings that the full model adds to those of the robot of the estimate."""
     return tuple(map(str, model.findings[len(given.robot.findings) :]))

@@ -1,4 +1,4 @@
-"""A log replayed in MuJoCo: the torques of its inverse dynamics along the logged motion, beside the estimate's."""
+"""Compare torques along a logged motion: MuJoCo's inverse dynamics and the estimate."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.projected_dynamics import tree_state
-from mindyn.errors import ExportError, listed
+from mindyn.errors import Code, ExportError, list_names
 from mindyn.estimators.estimate import Estimate
-from mindyn.logs.followed_loops import whole_positions
 from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.robots.mjcf_reader import import_mujoco
-from mindyn.robots.mjcf_source import mjcf_source
+from mindyn.robots.mjcf_source import prepare_mjcf
 from mindyn.robots.robot import Robot
 from mindyn.validation.errors import TorqueError, torque_error
-from mindyn.validation.prediction import prediction_of
+from mindyn.validation.prediction import predict_log
 
 
-def mujoco_beside(found: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
-    """Errors of the log's torque on the same rows: by the estimate, and by MuJoCo with the MJCF at `path`.
+def compare_with_mujoco(estimate: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
+    """Return the torque errors on the same rows for the estimate and for MuJoCo with the MJCF file at `path`.
 
-    Limits and contacts do not act, all else of the file does. MuJoCo softens dry friction near standstill.
+    Limits and contacts are disabled. MuJoCo smooths dry friction near standstill.
     """
-    ours = prediction_of(found, log)
+    ours = predict_log(estimate, log)
     rows = ours.scored
     s = ours.samples
-    theirs = mujoco_torques(found.robot, path, whole_positions(found.robot, s)[rows], s.qd[rows], s.qdd[rows])
+    theirs = mujoco_torques(estimate.robot, path, all_joint_positions(estimate.robot, s)[rows], s.qd[rows], s.qdd[rows])
     return {"mindyn": ours.error, "MuJoCo": torque_error(s.joint_names, ours.measured[rows], theirs)}
 
 
 def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Array) -> Array:
-    """(N, k) torques that MuJoCo's inverse dynamics of the file has for the robot's joints; others stand still.
+    """Return the torques (N, k) of MuJoCo's inverse dynamics for the joints of the robot; other joints stand still.
 
-    Of a robot with dependent joints the torques of MuJoCo's tree, in the primary joints by W^T: its constraints, which
-    are soft, take no part. q is of all joints where loops are solved for, else of the primary ones, as are qd and qdd.
+    If the robot has dependent joints, MuJoCo's soft constraints are disabled and the tree torques are projected onto the
+    primary joints by W^T. `q` covers all joints if loops are solved numerically, otherwise the primary joints, as do
+    `qd` and `qdd`.
     """
     mujoco = import_mujoco()
-    model = _compiled(mujoco, Path(path))
+    model = _compile_mjcf(mujoco, Path(path))
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
     state = None
@@ -50,7 +51,11 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
     joints = {model.joint(k).name or f"joint{k}": k for k in range(model.njnt)}
     absent = [name for name in robot.joint_names if name not in joints]
     if absent:
-        raise ExportError(f"{Path(path).name} has no joints {listed(absent)}")
+        raise ExportError(
+            f"{Path(path).name} does not have the joints {list_names(absent)}",
+            code=Code.UNKNOWN_NAME,
+            subject=absent[0],
+        )
     numbers = [joints[name] for name in robot.joint_names]
     places, dofs = model.jnt_qposadr[numbers], model.jnt_dofadr[numbers]
     data = mujoco.MjData(model)
@@ -62,12 +67,12 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
         data.qpos[places], data.qvel[dofs], data.qacc[dofs] = q[row], qd[row], qdd[row]
         mujoco.mj_inverse(model, data)
         torques[row] = data.qfrc_inverse[dofs]
-    return torques if state is None else state.projected(torques)
+    return torques if state is None else state.project(torques)
 
 
-def _compiled(mujoco: Any, path: Path) -> Any:
-    """The file as it is; where its meshes are absent, without what dynamics do not need."""
+def _compile_mjcf(mujoco: Any, path: Path) -> Any:
+    """Compile the file; if its meshes are missing, compile it without the parts that dynamics do not need."""
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     except (ValueError, mujoco.FatalError):
-        return mujoco.MjModel.from_xml_string(mjcf_source(path).text)
+        return mujoco.MjModel.from_xml_string(prepare_mjcf(path).text)

@@ -1,7 +1,7 @@
-"""`sysid_start`: an estimate as the parameters of `mujoco.sysid`: start values, bounds, and what no motion can tell.
+"""`sysid_start`: start values, bounds and unidentifiable directions of an estimate for `mujoco.sysid`.
 
-mujoco.sysid fits a simulator's parameters to recordings by rolling out; it wants start values, bounds, and no
-directions that the recordings leave open. The estimate has all three. Links are given as mujoco.sysid's own ten numbers
+mujoco.sysid fits simulator parameters to recordings by rollouts. It needs start values, bounds, and no directions that
+the recordings do not determine. Links use the ten parameters of mujoco.sysid,
 theta = (alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3), the pseudo-inertia P = U U^T with the upper triangle
 U = exp(alpha) [[exp d1, s12, s13, t1], [0, exp d2, s23, t2], [0, 0, exp d3, t3], [0, 0, 0, 1]].
 """
@@ -13,40 +13,46 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia, phi_of_pseudo_inertia, pseudo_inertia
-from mindyn.algebra.rotations import to_quaternion
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
+from mindyn.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia, pseudo_inertia
+from mindyn.algebra.rotations import quaternion_from_rotation
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, InputError, MissingExtraError
+from mindyn.errors import Code, ExportError, InputError, MissingExtraError
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_bodies import OF_JOINTS
+from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES
 from mindyn.export.models import Prior
-from mindyn.export.writing import joint_side, losses
+from mindyn.export.writing import find_unsupported, joint_side_values
 from mindyn.feasibility.full_model import full_model
 from mindyn.parameters.parameter import Kind
 from mindyn.robots.robot import Robot
 
-MASS_RANGE: Final = (0.1, 10.0)
-"""Times the start value: bounds of a link's mass, and of its stretches, that the data do not tell."""
-PLACE_RANGE: Final = 0.5
-"""m: bounds of a centre of mass, and of shears, about their start."""
+MASS_RANGE_FACTORS: Final = (0.1, 10.0)
+"""Bounds of the mass of a link, and of its scalings, relative to the start value."""
+CENTRE_RANGE_M: Final = 0.5
+"""Bounds of a centre of mass, and of shears, around the start value."""
 COMPLEX_STEP: Final = 1e-30
-"""Of a complex number: derivatives without rounding."""
-UNSEEN_DIRECTION: Final = 1e-9
-"""A singular value below this part of the largest is a direction that no torque depends on."""
+"""Step along the imaginary axis, for derivatives without rounding errors."""
+NULL_SPACE_TOLERANCE: Final = 1e-9
+"""No torque depends on directions whose singular value, relative to the largest, is below this."""
 
 
 @dataclass(frozen=True, eq=False)
 class SysidStart:
-    """What mujoco.sysid begins with.
+    """Start values for `mujoco.sysid`.
 
-    parameters  a `mujoco.sysid.ParameterDict`: theta of every link, armature, damping and frictionloss of every joint
-                with a drive; values of the estimate, bounds from its 95 % intervals, and modifiers that write them into
-                an MjSpec with bodies and joints of the robot's names
-    names       of the entries of its vector
-    null_space  (entries, k) orthonormal directions of that vector that no torque depends on, at the start: to be frozen
-                or held near the start, for no recording can tell them
-    robot       the full model that the start values are of
+    Attributes
+    ----------
+    parameters : mujoco.sysid.ParameterDict
+        theta of every link, and armature, damping and frictionloss of every joint with a drive. Start values are those
+        of the estimate, bounds are from its 95 % intervals, and modifiers write them into an MjSpec whose bodies and
+        joints have the names of the robot.
+    names : tuple of str
+        Names of the entries of the parameter vector.
+    null_space : (entries, k) array
+        Orthonormal directions of the parameter vector, at the start, that no torque depends on. Freeze them or keep
+        them near the start: no recording determines them.
+    robot : Robot
+        The full model of the start values.
     """
 
     parameters: Any
@@ -55,19 +61,43 @@ class SysidStart:
     robot: Robot
 
 
-def sysid_start(found: Estimate, prior: Prior = "robot") -> SysidStart:
-    """Start values, bounds and null space of an estimate for `mujoco.sysid`.
+def sysid_start(estimate: Estimate, prior: Prior = "robot") -> SysidStart:
+    """Return start values, bounds and null space of an estimate for `mujoco.sysid`.
 
-    prior  as in `full_model`, which gives every link the values that the estimate leaves open
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate of a robot without dependent joints.
+    prior : Robot, "robot" or None
+        Determines what an estimate leaves open, as in `full_model`.
+
+    Returns
+    -------
+    SysidStart
+
+    Raises
+    ------
+    MissingExtraError
+        If mujoco.sysid is not installed.
+    ExportError
+        If the robot has dependent joints or coupled drives, which MuJoCo cannot express.
+
+    Examples
+    --------
+    >>> start = mindyn.export.sysid_start(estimate)  # doctest: +SKIP
     """
     sysid = import_sysid()
-    robot = full_model(found, prior)
+    robot = full_model(estimate, prior)
     if robot.has_dependents:
-        raise ExportError(f"robot {robot.name!r} has {robot.dependence}, which mujoco.sysid fits as soft constraints")
-    coupled = [text for text in losses(replace(robot, extras=()), armature=True) if "coupling" in text]
+        raise ExportError(
+            f"robot {robot.name!r} has {robot.dependence}, which mujoco.sysid models as soft constraints",
+            code=Code.UNSUPPORTED,
+            subject=robot.name,
+        )
+    coupled = [text for text in find_unsupported(replace(robot, extras=()), armature=True) if "coupling" in text]
     if coupled:
-        raise ExportError(f"MuJoCo cannot express: {'; '.join(coupled)}")
-    thetas = [theta_of(_phi(robot, k)) for k in range(robot.joint_count)]
+        raise ExportError(f"MuJoCo cannot express: {'; '.join(coupled)}", code=Code.UNSUPPORTED, subject=robot.name)
+    thetas = [theta_from_phi(_phi(robot, k)) for k in range(robot.joint_count)]
     parameters = sysid.ParameterDict()
     names: list[str] = []
     for name, theta in zip(robot.link_names, thetas, strict=True):
@@ -76,48 +106,52 @@ def sysid_start(found: Estimate, prior: Prior = "robot") -> SysidStart:
         entry.inertia_type = sysid.InertiaType.Pseudo
         parameters.add(entry)
         names += [f"{name}_inertia[{k}]" for k in range(len(theta))]
-    widths = _drive_intervals(found, robot)
+    widths = _drive_intervals(estimate, robot)
     for drive in robot.drives:
-        for key, value, width in zip(OF_JOINTS, joint_side(drive), widths[drive.joint], strict=True):
+        for key, value, width in zip(JOINT_ATTRIBUTES, joint_side_values(drive), widths[drive.joint], strict=True):
             name, write = f"{drive.joint}_{key}", _joint_writer(drive.joint, key)
             parameters.add(sysid.Parameter(name, value, max(0.0, value - width), value + width, modifier=write))
             names.append(name)
-    return SysidStart(parameters, tuple(names), _null_space(found, robot, thetas), robot)
+    return SysidStart(parameters, tuple(names), _null_space(estimate, robot, thetas), robot)
 
 
 def import_sysid() -> Any:
-    """mujoco.sysid, or an error that says how to install it."""
+    """Import mujoco.sysid, or raise `MissingExtraError` with the install command."""
     try:
         from mujoco import sysid
 
         _ = sysid.ParameterDict
     except (ImportError, AttributeError) as error:
-        raise MissingExtraError("this needs mujoco.sysid", hint="pip install 'mujoco[sysid]'") from error
+        raise MissingExtraError(
+            "mujoco.sysid is not installed", hint="pip install 'mujoco[sysid]'", subject="mujoco.sysid"
+        ) from error
     return sysid
 
 
-def theta_of(phi: Array) -> Array:
-    """theta (10,) of a link that has an inertia in every direction."""
+def theta_from_phi(phi: Array) -> Array:
+    """Return theta (10,) of a link whose pseudo-inertia is positive definite."""
     P = pseudo_inertia(phi)
     try:
-        # P = U U^T with U upper: the Cholesky factor of P turned about both diagonals.
+        # P = U U^T with U upper triangular: the Cholesky factor of P with reversed rows and columns.
         U = np.linalg.cholesky(P[::-1, ::-1])[::-1, ::-1]
     except np.linalg.LinAlgError as error:
         raise InputError(
-            "a link is at the edge of what a body can be: its logarithms are infinite",
-            hint="mindyn identify --consistent keeps links away from the edge",
+            "a link is on the boundary of the physically consistent set (flat, a line or a point), where theta is infinite",
+            hint="identify with --consistent, which keeps links away from the boundary",
+            code=Code.NOT_FEASIBLE,
+            subject="phi",
         ) from error
     U = U / U[3, 3]
     logs = np.log(np.diag(U)[:3])
     return np.array([0.5 * np.log(P[3, 3]), *logs, U[0, 1], U[1, 2], U[0, 2], *U[:3, 3]])
 
 
-def phi_of_theta(theta: Array) -> Array:
-    """Link parameters (10,) of theta; of complex theta too."""
+def phi_from_theta(theta: Array) -> Array:
+    """Return the link parameters (10,) of theta, which may be complex."""
     alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3 = theta
     exp = np.exp
     U = exp(alpha) * np.array([[exp(d1), s12, s13, t1], [0, exp(d2), s23, t2], [0, 0, exp(d3), t3], [0, 0, 0, 1]])
-    return phi_of_pseudo_inertia(U @ U.T)
+    return phi_from_pseudo_inertia(U @ U.T)
 
 
 def _phi(robot: Robot, link: int) -> Array:
@@ -127,67 +161,67 @@ def _phi(robot: Robot, link: int) -> Array:
 
 
 def _theta_bounds(theta: Array) -> tuple[Array, Array]:
-    half = 0.5 * np.log(MASS_RANGE)
-    low = np.array([half[0]] * 4 + [-PLACE_RANGE] * 6)
-    high = np.array([half[1]] * 4 + [PLACE_RANGE] * 6)
+    half = 0.5 * np.log(MASS_RANGE_FACTORS)
+    low = np.array([half[0]] * 4 + [-CENTRE_RANGE_M] * 6)
+    high = np.array([half[1]] * 4 + [CENTRE_RANGE_M] * 6)
     return theta + low, theta + high
 
 
-def _drive_intervals(found: Estimate, robot: Robot) -> dict[str, tuple[float, float, float]]:
-    """Half the bounds' widths of armature, damping and frictionloss: what the data leave, at least a tenth."""
-    told_of = zip(found.parameters, found.deviations, strict=True)
-    deviations = {(one.link_or_joint, one.kind): deviation for one, deviation in told_of}
+def _drive_intervals(estimate: Estimate, robot: Robot) -> dict[str, tuple[float, float, float]]:
+    """Return half-widths of the bounds of armature, damping and frictionloss: 95 % intervals, at least 10 %."""
+    pairs = zip(estimate.parameters, estimate.deviations, strict=True)
+    deviations = {(parameter.link_or_joint, parameter.kind): deviation for parameter, deviation in pairs}
     kinds: tuple[Kind, ...] = ("rotor", "viscous", "coulomb")
     widths = {}
     for drive in robot.drives:
         ratio = drive.ratio if drive.side == "motor" else 1.0
         scales = (drive.ratio**2, ratio**2, abs(ratio))
-        told = []
-        for kind, scale, value in zip(kinds, scales, joint_side(drive), strict=True):
+        half_widths = []
+        for kind, scale, value in zip(kinds, scales, joint_side_values(drive), strict=True):
             deviation = deviations.get((drive.joint, kind), np.inf)
             width = NORMAL_95 * scale * deviation
-            told.append(float(max(width, 0.1 * value)) if np.isfinite(width) else 10.0 * value + 1.0)
-        widths[drive.joint] = (told[0], told[1], told[2])
+            half_widths.append(float(max(width, 0.1 * value)) if np.isfinite(width) else 10.0 * value + 1.0)
+        widths[drive.joint] = (half_widths[0], half_widths[1], half_widths[2])
     return widths
 
 
-def _null_space(found: Estimate, robot: Robot, thetas: list[Array]) -> Array:
-    """Directions of (theta of the links, drives' three) along which no base parameter moves."""
+def _null_space(estimate: Estimate, robot: Robot, thetas: list[Array]) -> Array:
+    """Return the directions of (theta of the links, three values per drive) that change no base parameter."""
     n, ten = robot.joint_count, len(thetas[0])
     drives = len(robot.drives)
-    width = found.base.matrix.shape[1]
-    moves = np.zeros((width, ten * n + len(OF_JOINTS) * drives))
+    width = estimate.base.matrix.shape[1]
+    moves = np.zeros((width, ten * n + len(JOINT_ATTRIBUTES) * drives))
     for k, theta in enumerate(thetas):
         block = slice(ten * k, ten * (k + 1))
         moves[block, block] = _derivative(theta)
-    if found.base.drives:
+    if estimate.base.drives:
         for k, drive in enumerate(robot.drives):
             ratio = drive.ratio if drive.side == "motor" else 1.0
             scales = (drive.ratio**2, ratio**2, abs(ratio))
             for j, scale in enumerate(scales):
-                moves[ten * n + 4 * k + j, ten * n + len(OF_JOINTS) * k + j] = 1 / scale
-    K = found.base.matrix @ moves
+                moves[ten * n + 4 * k + j, ten * n + len(JOINT_ATTRIBUTES) * k + j] = 1 / scale
+    K = estimate.base.matrix @ moves
     rows = np.linalg.norm(K, axis=1)
     _, s, Vt = np.linalg.svd(K / np.where(rows > 0, rows, 1.0)[:, None], full_matrices=True)
-    return np.asarray(Vt[int((s > UNSEEN_DIRECTION * s[0]).sum()) :].T)
+    return np.asarray(Vt[int((s > NULL_SPACE_TOLERANCE * s[0]).sum()) :].T)
 
 
 def _derivative(theta: Array) -> Array:
-    """d phi / d theta (10, 10), by complex steps."""
-    columns = [phi_of_theta(theta + COMPLEX_STEP * 1j * unit).imag / COMPLEX_STEP for unit in np.eye(len(theta))]
+    """Return d phi / d theta (10, 10) by complex steps."""
+    columns = [phi_from_theta(theta + COMPLEX_STEP * 1j * unit).imag / COMPLEX_STEP for unit in np.eye(len(theta))]
     return np.stack(columns, axis=1)
 
 
 def link_writer(name: str) -> Any:
-    """Mass, centre and principal inertias, all that MuJoCo keeps: nothing has to be compiled before."""
+    """Return a modifier that sets mass, centre and principal inertia of a body without compiling the model."""
 
     def write(spec: Any, parameter: Any) -> None:
         body = spec.body(name)
-        mass, com, J = mass_com_inertia(phi_of_theta(np.asarray(parameter.value, dtype=np.float64)))
+        mass, com, J = mass_com_inertia(phi_from_theta(np.asarray(parameter.value, dtype=np.float64)))
         inertia, axes = np.linalg.eigh(J)
         axes[:, 0] *= np.sign(np.linalg.det(axes))
         body.explicitinertial = True
-        body.mass, body.ipos, body.inertia, body.iquat = mass, com, inertia, to_quaternion(axes)
+        body.mass, body.ipos, body.inertia, body.iquat = mass, com, inertia, quaternion_from_rotation(axes)
         body.fullinertia = np.full(6, np.nan)
 
     return write
@@ -197,7 +231,7 @@ def _joint_writer(name: str, key: str) -> Any:
     def write(spec: Any, parameter: Any) -> None:
         joint = spec.joint(name)
         stated = np.zeros_like(np.asarray(getattr(joint, key), dtype=np.float64))
-        stated.flat[0] = parameter.value[0]  # of MuJoCo 4 damping is a polynomial, and this its linear part
+        stated.flat[0] = parameter.value[0]  # MuJoCo 4 has polynomial damping; this is its linear part
         setattr(joint, key, stated if stated.ndim else float(stated))
 
     return write

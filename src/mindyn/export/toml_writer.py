@@ -1,4 +1,4 @@
-"""Writing mindyn's own format: exact, every number with the digits that give it back."""
+"""Write robots in mindyn's own TOML format, with all digits of every number."""
 
 from __future__ import annotations
 
@@ -8,37 +8,67 @@ from typing import Any
 
 from mindyn.escaping import toml_key, toml_string
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.models import Prior, model_of
-from mindyn.files import write_whole
+from mindyn.export.models import Prior, resolve_model
+from mindyn.files import write_file_atomically
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_table import toml_table
 
 
 def robot_to_toml(robot: Robot) -> str:
-    """The TOML text of a robot; reading it with snap=False gives the same robot, bit by bit."""
+    """Return the TOML text of a robot; reading it with snap=False gives the same robot bit by bit."""
     table = toml_table(robot)
     lists = {name: value for name, value in table.items() if isinstance(value, list) and isinstance(value[0], dict)}
-    head = _lines({name: value for name, value in table.items() if name not in lists})
-    entries = [f"[[{name}]]\n{_lines(entry)}" for name, given in lists.items() for entry in given]
+    head = _format_toml_lines({name: value for name, value in table.items() if name not in lists})
+    entries = [f"[[{name}]]\n{_format_toml_lines(entry)}" for name, given in lists.items() for entry in given]
     return "\n\n".join([head, *entries]) + "\n"
 
 
-def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False) -> None:
-    """Write a robot, or the full model behind an estimate (`prior` and `force` are its own), in mindyn's format."""
-    write_whole(path, robot_to_toml(model_of(model, prior, force=force)))
+def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "robot", force: bool = False) -> Path:
+    """Write a robot, or the full model of an estimate, in mindyn's TOML format.
+
+    The format keeps everything with all digits: loading the file with `snap=False` gives the same robot bit by bit.
+
+    Parameters
+    ----------
+    model : Robot or Estimate
+        Robot or estimate to write.
+    path : str or Path
+        File to write.
+    prior : Robot, "robot" or None
+        Determines what an estimate leaves open, as in `full_model`.
+    force : bool
+        Write an estimate even if it is not physically consistent.
+
+    Returns
+    -------
+    Path
+        The written file.
+
+    Raises
+    ------
+    MindynError
+        If an estimate is not physically consistent and `force` is not set.
+
+    Examples
+    --------
+    >>> mindyn.write_toml(mindyn.load_robot("planar2"), "planar2.toml").name
+    'planar2.toml'
+    """
+    write_file_atomically(path, robot_to_toml(resolve_model(model, prior, force=force)))
+    return Path(path)
 
 
-def _value(value: Any) -> str:
+def _format_toml_value(value: Any) -> str:
     if isinstance(value, str):
         return toml_string(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_key(key)} = {_format_toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_format_toml_value, value)) + "]"
     return repr(float(value))
 
 
-def _lines(table: Mapping[str, Any]) -> str:
-    return "\n".join(f"{toml_key(key)} = {_value(value)}" for key, value in table.items())
+def _format_toml_lines(table: Mapping[str, Any]) -> str:
+    return "\n".join(f"{toml_key(key)} = {_format_toml_value(value)}" for key, value in table.items())

@@ -1,5 +1,5 @@
-"""Whether parameter values are physically possible, and their mending."""
+"""Physical feasibility of parameter values, projection onto feasible values, and physically consistent fits."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

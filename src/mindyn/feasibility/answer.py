@@ -1,4 +1,4 @@
-"""`Answer`: yes, no or undecided to one question about parameter values, with what it rests on."""
+"""`Answer`: yes, no or undecided to one question about parameter values, with the numbers that support it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-NEGATED: Final = {"possible": "impossible", "consistent": "inconsistent", "plausible": "implausible"}
-"""The word for a no to each question."""
+NEGATIVE_ANSWERS: Final = {
+    "positive_definite": "not positive definite",
+    "consistent": "inconsistent",
+    "plausible": "implausible",
+}
+"""Adjective for a negative answer to each question."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The answer to one question.
+    """Answer to one question about parameter values.
 
-    question  "possible", "consistent" or "plausible"
-    holds     True, False, or None where it could not be decided
-    reason    why, as a sentence that does not say the answer once more
-    witness   numbers that it rests on, as JSON can hold them: a configuration, a mass distribution, a contradiction
+    Attributes
+    ----------
+    question : {"positive_definite", "consistent", "plausible"}
+    holds : bool or None
+        None if the question could not be decided.
+    reason : str
+        Sentence that explains the answer without repeating it.
+    witness : Mapping
+        Numbers that support the answer, in types that JSON can store: a configuration, a mass distribution or a
+        certificate of infeasibility.
     """
 
     question: str
@@ -26,18 +36,19 @@ class Answer:
     witness: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def as_likely(self) -> bool:
-        """Whether, after a no, values that an arm can have lie within the uncertainty of the values asked about."""
-        return self.holds is False and bool(self.witness.get("as_likely", False))
+    def within_uncertainty(self) -> bool:
+        """Return whether feasible values lie within the uncertainty of the given ones although the answer is no."""
+        return self.holds is False and bool(self.witness.get("within_uncertainty", False))
 
     @property
     def sentence(self) -> str:
-        """The answer and its reason, as a person reads them."""
-        word = "undecided" if self.holds is None else self.question if self.holds else NEGATED[self.question]
+        """Return the answer and its reason as one sentence."""
+        adjective = self.question.replace("_", " ") if self.holds else NEGATIVE_ANSWERS[self.question]
+        word = "undecided" if self.holds is None else adjective
         return f"{word}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the answer in types that JSON can store."""
         return {
             "question": self.question,
             "holds": self.holds,
@@ -47,13 +58,13 @@ class Answer:
         }
 
 
-def can_exist(holds: Mapping[str, bool | None]) -> bool | None:
-    """Whether an arm can have the values, from what holds of each question that was asked.
+def combine_answers(holds: Mapping[str, bool | None]) -> bool | None:
+    """Return whether the values are feasible, from the answers to the questions that were asked.
 
-    No where "possible" or "consistent" is no; undecided, None, where "consistent" is, or "possible" if that alone was
-    asked: what is consistent is possible.
+    The result is False if "positive_definite" or "consistent" is False. It is None (undecided) if "consistent" is None,
+    or if "positive_definite" is None and "consistent" was not asked: consistent values have a positive definite matrix.
     """
-    asked = [holds[question] for question in ("consistent", "possible") if question in holds]
+    asked = [holds[question] for question in ("consistent", "positive_definite") if question in holds]
     if False in asked:
         return False
     return asked[0] if asked else True

@@ -1,4 +1,4 @@
-"""`Bounds`: what is plausible of an arm: masses, centres of mass, total mass, planes of symmetry."""
+"""`Bounds`: limits on the masses, centres of mass, total mass and symmetry of links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.feasibility.conic import ConeRows
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS
@@ -20,56 +20,80 @@ from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
 
 Range = tuple[float, float]
-Box = tuple[tuple[float, float, float], tuple[float, float, float]]
-MIRRORED: Final = {
+CentreBox = tuple[tuple[float, float, float], tuple[float, float, float]]
+ZERO_IF_SYMMETRIC: Final = {
     "yz": ("mcx", "Ixy", "Ixz"),
     "xz": ("mcy", "Ixy", "Iyz"),
     "xy": ("mcz", "Ixz", "Iyz"),
 }
-"""Parameters that vanish when a link is symmetric about a plane of its frame."""
+"""Parameters that are zero if a link is symmetric about a plane of its frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What link parameters must keep to.
+    """Limits that plausible link parameters satisfy.
 
-    masses      link: least and greatest mass, kg
-    centres     link: two opposite corners of a box in its frame that holds its centre of mass, m
-    total_mass  least and greatest sum of all links' masses, kg
-    symmetric   link: "xy", "xz" or "yz", the plane of its frame that it is symmetric about
+    Parameters
+    ----------
+    masses : Mapping of str to (float, float)
+        Smallest and largest mass of a link, kg.
+    centres : Mapping of str to ((float, float, float), (float, float, float))
+        Lower and upper corner of a box in the link frame that contains the centre of mass, m.
+    total_mass : (float, float), optional
+        Smallest and largest sum of the masses of all moving links, kg.
+    symmetric : Mapping of str to {"xy", "xz", "yz"}
+        Plane of the link frame about which the link is symmetric.
+
+    Raises
+    ------
+    InputError
+        If a range or a box is not finite or not in order, or a plane is unknown.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> mindyn.Bounds(masses={"link1": (1.0, 3.0)}, total_mass=(5.0, 20.0)).is_empty
+    False
     """
 
     masses: Mapping[str, Range] = field(default_factory=dict)
-    centres: Mapping[str, Box] = field(default_factory=dict)
+    centres: Mapping[str, CentreBox] = field(default_factory=dict)
     total_mass: Range | None = None
     symmetric: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        named = {f"mass of {k}": v for k, v in self.masses.items()}
+        ranges = {f"mass of {k}": v for k, v in self.masses.items()}
         if self.total_mass is not None:
-            named["total mass"] = self.total_mass
-        for what, (low, high) in named.items():
+            ranges["total mass"] = self.total_mass
+        for what, (low, high) in ranges.items():
             if not (np.isfinite([low, high]).all() and 0 <= low <= high):
-                raise InputError(f"{what}: {low} to {high} kg is no range of masses")
+                raise InputError(
+                    f"{what} must be a range with 0 <= low <= high in kg, got {low} to {high}",
+                    code=Code.OUT_OF_RANGE,
+                    subject=what,
+                )
         for link, box in self.centres.items():
             corners = np.array(box, dtype=np.float64)
             if corners.shape != (2, 3) or not (np.isfinite(corners).all() and (corners[0] <= corners[1]).all()):
-                raise InputError(f"centre of {link}: {box} is no box; it is two finite corners, the least first")
+                raise InputError(
+                    f"centre of {link} must be a box of two finite corners, the lower one first; got {box}",
+                    code=Code.INVALID_VALUE,
+                    subject=link,
+                )
         for link, plane in self.symmetric.items():
-            if plane not in MIRRORED:
-                raise InputError(f"link {link} cannot be symmetric about {plane!r}; planes are: {', '.join(MIRRORED)}")
+            require_choice(plane, ZERO_IF_SYMMETRIC, f"the plane of symmetry of {link}")
 
     def rows(self, space: PhysicalSpace) -> tuple[ConeRows, ...]:
-        """The bounds as conditions on x."""
+        """Return the bounds as rows in cones on x."""
         not_negative, offsets, zero = [], [], []
         for link, (low, high) in self.masses.items():
-            mass = self._unit(space, link, 0)
+            mass = self._unit_row(space, link, 0)
             not_negative += [mass, -mass]
             offsets += [-low, high]
         for link, (corner, other) in self.centres.items():
-            mass = self._unit(space, link, 0)
+            mass = self._unit_row(space, link, 0)
             for k in range(3):
-                moment = self._unit(space, link, 1 + k)
+                moment = self._unit_row(space, link, 1 + k)
                 not_negative += [moment - corner[k] * mass, other[k] * mass - moment]
                 offsets += [0.0, 0.0]
         if self.total_mass is not None:
@@ -78,41 +102,60 @@ class Bounds:
             not_negative += [total, -total]
             offsets += [-self.total_mass[0], self.total_mass[1]]
         for link, plane in self.symmetric.items():
-            zero += [self._unit(space, link, LINK_PARAMETERS.index(name)) for name in MIRRORED[plane]]
-        made = [ConeRows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
-        return (*made, *([ConeRows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
+            zero += [self._unit_row(space, link, LINK_PARAMETERS.index(name)) for name in ZERO_IF_SYMMETRIC[plane]]
+        cones = [ConeRows("nonnegative", np.array(not_negative), np.array(offsets))] if not_negative else []
+        return (*cones, *([ConeRows("zero", np.array(zero), np.zeros(len(zero)))] if zero else ()))
 
-    def hold(self, space: PhysicalSpace, x: Array) -> bool:
-        """Whether x keeps to them all."""
-        kept = [(one.kind, one.matrix @ x + one.offset) for one in self.rows(space)]
-        return all((values >= 0).all() if kind == "nonnegative" else np.allclose(values, 0.0) for kind, values in kept)
+    def are_satisfied(self, space: PhysicalSpace, x: Array) -> bool:
+        """Return whether x satisfies all bounds."""
+        values_by_kind = [(rows.kind, rows.matrix @ x + rows.offset) for rows in self.rows(space)]
+        return all(
+            (values >= 0).all() if kind == "nonnegative" else np.allclose(values, 0.0)
+            for kind, values in values_by_kind
+        )
 
-    def _unit(self, space: PhysicalSpace, link: str, k: int) -> Array:
+    def _unit_row(self, space: PhysicalSpace, link: str, k: int) -> Array:
         i = space.robot.link_index(link)
         if i < 0:
-            raise InputError(f"the root {link!r} does not move: it has no parameters to bound")
+            raise InputError(
+                f"the root link {link!r} does not move, so it has no parameters to bound",
+                code=Code.INVALID_VALUE,
+                subject=link,
+            )
         row = np.zeros(space.size)
         row[space.link(i).start + k] = 1.0
         return row
 
     @property
-    def empty(self) -> bool:
-        """Whether nothing is bounded."""
+    def is_empty(self) -> bool:
+        """Return whether there are no bounds."""
         return not (self.masses or self.centres or self.total_mass or self.symmetric)
 
 
-def bounds_of_shapes(robot: Robot) -> Bounds:
-    """Centres of mass within the boxes about the links' collision shapes, of links all of whose shapes have a size."""
+def bounds_from_shapes(robot: Robot) -> Bounds:
+    """Return boxes around the collision shapes of links as bounds on their centres of mass.
+
+    Links without shapes, or with a mesh among their shapes, get no bound.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the logs.
+
+    Returns
+    -------
+    Bounds
+    """
     boxes = {}
     for link in robot.links:
         if link.shapes and all(shape.kind != "mesh" for shape in link.shapes):
-            corners = np.concatenate([_corners(shape) for shape in link.shapes])
+            corners = np.concatenate([_box_corners(shape) for shape in link.shapes])
             boxes[link.name] = (tuple(corners.min(axis=0).tolist()), tuple(corners.max(axis=0).tolist()))
     return Bounds(centres=boxes)
 
 
-def _corners(shape: Shape) -> Array:
-    """(8, 3) corners, in the link frame, of the box about a shape along its own axes."""
+def _box_corners(shape: Shape) -> Array:
+    """Return the corners (8, 3), in the link frame, of the box around a shape along its own axes."""
     size = shape.dimensions
     if shape.kind == "box":
         half = np.array(size) / 2
@@ -128,42 +171,65 @@ BOUND_TABLES = ("masses", "centres", "total_mass", "symmetric")
 
 
 def read_bounds(path: str | Path) -> Bounds:
-    """The bounds of a TOML file: total_mass = [5, 20]; tables masses, centres and symmetric by link name."""
-    hint = "a line of it is like: total_mass = [20.0, 30.0]"
-    stated = read_toml(Path(path), "file of bounds", InputError, hint)
-    unknown = [name for name in stated if name not in BOUND_TABLES]
+    """Read bounds from a TOML file.
+
+    The file has a line such as `total_mass = [5, 20]` and tables `masses`, `centres` and `symmetric` by link name.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to read.
+
+    Returns
+    -------
+    Bounds
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has unknown keys, or contains values that are not numbers.
+    """
+    hint = "write lines such as: total_mass = [20.0, 30.0]"
+    content = read_toml(Path(path), "file of bounds", InputError, hint)
+    unknown = [name for name in content if name not in BOUND_TABLES]
     if unknown:
-        raise InputError(f"{path} states {', '.join(unknown)}; bounds are: {', '.join(BOUND_TABLES)}")
+        raise InputError(
+            f"{path} has unknown keys {', '.join(unknown)}; valid keys are: {', '.join(BOUND_TABLES)}",
+            code=Code.UNKNOWN_NAME,
+            subject=", ".join(unknown),
+        )
     try:
-        return _bounds(stated)
+        return _parse_bounds(content)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path} does not state bounds as numbers: {error}",
+            f"the bounds in {path} are not valid: {error}",
             hint="total_mass = [5, 20]; [masses] link1 = [1, 3]; [centres] link1 = [[-0.1, -0.1, 0], [0.1, 0.1, 0.3]]",
+            code=Code.WRONG_FORMAT,
+            subject=path,
         ) from error
 
 
-def _bounds(stated: dict[str, Any]) -> Bounds:
-    total = stated.get("total_mass")
+def _parse_bounds(content: dict[str, Any]) -> Bounds:
+    total = content.get("total_mass")
     return Bounds(
-        {link: _range(pair) for link, pair in stated.get("masses", {}).items()},
-        {link: (_corner(a), _corner(b)) for link, (a, b) in stated.get("centres", {}).items()},
-        None if total is None else _range(total),
-        {link: str(plane) for link, plane in stated.get("symmetric", {}).items()},
+        {link: _parse_range(pair) for link, pair in content.get("masses", {}).items()},
+        {link: (_parse_corner(a), _parse_corner(b)) for link, (a, b) in content.get("centres", {}).items()},
+        None if total is None else _parse_range(total),
+        {link: str(plane) for link, plane in content.get("symmetric", {}).items()},
     )
 
 
-def _range(values: Any) -> tuple[float, float]:
-    low, high = _numbers(values)
+def _parse_range(values: Any) -> tuple[float, float]:
+    low, high = _parse_numbers(values)
     return low, high
 
 
-def _corner(values: Any) -> tuple[float, float, float]:
-    x, y, z = _numbers(values)
+def _parse_corner(values: Any) -> tuple[float, float, float]:
+    x, y, z = _parse_numbers(values)
     return x, y, z
 
 
-def _numbers(values: Any) -> list[float]:
+def _parse_numbers(values: Any) -> list[float]:
     if not isinstance(values, list) or not all(isinstance(value, (int, float)) for value in values):
-        raise TypeError(f"{values!r} is no list of numbers")
+        raise TypeError(f"{values!r} is not a list of numbers")
     return [float(value) for value in values]

@@ -1,6 +1,6 @@
-"""`check_feasible` and `make_feasible`: the three questions about an estimate together, and the remedies by name.
+"""`check_feasible` and `make_feasible`: assess the values of an estimate, and move them to feasible ones.
 
-The third question is asked here: plausible is consistent with masses and centres of mass within bounds.
+`check_plausible` answers the third question: whether consistent links lie within given bounds.
 """
 
 from __future__ import annotations
@@ -10,127 +10,179 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from mindyn.errors import InputError, MissingPhysicsError, RobotError
+from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.answer import Answer, can_exist
-from mindyn.feasibility.bounds import Bounds, bounds_of_shapes
-from mindyn.feasibility.conic import ConicError, ContradictionError
-from mindyn.feasibility.consistent import AS_CONSISTENT, arm_witness, judge_consistent
-from mindyn.feasibility.make_consistent import mend_consistent
-from mindyn.feasibility.mending import mend_possible
-from mindyn.feasibility.nearest import nearest_compact, relative_metric
+from mindyn.feasibility.answer import Answer, combine_answers
+from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.feasibility.conic import ConicError, InfeasibleProgramError
+from mindyn.feasibility.consistent import CONSISTENT_DISTANCE, arm_witness, check_consistent
+from mindyn.feasibility.consistent_projection import project_to_consistent
+from mindyn.feasibility.nearest import find_nearest_compact, relative_metric
 from mindyn.feasibility.physical_space import physical_values, space_of
-from mindyn.feasibility.possible import judge_possible
+from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.feasibility.projection import project_to_positive_definite
 from mindyn.findings import Finding, Kind, Severity
 
-Level = Literal["possible", "consistent"]
-_WORDS = {True: "yes", False: "NO", None: "?"}
+Level = Literal["positive_definite", "consistent"]
+_ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 PLAUSIBLE: Final = "plausible"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feasibility:
-    """Three answers, each stronger than the one before.
+    """Answers to three questions about parameter values, each stronger than the one before.
 
-    possible    the inertia matrix is positive definite in every configuration [Yoshida 1996, chapter 4]
-    consistent  some mass distribution of every link, and drives that brake, have these values
-    plausible   and its masses and centres of mass are within bounds
+    Attributes
+    ----------
+    positive_definite : Answer
+        Whether the inertia matrix is positive definite in every configuration [Yoshida 1996, chapter 4].
+    consistent : Answer
+        Whether some mass distribution of every link, with dissipative friction, has these values.
+    plausible : Answer
+        Whether such links also have masses and centres of mass within bounds.
     """
 
-    possible: Answer
+    positive_definite: Answer
     consistent: Answer
     plausible: Answer
 
     @property
     def answers(self) -> tuple[Answer, Answer, Answer]:
-        """The three, the weakest first."""
-        return self.possible, self.consistent, self.plausible
+        """Return the three answers, from the weakest to the strongest question."""
+        return self.positive_definite, self.consistent, self.plausible
 
     @property
-    def refuted(self) -> bool | None:
-        """Whether no arm can have the values; None where that could not be decided."""
-        exists = can_exist({one.question: one.holds for one in self.answers})
-        return None if exists is None else not exists
+    def is_infeasible(self) -> bool | None:
+        """Return whether no robot can have the values; None if undecided."""
+        feasible = combine_answers({answer.question: answer.holds for answer in self.answers})
+        return None if feasible is None else not feasible
 
     def findings(self, estimate: Estimate) -> list[Finding]:
-        """Return a finding if the values are not physically consistent, and none that are lie as near as noise."""
-        if not self.refuted or self.consistent.as_likely:
+        """Return a finding if the values are inconsistent by more than their uncertainty explains."""
+        if not self.is_infeasible or self.consistent.within_uncertainty:
             return []
         names = self.consistent.witness.get("contradicting", [])
         joints = {joint.child: joint.name for joint in estimate.robot.joints}
-        of_links = [
-            one.link_or_joint for one, name in zip(estimate.parameters, estimate.names, strict=True) if name in names
+        links = [
+            parameter.link_or_joint
+            for parameter, name in zip(estimate.parameters, estimate.names, strict=True)
+            if name in names
         ]
         message = "the values are not physically consistent, though they may predict the torque"
         remedy = "Pass --consistent, or see mindyn check; if many are negative, the torques may have the wrong sign"
-        where = tuple(dict.fromkeys(joints.get(one, one) for one in of_links))
-        return [Finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, message, remedy, where, details=tuple(names))]
+        subjects = tuple(dict.fromkeys(joints.get(link, link) for link in links))
+        return [Finding(Kind.INFEASIBLE_VALUES, Severity.WARNING, message, remedy, subjects, details=tuple(names))]
 
     def __str__(self) -> str:
-        return "\n".join(f"{one.question:<10} {_WORDS[one.holds]:<3} {one.reason}" for one in self.answers)
+        return "\n".join(
+            f"{answer.question.replace('_', ' '):<17} {_ANSWER_WORDS[answer.holds]:<3} {answer.reason}"
+            for answer in self.answers
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {one.question: one.to_dict() for one in self.answers}
+        """Return the answers by question, in types that JSON can store."""
+        return {answer.question: answer.to_dict() for answer in self.answers}
 
 
 def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibility:
-    """The three answers for an estimate; without bounds, plausible asks for centres within the links' shapes."""
+    """Check whether a robot can have the values of an estimate.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    bounds : Bounds, optional
+        Limits on masses and centres of mass. By default the centres must lie within the collision shapes of the links.
+
+    Returns
+    -------
+    Feasibility
+        Whether the inertia matrix is positive definite, and the values are physically consistent and plausible.
+
+    Raises
+    ------
+    InputError
+        If `estimate` is not an `Estimate`.
+    """
     if not isinstance(estimate, Estimate):
         raise InputError(
-            f"check_feasible judges an estimate, got {type(estimate).__name__}",
-            hint="identify(...) or load_estimate(path) gives one; robot.consistency() judges a robot's links",
+            f"check_feasible needs an Estimate, got {type(estimate).__name__}",
+            hint="use identify(...) or load_estimate(path); robot.consistency() checks the links of a robot",
+            code=Code.WRONG_TYPE,
+            subject="estimate",
         )
-    consistent = judge_consistent(estimate)
-    return Feasibility(_possible(estimate), consistent, judge_plausible(estimate, bounds))
+    consistent = check_consistent(estimate)
+    return Feasibility(_check_positive_definite(estimate), consistent, check_plausible(estimate, bounds))
 
 
 def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
-    """The estimate moved the least, in the metric of its covariance by noise alone, to where `level` holds."""
+    """Project an estimate onto the feasible set.
+
+    The values move by the smallest distance in the metric of the noise covariance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    level : {"consistent", "positive_definite"}
+        "consistent": some mass distribution of every link, with dissipative friction, has the values.
+        "positive_definite": the inertia matrix is positive definite in every configuration, a weaker condition.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    InputError
+        If `level` is unknown.
+    """
     if level == "consistent":
-        return mend_consistent(estimate)
-    if level == "possible":
-        return mend_possible(estimate)
-    raise InputError(f'level = {level!r}; it may be: "possible", "consistent"')
+        return project_to_consistent(estimate)
+    if level == "positive_definite":
+        return project_to_positive_definite(estimate)
+    raise InputError(
+        f'level must be "positive_definite" or "consistent", got {level!r}', code=Code.UNKNOWN_NAME, subject=level
+    )
 
 
-def _possible(estimate: Estimate) -> Answer:
+def _check_positive_definite(estimate: Estimate) -> Answer:
     try:
-        return judge_possible(estimate)
-    except (InputError, MissingPhysicsError, RobotError) as refused:
-        return Answer("possible", None, f"{refused.message}.")
+        return check_positive_definite(estimate)
+    except (InputError, MissingPhysicsError, RobotError) as error:
+        return Answer("positive_definite", None, f"{error.message}.")
 
 
-def judge_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
-    """Whether links within the bounds have the estimate's values; without bounds, within the links' own shapes."""
-    stated = bounds_of_shapes(estimate.robot) if bounds is None else bounds
-    if stated.empty:
-        return Answer(PLAUSIBLE, None, "no bounds were given, and the links state no shapes with a size.")
+def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
+    """Check whether links within the bounds, by default within their own shapes, have the values."""
+    limits = bounds_from_shapes(estimate.robot) if bounds is None else bounds
+    if limits.is_empty:
+        return Answer(PLAUSIBLE, None, "no bounds were given, and no link has a collision shape with a size.")
     space = space_of(estimate.regressor)
     try:
-        found = nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), stated.rows(space))
-    except ContradictionError:
-        return Answer(PLAUSIBLE, False, "the bounds contradict each other: no links keep to all of them.")
+        nearest = find_nearest_compact(space, estimate.beta, relative_metric(space, estimate.beta), limits.rows(space))
+    except InfeasibleProgramError:
+        return Answer(PLAUSIBLE, False, "the bounds contradict each other: no links satisfy all of them.")
     except ConicError as error:
         return Answer(PLAUSIBLE, None, f"{error.message}.")
-    distance = found.distance / np.sqrt(len(estimate.beta))
-    if distance <= AS_CONSISTENT:
-        own = physical_values(estimate, space)
-        x = found.x if own is None or not stated.hold(space, own) else own
+    distance = nearest.distance / np.sqrt(len(estimate.beta))
+    if distance <= CONSISTENT_DISTANCE:
+        fitted = physical_values(estimate, space)
+        x = nearest.x if fitted is None or not limits.are_satisfied(space, fitted) else fitted
         arm = arm_witness(space, x)
-        listed = ", ".join(f"{name} {mass:.3g} kg" for name, mass in arm["masses"].items())
+        masses = ", ".join(f"{name} {mass:.3g} kg" for name, mass in arm["masses"].items())
         return Answer(
             PLAUSIBLE,
             True,
-            f"links within the bounds have these values ({listed}).",
+            f"links within the bounds have these values ({masses}).",
             {"distance": distance, **arm},
         )
-    moves = np.abs(found.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
-    worst = [space.names[k] for k in np.argsort(moves)[::-1][:3]]
+    moves = np.abs(nearest.beta - estimate.beta) * np.diag(relative_metric(space, estimate.beta))
+    largest = [space.names[k] for k in np.argsort(moves)[::-1][:3]]
     return Answer(
         PLAUSIBLE,
         False,
         f"no links within the bounds have these values: the nearest differ by {100 * distance:.2g} % (rms), "
-        f"most of all in {', '.join(worst)}.",
-        {"distance": distance, "nearest": dict(zip(space.names, found.beta.tolist(), strict=True)), "most": worst},
+        f"most of all in {', '.join(largest)}.",
+        {"distance": distance, "nearest": dict(zip(space.names, nearest.beta.tolist(), strict=True)), "most": largest},
     )

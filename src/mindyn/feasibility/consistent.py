@@ -1,6 +1,6 @@
-"""Physically consistent: does some mass distribution of every link, with drives that brake, have these base values?
+"""Check physical consistency: does some mass distribution of every link, with dissipative friction, have the values?
 
-Judged by the nearest consistent values in relative terms; the way to them is the proof where the answer is no.
+The nearest consistent values in relative terms decide; the step to them is the certificate of a negative answer.
 """
 
 from __future__ import annotations
@@ -12,116 +12,120 @@ import numpy as np
 from scipy.special import chdtri
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.conic import DIAGONAL, ConeRows, ConicError, Program
+from mindyn.feasibility.conic import DIAGONAL_PLACES, ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.nearest import (
-    CERTIFICATE_HEAVINESS,
-    HEAVINESS,
-    Nearest,
+    CERTIFICATE_MASS_COST,
+    MASS_COST,
+    NearestConsistent,
     certificate_slack,
-    nearest_consistent,
+    find_nearest_consistent,
+    match_values,
     relative_metric,
     root_of_inverse,
-    with_values,
 )
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of, space_of_base
 from mindyn.parameters.base import BaseParameters
 
-AS_CONSISTENT: Final = 1e-5
-"""Relative rms distance from consistent values up to which values count as consistent: what a solver can tell."""
-FURTHER: Final = (CERTIFICATE_HEAVINESS, 1e-6, 1e-5)
-"""Weights of masses tried where the solver stops too early to prove its answer. Each proof is checked by itself; at the
-edge of what a solver can tell, rounding decides which of them it finds."""
-ASTRAY: Final = 1000.0
-"""A certificate must exclude arms up to this multiple of the size that the values have, or the answer is undecided."""
-NAMED: Final = 5
-MOST_OF: Final = 0.8
-"""Parameters of the largest weights are named until this part of the certificate is covered, at most `NAMED`."""
+CONSISTENT_DISTANCE: Final = 1e-5
+"""Largest relative rms distance at which values count as consistent: the precision of the solver."""
+FALLBACK_MASS_COSTS: Final = (CERTIFICATE_MASS_COST, 1e-6, 1e-5)
+"""Costs of mass that are tried if the solver stops before its answer is proved. Each certificate is verified; near the
+precision of the solver, rounding decides which of them it finds."""
+MIN_EXCLUSION_RATIO: Final = 1000.0
+"""A certificate must exclude robots up to this multiple of the size of the values, or the answer is undecided."""
+MAX_NAMED_PARAMETERS: Final = 5
+NAMED_FRACTION: Final = 0.8
+"""Parameters with the largest weights are named until they cover this fraction of the certificate."""
 CONSISTENT: Final = "consistent"
 
 
-def judge_consistent(estimate: Estimate) -> Answer:
-    """The answer for an estimate, friction and further columns included; a consistent fit's own links prove it."""
+def check_consistent(estimate: Estimate) -> Answer:
+    """Check the values of an estimate with its friction; the links of a consistent fit are the witness."""
     space = space_of(estimate.regressor)
-    answer, own = judge_values(space, estimate.beta), physical_values(estimate, space)
+    answer, fitted = check_values(space, estimate.beta), physical_values(estimate, space)
     if answer.holds is False:
-        return _with_likelihood(answer, estimate, space)
-    if not answer.holds or own is None:
+        return _add_likelihood(answer, estimate, space)
+    if not answer.holds or fitted is None:
         return answer
-    return replace(answer, witness={**answer.witness, **arm_witness(space, own)})
+    return replace(answer, witness={**answer.witness, **arm_witness(space, fitted)})
 
 
-def _with_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) -> Answer:
-    """A no, with how far the nearest consistent values are by the covariance: it surprises beyond the 95 % region."""
-    told = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
-    if not told.any():
+def _add_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) -> Answer:
+    """Add the distance of the nearest consistent values in the metric of the covariance to a negative answer."""
+    known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
+    if not known.any():
         return answer
-    W = np.zeros((int(told.sum()), len(told)))
-    W[:, told] = root_of_inverse(estimate.correlations[np.ix_(told, told)], estimate.deviations[told])
-    # What has no spread at all stays.
-    fixed = np.diag(np.where(told | ~np.isfinite(estimate.deviations), 0.0, 1.0))
+    W = np.zeros((int(known.sum()), len(known)))
+    W[:, known] = root_of_inverse(estimate.correlations[np.ix_(known, known)], estimate.deviations[known])
+    # Parameters without variance must not move.
+    fixed = np.diag(np.where(known | ~np.isfinite(estimate.deviations), 0.0, 1.0))
     try:
-        near = nearest_consistent(space, estimate.beta, np.vstack([W, fixed[fixed.any(axis=1)]]))
+        nearest = find_nearest_consistent(space, estimate.beta, np.vstack([W, fixed[fixed.any(axis=1)]]))
     except ConicError:
         return answer
-    region = float(np.sqrt(chdtri(int(told.sum()), 0.05)))
-    likely = near.distance <= region
-    words = f" By the estimate's covariance the nearest lie {near.distance:.2g} deviations away, "
-    words += f"{'within' if likely else 'beyond'} the 95 % region ({region:.2g})."
-    witness = {**answer.witness, "deviations": near.distance, "region": region, "as_likely": likely}
-    return replace(answer, reason=f"{answer.reason}{words}", witness=witness)
+    region = float(np.sqrt(chdtri(int(known.sum()), 0.05)))
+    is_within = nearest.distance <= region
+    sentence = f" In the metric of the covariance, the nearest are {nearest.distance:.2g} deviations away, "
+    sentence += f"{'within' if is_within else 'beyond'} the 95 % region ({region:.2g})."
+    witness = {**answer.witness, "deviations": nearest.distance, "region": region, "within_uncertainty": is_within}
+    return replace(answer, reason=f"{answer.reason}{sentence}", witness=witness)
 
 
-def judge_base(base: BaseParameters, values: Array) -> Answer:
-    """The answer for values of a base set."""
-    return judge_values(space_of_base(base), np.asarray(values, dtype=np.float64))
+def check_base_values(base: BaseParameters, values: Array) -> Answer:
+    """Check values of a base set."""
+    return check_values(space_of_base(base), np.asarray(values, dtype=np.float64))
 
 
-def judge_values(space: PhysicalSpace, beta: Array) -> Answer:
-    """The answer with its witness: link parameters that have these values, or a certificate that none can."""
+def check_values(space: PhysicalSpace, beta: Array) -> Answer:
+    """Check values; the witness is a set of link parameters that has them, or a certificate that none has."""
     if beta.shape != (len(space.names),) or not np.isfinite(beta).all():
-        raise InputError(f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}")
+        raise InputError(
+            f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}",
+            code=Code.WRONG_SHAPE,
+            subject="values",
+        )
     W = relative_metric(space, beta)
     answer = Answer(CONSISTENT, None, "no nearest consistent values were found.")
-    for heaviness in (HEAVINESS, *FURTHER):
+    for mass_cost in (MASS_COST, *FALLBACK_MASS_COSTS):
         try:
-            found = nearest_consistent(space, beta, W, heaviness=heaviness)
+            nearest = find_nearest_consistent(space, beta, W, mass_cost=mass_cost)
         except ConicError:
             continue
-        distance = found.distance / np.sqrt(len(beta))
-        if distance <= AS_CONSISTENT:
-            return _consistent(space, beta, found, distance)
-        answer = _contradiction(space, beta, found, distance, 1 / np.diag(W))
+        distance = nearest.distance / np.sqrt(len(beta))
+        if distance <= CONSISTENT_DISTANCE:
+            return _consistent_answer(space, beta, nearest, distance)
+        answer = _inconsistent_answer(space, beta, nearest, distance, 1 / np.diag(W))
         if answer.holds is False:
             break
     return answer
 
 
-def _consistent(space: PhysicalSpace, beta: Array, found: Nearest, distance: float) -> Answer:
-    x, margin = _roomiest(space, beta, found)
-    sentence = "some mass distribution of every link, with drives that brake, has these values"
-    if margin <= AS_CONSISTENT:
+def _consistent_answer(space: PhysicalSpace, beta: Array, nearest: NearestConsistent, distance: float) -> Answer:
+    x, margin = _find_innermost(space, beta, nearest)
+    sentence = "some mass distribution of every link, with dissipative friction, has these values"
+    if margin <= CONSISTENT_DISTANCE:
         sentence += (
-            ", at the edge of what is physical (a link that is flat, a point, or a drive without inertia or friction)"
+            ", on the boundary of the physical set (a flat or point-like link, or a drive without inertia or friction)"
         )
     return Answer(CONSISTENT, True, f"{sentence}.", {"distance": distance, "margin": margin, **arm_witness(space, x)})
 
 
 def arm_witness(space: PhysicalSpace, x: Array) -> dict[str, dict[str, float]]:
-    """One arm that has the values: all physical parameters by their labels, and the masses of its links, kg."""
+    """Return the physical parameters by label, and the masses of the links by name, kg."""
     return {
         "masses": dict(zip(space.robot.link_names, x[space.masses].tolist(), strict=True)),
         "physical": dict(zip(space.labels, x.tolist(), strict=True)),
     }
 
 
-def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array, float]:
-    """Of all x with these values the one furthest inside, links and drives each by their least, and `worst` there."""
+def _find_innermost(space: PhysicalSpace, beta: Array, nearest: NearestConsistent) -> tuple[Array, float]:
+    """Return x with these values that has the largest margins of links and drives, and its smallest margin."""
     units = space.units
-    program = Program(space.size)
-    program.cost[space.masses] = HEAVINESS
+    program = ConicProgram(space.size)
+    program.cost[space.masses] = MASS_COST
     margins = program.add_variables(2)
     program.cost[margins] = -1.0
     program.add_rows(ConeRows("zero", space.matrix * units, -beta))
@@ -129,24 +133,26 @@ def _roomiest(space: PhysicalSpace, beta: Array, found: Nearest) -> tuple[Array,
         inner = np.zeros((rows.count, program.size))
         inner[:, : space.size] = rows.matrix
         if rows.kind == "semidefinite":
-            inner[DIAGONAL, margins.start] = -1.0
+            inner[DIAGONAL_PLACES, margins.start] = -1.0
         else:
             inner[:, margins.start + 1] = -1.0
         program.add_rows(ConeRows(rows.kind, inner, rows.offset, rows.order))
     program.add_rows(ConeRows("nonnegative", -np.eye(program.size)[margins], np.ones(2)))
     try:
-        x = with_values(space, units * program.solve().x[: space.size], beta)
-    except ConicError:  # values at the edge leave the equations no room
-        x = found.x
-    return x, space.worst(x)
+        x = match_values(space, units * program.solve().x[: space.size], beta)
+    except ConicError:  # values on the boundary leave no interior point
+        x = nearest.x
+    return x, space.smallest_margin(x)
 
 
-def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: float, scales: Array) -> Answer:
-    y, braking = found.certificate / found.distance, found.braking / found.distance
+def _inconsistent_answer(
+    space: PhysicalSpace, beta: Array, nearest: NearestConsistent, distance: float, scales: Array
+) -> Answer:
+    y, braking = nearest.certificate / nearest.distance, nearest.braking / nearest.distance
     value, slack = float(y @ beta), certificate_slack(space, y, braking)
     size = float(np.abs(np.linalg.pinv(space.matrix * space.units) @ beta).sum())
     excludes = value / min(slack, -1e-300)
-    names = _most_weighty(space.names, np.abs(y) * scales)
+    names = _select_largest(space.names, np.abs(y) * scales)
     witness: dict[str, Any] = {
         "distance": distance,
         "certificate": {name: float(v) for name, v in zip(space.names, y, strict=True)},
@@ -154,36 +160,39 @@ def _contradiction(space: PhysicalSpace, beta: Array, found: Nearest, distance: 
         "value": value,
         "slack": slack,
         "contradicting": names,
-        "nearest": {name: float(v) for name, v in zip(space.names, found.beta, strict=True)},
+        "nearest": {name: float(v) for name, v in zip(space.names, nearest.beta, strict=True)},
     }
-    if not (value < 0 and excludes > ASTRAY * size):
-        return Answer(CONSISTENT, None, f"consistent values lie {100 * distance:.2g} % away.", witness)
+    if not (value < 0 and excludes > MIN_EXCLUSION_RATIO * size):
+        return Answer(
+            CONSISTENT, None, f"the nearest consistent values found differ by {100 * distance:.2g} % (rms).", witness
+        )
     moved = ", ".join(
-        "{} = {} (nearest {})".format(name, *_apart(b, n)) for name, b, n in _told(space.names, names, beta, found.beta)
+        "{} = {} (nearest {})".format(name, *_format_apart(b, n))
+        for name, b, n in _pair_moves(space.names, names, beta, nearest.beta)
     )
     return Answer(
         CONSISTENT,
         False,
-        f"these parameters contradict: {moved}; no mass distribution and friction has them all, "
-        f"the nearest that one has differ by {100 * distance:.2g} % (rms).",
+        f"these parameters conflict: {moved}; no mass distribution and friction has all of them, "
+        f"the nearest consistent values differ by {100 * distance:.2g} % (rms).",
         witness,
     )
 
 
-def _most_weighty(names: tuple[str, ...], weights: Array) -> list[str]:
+def _select_largest(names: tuple[str, ...], weights: Array) -> list[str]:
     order = np.argsort(weights**2)[::-1]
     covered = np.cumsum(weights[order] ** 2) / (weights**2).sum()
-    count = min(NAMED, int(np.searchsorted(covered, MOST_OF)) + 1)
+    count = min(MAX_NAMED_PARAMETERS, int(np.searchsorted(covered, NAMED_FRACTION)) + 1)
     return [names[k] for k in order[:count]]
 
 
-def _apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with as many digits, from four on, as tell them apart."""
+def _format_apart(first: float, second: float) -> tuple[str, str]:
+    """Format two numbers with the smallest number of digits, at least four, that distinguishes them."""
     return next(
-        (made for digits in range(4, 17) if (made := (f"{one:.{digits}g}", f"{other:.{digits}g}"))[0] != made[1]),
-        (f"{one:.4g}", f"{other:.4g}"),
+        (texts for digits in range(4, 17) if (texts := (f"{first:.{digits}g}", f"{second:.{digits}g}"))[0] != texts[1]),
+        (f"{first:.4g}", f"{second:.4g}"),
     )
 
 
-def _told(names: tuple[str, ...], chosen: list[str], beta: Array, moved: Array) -> list[tuple[str, float, float]]:
+def _pair_moves(names: tuple[str, ...], chosen: list[str], beta: Array, moved: Array) -> list[tuple[str, float, float]]:
     return [(name, float(beta[names.index(name)]), float(moved[names.index(name)])) for name in chosen]

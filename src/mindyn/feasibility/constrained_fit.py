@@ -1,4 +1,4 @@
-"""The weighted least-squares fit over physical parameters, from R factors alone: one conic program, whatever the log.
+"""Weighted least-squares fit over physical parameters from R factors, as one conic program of constant size.
 
 minimise 1/(2 N) sum_j w_j |Y_j B x - tau_j|^2 + weight * prior(x) over physical x within bounds, N the rows.
 """
@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.feasibility.conic import ConeKind, ConeRows, ContradictionError, Program
+from mindyn.errors import Code, InputError
+from mindyn.feasibility.conic import ConeKind, ConeRows, ConicProgram, InfeasibleProgramError
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.priors import Prior
@@ -23,32 +23,32 @@ from mindyn.regression.information import Information
 from mindyn.regression.triangles import triangle_of
 
 CONIC_REWEIGHTINGS: Final = 6
-CONIC_WEIGHTS_FINAL: Final = 1e-2
-"""Weights that change by less, relative, are final: the fit hardly depends on them."""
-IDLE: Final = 1e-4
-"""Weight of a joint without torque relative to that of the largest torque; it bounds what other joints leave open."""
-FINEST_RESIDUAL: Final = 1e-4
-"""Residuals below this part of a joint's torque count as this much: exact data have no spread to weigh with."""
+CONIC_WEIGHT_TOLERANCE: Final = 1e-2
+"""Relative change of the weights at which the iteration stops: the fit hardly depends on them."""
+IDLE_JOINT_WEIGHT: Final = 1e-4
+"""Weight of a joint without torque relative to that of the largest torque; it bounds otherwise undetermined values."""
+MIN_RELATIVE_RESIDUAL: Final = 1e-4
+"""Lower bound of residuals, relative to the torque of the joint: exact data have no noise to derive weights from."""
 FLAT_CURVATURE: Final = 1e-13
-"""Curvature below this part of the largest counts as none."""
-COSTLY: Final = 1.1
-"""Mean squared residual of compact links, over that of any, from which on the reach is taken to be wrong."""
-LIGHTEST: Final = 1e-6
-"""The least weight of a prior: it decides what the data leave open and nothing else."""
-LEAST_MASS: Final = 1e-3
-"""Weight of a link's mass, over the mass that the torques suggest, where there is no prior: a tie-break, not a belief.
-The heaviest weight within a standard error takes away masses that offsets can stand in for (KR300: 17.4 for 13.4 %)."""
+"""Curvature relative to the largest below which it counts as zero."""
+MAX_COMPACT_MISFIT_RATIO: Final = 1.1
+"""Ratio of mean squared residuals, compact links to any links, above which the reach is considered wrong."""
+MIN_PRIOR_WEIGHT: Final = 1e-6
+"""Smallest weight of a prior: it decides only parameters that the data do not determine."""
+MASS_TIE_BREAK_WEIGHT: Final = 1e-3
+"""Weight of the mass of a link, relative to the mass that the torques suggest, without a prior: only a tie-break.
+The largest weight within one standard error removes masses that offsets can replace (KR300: 17.4 instead of 13.4 %)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitProblem:
-    """What is fitted but for the data.
+    """Definition of a fit without its data.
 
-    space    the physical parameters
-    prior    where the data say little
+    space    physical parameters
+    prior    prior for parameters that the data hardly determine
     rows     bounds on x
-    zero     numbers of x that are held at zero
-    compact  links are no wider than the robot is known to reach, or the prior has them
+    zero     indices of x that are fixed at zero
+    compact  whether links are no wider than the reach of the robot, or than the prior
     """
 
     space: PhysicalSpace
@@ -57,62 +57,66 @@ class FitProblem:
     zero: tuple[int, ...] = ()
     compact: bool = True
 
-    def without(self, kinds: tuple[Kind, ...]) -> FitProblem:
-        """The same with all parameters of these kinds held at zero."""
-        more = [k for k, one in enumerate(self.space.behind) if one.kind in kinds]
+    def drop_kinds(self, kinds: tuple[Kind, ...]) -> FitProblem:
+        """Return the problem with all parameters of these kinds fixed at zero."""
+        more = [k for k, column in enumerate(self.space.columns) if column.kind in kinds]
         return replace(self, zero=tuple(sorted({*self.zero, *more})))
 
-    def as_wide_as_told(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:
-        """The same, with links as wide as the data ask for where compact ones fit worse by `COSTLY`."""
+    def relax_compactness(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:
+        """Return the problem without compactness if compact links fit worse by `MAX_COMPACT_MISFIT_RATIO`."""
         wide = replace(self, compact=False)
         cost, least = (
-            float(weights @ information.residuals(one.space.matrix @ one.solve(information, weights, prior_weight)))
-            for one in (self, wide)
+            float(
+                weights @ information.residuals(self.space.matrix @ problem.solve(information, weights, prior_weight))
+            )
+            for problem in (self, wide)
         )
-        return wide if cost > COSTLY * least else self
+        return wide if cost > MAX_COMPACT_MISFIT_RATIO * least else self
 
     def solve(self, information: Information, weights: Array, prior_weight: float) -> Array:
-        """x of the minimum."""
+        """Return the minimiser x."""
         R, z = information.stacked(weights)
         T = triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts))
         units = self.space.units
-        program = Program(self.space.size)
+        program = ConicProgram(self.space.size)
         A = T[:, :-1] @ self.space.matrix * units
         program.add_squares(A, T[:, -1])
         program.add_rows(*self.space.cone_rows(units))
-        program.add_rows(*self._bounds(units))
-        if zero := self._held_at_zero(information, weights):
+        program.add_rows(*self._bound_rows(units))
+        if zero := self._zero_numbers(information, weights):
             program.add_rows(ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero))))
-        heaviness = LEAST_MASS / self._mass(information)
-        self.prior.add_to(program, self.space, units, max(prior_weight, LIGHTEST), heaviness)
+        mass_cost = MASS_TIE_BREAK_WEIGHT / self._typical_mass_kg(information)
+        self.prior.add_to(program, self.space, units, max(prior_weight, MIN_PRIOR_WEIGHT), mass_cost)
         try:
             x = units * program.solve().x[: self.space.size]
-        except ContradictionError as error:  # all else has room for an arm without mass
+        except InfeasibleProgramError as error:  # all other conditions admit a robot without mass
             raise InputError(
-                "the bounds contradict each other: no links keep to all of them",
+                "the bounds contradict each other: no links satisfy all of them",
                 hint="compare the masses with the total mass, and the boxes of centres with planes of symmetry",
+                code=Code.DISAGREEMENT,
+                subject="bounds",
             ) from error
         x[zero] = 0.0
         return np.asarray(x)
 
-    def _held_at_zero(self, information: Information, weights: Array) -> list[int]:
-        """Return numbers of parameters at zero: also friction of joints without torque, which no row determines."""
+    def _zero_numbers(self, information: Information, weights: Array) -> list[int]:
+        """Return indices of x fixed at zero, with the friction of joints that never have torque."""
         counting = np.where(information.torques() > 0, weights, 0.0)
         seen = information.stacked(counting)[0] @ self.space.matrix
-        unseen = [k for k, one in enumerate(self.space.behind) if one.kind != "link" and not seen[:, k].any()]
+        unseen = [k for k, c in enumerate(self.space.columns) if c.kind != "link" and not seen[:, k].any()]
         return sorted({*self.zero, *unseen})
 
-    def polished(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
-        """x of the minimum to rounding, from what `solve` gives; x itself where links lie at the edge of solid bodies.
+    def polish(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
+        """Return the minimiser to rounding error, from the result of `solve`; x itself if links are not solid bodies.
 
-        A link of which nothing is believed takes its least mass, and is no solid body there.
+        A link without a prior takes its smallest mass, where it is not a solid body.
         """
-        rows = [*self.space.cone_rows(self.space.units), *self._bounds(self.space.units)]
-        if any(phi is None for phi in self.prior.links) or any(one.kind == "second order" for one in rows):
+        rows = [*self.space.cone_rows(self.space.units), *self._bound_rows(self.space.units)]
+        if any(phi is None for phi in self.prior.links) or any(group.kind == "second order" for group in rows):
             return x
         R, z = information.stacked(weights)
         T = triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts))
-        units, weight = self.space.units, max(prior_weight, LIGHTEST)
+        units, weight = self.space.units, max(prior_weight, MIN_PRIOR_WEIGHT)
 
         def prior(v: Array) -> tuple[float, Array, Array]:
             value = self.prior.value(self.space, units * v)
@@ -121,68 +125,71 @@ class FitProblem:
             H = self.prior.curvature(self.space, units * v) * np.outer(units, units)
             return weight * value, weight * self.prior.gradient(self.space, units * v) * units, weight * H
 
-        zero = self._held_at_zero(information, weights)
+        zero = self._zero_numbers(information, weights)
         rows += [ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero)))]
-        equal, least = (_stacked(rows, kind, self.space.size) for kind in ("zero", "nonnegative"))
+        equal, least = (_stack_rows(rows, kind, self.space.size) for kind in ("zero", "nonnegative"))
         smooth = SmoothFit(T[:, :-1] @ self.space.matrix * units, T[:, -1], prior, equal, least)
-        found = units * smooth.polished(x / units)
-        found[zero] = 0.0
-        return found if self.space.worst(found) >= min(0.0, self.space.worst(x)) else x
+        polished = units * smooth.polish(x / units)
+        polished[zero] = 0.0
+        return polished if self.space.smallest_margin(polished) >= min(0.0, self.space.smallest_margin(x)) else x
 
-    def _bounds(self, units: Array) -> list[ConeRows]:
-        """Bounds and compactness of v, x = units * v."""
+    def _bound_rows(self, units: Array) -> list[ConeRows]:
+        """Return bounds and compactness as rows on v, x = units * v."""
         rows = [*self.rows, *([self.space.compact_rows(self.prior.links)] if self.compact else [])]
-        return [ConeRows(one.kind, one.matrix * units, one.offset, one.order) for one in rows]
+        return [ConeRows(group.kind, group.matrix * units, group.offset, group.order) for group in rows]
 
-    def prior_shares(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
-        """(p,) part of the certainty of each beta at the minimum x that the prior brings, the rest being the data's.
+    def prior_fractions(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
+        """Return the fraction (p,) of the certainty of each beta at the minimum x that comes from the prior.
 
-        With H = H_data + H_prior the curvature of what is minimised and c the row of B, h = H^-1 c: h.H_prior h / c.h.
+        With H = H_data + H_prior the curvature of the cost and c a row of B, h = H^-1 c: the fraction is h.H_prior h /
+        c.h.
         """
         units, kept = self.space.units, np.setdiff1d(np.arange(self.space.size), self.zero)
         R = information.stacked(weights)[0] @ self.space.matrix * units / np.sqrt(sum(information.counts))
-        of_prior = max(prior_weight, LIGHTEST) * self.prior.curvature(self.space, x) * np.outer(units, units)
-        of_data, of_prior = (H[np.ix_(kept, kept)] for H in (R.T @ R, of_prior))
-        whole = of_data + of_prior
-        scales = np.sqrt(np.maximum(np.diag(whole), 1e-300))
-        inverse = np.linalg.pinv(whole / np.outer(scales, scales), rcond=FLAT_CURVATURE, hermitian=True) / np.outer(
+        prior_curvature = (
+            max(prior_weight, MIN_PRIOR_WEIGHT) * self.prior.curvature(self.space, x) * np.outer(units, units)
+        )
+        data_curvature, prior_curvature = (H[np.ix_(kept, kept)] for H in (R.T @ R, prior_curvature))
+        curvature = data_curvature + prior_curvature
+        scales = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+        inverse = np.linalg.pinv(curvature / np.outer(scales, scales), rcond=FLAT_CURVATURE, hermitian=True) / np.outer(
             scales, scales
         )
         rows = (self.space.matrix * units)[:, kept]
         h = inverse @ rows.T
-        certain = np.einsum("ki,ik->k", rows, h)
-        brought = np.einsum("ik,ij,jk->k", h, of_prior, h)
-        return np.asarray(np.where(certain > 0, brought / np.where(certain > 0, certain, 1.0), 0.0))
+        total = np.einsum("ki,ik->k", rows, h)
+        from_prior = np.einsum("ik,ij,jk->k", h, prior_curvature, h)
+        return np.asarray(np.where(total > 0, from_prior / np.where(total > 0, total, 1.0), 0.0))
 
-    def _mass(self, information: Information) -> float:
-        """kg that at the robot's typical length weigh as much as the largest rms torque."""
+    def _typical_mass_kg(self, information: Information) -> float:
+        """Return the mass whose weight at the typical length of the robot equals the largest rms torque."""
         torque = float(np.sqrt(information.torques() / np.maximum(1, information.counts)).max())
         return max(torque / (abs(STANDARD_GRAVITY[2]) * self.space.length), 1e-6)
 
-    def reweighted(self, information: Information, weights: Array, prior_weight: float) -> tuple[Array, Array]:
-        """x and the joints' weights, 1 / mean squared residual, iterated from the given ones."""
+    def solve_reweighted(self, information: Information, weights: Array, prior_weight: float) -> tuple[Array, Array]:
+        """Return x and the joint weights, 1 / mean squared residual, iterated from the given weights."""
         x = self.solve(information, weights, prior_weight)
         for _ in range(CONIC_REWEIGHTINGS):
             before, weights = weights, joint_weights(information, self.space.matrix @ x)
             x = self.solve(information, weights, prior_weight)
-            if (np.abs(weights - before) <= CONIC_WEIGHTS_FINAL * before).all():
+            if (np.abs(weights - before) <= CONIC_WEIGHT_TOLERANCE * before).all():
                 break
         return x, weights
 
 
-def _stacked(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array, Array]:
-    own = [one for one in rows if one.kind == kind]
-    return np.vstack([np.zeros((0, size)), *(one.matrix for one in own)]), np.concatenate(
-        [np.zeros(0), *(one.offset for one in own)]
+def _stack_rows(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Array, Array]:
+    selected = [group for group in rows if group.kind == kind]
+    return np.vstack([np.zeros((0, size)), *(group.matrix for group in selected)]), np.concatenate(
+        [np.zeros(0), *(group.offset for group in selected)]
     )
 
 
 def joint_weights(information: Information, beta: Array) -> Array:
-    """(n,) 1 / mean squared residual of each joint.
+    """Return the weight (n,) of each joint, 1 / mean squared residual.
 
-    A joint whose torque is zero in every row has `IDLE` times the weight that the largest torque has by its size.
+    A joint whose torque is zero in every row gets `IDLE_JOINT_WEIGHT` times the weight of the largest torque.
     """
     counts, torques = np.array(information.counts), information.torques()
-    variances = np.maximum(information.residuals(beta), FINEST_RESIDUAL**2 * torques) / counts
-    idle = IDLE / max(float((torques / counts).max()), 1e-300)
+    variances = np.maximum(information.residuals(beta), MIN_RELATIVE_RESIDUAL**2 * torques) / counts
+    idle = IDLE_JOINT_WEIGHT / max(float((torques / counts).max()), 1e-300)
     return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), idle)

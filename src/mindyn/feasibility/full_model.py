@@ -1,9 +1,9 @@
-"""`full_model`: a robot with the parameters of every link and drive, behind an estimate's base values.
+"""`full_model`: a robot with standard parameters of every link and drive that has the dynamics of an estimate.
 
-Friction of an estimate beyond what drives state becomes extra torques. Friction k acts on the speed u = w . qd (w: what
-the motor turns with the joints, joint side) with a direction s, the sign of u or what the fit took for it, and its
-torque on joint j is value * w_j * law(u, s, load) (`mindyn.robots.friction_laws`); the load is the one that the gear
-has of all joints, l . load.
+Friction that drives cannot represent becomes extra torques. Friction k acts on the speed u = w . qd (w: rotation of the
+motor with the joints, on the joint side) with a direction s, the sign of u or its approximation in the fit. Its torque
+on joint j is value * w_j * law(u, s, load) (`mindyn.robots.friction_laws`); the load of the gear is l . load of all
+joints.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError, InputError
+from mindyn.errors import Code, ExportError, require_choice
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import DIAGONAL, ConeRows, ConicError, Program, matrix_of_triangle
-from mindyn.feasibility.consistent import AS_CONSISTENT, judge_consistent
-from mindyn.feasibility.nearest import relative_metric, with_values
-from mindyn.feasibility.physical_space import SHORTEST_LENGTH, PhysicalSpace, physical_values, space_of
-from mindyn.feasibility.priors import Prior, prior_of
+from mindyn.feasibility.conic import DIAGONAL_PLACES, ConeRows, ConicError, ConicProgram, matrix_of_triangle
+from mindyn.feasibility.consistent import CONSISTENT_DISTANCE, check_consistent
+from mindyn.feasibility.nearest import match_values, relative_metric
+from mindyn.feasibility.physical_space import MIN_LENGTH_M, PhysicalSpace, physical_values, space_of
+from mindyn.feasibility.priors import Prior, build_prior
 from mindyn.findings import Kind as FindingKind
 from mindyn.findings import info
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import Kind, friction_label, joint_side_parameters
 from mindyn.regression.friction import Friction
-from mindyn.robots.drive_matrices import friction_matrix, load_shares
+from mindyn.robots.drive_matrices import drive_load_matrix, friction_matrix
 from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import Drive, ExtraTorque, Link
 from mindyn.robots.robot import Robot
 
-KEPT_ROOM: Final = 1e-2
-"""Part of the room that a link has which it keeps when it moves towards the prior: exact values stay physical."""
-EDGE: Final = 1e-6
-"""A link whose smallest eigenvalue is a smaller part of the largest is at the edge of what is physical."""
-ROOM: Final = 1e-2
-"""Least eigenvalue that a link should have, as part of the mean mass, lengths in units of the robot's."""
+KEPT_MARGIN_FRACTION: Final = 1e-2
+"""Fraction of its margin that a link keeps when it moves towards the prior: exact values stay physical."""
+EDGE_EIGENVALUE_RATIO: Final = 1e-6
+"""Ratio of smallest to largest eigenvalue below which a link is on the boundary of the physical set."""
+MIN_EIGENVALUE_RATIO: Final = 1e-2
+"""Smallest eigenvalue that a link should have, relative to the mean mass, with lengths in units of the robot."""
 GYRATION_LIMITS: Final = (1.0, 2.0, None)
-"""Radii of gyration about the joint that a link may have, tried in turn, as multiples of its length."""
+"""Largest radii of gyration about the joint as multiples of the link length, tried in turn."""
 NULL_SINGULAR_VALUE: Final = 1e-10
-"""Singular values that are a smaller part of the largest are zero."""
-HALVINGS: Final = 30
-"""Of the way from the parameters nearest to the prior to those known to be inside."""
-LEAST_FORCED: Final = 1e-3
-"""kg; least mass of a link that is written although nothing has its values."""
+"""Singular values relative to the largest below which they count as zero."""
+BISECTION_STEPS: Final = 30
+"""Bisections between the parameters nearest to the prior and parameters known to be physical."""
+MIN_FORCED_MASS_KG: Final = 1e-3
+"""Smallest mass of a link that is written although its values are not physical, kg."""
 
 
 def full_model(
@@ -58,31 +58,50 @@ def full_model(
     friction: Literal["sign", "fitted"] = "sign",
     force: bool = False,
 ) -> Robot:
-    """The robot with standard parameters of every link, rotor inertia and friction, whose torques are the estimate's.
+    """Build a robot with standard parameters of every link, rotor inertia and friction from an estimate.
 
-    prior  where base values leave open which link has what: nearest to the inertials of a `Robot` with the same links,
-           or of the estimate's own ("robot"; a fit near a prior of all links keeps its values), and of links that
-           state none, or a placeholder, nearest to a ball between their joints. None: the least total mass
-    friction  "sign": Coulomb friction of the drives, as simulations and other formats know it; "fitted": turning over
-              as in the fit, where that was tanh, by extra torques: for code that shall give the estimate's torques
-    force  an estimate that no arm can have gives links that no body can be
+    Its torques are those of the estimate. Base values do not determine how parameters are distributed over the links:
+    the prior decides that. Friction shapes become extra torques. Findings of the robot name friction whose transition
+    around zero velocity differs from the fit, and links on the boundary of the physical set.
 
-    Friction shapes become extra torques. Notes of the robot name friction that turns over otherwise than in the fit,
-    and links at the edge of what a body can be.
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    prior : Robot, "robot" or None
+        Parameters are nearest to the inertial parameters of a `Robot` with the same links, or of the robot of the
+        estimate ("robot"; a fit with a prior for all links keeps its values). Links without inertial parameters, or
+        with placeholders, are nearest to a ball between their joints. None: smallest total mass.
+    friction : {"sign", "fitted"}
+        "sign": Coulomb friction of the drives, as simulators and other formats support it. "fitted": the transition
+        around zero velocity of the fit (if it was tanh) as extra torques, for code that must reproduce the torques of
+        the estimate.
+    force : bool
+        Accept an estimate that is not physically consistent, and return links that no body can have.
+
+    Returns
+    -------
+    Robot
+
+    Raises
+    ------
+    InputError
+        If `friction` is unknown.
+    ExportError
+        If the estimate is not physically consistent and `force` is False.
     """
-    if friction not in ("sign", "fitted"):
-        raise InputError(f'friction = {friction!r}; it may be "sign" or "fitted"')
+    require_choice(friction, ("sign", "fitted"), "friction")
     space = space_of(estimate.regressor)
     notes: list[str] = []
     x = physical_values(estimate, space)
-    held = estimate.physical
-    near = held is not None and set(held.prior_links) == set(estimate.robot.link_names)
-    if x is None or not (near and prior == "robot"):
-        x = _standard(estimate, space, x, prior, notes, force=force)
-    return _robot(estimate, space, x, notes, fitted=friction == "fitted")
+    physical = estimate.physical
+    is_near_prior = physical is not None and set(physical.prior_links) == set(estimate.robot.link_names)
+    if x is None or not (is_near_prior and prior == "robot"):
+        x = _complete_parameters(estimate, space, x, prior, notes, force=force)
+    return _build_robot(estimate, space, x, notes, fitted=friction == "fitted")
 
 
-def _standard(
+def _complete_parameters(
     estimate: Estimate,
     space: PhysicalSpace,
     x: Array | None,
@@ -91,188 +110,192 @@ def _standard(
     *,
     force: bool,
 ) -> Array:
-    """Standard parameters nearest to the prior, from known ones x or those that prove the estimate consistent."""
-    own = x is not None
+    """Return standard parameters nearest to the prior, from known x or from the witness of consistency."""
+    is_fitted = x is not None
     if x is None:
-        answer = judge_consistent(estimate)
+        answer = check_consistent(estimate)
         if not answer.holds and not force:
             raise ExportError(
                 f"the estimate is not physically consistent: {answer.reason}",
-                hint="make_feasible(estimate) moves it the least (mindyn export --mend); "
-                "force=True (--force) gives links that no body can be",
+                hint="call make_feasible(estimate) first (mindyn export --feasible), or pass force=True (--force)",
+                code=Code.NOT_FEASIBLE,
+                subject=estimate.robot.name,
             )
         if not answer.holds:
             notes.append(f"forced: {answer.sentence}")
-            return _forced(estimate, space)
-        x = space.inside(np.array(list(answer.witness["physical"].values())))
-    light = _nearest_to_prior(space, x, prior_of(estimate.robot, None, "euclidean"), [], drives_stay=own)
+            return _force_parameters(estimate, space)
+        x = space.move_inside(np.array(list(answer.witness["physical"].values())))
+    light = _move_to_prior(space, x, build_prior(estimate.robot, None, "euclidean"), [], drives_stay=is_fitted)
     if prior is None:
-        return _inside(space, light, x)
-    believed = prior_of(estimate.robot, prior, "euclidean")
-    notes += believed.notes
-    unknown = [i for i, phi in enumerate(believed.links) if phi is None]
-    believed = replace(believed, links=_with_balls(space, light, believed.links, unknown))
-    roomy = _with_room(space, light, drives_stay=own)
-    return _inside(space, _nearest_to_prior(space, roomy, believed, unknown, drives_stay=own), x)
+        return _move_inside(space, light, x)
+    known_prior = build_prior(estimate.robot, prior, "euclidean")
+    notes += known_prior.notes
+    unknown = [i for i, phi in enumerate(known_prior.links) if phi is None]
+    known_prior = replace(known_prior, links=_fill_with_balls(space, light, known_prior.links, unknown))
+    widened = _add_margins(space, light, drives_stay=is_fitted)
+    return _move_inside(space, _move_to_prior(space, widened, known_prior, unknown, drives_stay=is_fitted), x)
 
 
-def _inside(space: PhysicalSpace, x: Array, known: Array) -> Array:
-    """x moved towards physical parameters of the same dynamics until every link is a solid body.
+def _move_inside(space: PhysicalSpace, x: Array, known: Array) -> Array:
+    """Move x towards physical parameters of the same dynamics until every link is a solid body.
 
-    Both have the same base values, and so has all between them; `space.inside` alone would move them a little.
+    Both have the same base values, and so do all points between them; `space.move_inside` alone would change them a
+    little.
     """
     if space.is_inside(x):
         return x
     low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if space.is_inside(x + middle * (known - x)) else (middle, high)
-    return space.inside(x + high * (known - x))
+    return space.move_inside(x + high * (known - x))
 
 
-def _with_balls(
+def _fill_with_balls(
     space: PhysicalSpace, x: Array, links: Sequence[Array | None], unknown: Sequence[int]
 ) -> tuple[Array | None, ...]:
-    """The links' phi; of those of which nothing is known, a ball midway to the joints that they carry.
+    """Return phi of the links, with a ball midway to the child joints for each unknown link.
 
-    Its mass is the link's in x, parameters of the least total mass, or the mean of all links where that is more.
+    Its mass is that of the link in x (parameters of the smallest total mass), or the mean mass of all links if larger.
     """
-    masses, made = x[space.masses], list(links)
+    masses, filled = x[space.masses], list(links)
     for i in unknown:
-        middle = np.mean([np.zeros(3), *_ends(space, i)], axis=0)
-        radius = max(SHORTEST_LENGTH, float(np.linalg.norm(middle)))
+        middle = np.mean([np.zeros(3), *_child_joint_positions(space, i)], axis=0)
+        radius = max(MIN_LENGTH_M, float(np.linalg.norm(middle)))
         mass = max(float(masses[i]), float(masses.mean()))
-        made[i] = phi_about_origin(mass, middle, 0.4 * mass * radius**2 * np.eye(3))
-    return tuple(made)
+        filled[i] = phi_about_origin(mass, middle, 0.4 * mass * radius**2 * np.eye(3))
+    return tuple(filled)
 
 
-def _ends(space: PhysicalSpace, link: int) -> list[Array]:
-    """Where the joints that a link carries are on it."""
+def _child_joint_positions(space: PhysicalSpace, link: int) -> list[Array]:
+    """Return the positions of the child joints of a link in its frame."""
     name = space.robot.links[link].name
     return [joint.origin.translation for joint in space.robot.joints if joint.parent == name]
 
 
-def _with_room(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
-    """x moved within its dynamics until every link that can be is a solid body, not a point or a plate."""
+def _add_margins(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
+    """Move x within its dynamics until every link that can be one is a solid body, not a point or a plate."""
     units, cones = space.units, space.cone_rows(space.units)
-    start, enough = x / units, ROOM * float(x[space.masses].mean())
-    program = Program(space.size)
-    rooms = program.add_variables(space.link_count)
-    program.cost[space.masses] = KEPT_ROOM / enough
-    program.cost[rooms] = -1.0
-    held = np.eye(space.size)[PARAMETERS_PER_LINK * space.link_count :] if drives_stay else np.zeros((0, space.size))
-    ties = _independent_rows(np.vstack([space.matrix * units, held]))
+    start, enough = x / units, MIN_EIGENVALUE_RATIO * float(x[space.masses].mean())
+    program = ConicProgram(space.size)
+    margins = program.add_variables(space.link_count)
+    program.cost[space.masses] = KEPT_MARGIN_FRACTION / enough
+    program.cost[margins] = -1.0
+    fixed = np.eye(space.size)[PARAMETERS_PER_LINK * space.link_count :] if drives_stay else np.zeros((0, space.size))
+    ties = _independent_rows(np.vstack([space.matrix * units, fixed]))
     program.add_rows(ConeRows("zero", ties, -ties @ start))
     for i, rows in enumerate(cones[: space.link_count]):
         wider = np.hstack([rows.matrix, np.zeros((len(rows.offset), space.link_count))])
-        wider[DIAGONAL, space.size + i] = -enough
+        wider[DIAGONAL_PLACES, space.size + i] = -enough
         program.add_rows(ConeRows(rows.kind, wider, rows.offset, rows.order))
-    one = np.hstack([np.zeros((space.link_count, space.size)), np.eye(space.link_count)])
-    program.add_rows(ConeRows("nonnegative", np.vstack([one, -one]), np.repeat([0.0, 1.0], space.link_count)))
+    unit_rows = np.hstack([np.zeros((space.link_count, space.size)), np.eye(space.link_count)])
+    program.add_rows(
+        ConeRows("nonnegative", np.vstack([unit_rows, -unit_rows]), np.repeat([0.0, 1.0], space.link_count))
+    )
     if not drives_stay:
         program.add_rows(*cones[space.link_count :])
     try:
-        found = program.solve().x[: space.size]
+        solution = program.solve().x[: space.size]
     except ConicError:
         return x
-    return with_values(space, units * found, space.matrix @ x)
+    return match_values(space, units * solution, space.matrix @ x)
 
 
-def _nearest_to_prior(
-    space: PhysicalSpace, x: Array, prior: Prior, unknown: Sequence[int], *, drives_stay: bool
-) -> Array:
-    """Of all physical parameters with the dynamics of x those nearest to the prior; a fit's own drives stay.
+def _move_to_prior(space: PhysicalSpace, x: Array, prior: Prior, unknown: Sequence[int], *, drives_stay: bool) -> Array:
+    """Return the physical parameters with the dynamics of x that are nearest to the prior.
 
-    Unknown links are as compact as the values allow. Links that the values leave at the edge of what is physical leave
-    a solver no room either: where it fails, they stay as they are.
+    Fitted drives do not move, and unknown links are as compact as the values allow. Links on the boundary of the
+    physical set leave the solver no interior point: if it fails, they are fixed.
     """
-    room = _rooms(space, x)
-    for wide in GYRATION_LIMITS if unknown else (None,):
-        for thin_stay in (False, True):
-            held = np.full(space.size, drives_stay)
-            for i, thin in enumerate(room):
-                held[space.link(i)] = thin_stay and thin <= 0
+    margins = _link_margins(space, x)
+    for limit in GYRATION_LIMITS if unknown else (None,):
+        for fix_thin in (False, True):
+            fixed = np.full(space.size, drives_stay)
+            for i, margin in enumerate(margins):
+                fixed[space.link(i)] = fix_thin and margin <= 0
             try:
-                slim = [] if wide is None else [_no_wider(space, i, wide) for i in unknown if room[i] > 0]
-                return _nearest(space, x, prior, room, held, slim)
+                width_limits = (
+                    [] if limit is None else [_width_rows(space, i, limit) for i in unknown if margins[i] > 0]
+                )
+                return _solve_nearest(space, x, prior, margins, fixed, width_limits)
             except ConicError:
                 continue
     return x
 
 
-def _nearest(
+def _solve_nearest(
     space: PhysicalSpace,
     x: Array,
     prior: Prior,
-    room: Sequence[float],
-    held: NDArray[np.bool_],
-    slim: Sequence[ConeRows],
+    margins: Sequence[float],
+    fixed: NDArray[np.bool_],
+    width_limits: Sequence[ConeRows],
 ) -> Array:
-    """The nearest with what is held, and with further conditions on links."""
+    """Return the nearest parameters with some of them fixed, and with further rows on links."""
     units, cones = space.units, space.cone_rows(space.units)
-    ties = _independent_rows(np.vstack([space.matrix * units, np.eye(space.size)[held]]))
-    program = Program(space.size)
+    ties = _independent_rows(np.vstack([space.matrix * units, np.eye(space.size)[fixed]]))
+    program = ConicProgram(space.size)
     program.add_rows(ConeRows("zero", ties, -ties @ (x / units)))
-    for i, (rows, thin) in enumerate(zip(cones, room, strict=False)):
-        if not held[space.link(i)].any():
-            program.add_rows(_further_in(rows, KEPT_ROOM * thin))
-    program.add_rows(*slim)
-    if not held[PARAMETERS_PER_LINK * space.link_count :].any():
+    for i, (rows, margin) in enumerate(zip(cones, margins, strict=False)):
+        if not fixed[space.link(i)].any():
+            program.add_rows(_shift_cone(rows, KEPT_MARGIN_FRACTION * margin))
+    program.add_rows(*width_limits)
+    if not fixed[PARAMETERS_PER_LINK * space.link_count :].any():
         program.add_rows(*cones[space.link_count :])
     prior.add_to(program, space, units, 1.0, 1.0)
-    return with_values(space, units * program.solve().x, space.matrix @ x)
+    return match_values(space, units * program.solve().x, space.matrix @ x)
 
 
-def _no_wider(space: PhysicalSpace, link: int, wide: float) -> ConeRows:
-    """tr(Sigma) <= r^2 m of one link, Sigma about its frame's origin, tr(Sigma) = tr(J) / 2."""
-    r = wide * max([space.length, *(float(np.linalg.norm(end)) for end in _ends(space, link))])
+def _width_rows(space: PhysicalSpace, link: int, limit: float) -> ConeRows:
+    """Return the row tr(Sigma) <= r^2 m of one link, Sigma about the origin of its frame, tr(Sigma) = tr(J) / 2."""
+    r = limit * max([space.length, *(float(np.linalg.norm(end)) for end in _child_joint_positions(space, link))])
     row = np.zeros((1, space.size))
     row[0, space.link(link)] = np.array([r**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) * space.link_units / r**2
     return ConeRows("nonnegative", row, np.zeros(1))
 
 
-def _rooms(space: PhysicalSpace, x: Array) -> list[float]:
-    """The room of every link."""
-    return [_room(rows, x / space.units) for rows in space.cone_rows(space.units)[: space.link_count]]
+def _link_margins(space: PhysicalSpace, x: Array) -> list[float]:
+    """Return the margin of every link."""
+    return [_link_margin(rows, x / space.units) for rows in space.cone_rows(space.units)[: space.link_count]]
 
 
-def _room(rows: ConeRows, v: Array) -> float:
-    """The smallest eigenvalue of a link's matrix, zero where it is a mere part of the largest."""
+def _link_margin(rows: ConeRows, v: Array) -> float:
+    """Return the smallest eigenvalue of the matrix of a link, or zero if it is negligible."""
     values = np.linalg.eigvalsh(matrix_of_triangle(rows.matrix @ v))
-    return float(values[0]) if values[0] > EDGE * values[-1] else 0.0
+    return float(values[0]) if values[0] > EDGE_EIGENVALUE_RATIO * values[-1] else 0.0
 
 
 def _independent_rows(rows: Array) -> Array:
-    """An orthonormal basis of the space that rows span."""
+    """Return an orthonormal basis of the row space."""
     _, s, Vt = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(Vt[s > NULL_SINGULAR_VALUE * s[0]])
 
 
-def _further_in(rows: ConeRows, margin: float) -> ConeRows:
-    """The rows of a link with all eigenvalues at least `margin`."""
+def _shift_cone(rows: ConeRows, margin: float) -> ConeRows:
+    """Return the rows of a link with all eigenvalues at least `margin`."""
     offset = rows.offset.copy()
-    offset[DIAGONAL] -= margin
+    offset[DIAGONAL_PLACES] -= margin
     return ConeRows(rows.kind, rows.matrix, offset, rows.order)
 
 
-def _forced(estimate: Estimate, space: PhysicalSpace) -> Array:
-    """x with the estimate's link values and positive masses, whatever the tensors; drives as near as they can be."""
+def _force_parameters(estimate: Estimate, space: PhysicalSpace) -> Array:
+    """Return x with the link values of the estimate and positive masses, whatever the inertia tensors."""
     W, units = relative_metric(space, estimate.beta), space.units
     masses = np.zeros((space.link_count, space.size))
     masses[range(space.link_count), range(0, PARAMETERS_PER_LINK * space.link_count, PARAMETERS_PER_LINK)] = 1.0
-    program = Program(space.size)
+    program = ConicProgram(space.size)
     program.add_squares(W @ space.matrix * units, W @ estimate.beta)
-    program.add_squares(AS_CONSISTENT * np.eye(space.size), np.zeros(space.size))
-    program.add_rows(ConeRows("nonnegative", masses, np.full(space.link_count, -LEAST_FORCED)))
-    signed = np.eye(space.size)[list(space.signed)]
+    program.add_squares(CONSISTENT_DISTANCE * np.eye(space.size), np.zeros(space.size))
+    program.add_rows(ConeRows("nonnegative", masses, np.full(space.link_count, -MIN_FORCED_MASS_KG)))
+    signed = np.eye(space.size)[list(space.nonnegative)]
     if len(signed):
         program.add_rows(ConeRows("nonnegative", signed, np.zeros(len(signed))))
     x = units * program.solve().x
-    x[list(space.signed)] = np.maximum(x[list(space.signed)], 0.0)
+    x[list(space.nonnegative)] = np.maximum(x[list(space.nonnegative)], 0.0)
     return np.asarray(x)
 
 
-def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str], *, fitted: bool) -> Robot:
+def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str], *, fitted: bool) -> Robot:
     robot, friction = estimate.robot, estimate.regressor.friction
     links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
     start = PARAMETERS_PER_LINK * robot.joint_count
@@ -280,19 +303,19 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
     if space.base.drives:
         stop = start + len(DRIVE_PARAMETERS) * len(drives)
         table = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
-        drives = tuple(_with_values(drive, *row) for drive, row in zip(drives, table, strict=True))
+        drives = tuple(_replace_drive_values(drive, *row) for drive, row in zip(drives, table, strict=True))
         start = stop
     extras = robot.extras
     if space.base.drives:
-        extras = tuple(replace(one, coefficient=float(v)) for one, v in zip(extras, x[start:], strict=False))
-    values = {one.place: float(v) for one, v in zip(space.behind, x, strict=True)}
+        extras = tuple(replace(extra, coefficient=float(v)) for extra, v in zip(extras, x[start:], strict=False))
+    values = {parameter.identity: float(v) for parameter, v in zip(space.columns, x, strict=True)}
     shapes = friction_torques(robot, friction, values, fitted=fitted)
     if fitted and friction.direction == "tanh":
         drives = tuple(replace(drive, coulomb=0.0) for drive in drives)
     elif friction.direction != "sign":
-        notes.append(_sharper(friction))
-    if thin := [link.name for link, room in zip(links, _rooms(space, x), strict=True) if room <= 0]:
-        notes.append(f"at the edge of what a body can be: {', '.join(thin)}")
+        notes.append(_describe_transition(friction))
+    if thin := [link.name for link, margin in zip(links, _link_margins(space, x), strict=True) if margin <= 0]:
+        notes.append(f"links on the boundary of the physical set: {', '.join(thin)}")
     return replace(
         robot,
         links=links,
@@ -302,48 +325,49 @@ def _robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str],
     )
 
 
-def _with_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:
+def _replace_drive_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:
     return replace(drive, rotor_inertia=rotor_inertia, viscous=viscous, coulomb=coulomb, offset=offset)
 
 
-def _sharper(friction: Friction) -> str:
-    """What a model with sign(u) leaves out of a fitted direction that turns over gradually."""
-    over = (
+def _describe_transition(friction: Friction) -> str:
+    """Describe the transition around zero velocity that a model with sign(u) does not have."""
+    width = (
         f"{friction.width:g} rad/s of speed"
         if friction.direction == "tanh"
         else f"{2 * friction.width:g} rad of travel"
     )
-    return f"in this model Coulomb friction changes sign at once; in the fit it did so over {over}"
+    return f"Coulomb friction of this model changes sign abruptly; in the fit the transition takes {width}"
 
 
 def friction_torques(
     robot: Robot, friction: Friction, values: Mapping[tuple[Kind, str, str], float], *, fitted: bool
 ) -> list[ExtraTorque]:
-    """Friction shapes and joint-side friction; with `fitted` Coulomb friction too, turning over as in the fit.
+    """Return friction shapes and joint-side friction as extra torques.
 
-    values  of the fit's parameters by their place
+    With `fitted`, Coulomb friction is included too, with the transition around zero velocity of the fit. `values` are
+    the parameters of the fit by place.
     """
     width = friction.width if fitted and friction.direction == "tanh" else 0.0
-    made: list[ExtraTorque] = []
-    taken = {one.name for one in robot.extras}
-    shares = load_shares(robot) if friction.needs_load else None
-    for source, wanted, shape, weights, value in _terms(robot, friction, values, coulomb=width > 0):
+    torques: list[ExtraTorque] = []
+    taken = {extra.name for extra in robot.extras}
+    gear_loads = drive_load_matrix(robot) if friction.needs_load else None
+    for source, base_name, shape, weights, value in _friction_terms(robot, friction, values, coulomb=width > 0):
         for j in np.flatnonzero(weights) if value else ():
             joint = robot.joint_names[j]
-            u = _sum(weights, int(j), "qd")
-            load = "load" if shares is None or source < 0 else _sum(shares[:, source], int(j), "load")
+            u = _format_sum(weights, int(j), "qd")
+            load = "load" if gear_loads is None or source < 0 else _format_sum(gear_loads[:, source], int(j), "load")
             formula = FRICTION_LAWS[shape].text(u, f"tanh({u} / {width!r})" if width else f"sign({u})", load)
-            name = wanted if wanted.endswith(joint) else f"{wanted}_on_{joint}"
-            name = next(one for k in count(1) if (one := name if k == 1 else f"{name}_{k}") not in taken)
+            name = base_name if base_name.endswith(joint) else f"{base_name}_on_{joint}"
+            name = next(free for k in count(1) if (free := name if k == 1 else f"{name}_{k}") not in taken)
             taken.add(name)
-            made.append(ExtraTorque(name, joint, formula, float(value * weights[j])))
-    return made
+            torques.append(ExtraTorque(name, joint, formula, float(value * weights[j])))
+    return torques
 
 
-def _terms(
+def _friction_terms(
     robot: Robot, friction: Friction, values: Mapping[tuple[Kind, str, str], float], *, coulomb: bool
 ) -> Iterator[tuple[int, str, str, Array, float]]:
-    """Number of the drive (-1: none), name, shape, w (n,) and value of every friction."""
+    """Yield drive number (-1: none), name, shape, w (n,) and value of every friction term."""
     for k, (drive, row) in enumerate(zip(robot.drives, friction_matrix(robot), strict=True)):
         joint, scale = drive.joint, drive.ratio if drive.side == "motor" else 1.0
         if coulomb:
@@ -353,12 +377,12 @@ def _terms(
             yield k, f"{shape}_{joint}", shape, row / scale, values.get(("friction", joint, friction_label(shape)), 0.0)
     for joint in friction.joint_side:
         unit = np.eye(robot.joint_count)[robot.joint_index(joint)]
-        for one, shape in zip(joint_side_parameters(robot, joint), ("speed", "direction"), strict=True):
-            yield -1, f"{one.name}_{joint}", shape, unit, values.get(one.place, 0.0)
+        for parameter, shape in zip(joint_side_parameters(robot, joint), ("speed", "direction"), strict=True):
+            yield -1, f"{parameter.name}_{joint}", shape, unit, values.get(parameter.identity, 0.0)
 
 
-def _sum(weights: Array, joint: int, variable: str) -> str:
-    """The weighted sum of a variable over joints as a formula of one of them: its own, or a sum by number."""
+def _format_sum(weights: Array, joint: int, variable: str) -> str:
+    """Return the weighted sum of a variable over joints as a formula of one joint."""
     if np.count_nonzero(weights) == 1 and weights[joint]:
         return variable if weights[joint] == 1.0 else f"({float(weights[joint])!r} * {variable})"
     return "(" + " + ".join(f"{float(w)!r} * {variable}{j + 1}" for j, w in enumerate(weights) if w) + ")"

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import InputError, MissingPhysicsError
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, InputError, MissingPhysicsError
 from mindyn.estimators.estimate import Estimate
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.identifiability.random_states import length_of
+from mindyn.identifiability.random_states import characteristic_length
 from mindyn.kernels.model import Model, compile_model
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
@@ -23,86 +23,85 @@ from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 
 Subject = Estimate | Robot | tuple[Robot | BaseParameters, ArrayLike]
-"""Values in question: an estimate, a robot with known parameters, or base values with their robot or base set."""
+"""Values to check: an estimate, a robot with known parameters, or base values with their robot or base set."""
 
 
-NOWHERE: Final = 1e12
-"""kg m^2 in place of an inertia at positions that loops cannot take: never the smallest."""
+UNREACHABLE_INERTIA: Final = 1e12
+"""Inertia at positions where loops cannot close, kg m^2: never the smallest one."""
 
 
 @dataclass(frozen=True, eq=False)
 class InertiaFamily:
-    """M(q; beta) of the parameters of `base`, in kg m^2 throughout.
+    """Inertia matrices M(q; beta) of the parameters of `base`, in kg m^2 throughout.
 
-    Displacements of prismatic joints count in units of the robot's own length, so that S M S, S = diag(scales), has one
-    unit and one smallest eigenvalue. Robots with parallelograms move by their primary joints.
+    Displacements of prismatic joints are in units of the length of the robot, so that S M S, S = diag(scales), has one
+    unit and one smallest eigenvalue. Robots with parallelograms are described by their primary joints.
     """
 
     base: BaseParameters
 
     @cached_property
     def model(self) -> Model:
-        """Kernels with beta as an input."""
+        """Return kernels with beta as an input."""
         return compile_model(self.base.robot, drives=self.base.drives, base=self.base, parameters="base")
 
     @cached_property
     def joints(self) -> tuple[Joint, ...]:
-        """The joints whose positions are q."""
-        robot = self.base.robot
-        return robot.primary_joints
+        """Return the joints whose positions are q."""
+        return self.base.robot.primary_joints
 
     @cached_property
     def scales(self) -> Array:
-        """(n,): 1 for revolute joints, the robot's length in m for prismatic ones."""
-        length = length_of(self.base.robot)
+        """Return the scales (n,): 1 for revolute joints, the length of the robot in m for prismatic ones."""
+        length = characteristic_length(self.base.robot)
         return np.array([1.0 if joint.kind == "revolute" else length for joint in self.joints])
 
     @cached_property
     def moving(self) -> NDArray[np.intp]:
-        """Joints on whose positions M depends."""
+        """Return the indices of the joints on whose positions M depends."""
         columns = self.model.casadi("inertia_matrix").jac_sparsity(0, 0).get_col()
-        found = np.unique(np.asarray(columns, dtype=np.intp))
+        joints = np.unique(np.asarray(columns, dtype=np.intp))
         if is_affine(self.base.robot):
-            return found
-        primary = closure_of(self.base.robot).primary
-        return np.flatnonzero(np.isin(primary, found))
+            return joints
+        primary = home_closure(self.base.robot).primary
+        return np.flatnonzero(np.isin(primary, joints))
 
-    def _closed(self, q: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Positions for the kernels, and which rows are configurations: through loops, where these close."""
+    def _close_loops(self, q: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return positions for the kernels, and which rows are configurations where loops close."""
         if is_affine(self.base.robot):
             return q, np.ones(q.shape[:-1], dtype=np.bool_)
-        closure = closure_of(self.base.robot)
+        closure = home_closure(self.base.robot)
         rows = q.reshape(-1, q.shape[-1])
-        found, reached = closure.reachable(rows)
-        found[~reached] = closure.home
-        return found.reshape(*q.shape[:-1], -1), reached.reshape(q.shape[:-1])
+        positions, reached = closure.find_reachable(rows)
+        positions[~reached] = closure.home
+        return positions.reshape(*q.shape[:-1], -1), reached.reshape(q.shape[:-1])
 
     def matrices(self, q: Array, beta: Array) -> Array:
-        """S M S (..., n, n) at q (..., n); where loops do not close there is no configuration, and no small M."""
-        positions, closed = self._closed(q)
+        """Return S M S (..., n, n) at q (..., n), with large inertias at positions where loops do not close."""
+        positions, closed = self._close_loops(q)
         M = np.asarray(self.model.inertia_matrix(positions, beta) * self.scales * self.scales[:, None])
-        return np.where(closed[..., None, None], M, NOWHERE * np.eye(len(self.scales)))
+        return np.where(closed[..., None, None], M, UNREACHABLE_INERTIA * np.eye(len(self.scales)))
 
     def slopes(self, q: Array, beta: Array, u: Array) -> Array:
-        """Gradients (N, n) of u^T S M S u by q, at q and directions u (N, n)."""
+        """Return the gradients (N, n) of u^T S M S u by q, at q and directions u (N, n)."""
         v = u * self.scales
-        positions, closed = self._closed(q)
-        found = self.model.adjoint("inertia_matrix")(positions, beta, v[:, :, None] * v[:, None, :])
+        positions, closed = self._close_loops(q)
+        gradients = self.model.adjoint("inertia_matrix")(positions, beta, v[:, :, None] * v[:, None, :])
         if not is_affine(self.base.robot):
-            found = found[:, list(closure_of(self.base.robot).primary)]
-        return np.where(closed[:, None], found, 0.0)
+            gradients = gradients[:, list(home_closure(self.base.robot).primary)]
+        return np.where(closed[:, None], gradients, 0.0)
 
     def rows(self, q: Array, u: Array) -> Array:
-        """(N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
+        """Return rows (N, count) with u^T S M(q; beta) S u = rows @ beta, at q and directions u (N, n)."""
         v, rest = u * self.scales, np.zeros_like(u)
-        positions, _ = self._closed(q)
+        positions, _ = self._close_loops(q)
         Y = self.model.regressor(positions, rest, v) - self.model.regressor(positions, rest, rest)
         return np.asarray(np.einsum("kj,kjp->kp", v, Y))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
-    """The member of a family that a subject is: its values, and how they follow from the subject's.
+class FamilyMember:
+    """Member of a family: its values, and how they follow from those of a subject.
 
     values  (count,) of family.base
     chart   (count, p) with values = chart @ beta, beta (p,) all parameters of the subject
@@ -113,55 +112,65 @@ class Member:
     chart: Array
 
 
-def member_of(subject: Subject, *, drives: bool | None = None) -> Member:
-    """The inertia matrix in question: of the chain alone, or with the drives' rotors.
+def find_member(subject: Subject, *, drives: bool | None = None) -> FamilyMember:
+    """Return the inertia matrix of a subject, of the chain alone or with the rotors of the drives.
 
-    drives  None: with drives where the subject's values contain them
+    With `drives` None, rotors count if the values of the subject contain them.
     """
     if isinstance(subject, Estimate):
-        return _member(subject.base, subject.beta, drives)
+        return _build_member(subject.base, subject.beta, drives)
     if isinstance(subject, Robot):
         with_drives = bool(subject.drives) if drives is None else drives
         base = base_parameters(subject, drives=with_drives)
-        return _member(base, base.values, drives)
+        return _build_member(base, base.values, drives)
     if isinstance(subject, tuple) and len(subject) == 2:
-        base, values = _paired(*subject, drives)
-        return _member(base, values, drives)
+        base, values = _pair_values(*subject, drives)
+        return _build_member(base, values, drives)
     raise InputError(
-        f"values of {type(subject).__name__} cannot be judged",
+        f"the subject must be an Estimate, a Robot or a pair, got {type(subject).__name__}",
         hint="give an Estimate, a Robot with known parameters, or a pair (robot or base set, base values)",
+        code=Code.WRONG_TYPE,
+        subject=type(subject).__name__,
     )
 
 
-def _member(base: BaseParameters, beta: Array, drives: bool | None) -> Member:
-    """Chain alone from values with drives: rotor inertias that have parameters of their own become zero."""
+def _build_member(base: BaseParameters, beta: Array, drives: bool | None) -> FamilyMember:
+    """Build a member; for the chain alone from values with drives, rotor inertias with own parameters become zero."""
     first = np.eye(base.count, len(beta))
     if drives and not base.drives:
         raise MissingPhysicsError(
-            f"the values are of the kinematic chain of {base.robot.name!r} alone: they contain no rotor inertia",
-            hint="leave drives=False, or estimate with drives",
+            f"the values belong to the kinematic chain of {base.robot.name!r} alone and contain no rotor inertia",
+            hint="pass drives=False, or estimate the parameters with drives",
+            subject=base.robot.name,
         )
     if drives is None or drives == base.drives:
-        return Member(InertiaFamily(base), np.asarray(beta[: base.count]), first)
+        return FamilyMember(InertiaFamily(base), np.asarray(beta[: base.count]), first)
     chain = base_parameters(base.robot, drives=False)
     links = base.robot.joint_count * PARAMETERS_PER_LINK
     chart = chain.matrix @ base.embedding[:links] @ first
-    return Member(InertiaFamily(chain), chart @ beta, chart)
+    return FamilyMember(InertiaFamily(chain), chart @ beta, chart)
 
 
-def _paired(of: Robot | BaseParameters, values: ArrayLike, drives: bool | None) -> tuple[BaseParameters, Array]:
+def _pair_values(
+    robot_or_base: Robot | BaseParameters, values: ArrayLike, drives: bool | None
+) -> tuple[BaseParameters, Array]:
     beta = np.asarray(values, dtype=np.float64)
     if not np.isfinite(beta).all():
-        raise InputError(f"base value {int(np.argmin(np.isfinite(beta)))} is not finite")
-    sets = [of] if isinstance(of, BaseParameters) else _sets_of(of, drives)
+        number = int(np.argmin(np.isfinite(beta)))
+        raise InputError(f"base value {number} is not finite", code=Code.NOT_FINITE, subject=number)
+    sets = [robot_or_base] if isinstance(robot_or_base, BaseParameters) else _base_sets(robot_or_base, drives)
     for base in sets:
         if beta.shape == (base.count,):
             return base, beta
     counts = " or ".join(f"{base.count} ({'with' if base.drives else 'without'} drives)" for base in sets)
-    raise InputError(f"base values of shape {beta.shape} given; the robot has {counts} base parameters")
+    raise InputError(
+        f"the robot has {counts} base parameters, got base values of shape {beta.shape}",
+        code=Code.WRONG_SHAPE,
+        subject="values",
+    )
 
 
-def _sets_of(robot: Robot, drives: bool | None) -> list[BaseParameters]:
-    """The base sets that values may be of: a chain's values serve no question with drives."""
+def _base_sets(robot: Robot, drives: bool | None) -> list[BaseParameters]:
+    """Return the base sets that the values may belong to; values of the chain alone do not qualify with drives."""
     chain = [] if drives else [base_parameters(robot)]
     return chain + ([base_parameters(robot, drives=True)] if robot.drives else [])

@@ -1,14 +1,14 @@
-"""Uncertainty after the constraint: intervals of values held to what is physical, and bands of predicted torque.
+"""Uncertainty after the constraint: intervals of physically constrained values, and bands of predicted torque.
 
-Values held to a constraint do not scatter about the truth as free ones do: their covariance says little of them.
-What data and physics allow says it: with b the values that the data ask for by themselves, C their covariance and
+Constrained values do not scatter about the truth as free ones do, so their covariance says little about them. The set
+that data and physics allow does: with b the unconstrained values, C their covariance and
 
     misfit(beta) = (beta - b)^T C^-1 (beta - b),
 
-the interval of a parameter reaches from its least to its greatest value among physical beta whose misfit is within
-t^2 of the least physical misfit, t the quantile of the free intervals: a likelihood-ratio interval, two conic programs
-a parameter. Where the constraint does not bind it is the free interval. Where a prior tells more of a value than
-the data do, or pulls it out of its interval, these give no interval for it.
+the interval of a parameter reaches from its smallest to its largest value among physical beta whose misfit is within
+t^2 of the smallest physical misfit, t the quantile of the free intervals: a likelihood-ratio interval from two conic
+programs per parameter. If the constraint does not bind, it equals the free interval. If a prior determines a value more
+than the data do, or pulls it out of its interval, the value has no interval.
 """
 
 from __future__ import annotations
@@ -21,24 +21,32 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConeRows, Program
-from mindyn.feasibility.nearest import SHARPEST, nearest_consistent, root_of_inverse
+from mindyn.feasibility.conic import ConeRows, ConicProgram
+from mindyn.feasibility.nearest import MIN_CORRELATION_EIGENVALUE, find_nearest_consistent, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 from mindyn.logs.samples import Samples
-from mindyn.robots.table import text_table
+from mindyn.robots.table import format_table
 
-LEVEL: Final = 0.95
-LEEWAY: Final = 1e-3
-"""Standard deviations that intervals are widened by: a solver stops this close to an edge that belongs to them."""
-PRIOR_DECIDES: Final = 0.5
-"""Part of a value's certainty that comes from the prior, from which on the data give it no interval."""
+DEFAULT_LEVEL: Final = 0.95
+INTERVAL_MARGIN: Final = 1e-3
+"""Standard deviations added to each end of an interval: the solver stops this close to the boundary."""
+MAX_PRIOR_FRACTION: Final = 0.5
+"""Fraction of the certainty of a value from the prior above which the value has no interval."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
-    """Of every parameter the interval [low, high] at `level`; NaN where the data give none."""
+    """Intervals [low, high] of all parameters at one confidence level.
+
+    Attributes
+    ----------
+    names : tuple of str
+    low, high : ndarray, shape (p,)
+        Ends of the intervals; NaN if the data give none.
+    level : float
+    """
 
     names: tuple[str, ...]
     low: Array
@@ -51,136 +59,166 @@ class Intervals:
             (name, "-" if np.isnan(a) else f"{a:.5g} to {b:.5g}")
             for name, a, b in zip(self.names, self.low, self.high, strict=True)
         ]
-        return text_table(rows)
+        return format_table(rows)
 
 
-def constrained_intervals(estimate: Estimate, *, level: float = LEVEL) -> Intervals:
-    """Intervals of every parameter that respect physical consistency, of any estimate.
+def constrained_intervals(estimate: Estimate, *, level: float = DEFAULT_LEVEL) -> Intervals:
+    """Compute intervals of all parameters that respect physical consistency.
 
-    A consistent fit remembers what the data say without the constraint, and that is what misfits are measured from.
+    A consistent fit stores the unconstrained values; misfits are measured from them.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    level : float
+        Confidence level between 0 and 1.
+
+    Returns
+    -------
+    Intervals
+
+    Raises
+    ------
+    InputError
+        If `level` is not between 0 and 1.
     """
     if not 0 < level < 1:
-        raise InputError(f"level = {level}: a level between 0 and 1 is needed")
-    # The quantiles of the estimate are of 95 %; other levels scale them as normal ones do.
-    scale = float(ndtri((1 + level) / 2) / ndtri((1 + LEVEL) / 2))
+        raise InputError(f"level must be between 0 and 1, got {level}", code=Code.OUT_OF_RANGE, subject="level")
+    # The quantiles of the estimate are for 95 %; other levels scale them like those of a normal distribution.
+    scale = float(ndtri((1 + level) / 2) / ndtri((1 + DEFAULT_LEVEL) / 2))
     low, high = physical_ends(estimate, scale)
     return Intervals(estimate.names, low, high, level)
 
 
-def with_physical_intervals(estimate: Estimate) -> Estimate:
-    """The estimate with intervals of its own, where its values were held to what is physical."""
-    held = estimate.physical
-    if held is None:
+def add_physical_intervals(estimate: Estimate) -> Estimate:
+    """Add intervals to an estimate whose values were constrained to be physical."""
+    physical = estimate.physical
+    if physical is None:
         return estimate
     low, high = physical_ends(estimate)
-    if held.prior_shares is None:  # rounding, and weights of joints that blocks would choose otherwise
+    if physical.prior_fractions is None:  # rounding, and joint weights that differ between blocks
         low, high = np.minimum(low, estimate.beta), np.maximum(high, estimate.beta)
     pulled = (estimate.beta < low) | (estimate.beta > high)
-    return replace(estimate, physical=replace(held, ends=np.where(pulled, np.nan, np.stack([low, high]))))
+    return replace(estimate, physical=replace(physical, ends=np.where(pulled, np.nan, np.stack([low, high]))))
 
 
 def physical_ends(estimate: Estimate, scale: float = 1.0) -> Array:
-    """(2, p) the ends; NaN where the data give no interval. `scale` multiplies the quantiles."""
-    held, p = estimate.physical, len(estimate.beta)
-    told = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
-    asked = told & np.array([name not in estimate.left_out and name not in estimate.untold for name in estimate.names])
-    if held is not None and held.prior_shares is not None:
-        asked &= held.prior_shares <= PRIOR_DECIDES
+    """Return the ends (2, p) of the intervals, NaN if the data give none; `scale` multiplies the quantiles."""
+    physical, p = estimate.physical, len(estimate.beta)
+    known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
+    wanted = known & np.array(
+        [name not in estimate.dropped and name not in estimate.unidentifiable for name in estimate.names]
+    )
+    if physical is not None and physical.prior_fractions is not None:
+        wanted &= physical.prior_fractions <= MAX_PRIOR_FRACTION
     ends = np.full((2, p), np.nan)
-    if not asked.any():
+    if not wanted.any():
         return ends
     space = space_of(estimate.regressor)
-    free = estimate.beta if held is None else held.unconstrained
-    W = _root_of_inverse(estimate, told)
-    further = _conditions(estimate, space)
-    nearest = nearest_consistent(space, np.where(told, free, 0.0), _wide(W, told, p), further)
-    least = float(np.linalg.norm(W @ (nearest.beta - free)[told]))
-    numbers = np.flatnonzero(asked)
+    free = estimate.beta if physical is None else physical.unconstrained
+    W = _root_of_inverse(estimate, known)
+    further = _fit_conditions(estimate, space)
+    nearest = find_nearest_consistent(space, np.where(known, free, 0.0), _expand_columns(W, known, p), further)
+    least = float(np.linalg.norm(W @ (nearest.beta - free)[known]))
+    numbers = np.flatnonzero(wanted)
     deviations = estimate.deviations[numbers]
     quantiles = scale * (estimate.half_widths[numbers] / deviations)
     radii = np.sqrt(least**2 + quantiles**2)
-    reached = _extremes(space, nearest.x, free, W, told, numbers, deviations, radii, further)
-    # A program that was not solved leaves the bound without physics.
+    reached = _find_extremes(space, nearest.x, free, W, known, numbers, deviations, radii, further)
+    # If a program was not solved, the bound without physics remains.
     outer = (free[numbers] - nearest.beta[numbers]) / deviations + np.array([[-1.0], [1.0]]) * radii
-    reached = np.where(np.isnan(reached), outer, reached) + LEEWAY * np.array([[-1.0], [1.0]])
+    reached = np.where(np.isnan(reached), outer, reached) + INTERVAL_MARGIN * np.array([[-1.0], [1.0]])
     ends[:, numbers] = nearest.beta[numbers] + deviations * reached
-    signed = {space.labels[k] for k in space.signed}
+    signed = {space.labels[k] for k in space.nonnegative}
     zero = np.array([name in signed for name in estimate.names])
     ends[0, zero] = np.maximum(ends[0, zero], 0.0)
     return ends
 
 
-def _extremes(
+def _find_extremes(
     space: PhysicalSpace,
     start: Array,
     free: Array,
     W: Array,
-    told: NDArray[np.bool_],
+    known: NDArray[np.bool_],
     numbers: NDArray[np.intp],
     deviations: Array,
     radii: Array,
     further: tuple[ConeRows, ...],
 ) -> Array:
-    """(2, k) least and greatest steps of the numbered parameters from `start`, in standard deviations."""
+    """Return the smallest and largest steps (2, k) of the numbered parameters from `start`, in standard deviations."""
     units = space.units
-    program = Program(space.size)
+    program = ConicProgram(space.size)
     B = space.matrix * units
-    shift = W @ (space.matrix @ start - free)[told]
-    ball = ConeRows("second order", np.vstack([np.zeros(space.size), W @ B[told]]), np.concatenate([[0.0], shift]))
+    shift = W @ (space.matrix @ start - free)[known]
+    ball = ConeRows("second order", np.vstack([np.zeros(space.size), W @ B[known]]), np.concatenate([[0.0], shift]))
     others = [
         *space.cone_rows(units),
-        *(ConeRows(one.kind, one.matrix * units, one.offset, one.order) for one in further),
+        *(ConeRows(rows.kind, rows.matrix * units, rows.offset, rows.order) for rows in further),
     ]
-    program.add_rows(ball, *(replace(one, offset=one.offset + one.matrix @ (start / units)) for one in others))
+    program.add_rows(ball, *(replace(rows, offset=rows.offset + rows.matrix @ (start / units)) for rows in others))
     costs = B[numbers] / deviations[:, None]
-    return np.array([program.least_values(costs, 0, radii), -program.least_values(-costs, 0, radii)])
+    return np.array([program.find_least_values(costs, 0, radii), -program.find_least_values(-costs, 0, radii)])
 
 
-def _root_of_inverse(estimate: Estimate, told: NDArray[np.bool_]) -> Array:
-    """W with W^T W the inverse covariance of the told parameters, widened as their intervals are."""
-    return root_of_inverse(estimate.correlations[np.ix_(told, told)], estimate.deviations[told])
+def _root_of_inverse(estimate: Estimate, known: NDArray[np.bool_]) -> Array:
+    """Return W with W^T W the inverse covariance of the known parameters, inflated like their intervals."""
+    return root_of_inverse(estimate.correlations[np.ix_(known, known)], estimate.deviations[known])
 
 
-def _wide(W: Array, told: NDArray[np.bool_], p: int) -> Array:
-    """W with columns for all p parameters: those that the data do not tell cost nothing."""
-    whole = np.zeros((len(W), p))
-    whole[:, told] = W
-    return whole
+def _expand_columns(W: Array, known: NDArray[np.bool_], p: int) -> Array:
+    """Return W with columns for all p parameters; those that the data do not determine cost nothing."""
+    expanded = np.zeros((len(W), p))
+    expanded[:, known] = W
+    return expanded
 
 
-def _conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
-    """What the fit kept to besides: drive parameters left out, and links no wider than the robot where they are not."""
-    made = []
-    zero = [k for k, label in enumerate(space.labels) if label in estimate.left_out and label in space.drive_labels()]
+def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows, ...]:
+    """Return further conditions of the fit: zero for dropped drive parameters, and compact links if they were."""
+    conditions = []
+    zero = [k for k, label in enumerate(space.labels) if label in estimate.dropped and label in space.drive_labels()]
     if zero:
-        made.append(ConeRows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
+        conditions.append(ConeRows("zero", np.eye(space.size)[zero], np.zeros(len(zero))))
     x, compact = physical_values(estimate, space), space.compact_rows()
     if x is not None and (compact.matrix @ x >= 0).all():
-        made.append(compact)
-    return tuple(made)
+        conditions.append(compact)
+    return tuple(conditions)
 
 
 def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -> tuple[Array, Array]:
-    """(N, n) lower and upper torque at 95 %: prediction and half-width by the covariance, blocks included.
+    """Compute 95 % bands of predicted torque.
 
-    Parameters that were left out may not be zero, and residuals that are alike from row to row show torque that comes
-    with the motion and no parameter explains: both widen the bands, where `identify` has told them.
+    Dropped parameters may not be zero, and residuals that are correlated from row to row show torque that no parameter
+    explains. Both widen the bands if `identify` has quantified them.
 
-    noise  bands of measured torque: the residuals' spread is added to that of the parameters
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    samples : Samples
+        Samples of a motion.
+    noise : bool
+        Return bands of measured torque: add the variance of the residuals to that of the parameters.
+
+    Returns
+    -------
+    tuple of ndarray, shape (N, n)
+        Lower and upper torque, N m or N; infinite if an undetermined parameter acts on a sample.
     """
-    told = np.isfinite(estimate.deviations)
-    if estimate.left_out_ends is not None:  # what no interval holds may be anything
-        without = np.array([name in estimate.left_out for name in estimate.names])
-        told &= ~(without & np.isnan(estimate.left_out_ends).any(axis=0))
-    moved = estimate.left_out_shifts
-    values, vectors = np.linalg.eigh(estimate.correlations * np.outer(told, told))
-    root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(told, estimate.deviations, 0.0)[:, None]
+    known = np.isfinite(estimate.deviations)
+    if estimate.dropped_ends is not None:  # a dropped parameter without interval is unbounded
+        dropped = np.array([name in estimate.dropped for name in estimate.names])
+        known &= ~(dropped & np.isnan(estimate.dropped_ends).any(axis=0))
+    shifts = estimate.dropped_shifts
+    values, vectors = np.linalg.eigh(estimate.correlations * np.outer(known, known))
+    root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(known, estimate.deviations, 0.0)[:, None]
     variance = np.zeros_like(samples.q)
-    for direction in (*root.T[values > SHARPEST], *(() if moved is None else moved)):
+    for direction in (*root.T[values > MIN_CORRELATION_EIGENVALUE], *(() if shifts is None else shifts)):
         variance += replace(estimate, beta=direction).predict(samples) ** 2
-    for k in np.flatnonzero(~told):
-        unit = np.where(np.arange(len(told)) == k, 1.0, 0.0)
+    for k in np.flatnonzero(~known):
+        unit = np.where(np.arange(len(known)) == k, 1.0, 0.0)
         variance = np.where(replace(estimate, beta=unit).predict(samples) == 0, variance, np.inf)
-    variance += np.array([one.rms if noise else one.alike for one in estimate.residuals]) ** 2
-    predicted, reach = estimate.predict(samples), estimate.quantile * np.sqrt(variance)
-    return predicted - reach, predicted + reach
+    variance += np.array([joint.rms if noise else joint.alike for joint in estimate.residuals]) ** 2
+    predicted, half_width = estimate.predict(samples), estimate.quantile * np.sqrt(variance)
+    return predicted - half_width, predicted + half_width

@@ -1,7 +1,7 @@
-"""The nearest physically consistent parameters in a metric, and the contradiction that the way there proves.
+"""Nearest physically consistent parameters in a metric, with a certificate of inconsistency.
 
 minimise |W (B x - beta)|^2 over physical x. Physical x form a cone, so the shift r = B x* - beta of the minimum is a
-certificate by itself (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0.
+certificate (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries
 from mindyn.algebra.values import Array
-from mindyn.feasibility.conic import ConeRows, ConicError, Program
+from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import PARAMETERS_PER_LINK
 
-HEAVINESS: Final = 1e-9
-"""Cost of a kilogram beside squared parts of the values: what beta leaves open takes the least mass."""
-CERTIFICATE_HEAVINESS: Final = 1e-7
-"""The same beside squared parts of the distance, where a certificate is asked for: the solver holds on to it better."""
-LINK_HEAVINESS: Final = 1e-5
-"""The same where x is asked for: the distance may grow by a thousandth to spare a hundred kilograms."""
-SHARPEST: Final = 1e-9
-"""Eigenvalues of the correlations below this count as this much."""
-FINEST_DISTANCE: Final = 1e-8
-"""Distances below this part of the values' size count as this much."""
-AS_NEAR: Final = 1e-3
-"""Distances that differ by less, relative, count as the same."""
-SMALL: Final = 1e-2
-"""kg, N m, ...: a robot whose links or frictions are smaller is measured in units of its own."""
-LEAST_SIZE: Final = 1e-2
-"""Values smaller than this part of their kind's rms are compared with that much."""
+MASS_COST: Final = 1e-9
+"""Cost of 1 kg relative to squared relative changes: parameters that beta leaves open take the smallest mass."""
+CERTIFICATE_MASS_COST: Final = 1e-7
+"""The same relative to the squared distance, to find a certificate: the solver is more robust with it."""
+LINK_MASS_COST: Final = 1e-5
+"""The same if x is needed: the distance may grow by 0.1 % to save 100 kg."""
+MIN_CORRELATION_EIGENVALUE: Final = 1e-9
+"""Lower bound of the eigenvalues of a correlation matrix."""
+MIN_RELATIVE_DISTANCE: Final = 1e-8
+"""Lower bound of distances relative to the size of the values."""
+DISTANCE_TOLERANCE: Final = 1e-3
+"""Relative difference below which distances count as equal."""
+SMALL_ROBOT_SIZE: Final = 1e-2
+"""Size of links or friction (kg, N m, ...) below which a robot is measured in units of its own size."""
+MIN_RELATIVE_SIZE: Final = 1e-2
+"""Lower bound of the size of a value relative to the rms of its kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nearest:
-    """What lies nearest.
+class NearestConsistent:
+    """Nearest physically consistent parameters.
 
-    x            physical
+    x            physical parameters
     beta         B x
     distance     |W r|, r = B x - beta
     certificate  y = W^T W r
-    braking      multipliers, not negative, of the rows `brakes`
+    braking      nonnegative multipliers of the rows `braking_rows`
     """
 
     x: Array
@@ -53,132 +53,141 @@ class Nearest:
     braking: Array
 
 
-def nearest_consistent(
-    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = (), heaviness: float = HEAVINESS
-) -> Nearest:
-    """The physical parameters whose beta is nearest, |W (B x - beta)| least; `rows` are further conditions on x.
+def find_nearest_consistent(
+    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = (), mass_cost: float = MASS_COST
+) -> NearestConsistent:
+    """Return the physical parameters that minimise |W (B x - beta)|; `rows` are further conditions on x.
 
-    Solved in parts of the values, then about what was found in parts of the distance: of values that are known to a
-    millionth, tolerance and cost of mass would else be whole standard deviations.
+    The first solution is relative to the values, the second one relative to the distance found. For values known to
+    1e-6, the tolerance and the cost of mass would otherwise amount to whole standard deviations.
     """
     size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
-    units = _units(space, beta)
-    found = _from(np.zeros(space.size), space, beta, W, rows, HEAVINESS, size, units)
+    units = _choose_units(space, beta)
+    first = _solve_from(np.zeros(space.size), space, beta, W, rows, MASS_COST, size, units)
     try:
-        return _from(found.x, space, beta, W, rows, heaviness, max(found.distance, FINEST_DISTANCE * size), units)
+        return _solve_from(
+            first.x, space, beta, W, rows, mass_cost, max(first.distance, MIN_RELATIVE_DISTANCE * size), units
+        )
     except ConicError:
-        return found
+        return first
 
 
 def root_of_inverse(correlations: Array, deviations: Array) -> Array:
-    """W (p, p) with W^T W the inverse of the covariance that has these correlations (p, p) and deviations (p,)."""
+    """Return W (p, p) with W^T W the inverse covariance of correlations (p, p) and deviations (p,)."""
     values, vectors = np.linalg.eigh(correlations)
-    return np.asarray((vectors / np.sqrt(np.maximum(values, SHARPEST))).T / deviations)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, MIN_CORRELATION_EIGENVALUE))).T / deviations)
 
 
-def nearest_compact(space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = ()) -> Nearest:
-    """The nearest, of links no wider than the robot's known reach where such are as near."""
+def find_nearest_compact(
+    space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = ()
+) -> NearestConsistent:
+    """Return the nearest parameters, with links no wider than the reach of the robot if these are as near."""
     compact = (*rows, space.compact_rows())
-    found: list[Nearest] = []
+    candidates: list[NearestConsistent] = []
     for conditions in (compact, rows):
         try:
-            found.append(nearest_consistent(space, beta, W, conditions, LINK_HEAVINESS))
+            candidates.append(find_nearest_consistent(space, beta, W, conditions, LINK_MASS_COST))
         except ConicError as error:
             failed = error
-    if not found:
+    if not candidates:
         raise failed
-    as_near = (1 + AS_NEAR) * found[-1].distance + FINEST_DISTANCE * float(np.linalg.norm(W @ beta))
-    return found[0] if found[0].distance <= as_near else found[-1]
+    limit = (1 + DISTANCE_TOLERANCE) * candidates[-1].distance + MIN_RELATIVE_DISTANCE * float(np.linalg.norm(W @ beta))
+    return candidates[0] if candidates[0].distance <= limit else candidates[-1]
 
 
-def _units(space: PhysicalSpace, beta: Array) -> Array:
-    """(size,) units of x: those of the space; of a robot so small that a solver's tolerance would show, of its own.
+def _choose_units(space: PhysicalSpace, beta: Array) -> Array:
+    """Return units (size,) of x: those of the space, or smaller ones for a robot near the tolerance of the solver.
 
-    Physical x form a cone, so that links and drives may be measured in any unit.
+    Physical x form a cone, so links and drives can be measured in any unit.
     """
     units, links = space.units.copy(), PARAMETERS_PER_LINK * space.link_count
-    of_links = np.abs(space.matrix[:, :links] * units[:links]).max(axis=1, initial=0.0)
-    masses = np.abs(beta[of_links > 0]) / of_links[of_links > 0]
-    others = np.abs(beta[of_links == 0])
-    units[:links] *= _own_unit(float(masses.max(initial=0.0)))
-    units[links:] *= _own_unit(float(np.sqrt(np.mean(others**2))) if others.any() else 1.0)
+    sizes = np.abs(space.matrix[:, :links] * units[:links]).max(axis=1, initial=0.0)
+    masses = np.abs(beta[sizes > 0]) / sizes[sizes > 0]
+    others = np.abs(beta[sizes == 0])
+    units[:links] *= _choose_unit(float(masses.max(initial=0.0)))
+    units[links:] *= _choose_unit(float(np.sqrt(np.mean(others**2))) if others.any() else 1.0)
     return units
 
 
-def _own_unit(size: float) -> float:
-    """The power of ten below a size, 1 where it is not small."""
-    return 1.0 if size == 0.0 or size >= SMALL else float(10.0 ** np.floor(np.log10(size)))
+def _choose_unit(size: float) -> float:
+    """Return the power of ten below a size, or 1 if the size is not small."""
+    return 1.0 if size == 0.0 or size >= SMALL_ROBOT_SIZE else float(10.0 ** np.floor(np.log10(size)))
 
 
-def _from(
+def _solve_from(
     start: Array,
     space: PhysicalSpace,
     beta: Array,
     W: Array,
     rows: tuple[ConeRows, ...],
-    heaviness: float,
+    mass_cost: float,
     size: float,
     units: Array,
-) -> Nearest:
-    """The nearest as a step from `start`, distances in units of `size`."""
-    program = Program(space.size)
+) -> NearestConsistent:
+    """Return the nearest parameters as a step from `start`, with distances in units of `size`."""
+    program = ConicProgram(space.size)
     program.add_squares(W @ space.matrix * units / size, W @ (beta - space.matrix @ start) / size)
-    program.cost[space.masses] = heaviness
+    program.cost[space.masses] = mass_cost
     cones = space.cone_rows(units)
-    program.add_rows(*(_moved(one, start / units) for one in (*cones, *(_in_units(one, units) for one in rows))))
-    solved = program.solve()
-    x = start + units * solved.x
-    braking = solved.duals[len(cones) - 1][-len(space.brakes) :] * size**2 if len(space.brakes) else np.zeros(0)
-    moved = space.matrix @ x
-    shift = W @ (moved - beta)
-    return Nearest(x, moved, float(np.linalg.norm(shift)), W.T @ shift, braking)
+    program.add_rows(
+        *(_shift_rows(cone, start / units) for cone in (*cones, *(_scale_rows(row, units) for row in rows)))
+    )
+    minimum = program.solve()
+    x = start + units * minimum.x
+    braking = (
+        minimum.duals[len(cones) - 1][-len(space.braking_rows) :] * size**2 if len(space.braking_rows) else np.zeros(0)
+    )
+    nearest_beta = space.matrix @ x
+    shift = W @ (nearest_beta - beta)
+    return NearestConsistent(x, nearest_beta, float(np.linalg.norm(shift)), W.T @ shift, braking)
 
 
 def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
-    """W (p, p) diagonal: 1 over each value, or over a hundredth of its family's rms where that is more."""
-    families = [one.family for one in space.parameters]
+    """Return a diagonal W (p, p): 1 / |value|, at least 1 % of the rms of the family for small values."""
+    families = [parameter.family for parameter in space.parameters]
     rms = {
-        family: float(np.sqrt(np.mean([b * b for b, own in zip(beta, families, strict=True) if own == family])))
+        family: float(np.sqrt(np.mean([b * b for b, other in zip(beta, families, strict=True) if other == family])))
         for family in families
     }
     least = max(rms.values()) or 1.0
-    floors = [LEAST_SIZE * (rms[family] or least) for family in families]
+    floors = [MIN_RELATIVE_SIZE * (rms[family] or least) for family in families]
     return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
 
 
-def _in_units(rows: ConeRows, units: Array) -> ConeRows:
+def _scale_rows(rows: ConeRows, units: Array) -> ConeRows:
     return ConeRows(rows.kind, rows.matrix * units, rows.offset, rows.order)
 
 
-def _moved(rows: ConeRows, start: Array) -> ConeRows:
-    """The rows as conditions on the step from `start`."""
+def _shift_rows(rows: ConeRows, start: Array) -> ConeRows:
+    """Return the rows as conditions on the step from `start`."""
     return ConeRows(rows.kind, rows.matrix, rows.offset + rows.matrix @ start, rows.order)
 
 
-def with_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:
-    """x moved the least so that B x = beta to rounding: takes out what a solver's tolerance leaves."""
+def match_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:
+    """Return x moved by the smallest step that makes B x = beta, which removes the tolerance of a solver."""
     return np.asarray(x + space.units * (np.linalg.pinv(space.matrix * space.units) @ (beta - space.matrix @ x)))
 
 
 def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
-    """The least y.B x over physical x of unit size: the smallest eigenvalue of what y asks of any link or sign.
+    """Return the smallest y.B x over physical x of unit size.
 
-    y.B x = <C_i, pseudo-inertia of link i> + c.signed + e.free: not negative for all physical x when every C_i is
-    positive semidefinite, every c is not negative and every e is zero; what multiplies `brakes` is taken off first.
+    y.B x = <C_i, pseudo-inertia of link i> + c.nonnegative + e.free: nonnegative for all physical x if every C_i is
+    positive semidefinite, every c is nonnegative and every e is zero; the multipliers of `braking_rows` are subtracted
+    first.
     """
-    asked = (space.matrix.T @ y - space.brakes.T @ braking) * space.units
+    coefficients = (space.matrix.T @ y - space.braking_rows.T @ braking) * space.units
     free = np.ones(space.size, dtype=bool)
-    worst = []
+    smallest = []
     for i in range(space.link_count):
         free[space.link(i)] = False
-        worst.append(np.linalg.eigvalsh(_adjoint(asked[space.link(i)]))[0])
-    signed = list(space.signed)
+        smallest.append(np.linalg.eigvalsh(_adjoint(coefficients[space.link(i)]))[0])
+    signed = list(space.nonnegative)
     free[signed] = False
-    return float(min([*worst, *asked[signed], -np.abs(asked[free]).max(initial=0.0)]))
+    return float(min([*smallest, *coefficients[signed], -np.abs(coefficients[free]).max(initial=0.0)]))
 
 
 def _adjoint(c: Array) -> Array:
-    """C (4, 4) with <C, pseudo_inertia(phi)> = c.phi: J = tr(Sigma) E - Sigma, so c_J.J = <tr(G) E - G, Sigma>."""
+    """Return C (4, 4), <C, pseudo_inertia(phi)> = c.phi: J = tr(Sigma) E - Sigma, so c_J.J = <tr(G) E - G, Sigma>."""
     G = tensor_from_entries(c[4:] * np.array([1.0, 0.5, 1.0, 0.5, 0.5, 1.0]))
     C = np.zeros((4, 4))
     C[:3, :3] = G.trace() * np.eye(3) - G

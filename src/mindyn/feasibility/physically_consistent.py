@@ -1,10 +1,10 @@
-"""`PhysicallyConsistent`: the fit whose links are bodies, whose rotors have inertia and whose friction brakes.
+"""`PhysicallyConsistent`: the fit with physical links, positive rotor inertia and dissipative friction.
 
-How much the prior counts, and which drive parameters are needed at all, is chosen inside the training data. Blocks are
-held out in turn; a candidate's error is the mean over blocks of the weighted mean squared residual. Of kinds of drive
-parameters the plainest candidate is taken that the blocks do not tell from the best [Breiman et al. 1984], by what the
-two differ in on the same blocks. The prior gets the weight of the least error: a heavier one is not plainer, and where
-it is wrong, it is wrong on every motion that the logs do not make.
+The weight of the prior, and the kinds of drive parameters that are needed, are selected within the training data:
+blocks are held out in turn, and the error of a candidate is the mean over blocks of the weighted mean squared residual.
+Among kinds of drive parameters, the simplest candidate is taken that does not differ significantly from the best one
+[Breiman et al. 1984], by differences on the same blocks. The prior gets the weight with the smallest error: a
+larger weight is not simpler, and a wrong prior is wrong on every motion that is not in the logs.
 """
 
 from __future__ import annotations
@@ -16,53 +16,70 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.spread import TOLD_APART
+from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.wording import told_from
+from mindyn.estimators.summaries import data_summary
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.priors import Divergence, prior_of, require_known
+from mindyn.feasibility.priors import Divergence, build_prior, require_valid_prior
 from mindyn.parameters.parameter import Kind
-from mindyn.regression.information import Information, combined
+from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 NO_BOUNDS: Final = Bounds()
-KIND_WORDS: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
+KIND_NAMES: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
 PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
-SAME: Final = 1e-9
-"""Part of an error that is rounding."""
-MIDDLE: Final = 1e-3
-"""Weight of the prior while kinds of parameters are compared."""
+ROUNDING_RATIO: Final = 1e-9
+"""Relative rounding error of an error."""
+COMPARISON_PRIOR_WEIGHT: Final = 1e-3
+"""Weight of the prior during the comparison of kinds of parameters."""
 DROPPABLE_KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
-"""Kinds of parameters that may go, the plainest model first: rotor inertias and friction shapes."""
+"""Kinds of parameters that can be dropped, simplest model first: rotor inertias and friction shapes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhysicallyConsistent(Estimator):
-    """Settings of a physically consistent fit: least squares over physical parameters, a prior where data say little.
+    """Estimator for physically consistent parameters: constrained least squares with a prior for uninformative data.
 
-    prior         "robot": the robot's own inertials, unless they are placeholders; another `Robot` with the same links
-                  (CAD, a URDF); None: least total mass
-    prior_weight  of the prior beside half the mean squared residual in units of its spread; "cross-validated": the
-                  one that predicts held-out blocks best (not from one block)
-    divergence    "entropic" (log det of pseudo-inertias) or "euclidean": how far from the prior is measured
-    bounds        on masses, centres, total mass; planes of symmetry
-    kinds         "cross-validated": rotor inertias and friction shapes that held-out blocks do not miss are left out;
-                  "all": they stay (the only way with one block)
+    Only parameters of drives, friction and extra torques can be dropped: link parameters are never zero individually.
 
-    weights, covariance, left_out are as in `LeastSquares`, but only parameters of drives, friction and extra torques
-    can be left out: a link's are never zero by themselves. "offset", as every other kind of `Parameter`, stands for all
-    of that kind: simulators have no torque offsets, and a model for them is best fitted without.
+    Parameters
+    ----------
+    prior : Robot, "robot" or None
+        "robot": the inertial parameters of the robot unless they are placeholders. A `Robot` with the same links: CAD
+        or URDF values. None: smallest total mass.
+    prior_weight : float or "cross-validated"
+        Weight of the prior relative to half the mean squared residual in units of its variance. "cross-validated": the
+        weight that predicts held-out blocks best; needs more than one block.
+    divergence : {"entropic", "euclidean"}
+        Measure of the distance from the prior; "entropic" is the log-determinant divergence of pseudo-inertias.
+    bounds : Bounds
+        Limits on masses, centres and total mass, and planes of symmetry.
+    kinds : {"cross-validated", "all"}
+        "cross-validated": drop rotor inertias and friction shapes that do not improve the prediction of held-out
+        blocks. "all": keep them, the only choice with one block.
+    weights : {"joint", "ordinary"} or tuple of float
+        Weights of the joints, as in `LeastSquares`.
+    covariance : {"white", "correlated"}
+        Noise model, as in `LeastSquares`.
+    dropped : tuple of str
+        Parameters that are zero, by name or by kind. "offset" stands for all torque offsets: simulators have none, so a
+        model for them is fitted best without.
+
+    Raises
+    ------
+    InputError
+        If a setting is unknown or out of range.
     """
 
     prior: Robot | Literal["robot"] | None = "robot"
@@ -72,214 +89,265 @@ class PhysicallyConsistent(Estimator):
     kinds: Literal["cross-validated", "all"] = "cross-validated"
     weights: Literal["joint", "ordinary"] | tuple[float, ...] = "joint"
     covariance: Literal["white", "correlated"] = "white"
-    left_out: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         weight = self.prior_weight
         if weight != "cross-validated" and not (isinstance(weight, (int, float)) and 0 <= weight < np.inf):
-            raise InputError(f'prior_weight = {weight!r}; it may be "cross-validated" or a number that is not negative')
-        if self.kinds not in ("cross-validated", "all"):
-            raise InputError(f'kinds = {self.kinds!r}; they may be: "cross-validated", "all"')
-        require_known(self.prior, self.divergence)
+            raise InputError(
+                f'prior_weight must be "cross-validated" or a nonnegative number, got {weight!r}',
+                code=Code.OUT_OF_RANGE,
+                subject="prior_weight",
+            )
+        require_choice(self.kinds, ("cross-validated", "all"), "kinds")
+        require_valid_prior(self.prior, self.divergence)
         self._least_squares()
 
     @property
     def needs(self) -> Needs:
-        """Samples where residuals are looked at one by one."""
+        """Return the data that the fit needs: samples if residuals are evaluated row by row."""
         return self._least_squares().needs
 
-    def treatment_for(self, robot: Robot, wanted: Treatment) -> Treatment:
-        """Any; refuses a prior of other links."""
-        prior_of(robot, self.prior, self.divergence)
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:
+        """Return the settings unchanged, or raise `InputError` if the prior has other links than the robot."""
+        build_prior(robot, self.prior, self.divergence)
         return wanted
 
     def fit(self, rows: Rows) -> Estimate:
-        """The estimate; one block leaves none to hold out, so that the prior's weight must be stated with it."""
+        """Fit the parameters.
+
+        One block cannot be held out, so `prior_weight` must be a number for it.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows to fit.
+
+        Returns
+        -------
+        Estimate
+
+        Raises
+        ------
+        InputError
+            If the prior weight cannot be cross-validated, or the bounds contradict each other.
+        """
         if len(rows.blocks) < 2 and self.prior_weight == "cross-validated" and self.prior is not None:
             raise InputError(
-                "an Information has no blocks to hold out, so the prior's weight cannot be cross-validated with it",
-                hint=f"give the samples, or prior_weight={MIDDLE:g}",
+                "prior_weight cannot be cross-validated: the data have no blocks to hold out",
+                hint=f"fit samples, or pass prior_weight={COMPARISON_PRIOR_WEIGHT:g}",
+                code=Code.TOO_LITTLE_DATA,
+                subject="prior_weight",
             )
         if self.weights == "joint":
             rows = rows.without_constant_torques()
-        problem, weights, choice = self._chosen(rows)
+        problem, weights, choice = self._choose_problem(rows)
         information = rows.information
-        problem = problem.without(choice.without)
+        problem = problem.drop_kinds(choice.dropped_kinds)
         if self.weights == "joint":
-            x, weights = problem.reweighted(information, weights, choice.weight)
+            x, weights = problem.solve_reweighted(information, weights, choice.weight)
         else:
             x = problem.solve(information, weights, choice.weight)
-        x = problem.polished(information, weights, choice.weight, x)
-        # What the data say by themselves, of the same columns, and how sure they are.
+        x = problem.polish(information, weights, choice.weight, x)
+        # The unconstrained fit with the same columns gives the covariance.
         zero = [problem.space.labels[k] for k in problem.zero]
-        plain = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
-        return _estimate(plain, problem, information, problem.space.inside(x), weights, choice)
+        unconstrained = self._least_squares(tuple(name for name in zero if name in rows.regressor.names)).fit(rows)
+        return _build_estimate(unconstrained, problem, information, problem.space.move_inside(x), weights, choice)
 
     def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Information], Array]]:
-        """The same settings, with the prior's weight and the kinds left out as these rows choose them.
+        """Return settings with the prior weight and dropped kinds selected for these rows, and a fit of parts of them.
 
-        And beta (p,) that parts of these rows ask for, joints weighted as all of them have it.
+        The function returns beta (p,) for a part of the rows, with the joint weights of all rows.
         """
-        problem, weights, choice = self._chosen(rows)
-        problem = problem.without(choice.without)
+        problem, weights, choice = self._choose_problem(rows)
+        problem = problem.drop_kinds(choice.dropped_kinds)
         zero = tuple(problem.space.labels[k] for k in problem.zero)
-        chosen = replace(self, prior_weight=choice.weight, kinds="all", left_out=zero)
+        chosen = replace(self, prior_weight=choice.weight, kinds="all", dropped=zero)
         return chosen, lambda part: problem.space.matrix @ problem.solve(part, weights, choice.weight)
 
-    def _chosen(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
-        """What is fitted, the weights of the joints to begin with, and the choice of the prior."""
-        information, problem = rows.information, self._problem(rows.regressor)
+    def _choose_problem(self, rows: Rows) -> tuple[FitProblem, Array, PriorChoice]:
+        """Return the fit problem, the initial joint weights, and the choice of the prior."""
+        information, problem = rows.information, self._build_problem(rows.regressor)
         start = LeastSquares(weights=self.weights).fit(rows)
         weights = start.joint_weights
         assert weights is not None
-        stated = MIDDLE if isinstance(self.prior_weight, str) else self.prior_weight
+        prior_weight = COMPARISON_PRIOR_WEIGHT if isinstance(self.prior_weight, str) else self.prior_weight
         if self.weights == "joint":
             weights = joint_weights(information, start.beta)
-        problem = problem.as_wide_as_told(information, weights, stated)
+        problem = problem.relax_compactness(information, weights, prior_weight)
         if self.weights == "joint":
-            _, weights = problem.reweighted(information, weights, stated)
-        return problem, weights, self._choice(problem, rows.folds(), weights)
+            _, weights = problem.solve_reweighted(information, weights, prior_weight)
+        return problem, weights, self._choose_prior(problem, rows.folds(), weights)
 
-    def _least_squares(self, left_out: tuple[str, ...] = ()) -> LeastSquares:
-        """The unconstrained fit with the same settings."""
-        return LeastSquares(weights=self.weights, covariance=self.covariance, left_out=left_out)
+    def _least_squares(self, dropped: tuple[str, ...] = ()) -> LeastSquares:
+        """Return the unconstrained estimator with the same settings."""
+        return LeastSquares(weights=self.weights, covariance=self.covariance, dropped=dropped)
 
-    def _problem(self, regressor: Regressor) -> FitProblem:
+    def _build_problem(self, regressor: Regressor) -> FitProblem:
         space = space_of(regressor)
-        can = space.drive_labels()
-        meant = {name: [name] if name in can else space.drive_labels(name) for name in self.left_out}
-        unknown = [name for name, labels in meant.items() if not labels]
+        droppable = space.drive_labels()
+        labels_by_name = {name: [name] if name in droppable else space.drive_labels(name) for name in self.dropped}
+        unknown = [name for name, labels in labels_by_name.items() if not labels]
         if unknown:
             raise InputError(
-                f"{', '.join(unknown)} cannot be left out of a consistent fit; these can: {', '.join(can)}",
-                hint="a link's parameters are never zero by themselves: the prior takes their place",
+                f"a consistent fit cannot drop {', '.join(unknown)}; it can drop: {', '.join(droppable)}",
+                hint="link parameters are never zero individually; the prior determines them",
+                code=Code.UNKNOWN_NAME,
+                subject=", ".join(unknown),
             )
-        zero = tuple({space.labels.index(one): None for labels in meant.values() for one in labels})
-        return FitProblem(space, prior_of(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero)
+        zero = tuple({space.labels.index(label): None for labels in labels_by_name.values() for label in labels})
+        return FitProblem(
+            space, build_prior(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero
+        )
 
-    def _choice(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
-        stated = None if isinstance(self.prior_weight, str) else self.prior_weight
-        if not problem.prior.believed:
-            stated = 0.0  # least mass is a tie-break with a weight of its own
-        if stated is not None and (len(folds) < 2 or self.kinds == "all"):
-            return PriorChoice(stated, (), ())
-        return choose_prior(problem, folds, weights, stated, kinds=self.kinds == "cross-validated")
+    def _choose_prior(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
+        weight = None if isinstance(self.prior_weight, str) else self.prior_weight
+        if not problem.prior.is_known:
+            weight = 0.0  # the smallest mass is a tie-break with its own weight
+        if weight is not None and (len(folds) < 2 or self.kinds == "all"):
+            return PriorChoice(weight, (), ())
+        return choose_prior(problem, folds, weights, weight, kinds=self.kinds == "cross-validated")
 
 
-def _estimate(
-    plain: Estimate, problem: FitProblem, information: Information, x: Array, weights: Array, choice: PriorChoice
+def _build_estimate(
+    unconstrained: Estimate,
+    problem: FitProblem,
+    information: Information,
+    x: Array,
+    weights: Array,
+    choice: PriorChoice,
 ) -> Estimate:
     beta, prior = problem.space.matrix @ x, problem.prior
-    prior_shares = problem.prior_shares(information, weights, choice.weight, x) if prior.believed else None
+    prior_shares = problem.prior_fractions(information, weights, choice.weight, x) if prior.is_known else None
     rms = np.sqrt(information.residuals(beta) / information.counts)
-    near = tuple(name for name, phi in zip(plain.robot.link_names, prior.links, strict=True) if phi is not None)
+    prior_links = tuple(
+        name for name, phi in zip(unconstrained.robot.link_names, prior.links, strict=True) if phi is not None
+    )
     return replace(
-        plain,
+        unconstrained,
         beta=beta,
-        residuals=tuple(replace(one, rms=float(r)) for one, r in zip(plain.residuals, rms, strict=True)),
-        status=_status(plain, problem, information, beta, choice),
+        residuals=tuple(
+            replace(residual, rms=float(r)) for residual, r in zip(unconstrained.residuals, rms, strict=True)
+        ),
+        status=_format_status(unconstrained, problem, information, beta, choice),
         method="physically consistent",
         joint_weights=weights,
-        physical=Physical(problem.space.labels, x, plain.beta, near, prior_shares),
+        physical=Physical(problem.space.labels, x, unconstrained.beta, prior_links, prior_shares),
         provenance={
-            **plain.provenance,
+            **unconstrained.provenance,
             "prior": prior.sentence,
             "prior_weight": choice.weight,
             "prior_notes": list(prior.notes),
-            "kinds_left_out": list(choice.without),
+            "kinds_left_out": list(choice.dropped_kinds),
             "tried": list(choice.tried),
         },
     )
 
 
-def _status(plain: Estimate, problem: FitProblem, information: Information, beta: Array, choice: PriorChoice) -> str:
+def _format_status(
+    unconstrained: Estimate, problem: FitProblem, information: Information, beta: Array, choice: PriorChoice
+) -> str:
     torque = information.torques().sum()
-    error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, plain.beta))
-    kept = len(beta) - len(plain.left_out)
-    source = told_from(information, plain.treatment)
-    weight = f", weight {choice.weight:.2g}" if problem.prior.believed else ""
-    kinds = [KIND_WORDS[kind] for kind in choice.without]
-    gone = [f"{' and '.join(kinds)} were left out, since held-out blocks do not miss them"] if kinds else []
-    wide = [] if problem.compact else [f"links are wider than the robot's known reach of {problem.space.reach:.2g} m"]
-    notes = "".join(f" Note: {note}." for note in (*gone, *wide, *problem.prior.notes))
+    error, least = (100 * np.sqrt(information.residuals(b).sum() / torque) for b in (beta, unconstrained.beta))
+    count = len(beta) - len(unconstrained.dropped)
+    source = data_summary(information, unconstrained.settings)
+    weight = f", weight {choice.weight:.2g}" if problem.prior.is_known else ""
+    kinds = [KIND_NAMES[kind] for kind in choice.dropped_kinds]
+    dropped = (
+        [f"{' and '.join(kinds)} were dropped because they do not improve the prediction of held-out blocks"]
+        if kinds
+        else []
+    )
+    width = (
+        [] if problem.compact else [f"links are wider than the known reach of the robot, {problem.space.reach:.2g} m"]
+    )
+    notes = "".join(f" Note: {note}." for note in (*dropped, *width, *problem.prior.notes))
     return (
-        f"{kept} physically consistent parameters from {source} leave {error:.3g} % of the torque "
+        f"{count} physically consistent parameters from {source} leave {error:.3g} % of the torque "
         f"unexplained ({least:.3g} % without the constraint); {problem.prior.sentence}{weight}.{notes}"
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriorChoice:
-    """The weight, the kinds of parameters left out, and the errors (mean, standard error) that decided it."""
+    """Weight of the prior, dropped kinds of parameters, and the errors (mean, standard error) of all candidates."""
 
     weight: float
-    without: tuple[Kind, ...]
+    dropped_kinds: tuple[Kind, ...]
     tried: tuple[dict[str, Any], ...]
 
 
 def choose_prior(
     problem: FitProblem, folds: Sequence[Information], weights: Array, weight: float | None, *, kinds: bool
 ) -> PriorChoice:
-    """The choice of the weight, unless it is given, and with `kinds` of what may be left out."""
-    models: list[tuple[Kind, ...]] = _distinct(problem) if kinds else [()]
+    """Select the weight of the prior, unless it is given, and with `kinds` the parameters to drop."""
+    models: list[tuple[Kind, ...]] = _distinct_models(problem) if kinds else [()]
     tried: list[dict[str, Any]] = []
-    without = models[0]
+    dropped = models[0]
     if len(models) > 1:
-        at = MIDDLE if weight is None else weight
-        without = models[_plainest(_errors(problem, folds, weights, [(one, at) for one in models], tried))]
+        at = COMPARISON_PRIOR_WEIGHT if weight is None else weight
+        dropped = models[
+            _select_simplest(_compute_errors(problem, folds, weights, [(model, at) for model in models], tried))
+        ]
     if weight is not None:
-        return PriorChoice(weight, without, tuple(tried))
-    errors = _errors(problem, folds, weights, [(without, one) for one in PRIOR_WEIGHTS], tried)
-    return PriorChoice(PRIOR_WEIGHTS[int(errors.mean(axis=1).argmin())], without, tuple(tried))
+        return PriorChoice(weight, dropped, tuple(tried))
+    errors = _compute_errors(problem, folds, weights, [(dropped, candidate) for candidate in PRIOR_WEIGHTS], tried)
+    return PriorChoice(PRIOR_WEIGHTS[int(errors.mean(axis=1).argmin())], dropped, tuple(tried))
 
 
-def _distinct(problem: FitProblem) -> list[tuple[Kind, ...]]:
-    """Kinds that leave different models."""
-    made: dict[tuple[int, ...], tuple[Kind, ...]] = {}
+def _distinct_models(problem: FitProblem) -> list[tuple[Kind, ...]]:
+    """Return the sets of kinds that lead to different models."""
+    models: dict[tuple[int, ...], tuple[Kind, ...]] = {}
     for kind in reversed(DROPPABLE_KINDS):
-        made.setdefault(problem.without(kind).zero, kind)
-    return list(reversed(made.values()))
+        models.setdefault(problem.drop_kinds(kind).zero, kind)
+    return list(reversed(models.values()))
 
 
-def _plainest(errors: Array) -> int:
-    """The first candidate whose error is not surely above the least, of errors (candidates, folds)."""
+def _select_simplest(errors: Array) -> int:
+    """Return the first candidate whose error is not significantly above the smallest, of errors (candidates, folds)."""
     best = errors[int(errors.mean(axis=1).argmin())]
     solved: NDArray[np.bool_] = np.asarray(np.isfinite(errors).all(axis=1))
     more = np.where(solved[:, None], errors, best) - best
-    bound = TOLD_APART * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + SAME * best.mean()
+    bound = (
+        MIN_IMPROVEMENT_DEVIATIONS * more.std(axis=1, ddof=1) / np.sqrt(errors.shape[1]) + ROUNDING_RATIO * best.mean()
+    )
     return int(np.argmax(solved & (more.mean(axis=1) <= bound)))
 
 
-def _errors(
+def _compute_errors(
     problem: FitProblem,
     folds: Sequence[Information],
     weights: Array,
     candidates: Sequence[tuple[tuple[Kind, ...], float]],
     tried: list[dict[str, Any]],
 ) -> Array:
-    """(candidates, folds) errors on each fold of fits to the others; all are written down."""
-    errors = np.array([_error(problem.without(without), folds, weights, weight) for without, weight in candidates])
+    """Return errors (candidates, folds) on each fold of fits to the others, and record them in `tried`."""
+    errors = np.array(
+        [_fold_errors(problem.drop_kinds(without), folds, weights, weight) for without, weight in candidates]
+    )
     tried += [
-        {"without": list(without), "weight": weight, "error": float(own.mean()), "spread": _spread(own)}
-        for (without, weight), own in zip(candidates, errors, strict=True)
+        {"without": list(without), "weight": weight, "error": float(row.mean()), "spread": _standard_error(row)}
+        for (without, weight), row in zip(candidates, errors, strict=True)
     ]
     if not np.isfinite(errors).all(axis=1).any():
-        raise ConicError("none of the conic programs of the prior's weights was solved", hint="state prior_weight")
+        raise ConicError(
+            "no conic program was solved for any weight of the prior", hint="pass prior_weight", subject="prior_weight"
+        )
     return errors
 
 
-def _spread(errors: Array) -> float:
-    """Standard error of the mean; zero where there is none."""
+def _standard_error(errors: Array) -> float:
+    """Return the standard error of the mean, or zero if an error is infinite."""
     return float(errors.std(ddof=1) / np.sqrt(len(errors))) if np.isfinite(errors).all() else 0.0
 
 
-def _error(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> list[float]:
-    found = []
+def _fold_errors(problem: FitProblem, folds: Sequence[Information], weights: Array, prior_weight: float) -> list[float]:
+    errors = []
     for held in range(len(folds)):
-        rest = combined([fold for k, fold in enumerate(folds) if k != held])
+        rest = add_information([fold for k, fold in enumerate(folds) if k != held])
         try:
             beta = problem.space.matrix @ problem.solve(rest, weights, prior_weight)
         except ConicError:
-            return [float("inf")] * len(folds)  # another weight will do
-        found.append(float(weights @ folds[held].residuals(beta)) / sum(folds[held].counts))
-    return found
+            return [float("inf")] * len(folds)  # other weights may succeed
+        errors.append(float(weights @ folds[held].residuals(beta)) / sum(folds[held].counts))
+    return errors

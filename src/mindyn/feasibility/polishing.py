@@ -1,12 +1,12 @@
-"""A minimum of a consistent fit to rounding, from where a conic solver ends: its duality gap is 1e-9 of the cost.
+"""Newton steps from the result of a conic solver (duality gap 1e-9 of the cost) to a minimum at rounding error.
 
-Where links are solid bodies (a prior's divergence keeps them so) what is minimised is smooth in x, and the conditions
-that bind are rows G v + h = 0 of x = units * v. Newton's steps then are least squares,
+If links are solid bodies (the divergence from a prior keeps them so), the cost is smooth in x, and active conditions
+are rows G v + h = 0 of x = units * v. A Newton step is a least-squares problem,
 
     minimise |A (v + s) - b|^2 / 2 + w (g.s + s.H s / 2)   over s with G s = -(G v + h)
 
-g, H derivatives of the prior; rows join those that bind when a step would pass them, and leave where their multiplier
-asks for it. What ends above the solver's own cost is not taken.
+with g, H the derivatives of the prior. A row becomes active if a step would cross it, and inactive by the sign of its
+multiplier. A result that costs more than that of the solver is rejected.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from mindyn.algebra.values import Array
 
 Binding = NDArray[np.bool_]
 
-BINDING: Final = 1e-6
-"""A slack below this, in units of v, is taken to bind until its multiplier says otherwise."""
-POLISHING_STEPS: Final = 40
-FINAL: Final = 1e-13
-"""A step below this, relative to v, ends it."""
-PULLS: Final = 1e-9
-"""Of the largest multiplier: one below -PULLS times it sets its row free."""
-CURVED: Final = 1e-14
-"""Curvature of the prior below this part of its largest counts as none."""
+BINDING_SLACK: Final = 1e-6
+"""Slack, in units of v, below which a row is active until its multiplier releases it."""
+MAX_POLISHING_STEPS: Final = 40
+STEP_TOLERANCE: Final = 1e-13
+"""Step relative to v at which the iteration stops."""
+RELEASE_RATIO: Final = 1e-9
+"""A multiplier below this negative fraction of the largest releases its row."""
+MIN_CURVATURE_RATIO: Final = 1e-14
+"""Curvature of the prior relative to its largest below which it counts as zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothFit:
-    """What is minimised over v, and where it may be.
+    """Cost that is minimised over v, and its constraints.
 
-    A, b        of the data, 1/2 |A v - b|^2
-    prior       v -> value, gradient (size,) and second derivative (size, size) of the rest; infinite outside
-    equal       (e, size), (e,): rows and offsets that are zero
-    least       (i, size), (i,): rows and offsets that are not negative
+    A, b        data term, 1/2 |A v - b|^2
+    prior       v -> value, gradient (size,) and second derivative (size, size) of the other term; infinite outside
+    equal       (e, size), (e,): rows and offsets that must be zero
+    least       (i, size), (i,): rows and offsets that must be nonnegative
     """
 
     A: Array
@@ -51,46 +51,46 @@ class SmoothFit:
     least: tuple[Array, Array]
 
     def cost(self, v: Array) -> float:
-        """Of data and prior."""
+        """Return the cost of data and prior."""
         left = self.A @ v - self.b
         return float(left @ left / 2) + self.prior(v)[0]
 
-    def polished(self, v: Array) -> Array:
-        """The minimum next to v, or v itself where none is found that is no worse."""
+    def polish(self, v: Array) -> Array:
+        """Return the minimum near v, or v itself if no better point is found."""
         G, h = self.least
-        binding: Binding = G @ v + h < BINDING
-        found, multipliers = v.copy(), np.zeros(0)
-        for _ in range(POLISHING_STEPS):
-            step, multipliers = self._step(found, binding)
+        binding: Binding = G @ v + h < BINDING_SLACK
+        point, multipliers = v.copy(), np.zeros(0)
+        for _ in range(MAX_POLISHING_STEPS):
+            step, multipliers = self._newton_step(point, binding)
             if step is None:
                 return v
-            share = self._share(found, step, binding)
-            passed = share < 1.0
-            found = found + share * step
-            if passed:
-                binding = binding | (G @ found + h < FINAL * (1 + np.abs(h)))
-            elif np.abs(step).max() <= FINAL * np.abs(found).max():
-                freed = self._freed(binding, multipliers)
-                if freed is None:
+            fraction = self._step_fraction(point, step, binding)
+            is_blocked = fraction < 1.0
+            point = point + fraction * step
+            if is_blocked:
+                binding = binding | (G @ point + h < STEP_TOLERANCE * (1 + np.abs(h)))
+            elif np.abs(step).max() <= STEP_TOLERANCE * np.abs(point).max():
+                released = self._release_row(binding, multipliers)
+                if released is None:
                     break
-                binding = freed
-        slack = (G @ found + h).min(initial=0.0)
-        good = np.isfinite(found).all() and slack > -FINAL * (1 + np.abs(found).max())
-        # A solver ends a little outside, where costs may be lower: by the multipliers' part of that at most.
+                binding = released
+        slack = (G @ point + h).min(initial=0.0)
+        is_valid = np.isfinite(point).all() and slack > -STEP_TOLERANCE * (1 + np.abs(point).max())
+        # The solver ends slightly outside, where the cost may be lower by at most multipliers times violations.
         E, e = self.equal
-        off = np.abs(np.concatenate([E @ v + e, (G @ v + h)[binding]]))
-        below = float(np.abs(multipliers) @ off) if len(multipliers) == len(off) else 0.0
+        violations = np.abs(np.concatenate([E @ v + e, (G @ v + h)[binding]]))
+        allowance = float(np.abs(multipliers) @ violations) if len(multipliers) == len(violations) else 0.0
         before = self.cost(v)
-        return found if good and self.cost(found) <= before + below + FINAL * abs(before) else v
+        return point if is_valid and self.cost(point) <= before + allowance + STEP_TOLERANCE * abs(before) else v
 
-    def _step(self, v: Array, binding: Binding) -> tuple[Array | None, Array]:
+    def _newton_step(self, v: Array, binding: Binding) -> tuple[Array | None, Array]:
         (E, e), (G, h) = self.equal, self.least
         C, c = np.vstack([E, G[binding]]), np.concatenate([e, h[binding]])
         _, gradient, H = self.prior(v)
         if not (np.isfinite(gradient).all() and np.isfinite(H).all()):
             return None, np.zeros(0)
         values, vectors = np.linalg.eigh(H)
-        kept = values > CURVED * max(float(values[-1]), 1e-300)
+        kept = values > MIN_CURVATURE_RATIO * max(float(values[-1]), 1e-300)
         root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
         pull = -(vectors[:, kept].T @ gradient) / np.sqrt(values[kept])
         within = -np.linalg.pinv(C) @ (C @ v + c)
@@ -102,22 +102,22 @@ class SmoothFit:
         slope = self.A.T @ (self.A @ (v + step) - self.b) + gradient + H @ step
         return step, np.linalg.lstsq(C.T, slope, rcond=None)[0]
 
-    def _share(self, v: Array, step: Array, binding: Binding) -> float:
-        """The part of a step up to the first row that it would pass, or while the prior has a value."""
+    def _step_fraction(self, v: Array, step: Array, binding: Binding) -> float:
+        """Return the fraction of a step up to the first row that it would cross, and with a finite prior."""
         G, h = self.least
         slack, change = G @ v + h, G @ step
         closing = ~binding & (slack + change < 0)
-        share = float((-slack[closing] / change[closing]).min()) if closing.any() else 1.0
-        share = max(share, 0.0)
-        while share > 1e-6 and not np.isfinite(self.prior(v + share * step)[0]):
-            share *= 0.5
-        return share
+        fraction = float((-slack[closing] / change[closing]).min()) if closing.any() else 1.0
+        fraction = max(fraction, 0.0)
+        while fraction > 1e-6 and not np.isfinite(self.prior(v + fraction * step)[0]):
+            fraction *= 0.5
+        return fraction
 
-    def _freed(self, binding: Binding, multipliers: Array) -> Binding | None:
-        """The binding rows less the one that pulls hardest; None where none does."""
-        own = multipliers[len(self.equal[0]) :]
-        if not len(own) or own.min() >= -PULLS * max(np.abs(own).max(), 1e-300):
+    def _release_row(self, binding: Binding, multipliers: Array) -> Binding | None:
+        """Return the active rows without the one of the most negative multiplier; None if there is none."""
+        of_rows = multipliers[len(self.equal[0]) :]
+        if not len(of_rows) or of_rows.min() >= -RELEASE_RATIO * max(np.abs(of_rows).max(), 1e-300):
             return None
-        freed = binding.copy()
-        freed[np.flatnonzero(binding)[int(np.argmin(own))]] = False
-        return freed
+        released = binding.copy()
+        released[np.flatnonzero(binding)[int(np.argmin(of_rows))]] = False
+        return released

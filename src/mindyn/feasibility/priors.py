@@ -1,9 +1,9 @@
-"""Where the data say little: `Prior`, what links are taken to be like, and what of it may be believed.
+"""`Prior`: expected link parameters for directions that the data hardly determine.
 
 entropic   tr(P0^-1 P) - log det(P0^-1 P) - 4 of pseudo-inertias P against P0: the Bregman divergence of -log det, the
            same in all frames and units [Lee, Wensing & Park 2020]
-euclidean  |P - P0|^2 / |P0|^2, lengths in units of the robot's
-least mass the sum of all masses, where no prior is known
+euclidean  |P - P0|^2 / |P0|^2, with lengths in units of the robot
+least mass the sum of all masses, if no prior is known
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.inertia import consistency_of, mass_com_inertia, pseudo_inertia
+from mindyn.algebra.inertia import check_consistency, mass_com_inertia, pseudo_inertia
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.feasibility.conic import DIAGONAL, ConeRows, Program, triangle
+from mindyn.errors import Code, InputError, require_choice
+from mindyn.feasibility.conic import DIAGONAL_PLACES, ConeRows, ConicProgram, triangle
 from mindyn.feasibility.physical_space import PhysicalSpace
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import same_mechanism
+from mindyn.parameters.base import has_same_mechanism
 from mindyn.robots.parts import Link
 from mindyn.robots.robot import Robot
 
 Divergence = Literal["entropic", "euclidean"]
-SMALLEST_RADIUS: Final = 0.01
-"""m; a prior whose link is a point, rod or plate is given at least this radius of gyration: the entropic divergence of
-a flat body is infinite."""
+MIN_GYRATION_RADIUS_M: Final = 0.01
+"""Smallest radius of gyration of a prior link, m: the entropic divergence of a point, rod or plate is infinite."""
 _UNIT_MATRICES = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """What the links are taken to be like: phi of each, None where nothing may be believed, and why, in sentences.
+    """Expected parameters of the links.
 
-    links       phi (10,) or None for each link
-    divergence  how far from it is measured
-    notes       what was found to be a placeholder or mended
+    links       phi (10,) of each link, or None if the prior does not know it
+    divergence  measure of the distance from the prior
+    notes       sentences about placeholders and links that were made thicker
     """
 
     links: tuple[Array | None, ...]
@@ -46,31 +45,37 @@ class Prior:
 
     @property
     def sentence(self) -> str:
-        """What stands in for the data where they say little."""
-        believed = sum(phi is not None for phi in self.links)
-        if not believed:
-            return "no prior: masses that the data cannot tell take the least total mass"
-        rest = "" if believed == len(self.links) else f" for {believed} of {len(self.links)} links, the rest least mass"
-        return f"what the data cannot tell takes the prior ({self.divergence}){rest}"
+        """Describe the values of parameters that the data do not determine."""
+        known = sum(phi is not None for phi in self.links)
+        if not known:
+            return "no prior: unidentifiable masses take the smallest total mass"
+        rest = (
+            ""
+            if known == len(self.links)
+            else f" for {known} of {len(self.links)} links, the smallest mass for the others"
+        )
+        return f"unidentifiable parameters take the prior ({self.divergence}){rest}"
 
     @property
-    def believed(self) -> bool:
-        """Whether anything is known of any link."""
+    def is_known(self) -> bool:
+        """Return whether the prior knows any link."""
         return any(phi is not None for phi in self.links)
 
-    def add_to(self, program: Program, space: PhysicalSpace, units: Array, weight: float, heaviness: float) -> None:
-        """Add weight times the divergence; where nothing is believed of a link, heaviness times its mass in kg."""
+    def add_to(
+        self, program: ConicProgram, space: PhysicalSpace, units: Array, weight: float, mass_cost: float
+    ) -> None:
+        """Add weight times the divergence, and mass_cost times the mass in kg of links without a prior."""
         for i, phi in enumerate(self.links):
             if phi is None:
-                program.cost[PARAMETERS_PER_LINK * i] += heaviness * units[PARAMETERS_PER_LINK * i]
+                program.cost[PARAMETERS_PER_LINK * i] += mass_cost * units[PARAMETERS_PER_LINK * i]
             elif self.divergence == "entropic":
                 _add_entropic(program, space, i, phi, units, weight)
             else:
                 _add_euclidean(program, space, i, phi, units, weight)
 
     def value(self, space: PhysicalSpace, x: Array) -> float:
-        """The divergence at x but for a constant; infinite where an entropic one has no value."""
-        found = 0.0
+        """Return the divergence at x without its constant; infinite if an entropic divergence is undefined."""
+        total = 0.0
         for i, phi in enumerate(self.links):
             if phi is None:
                 continue
@@ -78,15 +83,15 @@ class Prior:
             if self.divergence == "entropic":
                 if not np.isfinite(P).all() or np.linalg.eigvalsh(P)[0] <= 0:
                     return float("inf")
-                found += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
+                total += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
             else:
                 triangles = triangle(_UNIT_MATRICES) / space.link_units
-                off = triangles @ (x[space.link(i)] - phi)
-                found += float(off @ off) / float(np.linalg.norm(triangles @ phi)) ** 2
-        return found
+                difference = triangles @ (x[space.link(i)] - phi)
+                total += float(difference @ difference) / float(np.linalg.norm(triangles @ phi)) ** 2
+        return total
 
     def gradient(self, space: PhysicalSpace, x: Array) -> Array:
-        """(size,) derivative of the divergence at x; zero where nothing is believed of a link."""
+        """Return the gradient (size,) of the divergence at x; zero for links without a prior."""
         g = np.zeros(space.size)
         for i, phi in enumerate(self.links):
             if phi is None:
@@ -97,86 +102,89 @@ class Prior:
                 g[space.link(i)] = np.einsum("aij,ji->a", _UNIT_MATRICES, change)
             else:
                 triangles = triangle(_UNIT_MATRICES) / space.link_units
-                off = triangles.T @ (triangles @ (x[space.link(i)] - phi))
-                g[space.link(i)] = 2 * off / float(np.linalg.norm(triangles @ phi)) ** 2
+                slope = triangles.T @ (triangles @ (x[space.link(i)] - phi))
+                g[space.link(i)] = 2 * slope / float(np.linalg.norm(triangles @ phi)) ** 2
         return g
 
     def curvature(self, space: PhysicalSpace, x: Array) -> Array:
-        """(size, size) second derivative of the divergence at x; zero where nothing is believed of a link."""
+        """Return the second derivative (size, size) of the divergence at x; zero for links without a prior."""
         H = np.zeros((space.size, space.size))
         for i, phi in enumerate(self.links):
             if phi is None:
                 continue
-            own = np.ix_(range(space.size)[space.link(i)], range(space.size)[space.link(i)])
+            block = np.ix_(range(space.size)[space.link(i)], range(space.size)[space.link(i)])
             if self.divergence == "entropic":
                 turned = np.linalg.solve(pseudo_inertia(x[space.link(i)]), _UNIT_MATRICES)
-                H[own] = np.einsum("aij,bji->ab", turned, turned)
+                H[block] = np.einsum("aij,bji->ab", turned, turned)
             else:
                 triangles = triangle(_UNIT_MATRICES) / space.link_units
-                H[own] = 2 * triangles.T @ triangles / float(np.linalg.norm(triangles @ phi)) ** 2
+                H[block] = 2 * triangles.T @ triangles / float(np.linalg.norm(triangles @ phi)) ** 2
         return H
 
 
-def require_known(given: Robot | str | None, divergence: str) -> None:
-    """Refuse settings that name no prior."""
-    if divergence not in ("entropic", "euclidean"):
-        raise InputError(f'divergence = {divergence!r}; it may be: "entropic", "euclidean"')
+def require_valid_prior(given: Robot | str | None, divergence: str) -> None:
+    """Raise `InputError` if the settings do not name a prior."""
+    require_choice(divergence, ("entropic", "euclidean"), "divergence")
     if isinstance(given, str) and given != "robot":
         raise InputError(
-            f'prior = {given!r}; it may be "robot", None or a Robot',
-            hint=f"prior=load_robot({given!r}) where that is a file or a robot's name",
+            f'prior must be "robot", None or a Robot, got {given!r}',
+            hint=f"pass prior=load_robot({given!r}) if this is a file or the name of a robot",
+            code=Code.UNKNOWN_NAME,
+            subject=given,
         )
 
 
-def prior_of(robot: Robot, given: Robot | Literal["robot"] | None, divergence: Divergence = "entropic") -> Prior:
-    """The prior that a fit of `robot` may use: its own inertials, another description's of the same links, or none."""
-    require_known(given, divergence)
+def build_prior(robot: Robot, given: Robot | Literal["robot"] | None, divergence: Divergence = "entropic") -> Prior:
+    """Build the prior of a fit: inertial parameters of the robot, of another robot with the same links, or none."""
+    require_valid_prior(given, divergence)
     if given is None:
         return Prior((None,) * robot.joint_count, divergence, ())
     source = robot if isinstance(given, str) else given
-    if source is not robot and (source.link_names != robot.link_names or not _same_joints(source, robot)):
+    if source is not robot and (source.link_names != robot.link_names or not _have_same_joints(source, robot)):
         raise InputError(
             f"the prior {source.name!r} has other joints or link frames than robot {robot.name!r}",
-            hint="a prior states the parameters of the same links in the same frames",
+            hint="the prior must have the same links in the same frames",
+            code=Code.DISAGREEMENT,
+            subject=source.name,
         )
-    unbelieved = placeholders(source)
-    links, notes = [], _not_used(unbelieved)
+    unusable = find_placeholders(source)
+    links, notes = [], _format_unused(unusable)
     for link in source.links:
-        usable = None if link.name in unbelieved else link.phi
-        links.append(usable if usable is None else _solid(link, notes))
+        usable = None if link.name in unusable else link.phi
+        links.append(usable if usable is None else _thicken_body(link, notes))
     return Prior(tuple(links), divergence, tuple(notes))
 
 
-def _not_used(unbelieved: dict[str, str]) -> list[str]:
-    """One sentence for every reason."""
+def _format_unused(unusable: dict[str, str]) -> list[str]:
+    """Return one sentence for each reason."""
     reasons: dict[str, list[str]] = {}
-    for name, why in unbelieved.items():
+    for name, why in unusable.items():
         reasons.setdefault(why, []).append(name)
     return [f"not used as a prior: {', '.join(names)} ({why})" for why, names in reasons.items()]
 
 
-def _same_joints(one: Robot, other: Robot) -> bool:
-    plain = [replace(robot, drives=(), extras=(), gravity=np.zeros(3)) for robot in (one, other)]
-    return same_mechanism(*plain)
+def _have_same_joints(first: Robot, second: Robot) -> bool:
+    plain = [replace(robot, drives=(), extras=(), gravity=np.zeros(3)) for robot in (first, second)]
+    return has_same_mechanism(*plain)
 
 
-def placeholders(robot: Robot) -> dict[str, str]:
-    """Links whose stated parameters are no statement about the arm, each with the reason.
+def find_placeholders(robot: Robot) -> dict[str, str]:
+    """Return the links whose inertial parameters carry no information, with the reason.
 
-    No parameters, all zero, no body can have them, mass 1 with the unit tensor; or the same mass and tensor on every
-    link that is left, of several.
+    These have no parameters, only zeros, values that no body can have, or mass 1 with the unit tensor. If all other
+    links (at least two) have the same mass and tensor, they are placeholders too.
     """
-    found = {link.name: why for link in robot.links if (why := _unbelievable(link))}
-    stated = [link for link in robot.links if link.name not in found]
-    if _are_alike(stated):
-        found |= {link.name: "every link states the same mass and inertia, a placeholder" for link in stated}
-    return found
+    reasons = {link.name: reason for link in robot.links if (reason := _explain_implausible(link))}
+    others = [link for link in robot.links if link.name not in reasons]
+    if _are_alike(others):
+        reasons |= {link.name: "every link has the same mass and inertia, a placeholder" for link in others}
+    return reasons
 
 
 def has_placeholders(robot: Robot) -> bool:
-    """Whether some link states mass 1 with the unit tensor, or all that are believable state the same."""
-    believable = [link for link in robot.links if not _unbelievable(link)]
-    return any(_is_unit(link) for link in robot.links) or _are_alike(believable)
+    """Return whether some link has mass 1 with the unit tensor, or all plausible links are equal."""
+    plausible = [link for link in robot.links if not _explain_implausible(link)]
+    return any(_is_unit(link) for link in robot.links) or _are_alike(plausible)
 
 
 def _are_alike(links: Sequence[Link]) -> bool:
@@ -194,30 +202,32 @@ def _body(link: Link) -> Array:
     return np.array([mass, *np.linalg.eigvalsh(J)])
 
 
-def _unbelievable(link: Link) -> str:
+def _explain_implausible(link: Link) -> str:
     if link.phi is None:
-        return "it states no parameters"
+        return "it has no inertial parameters"
     if not link.phi.any():
         return "all its parameters are zero"
-    verdict = consistency_of(link.phi)
-    if not verdict.possible:
-        return verdict.reason
+    consistency = check_consistency(link.phi)
+    if not consistency.is_feasible:
+        return consistency.reason
     if _is_unit(link):
         return "mass 1 and the unit tensor are a placeholder"
     return ""
 
 
-def _solid(link: Link, notes: list[str]) -> Array:
-    """phi, or phi with `SMALLEST_RADIUS` in the directions in which the body is thinner."""
+def _thicken_body(link: Link, notes: list[str]) -> Array:
+    """Return phi, with at least `MIN_GYRATION_RADIUS_M` in directions in which the body is thinner."""
     assert link.phi is not None
     P = pseudo_inertia(link.phi)
     mass = link.phi[0]
     Sigma = P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / mass
     values, vectors = np.linalg.eigh(Sigma)
-    least = mass * SMALLEST_RADIUS**2 / 3
+    least = mass * MIN_GYRATION_RADIUS_M**2 / 3
     if values[0] >= least:
         return link.phi
-    notes.append(f"link {link.name}: the prior is thinner than {1000 * SMALLEST_RADIUS:g} mm and was given that much")
+    notes.append(
+        f"link {link.name}: the prior is thinner than {1000 * MIN_GYRATION_RADIUS_M:g} mm and was made that thick"
+    )
     added = vectors @ np.diag(np.maximum(least - values, 0.0)) @ vectors.T
     tensor = added.trace() * np.eye(3) - added
     wider = link.phi.copy()
@@ -225,8 +235,8 @@ def _solid(link: Link, notes: list[str]) -> Array:
     return wider
 
 
-def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
-    """weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T, through a factor of Q with a bounded diagonal.
+def _add_entropic(program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
+    """Add weight (tr Q - log det Q), Q = L^-1 P L^-T with P0 = L L^T, through a factor of Q with a bounded diagonal.
 
     [[Q, Z], [Z^T, diag Z]] >= 0 with Z lower triangular makes det Q >= prod Z_kk, and the logarithms of Z_kk are
     variables in exponential cones [Ben-Tal & Nemirovski 2001].
@@ -251,14 +261,16 @@ def _add_entropic(program: Program, space: PhysicalSpace, i: int, phi: Array, un
     exponentials, offset = np.zeros((12, program.size)), np.tile([0.0, 1.0, 0.0], 4)
     for k in range(4):
         exponentials[3 * k, logs.start + k] = 1.0
-        exponentials[3 * k + 2, factor.start + DIAGONAL[k]] = 1.0
+        exponentials[3 * k + 2, factor.start + DIAGONAL_PLACES[k]] = 1.0
     program.add_rows(ConeRows("exponential", exponentials, offset))
 
 
-def _add_euclidean(program: Program, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float) -> None:
+def _add_euclidean(
+    program: ConicProgram, space: PhysicalSpace, i: int, phi: Array, units: Array, weight: float
+) -> None:
     link, triangles = space.link(i), triangle(_UNIT_MATRICES)
-    believed = triangles @ (phi / space.link_units)
-    root = np.sqrt(2 * weight) / float(np.linalg.norm(believed))
+    expected = triangles @ (phi / space.link_units)
+    root = np.sqrt(2 * weight) / float(np.linalg.norm(expected))
     A = np.zeros((len(LINK_PARAMETERS), space.size))
     A[:, link] = root * triangles * (units[link] / space.link_units)
-    program.add_squares(A, root * believed)
+    program.add_squares(A, root * expected)

@@ -1,4 +1,4 @@
-"""Where the smallest eigenvalue of an inertia matrix is least: many configurations, then descent from the worst.
+"""Configurations with the smallest eigenvalue of an inertia matrix: a large sample, then descent from the worst.
 
 d lambda / d q_k = u^T (d M / d q_k) u,    M u = lambda u
 """
@@ -13,18 +13,18 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.feasibility.inertia_family import InertiaFamily
 
-CHUNK: Final = 20_000
+CONFIGURATIONS_PER_CHUNK: Final = 20_000
 """Configurations evaluated at once."""
-STARTS: Final = 32
-"""Configurations that descents start from ..."""
-FOLLOWED: Final = 3
-"""... and those of them that are followed to the end."""
-DESCENT_STEPS: Final = 40
+DESCENT_STARTS: Final = 32
+"""Number of descents ..."""
+CONVERGED_DESCENTS: Final = 3
+"""... and number of them that run to convergence."""
+MAX_GRADIENT_STEPS: Final = 40
 """Gradient steps of all descents together."""
 FIRST_DESCENT_STEP: Final = 0.05
-"""Length of their first step, rad or m ..."""
-LONGEST_STEP: Final = 0.5
-"""... and of their longest."""
+"""Length of the first step, rad or m ..."""
+MAX_DESCENT_STEP: Final = 0.5
+"""... and of the longest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class Extremes:
 
     q       (k, n) configurations, lowest eigenvalue first
     values  (k,) smallest eigenvalues there, kg m^2
-    u       (k, n) their unit eigenvectors, prismatic joints in units of the robot's length
+    u       (k, n) their unit eigenvectors, prismatic joints in units of the length of the robot
     """
 
     q: Array
@@ -42,49 +42,53 @@ class Extremes:
 
 
 def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
-    """(N,) of S M S at q (N, n)."""
-    found = [np.linalg.eigvalsh(family.matrices(q[k : k + CHUNK], beta))[:, 0] for k in range(0, len(q), CHUNK)]
-    return np.concatenate(found)
+    """Return the smallest eigenvalues (N,) of S M S at q (N, n)."""
+    chunks = [
+        np.linalg.eigvalsh(family.matrices(q[k : k + CONFIGURATIONS_PER_CHUNK], beta))[:, 0]
+        for k in range(0, len(q), CONFIGURATIONS_PER_CHUNK)
+    ]
+    return np.concatenate(chunks)
 
 
 def extremes_at(family: InertiaFamily, beta: Array, q: Array) -> Extremes:
-    """Smallest eigenvalues and eigenvectors at few configurations (k, n), in order."""
+    """Return smallest eigenvalues and eigenvectors at few configurations (k, n), in ascending order."""
     values, vectors = np.linalg.eigh(family.matrices(q, beta))
     order = np.argsort(values[:, 0])
     return Extremes(q[order], values[order, 0], vectors[order, :, 0])
 
 
-def descended(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Extremes:
-    """Local minima reached from the lowest of each of several parts of the configurations q (N, n), `least` there.
+def descend_from(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Extremes:
+    """Return local minima reached from the configurations q (N, n), where the smallest eigenvalues are `least`.
 
-    Parts are interleaved, so that descents start far apart. All descend together, then the lowest ones to the end.
+    Descents start from the lowest of each of several interleaved parts of q, so that starts are far apart. All descend
+    together, then the lowest ones run to convergence.
     """
-    parts = min(STARTS, len(q))
+    parts = min(DESCENT_STARTS, len(q))
     starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
-    reached = extremes_at(family, beta, _together(family, beta, ranges, starts))
-    polished = [_to_the_end(family, beta, ranges, one) for one in reached.q[:FOLLOWED]]
-    return extremes_at(family, beta, np.array([*polished, *reached.q[FOLLOWED:]]))
+    reached = extremes_at(family, beta, _descend_together(family, beta, ranges, starts))
+    polished = [_descend_to_minimum(family, beta, ranges, start) for start in reached.q[:CONVERGED_DESCENTS]]
+    return extremes_at(family, beta, np.array([*polished, *reached.q[CONVERGED_DESCENTS:]]))
 
 
-def _free_turns(family: InertiaFamily, ranges: Array) -> Array:
-    """(n, 2): the ranges as bounds of a descent; none where a joint may turn all around."""
+def _descent_bounds(family: InertiaFamily, ranges: Array) -> Array:
+    """Return the ranges (n, 2) as bounds of a descent; infinite if a joint can turn freely."""
     turning = np.array([joint.kind == "revolute" for joint in family.joints]) & (np.ptp(ranges, axis=1) >= 2 * np.pi)
     return np.where(turning[:, None], [-np.inf, np.inf], ranges)
 
 
-def _together(family: InertiaFamily, beta: Array, ranges: Array, q: Array) -> Array:
-    """Gradient steps of Barzilai and Borwein from all of q (k, n) at once; a step that climbs is shortened."""
-    low, high = _free_turns(family, ranges).T
+def _descend_together(family: InertiaFamily, beta: Array, ranges: Array, q: Array) -> Array:
+    """Take Barzilai-Borwein gradient steps from all q (k, n) at once; shorten steps that climb."""
+    low, high = _descent_bounds(family, ranges).T
     values, slopes = _values_and_slopes(family, beta, q)
     steps = FIRST_DESCENT_STEP / np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
-    for _ in range(DESCENT_STEPS):
+    for _ in range(MAX_GRADIENT_STEPS):
         trial = np.clip(q - steps[:, None] * slopes, low, high)
         lower, steeper = _values_and_slopes(family, beta, trial)
         better = lower < values
         moved, turned = trial - q, steeper - slopes
         curvature = np.abs((moved * turned).sum(axis=1))
         fitting = (moved**2).sum(axis=1) / np.maximum(curvature, 1e-300)
-        longest = LONGEST_STEP / np.maximum(np.linalg.norm(steeper, axis=1), 1e-300)
+        longest = MAX_DESCENT_STEP / np.maximum(np.linalg.norm(steeper, axis=1), 1e-300)
         steps = np.where(better, np.minimum(fitting, longest), steps / 4)
         q = np.where(better[:, None], trial, q)
         slopes = np.where(better[:, None], steeper, slopes)
@@ -93,12 +97,12 @@ def _together(family: InertiaFamily, beta: Array, ranges: Array, q: Array) -> Ar
 
 
 def _values_and_slopes(family: InertiaFamily, beta: Array, q: Array) -> tuple[Array, Array]:
-    """Smallest eigenvalues (k,) and their gradients (k, n)."""
+    """Return the smallest eigenvalues (k,) and their gradients (k, n)."""
     values, vectors = np.linalg.eigh(family.matrices(q, beta))
     return values[:, 0], family.slopes(q, beta, vectors[:, :, 0])
 
 
-def _to_the_end(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
+def _descend_to_minimum(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
     from scipy.optimize import minimize
 
     scale = float(np.abs(family.matrices(start, beta)).max()) or 1.0
@@ -112,18 +116,18 @@ def _to_the_end(family: InertiaFamily, beta: Array, ranges: Array, start: Array)
         values, slopes = _values_and_slopes(family, beta, q[None])
         return values[0] / scale, slopes[0, moving] / scale
 
-    bounds = _free_turns(family, ranges)[moving]
+    bounds = _descent_bounds(family, ranges)[moving]
     options = {"ftol": 1e-14, "gtol": 1e-10, "maxiter": 200}
-    found = minimize(value_and_slope, start[moving], jac=True, bounds=bounds, method="L-BFGS-B", options=options)
-    q[moving] = found.x
+    minimum = minimize(value_and_slope, start[moving], jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+    q[moving] = minimum.x
     return q
 
 
 def failing_minors(M: Array) -> dict[str, list[float]]:
-    """For each order the part of the matrices (N, n, n) whose minor is not positive.
+    """Return for each order the fraction of the matrices (N, n, n) whose minor is not positive.
 
-    leading, trailing  the minors of that order
-    first              the leading one, where none of lower order fails: these parts add up
+    leading, trailing  minors of that order
+    first              leading minors, if none of lower order fails: these fractions add up
     """
     n = M.shape[-1]
     leading = np.array([np.linalg.det(M[:, :k, :k]) <= 0 for k in range(1, n + 1)])

@@ -1,5 +1,5 @@
-"""Many robots of one type and all their logs: estimates of each, and who differs from the type or drifts."""
+"""Fleets of robots of one type: estimates of every robot, and robots that differ from the type or drift."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,7 +1,7 @@
-"""`Change`: a way in which a robot may differ from its type, as directions of the parameters and zeros.
+"""`FleetCause`: a way in which a robot may differ from its type, as directions of parameters and joint zeros.
 
-A cause has a size, its first direction; further directions may come with it (a payload of some mass has its centre and
-inertia somewhere). Everything a log says about all causes is then two small arrays (`LogEvidence`).
+A cause has a size along its first direction; further directions may belong to it (a payload of some mass also has a
+centre and an inertia). The information of a log about all causes then is two small arrays (`LogEvidence`).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.regression.information import Information
 
-What = Literal["friction", "offset", "zero", "payload"]
-LEAST: Final = 1e-9
-"""Part of the largest below which a direction's share of the torque counts as none."""
+CauseKind = Literal["friction", "offset", "zero", "payload"]
+MIN_TORQUE_RATIO: Final = 1e-9
+"""Torque of a direction relative to the largest below which it counts as zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
-    """One way to differ.
+class FleetCause:
+    """Way in which a robot may differ from its type.
 
     what     kind of cause
-    where    the joint, or the link that a payload hangs on
-    unit     of its size; of friction, parts of the type's own
-    columns  numbers of its directions in `Causes.directions`, that of its size first
-    drifts   whether it may grow with time by itself
+    where    joint, or link that carries a payload
+    unit     unit of its size; empty for friction, whose size is relative to that of the type
+    columns  numbers of its directions in `FleetCauses.directions`, that of its size first
+    drifts   whether it may grow with time
     """
 
-    what: What
+    what: CauseKind
     where: str
     unit: str
     columns: tuple[int, ...]
@@ -41,22 +41,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Causes:
+class FleetCauses:
     """All causes of a type.
 
-    listed      the causes
-    individual  what healthy robots differ by as well, each friction and offset: free wherever another cause is judged
+    listed      causes that are tested
+    individual  friction and offset of each joint, in which healthy robots differ too: free in all tests
     directions  (P, K) in parameters and zeros
     """
 
-    listed: tuple[Change, ...]
-    individual: tuple[Change, ...]
+    listed: tuple[FleetCause, ...]
+    individual: tuple[FleetCause, ...]
     directions: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogEvidence:
-    """What one log says about the sizes a (K,) of all directions: minimise a^T H a - 2 s^T a.
+    """Information of one log about the sizes a (K,) of all directions: minimise a^T H a - 2 s^T a.
 
     H    (K, K) D^T X^T W X D
     s    (K,) D^T X^T W (tau - X beta of the type)
@@ -68,51 +68,54 @@ class LogEvidence:
     day: float
 
 
-def causes_of(regressor: ZeroRegressor, found: Estimate, total: Information) -> Causes:
-    """The causes that show in the torque of the fleet's motions.
+def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information) -> FleetCauses:
+    """Return the causes that affect the torque of the motions of the fleet.
 
-    found  the type's estimate
-    total  all logs, zeros' columns included
+    `estimate` is that of the type; `total` are all logs with the columns of the zeros.
     """
     count = len(regressor.names)
-    made: list[_Draft] = []
-    individual: list[_Draft] = []
+    drafts: list[_CauseDraft] = []
+    individual: list[_CauseDraft] = []
     for joint in regressor.joint_names:
-        own = [
-            k for k, one in enumerate(regressor.parameters) if (one.kind != "link", one.link_or_joint) == (True, joint)
+        columns = [
+            k
+            for k, parameter in enumerate(regressor.parameters)
+            if parameter.kind != "link" and parameter.link_or_joint == joint
         ]
-        friction = [k for k in own if regressor.parameters[k].brakes]
-        individual += [("friction", joint, "", [_unit(count, k)], False) for k in friction]
+        friction = [k for k in columns if regressor.parameters[k].is_friction]
+        individual += [("friction", joint, "", [_unit_direction(count, k)], False) for k in friction]
         growth = np.zeros(count)
-        growth[friction] = found.beta[friction]
-        made.append(("friction", joint, "", [growth], True))
-        for k in own:
+        growth[friction] = estimate.beta[friction]
+        drafts.append(("friction", joint, "", [growth], True))
+        for k in columns:
             if regressor.parameters[k].kind == "offset":
-                made.append(("offset", joint, regressor.parameters[k].unit, [_unit(count, k)], True))
-                individual.append(("offset", joint, "", [_unit(count, k)], False))
+                drafts.append(("offset", joint, regressor.parameters[k].unit, [_unit_direction(count, k)], True))
+                individual.append(("offset", joint, "", [_unit_direction(count, k)], False))
     for k, joint in enumerate(regressor.zeros, start=regressor.plain_count):
         unit = "rad" if regressor.robot.joints[regressor.robot.joint_names.index(joint)].kind != "prismatic" else "m"
-        made.append(("zero", joint, unit, [_unit(count, k)], True))
-    for link in _tips(regressor):
-        made.append(("payload", regressor.robot.links[link].name, "kg", _payload(regressor, link, total), False))
-    weights = np.ones(len(total.factors)) if found.joint_weights is None else np.asarray(found.joint_weights)
+        drafts.append(("zero", joint, unit, [_unit_direction(count, k)], True))
+    for link in _last_links(regressor):
+        drafts.append(
+            ("payload", regressor.robot.links[link].name, "kg", _payload_directions(regressor, link, total), False)
+        )
+    weights = np.ones(len(total.factors)) if estimate.joint_weights is None else np.asarray(estimate.joint_weights)
     R, z = total.stacked(weights)
-    listed, directions = _numbered(made, R, float(np.linalg.norm(z)), 0)
-    free, more = _numbered(individual, R, float(np.linalg.norm(z)), len(directions))
-    return Causes(listed, free, np.array([*directions, *more]).reshape(-1, count).T)
+    listed, directions = _number_causes(drafts, R, float(np.linalg.norm(z)), 0)
+    free, more = _number_causes(individual, R, float(np.linalg.norm(z)), len(directions))
+    return FleetCauses(listed, free, np.array([*directions, *more]).reshape(-1, count).T)
 
 
-_Draft = tuple[What, str, str, list[Array], bool]
+_CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
 
 
-def _unit(count: int, k: int) -> Array:
-    made = np.zeros(count)
-    made[k] = 1.0
-    return made
+def _unit_direction(count: int, k: int) -> Array:
+    direction = np.zeros(count)
+    direction[k] = 1.0
+    return direction
 
 
-def _tips(regressor: ZeroRegressor) -> list[int]:
-    """Numbers of the moving links that no joint leads on from."""
+def _last_links(regressor: ZeroRegressor) -> list[int]:
+    """Return the numbers of the moving links without child joints."""
     robot = regressor.robot
     if robot.has_dependents:
         return []
@@ -120,41 +123,45 @@ def _tips(regressor: ZeroRegressor) -> list[int]:
     return [k for k, link in enumerate(robot.links) if link.name not in parents]
 
 
-def _payload(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
-    """What a body on a link adds: its mass, then the directions of moments and inertia that the motions tell apart."""
+def _payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
+    """Return the mass direction of a body on a link, then the observable directions of moments and inertia."""
     start = PARAMETERS_PER_LINK * link
     D = np.zeros((len(regressor.names), PARAMETERS_PER_LINK))
     D[: regressor.base.count] = regressor.base.matrix[:, start : start + PARAMETERS_PER_LINK]
     R, _ = total.stacked()
     seen = R @ D[:, 1:]
     sizes = np.linalg.norm(seen, axis=0)
-    kept = sizes > LEAST * max(float(np.linalg.norm(R @ D[:, 0])), float(sizes.max(initial=0.0)))
+    kept = sizes > MIN_TORQUE_RATIO * max(float(np.linalg.norm(R @ D[:, 0])), float(sizes.max(initial=0.0)))
     rest = D[:, 1:][:, kept] / sizes[kept]
     _, s, Vt = np.linalg.svd(R @ rest, full_matrices=False)
     clear = s > 1e-6 * s.max(initial=0.0)
     return [D[:, 0], *(rest @ (Vt[clear].T / s[clear])).T]
 
 
-def _numbered(made: list[_Draft], R: Array, power: float, first: int) -> tuple[tuple[Change, ...], list[Array]]:
-    """The causes whose size shows in the rows of R, beside the directions that come with it; numbered from `first`."""
-    listed: list[Change] = []
+def _number_causes(
+    drafts: list[_CauseDraft], R: Array, power: float, first: int
+) -> tuple[tuple[FleetCause, ...], list[Array]]:
+    """Number the causes whose size affects the rows of R independently of their further directions."""
+    listed: list[FleetCause] = []
     directions: list[Array] = []
-    for what, where, unit, own, drifts in made:
-        seen = np.column_stack([R @ one for one in own])
+    for what, where, unit, own_directions, drifts in drafts:
+        seen = np.column_stack([R @ direction for direction in own_directions])
         size = seen[:, 0]
-        if len(own) > 1:
+        if len(own_directions) > 1:
             Q, _ = np.linalg.qr(seen[:, 1:])
             size = size - Q @ (Q.T @ size)
-        if np.linalg.norm(size) <= LEAST * power:
+        if np.linalg.norm(size) <= MIN_TORQUE_RATIO * power:
             continue
         start = first + len(directions)
-        listed.append(Change(what, where, unit, tuple(range(start, start + len(own))), drifts))
-        directions += own
+        listed.append(FleetCause(what, where, unit, tuple(range(start, start + len(own_directions))), drifts))
+        directions += own_directions
     return tuple(listed), directions
 
 
-def evidence_of(information: Information, causes: Causes, beta: Array, weights: Array, day: float) -> LogEvidence:
-    """What one log says at the type's values; beta (P,), zero for the zeros."""
+def summarise_evidence(
+    information: Information, causes: FleetCauses, beta: Array, weights: Array, day: float
+) -> LogEvidence:
+    """Return the information of one log at the values of the type; beta (P,) is zero for the zeros."""
     K = causes.directions.shape[1]
     H, s = np.zeros((K, K)), np.zeros(K)
     for columns, factor, weight in zip(information.columns, information.factors, weights, strict=True):

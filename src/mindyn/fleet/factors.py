@@ -1,11 +1,11 @@
-"""Factor files: what remains of each log, on disk, so that no log is read twice and any can be left out again.
+"""Factor files: R factors of each log on disk, so that no log is read twice and any log can be excluded later.
 
-    DIR/factors/GENERATION/generation.json   treatment, reference values and whatever else the factors depend on
-    DIR/factors/GENERATION/ab/PLACE-VERSION.npz   one log: R factors, what is known of it
+    DIR/factors/GENERATION/generation.json   settings, reference values and everything else the factors depend on
+    DIR/factors/GENERATION/ab/PLACE-VERSION.npz   one log: R factors and metadata
 
-GENERATION is the hash of all that a factor depends on besides its log: robot, treatment, base set, reference values,
-the version of this format. PLACE and VERSION are hashes of the log's name and of what its store says of its bytes. A
-file is written under another name and moved, so that it is whole or not there; a log has one, and none counts twice.
+GENERATION is the hash of everything a factor depends on besides its log: robot, settings, base set, reference values
+and the version of this format. PLACE and VERSION are hashes of the name of the log and of its version in its store. A
+file is written under another name and then moved, so that it is complete or absent; each log has one file.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ from zipfile import BadZipFile
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate_files import robot_from_record, robot_record
-from mindyn.files import make_folder, write_whole
+from mindyn.files import make_folder, write_file_atomically
 from mindyn.fleet.zero_columns import ZeroRegressor
-from mindyn.reading import read_json, reason_of
+from mindyn.reading import describe_exception, read_json
 from mindyn.regression.information import Information
-from mindyn.regression.treatment import TREATMENT, Treatment
+from mindyn.regression.settings import SETTINGS_SCHEMA, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.schemas import NUMBER, TEXT, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
-FACTOR_FORMAT: Final = 3
-"""Of factor files; a change of what is in them starts new generations."""
-CHECKSUM: Final = 32
-"""Bytes of the SHA-256 at the end of a factor file."""
-_AGAIN: Final = "delete it and run again: its logs are then read again"
-GENERATION: Final = table_of(
+FACTOR_FORMAT: Final = 4
+"""Version of factor files; a change of their content starts a new generation."""
+CHECKSUM_BYTES: Final = 32
+"""Length of the SHA-256 at the end of a factor file."""
+_DELETE_HINT: Final = "delete the file and run again; its logs are then read again"
+GENERATION_SCHEMA: Final = table_schema(
     {
         "format": {"type": "integer"},
-        "robot": TEXT,
+        "robot": ANY_TEXT,
         "completed": {"type": "object"},
-        "treatment": TREATMENT,
-        "reference": list_of(NUMBER),
-        "names": list_of(TEXT),
-        "notes": list_of(TEXT),
-        "sha256": TEXT,
+        "settings": SETTINGS_SCHEMA,
+        "reference": list_schema(ANY_NUMBER),
+        "names": list_schema(ANY_TEXT),
+        "notes": list_schema(ANY_TEXT),
+        "sha256": ANY_TEXT,
     }
 )
-"""The JSON Schema of generation.json; sha256 is of its other entries."""
+"""JSON Schema of generation.json; sha256 is the hash of the other entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """What remains of one log.
+    """R factors and metadata of one log.
 
-    name         its path or URL, without credentials
-    version      what told its bytes from others' when it was read (see `Listed`)
-    content      hash of its bytes, or the etag that its store gives for them
-    said         what its path and its constant columns say: robot, date, ...
-    day          days since 1970; None where nothing says when it was made
-    rows         samples that went into it
-    factors      for each joint R of [Y | zeros | tau]
+    name         path or URL, without credentials
+    version      identifies the bytes at the time of reading (see `Listed`)
+    content      hash of the bytes, or the etag of the store
+    fields       values from its path and its constant columns: robot, date, ...
+    day          days since 1970; None if the date is unknown
+    rows         number of samples
+    factors      R of [Y | zeros | tau] for each joint
     counts       rows of each joint
-    notes        what was left out or split
+    notes        remarks about dropped rows or splits
     """
 
     name: str
     version: str
     content: str
-    said: Mapping[str, str]
+    fields: Mapping[str, str]
     day: float | None
     rows: int
     factors: tuple[Array, ...]
@@ -78,16 +78,16 @@ class Factor:
     notes: tuple[str, ...]
 
     def information(self, regressor: ZeroRegressor) -> Information:
-        """Its R factors as information of the regressor's columns."""
+        """Return the R factors as information of the columns of the regressor."""
         return Information(regressor.joint_names, regressor.names, regressor.columns, self.factors, self.counts)
 
     def to_bytes(self) -> bytes:
-        """The file: triangles without their zeros, then the SHA-256 of them all."""
+        """Return the content of the file: triangles without their zeros, then their SHA-256."""
         known = {
             "name": self.name,
             "version": self.version,
             "content": self.content,
-            "said": dict(self.said),
+            "fields": dict(self.fields),
             "day": self.day,
             "rows": self.rows,
             "counts": list(self.counts),
@@ -100,18 +100,23 @@ class Factor:
 
     @staticmethod
     def from_file(path: Path) -> Factor:
-        """The inverse of `to_bytes`; raise `InputError` if a byte was changed."""
+        """Read a factor file, or raise `InputError` if its checksum is wrong."""
         content = path.read_bytes()
-        if hashlib.sha256(content[:-CHECKSUM]).digest() != content[-CHECKSUM:]:
-            raise InputError(f"the factor file {path} was changed or damaged: its checksum differs", hint=_AGAIN)
-        with np.load(BytesIO(content[:-CHECKSUM]), allow_pickle=False) as arrays:
+        if hashlib.sha256(content[:-CHECKSUM_BYTES]).digest() != content[-CHECKSUM_BYTES:]:
+            raise InputError(
+                f"the factor file {path} was changed or damaged: its checksum differs",
+                hint=_DELETE_HINT,
+                code=Code.UNREADABLE,
+                subject=path,
+            )
+        with np.load(BytesIO(content[:-CHECKSUM_BYTES]), allow_pickle=False) as arrays:
             known = json.loads(arrays["known"].tobytes())
-            factors = tuple(_unpacked(arrays[f"R{k}"]) for k in range(len(known["counts"])))
+            factors = tuple(_unpack_triangle(arrays[f"R{k}"]) for k in range(len(known["counts"])))
         return Factor(
             known["name"],
             known["version"],
             known["content"],
-            known["said"],
+            known["fields"],
             known["day"],
             known["rows"],
             factors,
@@ -120,7 +125,7 @@ class Factor:
         )
 
 
-def _unpacked(packed: Array) -> Array:
+def _unpack_triangle(packed: Array) -> Array:
     size = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
     R = np.zeros((size, size))
     R[np.triu_indices(size)] = packed
@@ -129,35 +134,35 @@ def _unpacked(packed: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """What factors depend on besides their logs.
+    """Everything that factors depend on besides their logs.
 
-    robot      with all drives whose parameters are columns
-    treatment  how logs become equations, without any "auto"
-    reference  (p,) values at which the zeros' columns are taken
+    robot      robot with all drives whose parameters are columns
+    settings   how logs become equations, without any "auto"
+    reference  (p,) values at which the columns of the zeros are evaluated
     """
 
     robot: Robot
-    treatment: Treatment
+    settings: EquationSettings
     reference: Array
 
     @property
     def regressor(self) -> ZeroRegressor:
-        """The columns."""
-        return ZeroRegressor(self.robot, self.treatment, self.reference)
+        """Return the regressor."""
+        return ZeroRegressor(self.robot, self.settings, self.reference)
 
     def name(self, regressor: ZeroRegressor) -> str:
-        """The hash of it all."""
+        """Return the hash of the generation."""
         text = json.dumps(
-            [FACTOR_FORMAT, robot_record(self.robot), self.treatment.to_dict(), regressor.names], default=str
+            [FACTOR_FORMAT, robot_record(self.robot), self.settings.to_dict(), regressor.names], default=str
         )
         numbers = [self.reference.tobytes(), regressor.base.matrix.tobytes()]
         return hashlib.sha256(b"\0".join([text.encode(), *numbers])).hexdigest()[:20]
 
 
 class FactorStore:
-    """The factor files of one generation in a folder."""
+    """Factor files of one generation in a folder."""
 
-    def __init__(self, out: Path, generation: Generation, said: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, generation: Generation, context: Mapping[str, Any]) -> None:
         self.generation = generation
         self.regressor = generation.regressor
         self.folder = out / "factors" / generation.name(self.regressor)
@@ -166,55 +171,65 @@ class FactorStore:
         if not about.exists():
             record = {
                 "format": FACTOR_FORMAT,
-                "robot": robot_hash(said["robot"]),
+                "robot": robot_hash(context["robot"]),
                 "completed": robot_record(generation.robot),
-                "treatment": generation.treatment.to_dict(),
+                "settings": generation.settings.to_dict(),
                 "reference": generation.reference.tolist(),
                 "names": list(self.regressor.names),
-                "notes": list(said.get("notes", ())),
+                "notes": list(context.get("notes", ())),
             }
-            write_whole(about, json.dumps(record | {"sha256": _record_hash(record)}, indent=1) + "\n")
+            write_file_atomically(about, json.dumps(record | {"sha256": _record_hash(record)}, indent=1) + "\n")
 
     def path(self, name: str, version: str) -> Path:
-        """Where the file of a log is, or will be."""
+        """Return the path of the file of a log."""
         place, bytes_of = (hashlib.sha256(text.encode()).hexdigest() for text in (name, version))
         return self.folder / place[:2] / f"{place[:24]}-{bytes_of[:16]}.npz"
 
     def has(self, name: str, version: str) -> bool:
-        """Whether a log was gathered as it is now."""
+        """Return whether this version of a log was gathered."""
         return self.path(name, version).exists()
 
     def write(self, factor: Factor) -> None:
-        """Writes the file of a log, then removes those of its earlier bytes."""
+        """Write the file of a log, then remove those of its earlier versions."""
         path = self.path(factor.name, factor.version)
         make_folder(path.parent)
-        write_whole(path, factor.to_bytes())
+        write_file_atomically(path, factor.to_bytes())
         for other in path.parent.glob(f"{path.name[:24]}-*.npz"):
             if other != path:
                 other.unlink(missing_ok=True)
 
     def paths(self) -> list[Path]:
-        """Files of all logs, one for each: of two, that which was written last."""
+        """Return the file of each log; of two versions, the one written last."""
         latest: dict[str, Path] = {}
-        for path in sorted(self.folder.glob("??/*.npz"), key=lambda one: (one.stat().st_mtime_ns, one.name)):
+        for path in sorted(self.folder.glob("??/*.npz"), key=lambda file: (file.stat().st_mtime_ns, file.name)):
             latest[path.name[:24]] = path
         return sorted(latest.values())
 
     def factors(self) -> Iterator[tuple[Path, Factor]]:
-        """All of them, one in memory at a time."""
+        """Yield all factors, one at a time."""
         for path in self.paths():
             yield path, self.read(path)
 
     def read(self, path: Path) -> Factor:
-        """Return one of them; raise `InputError`, which names the file, if it was changed or damaged."""
+        """Read one factor, or raise `InputError` if the file was changed or damaged."""
         try:
-            found = Factor.from_file(path)
+            factor = Factor.from_file(path)
         except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-            raise InputError(f"the factor file {path} cannot be read: {reason_of(error)}", hint=_AGAIN) from error
+            raise InputError(
+                f"the factor file {path} cannot be read: {describe_exception(error)}",
+                hint=_DELETE_HINT,
+                code=Code.UNREADABLE,
+                subject=path,
+            ) from error
         widths = [len(columns) + 1 for columns in self.regressor.columns]
-        if [len(R) for R in found.factors] != widths or not all(np.isfinite(R).all() for R in found.factors):
-            raise InputError(f"the factor file {path} is of other parameters than its generation", hint=_AGAIN)
-        return found
+        if [len(R) for R in factor.factors] != widths or not all(np.isfinite(R).all() for R in factor.factors):
+            raise InputError(
+                f"the factor file {path} has other parameters than its generation",
+                hint=_DELETE_HINT,
+                code=Code.DISAGREEMENT,
+                subject=path,
+            )
+        return factor
 
 
 def _record_hash(record: Mapping[str, Any]) -> str:
@@ -223,12 +238,12 @@ def _record_hash(record: Mapping[str, Any]) -> str:
 
 
 def robot_hash(robot: Robot) -> str:
-    """Of all that a robot's file says."""
+    """Return the hash of all data of a robot file."""
     return hashlib.sha256(json.dumps(robot_record(robot), default=str).encode()).hexdigest()
 
 
-def earlier_generation(out: Path, robot: Robot) -> Generation | None:
-    """The generation of the last run into a folder, where it was of this robot and format; else None."""
+def read_generation(out: Path, robot: Robot) -> Generation | None:
+    """Return the generation of the last run in a folder, or None if robot or format differ."""
     pointer = out / "fleet.json"
     if not pointer.exists():
         return None
@@ -242,11 +257,18 @@ def earlier_generation(out: Path, robot: Robot) -> Generation | None:
     record = read_json(about, "record of a generation", InputError)
     if record.get("format") != FACTOR_FORMAT:
         return None
-    require_valid(record, GENERATION, str(about), hint=_AGAIN)
+    require_valid(record, GENERATION_SCHEMA, str(about), hint=_DELETE_HINT)
     if record["sha256"] != _record_hash(record):
-        raise InputError(f"{about} was changed or damaged: its checksum differs", hint=_AGAIN)
+        raise InputError(
+            f"{about} was changed or damaged: its checksum differs",
+            hint=_DELETE_HINT,
+            code=Code.UNREADABLE,
+            subject=about,
+        )
     if record["robot"] != robot_hash(robot):
         return None
     return Generation(
-        robot_from_record(record["completed"]), Treatment.from_dict(record["treatment"]), np.array(record["reference"])
+        robot_from_record(record["completed"]),
+        EquationSettings.from_dict(record["settings"]),
+        np.array(record["reference"]),
     )

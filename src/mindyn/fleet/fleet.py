@@ -1,4 +1,4 @@
-"""`study_fleet`: all logs of many robots of one type to estimates of each, of groups, of the type; and who differs."""
+"""`study_fleet`: estimate every robot, group and the type of a fleet from all logs, and find robots that differ."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MindynError
+from mindyn.errors import Code, InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.files import make_folder, write_whole
+from mindyn.files import make_folder, write_file_atomically
 from mindyn.findings import Finding, Kind, warning
-from mindyn.fleet.causes import Causes, LogEvidence, causes_of, evidence_of
-from mindyn.fleet.factors import FactorStore, Generation, earlier_generation
-from mindyn.fleet.judging import FEWEST_LOGS, LEAST_DAYS, Difference, Judgement, judge
+from mindyn.fleet.assessment import MIN_DRIFT_DAYS, MIN_LOGS, FleetAssessment, RobotDifference, assess_fleet
+from mindyn.fleet.causes import FleetCauses, LogEvidence, list_causes, summarise_evidence
+from mindyn.fleet.factors import FactorStore, Generation, read_generation
 from mindyn.fleet.mapping import Progress, gather_all
-from mindyn.fleet.spread import FEWEST_ROBOTS
-from mindyn.fleet.tally import Entry, Tally, summed, tally_of, unexplained, without_zeros
-from mindyn.fleet.template import Template, listed_tasks
-from mindyn.fleet.work import Excluded, Task, one_line
-from mindyn.identification.selection.choosing import choose, tuning_stretches
+from mindyn.fleet.size_distribution import MIN_ROBOTS
+from mindyn.fleet.tally import Entry, Tally, build_tally, drop_zeros, sum_information, unexplained_fraction
+from mindyn.fleet.template import Template, list_tasks
+from mindyn.fleet.work import Excluded, Task, format_reason
+from mindyn.identification.selection.choose import choose, tuning_segments
 from mindyn.identification.uncertainty.jackknife import jackknife
 from mindyn.logs.reading import CHUNK_ROWS, LogScan
 from mindyn.regression.information import Information
-from mindyn.regression.regressor import regressor_of, with_estimated_drives
-from mindyn.regression.rows import Rows, completed_robot, rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.regressor import build_regressor, with_estimated_drives
+from mindyn.regression.rows import Rows, build_rows, complete_robot
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
-MOST_PARTS: Final = 100
-"""Parts of the logs that are left out in turn."""
+MAX_JACKKNIFE_PARTS: Final = 100
+"""Largest number of parts of the logs for the jackknife."""
 SAMPLED_LOGS: Final = 12
-"""Logs that settings are chosen on, evenly spread over their names."""
-TYPE_ROUNDS: Final = 3
-"""Times that the type is fitted without those that differ from it, at most."""
-FEW: Final = 0.5
-"""Part of the robots that may be left out of the type."""
-Say = Callable[[str], None]
+"""Number of logs for the selection of settings, evenly spaced by name."""
+MAX_TYPE_ROUNDS: Final = 3
+"""Largest number of fits of the type without the robots that differ."""
+MAX_EXCLUDED_FRACTION: Final = 0.5
+"""Largest fraction of robots that may be excluded from the type."""
+ShowStatus = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
-    """A robot, a group or the whole type.
+class FleetMember:
+    """Robot, group or the whole type.
 
-    key         the robot's name and what else the group goes by; empty for the type
-    logs, rows  that count
-    estimate    least squares of all their rows; None where they are too few
-    deviations  (p,) of its values, by the jackknife over logs; NaN where that cannot be
+    key         name of the robot and the other fields of the group; empty for the type
+    logs, rows  numbers of logs and rows
+    estimate    least squares of all rows; None if there are too few
+    deviations  (p,) standard deviations by the jackknife over logs; NaN if unknown
     """
 
     key: tuple[str, ...]
@@ -68,24 +68,32 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetStudy:
-    """What all logs of a fleet say.
+    """Result of a fleet study.
 
-    group_by     names of what groups go by, the robot's first
-    type         of all robots but those that differ
-    robots       every robot
-    groups       every group; empty where groups are robots
-    differences  who differs or drifts, the most certain first
-    excluded     logs that do not count, and why
-    gathered     logs that were read in this run; the others' factors were on disk
-    findings     what is worth knowing
-    histories    of every difference, in their order
+    Attributes
+    ----------
+    group_by : tuple of str
+        Fields that define groups, that of the robot first.
+    type : FleetMember
+        Estimate of all robots that do not differ.
+    robots, groups : tuple of FleetMember
+        `groups` is empty if groups are robots.
+    differences : tuple of RobotDifference
+        Robots that differ or drift, most significant first.
+    excluded : tuple of Excluded
+        Excluded logs with reasons.
+    gathered : int
+        Number of logs that were read in this run; the factors of the others were on disk.
+    findings : tuple of Finding
+    histories : tuple of History
+        History of every difference, in their order.
     """
 
     group_by: tuple[str, ...]
-    type: Member
-    robots: tuple[Member, ...]
-    groups: tuple[Member, ...]
-    differences: tuple[Difference, ...]
+    type: FleetMember
+    robots: tuple[FleetMember, ...]
+    groups: tuple[FleetMember, ...]
+    differences: tuple[RobotDifference, ...]
     excluded: tuple[Excluded, ...]
     gathered: int
     findings: tuple[Finding, ...]
@@ -94,9 +102,9 @@ class FleetStudy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """The size of a named difference's cause in every log of its robot.
+    """Size of a difference in every log of its robot.
 
-    days, sizes  one for each log; days NaN where nothing says when it was made
+    days, sizes  one for each log; days are NaN if the date is unknown
     """
 
     robot: str
@@ -106,239 +114,302 @@ class History:
     sizes: Array
 
 
-@on_one_blas_thread
+@run_on_one_blas_thread
 def study_fleet(
     robot: Robot,
     pattern: str,
     out: str | Path,
     *,
     group_by: Sequence[str] = (),
-    treatment: Treatment | None = None,
-    without: Sequence[str] = (),
+    settings: EquationSettings | None = None,
+    exclude_logs: Sequence[str] = (),
     executor: Executor | None = None,
     workers: int = 1,
     progress: Progress = lambda done, total: None,  # noqa: ARG005
-    say: Say = lambda line: None,  # noqa: ARG005
+    say: ShowStatus = lambda line: None,  # noqa: ARG005
 ) -> FleetStudy:
-    """Estimates of every robot, group and the type; who differs from the type, or drifts, beyond its uncertainty.
+    """Estimate every robot, every group and the type of a fleet, and find robots that differ or drift.
 
-    pattern    places of the logs, with fields in braces: "s3://bucket/{robot_id}/{date}/*.parquet"
-    out        folder that keeps a factor file for each log: a log is read once, however often the fleet is studied
-    group_by   fields of the pattern, constant columns of the logs, or year, month, week, day of the field `date`; the
-               first names the robot. Left out: the pattern's first field
-    treatment  how logs become equations; left out, it is that of the folder's last study, else chosen on a few logs
-    without    patterns of names of logs that do not count, though they may have factors
-    executor   any `concurrent.futures.Executor`; Dask's `client.get_executor(retries=3)` replaces workers that die
-    workers    in its place: processes of this machine, replaced where they die
-    progress   called with logs gathered, and all that are to be
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the logs.
+    pattern : str
+        Paths of the logs, with fields in braces: "s3://bucket/{robot_id}/{date}/*.parquet".
+    out : str or Path
+        Folder with a factor file for each log: a log is read once, however often the fleet is studied.
+    group_by : sequence of str
+        Fields of the pattern, constant columns of the logs, or year, month, week or day of the field `date`. The first
+        one names the robot. Default: the first field of the pattern.
+    settings : EquationSettings, optional
+        How logs become equations. Default: those of the last study in the folder, else selected on a few logs.
+    exclude_logs : sequence of str
+        Patterns of log names to exclude, even if they have factors.
+    executor : concurrent.futures.Executor, optional
+        For example `client.get_executor(retries=3)` of Dask, which replaces workers that die.
+    workers : int
+        Number of processes of this machine, if no executor is given; processes that die are replaced.
+    progress : callable
+        Called with the number of gathered logs and their total number.
+    say : callable
+        Called with status lines.
+
+    Returns
+    -------
+    FleetStudy
+
+    Raises
+    ------
+    InputError
+        If the pattern names no robot or matches no log, or no log can be used.
     """
     folder = Path(out)
     template = Template(pattern)
     keys = tuple(group_by) or template.fields[:1]
     if not keys:
         raise InputError(
-            f"{pattern!r} does not say which robot a log is of",
-            hint="name the part of the path that does: 's3://bucket/{robot_id}/*.parquet', or a column: group_by",
+            f"the pattern {pattern!r} has no field that names the robot of a log",
+            hint="add a field such as 's3://bucket/{robot_id}/*.parquet', or name a column in group_by",
+            code=Code.MISSING_VALUE,
+            subject=pattern,
         )
     make_folder(folder)
-    listed, excluded = listed_tasks(template, keys)
-    generation = _generation(robot, folder, listed, treatment, say)
+    listed, excluded = list_tasks(template, keys)
+    generation = _choose_generation(robot, folder, listed, settings, say)
     store = FactorStore(folder, generation, {"robot": robot})
     write_pointer(folder, store)
 
-    def left_out(name: str) -> bool:
-        return any(fnmatchcase(name, one) for one in without)
+    def is_excluded(name: str) -> bool:
+        return any(fnmatchcase(name, excluded) for excluded in exclude_logs)
 
-    missing = [one for one in listed if not left_out(one.name) and not store.has(one.name, one.version)]
-    say(f"{len(listed)} logs match, of which {len(missing)} are to be read")
-    refused = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
-    tally = tally_of(store, keys, left_out)
-    gone = len({one.name for one in tally.entries} - {one.name for one in listed})
-    notes = [f"{gone} logs count by their factors: the pattern does not match them now"] if gone else []
-    return studied(tally, keys, (*excluded, *refused), len(missing) - len(refused), notes, say)
+    missing = [task for task in listed if not is_excluded(task.name) and not store.has(task.name, task.version)]
+    say(f"{len(listed)} logs match, {len(missing)} of them must be read")
+    failed = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
+    tally = build_tally(store, keys, is_excluded)
+    unmatched = len({entry.name for entry in tally.entries} - {task.name for task in listed})
+    notes = (
+        [f"{unmatched} logs are used by their factors although the pattern does not match them now"]
+        if unmatched
+        else []
+    )
+    return study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), notes, say)
 
 
 def write_pointer(folder: Path, store: FactorStore) -> None:
-    """Says which generation the folder's last study is of, so that the next one goes on with it."""
-    write_whole(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
+    """Record the generation of the last study in the folder, so that the next study continues with it."""
+    write_file_atomically(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
 
 
-def _generation(robot: Robot, folder: Path, tasks: Sequence[Task], treatment: Treatment | None, say: Say) -> Generation:
-    earlier = earlier_generation(folder, robot)
-    if earlier is not None and (treatment is None or treatment == earlier.treatment):
+def _choose_generation(
+    robot: Robot, folder: Path, tasks: Sequence[Task], settings: EquationSettings | None, say: ShowStatus
+) -> Generation:
+    earlier = read_generation(folder, robot)
+    if earlier is not None and (settings is None or settings == earlier.settings):
         return earlier
-    scans = _sample(robot, tasks)
-    asked = treatment or Treatment.automatic()
-    if not asked.is_chosen or asked.conditioning is None or not asked.conditioning.is_resolved:
-        say(f"choosing settings on {len(scans)} logs")
-        asked = choose(robot, scans, LeastSquares(), asked, progress=say).treatment
-    if asked.base_form != "structural":
-        raise InputError(f"fleets are studied in the structural base set, not in {asked.base_form!r}")
-    complete, _ = completed_robot(robot, asked, scans)
-    if asked.drives == "estimated":
+    scans = _sample_logs(robot, tasks)
+    wanted = settings or EquationSettings.automatic()
+    if not wanted.is_selected or wanted.conditioning is None or not wanted.conditioning.is_resolved:
+        say(f"selecting settings on {len(scans)} logs")
+        wanted = choose(robot, scans, LeastSquares(), wanted, progress=say).settings
+    if wanted.base_form != "structural":
+        raise InputError(
+            f"fleets need base_form='structural', got {wanted.base_form!r}",
+            code=Code.UNSUPPORTED,
+            subject=wanted.base_form,
+        )
+    complete, _ = complete_robot(robot, wanted, scans)
+    if wanted.drives == "estimated":
         complete = with_estimated_drives(complete)
-    rows = rows_of(robot, tuning_stretches(scans), asked)
-    return Generation(complete, rows.treatment, LeastSquares().fit(rows).beta)
+    rows = build_rows(robot, tuning_segments(scans), wanted)
+    return Generation(complete, rows.settings, LeastSquares().fit(rows).beta)
 
 
-def _sample(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
-    """Logs spread over all names; those that cannot be opened give their place to the next."""
+def _sample_logs(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
+    """Return logs evenly spaced over all names; the next one replaces a log that cannot be opened."""
     wanted = min(SAMPLED_LOGS, len(tasks))
-    found: list[LogScan] = []
+    scans: list[LogScan] = []
     reason = "no log matches"
     for k in range(wanted):
         for task in tasks[k * len(tasks) // wanted : (k + 1) * len(tasks) // wanted]:
             try:
                 scan = LogScan(task.place, robot, {}, CHUNK_ROWS, task.sidecar)
                 if next(iter(scan), None) is not None:
-                    found.append(scan)
+                    scans.append(scan)
                     break
             except MindynError as error:
-                reason = f"{task.name}: {one_line(error)}"
-    if not found:
-        raise InputError(f"settings cannot be chosen: {reason}", hint="is the pattern right, and is it that robot's?")
-    return found
+                reason = f"{task.name}: {format_reason(error)}"
+    if not scans:
+        raise InputError(
+            f"settings cannot be selected: {reason}",
+            hint="check the pattern, and that the logs belong to this robot",
+            code=Code.TOO_LITTLE_DATA,
+            subject="logs",
+        )
+    return scans
 
 
-def studied(
-    tally: Tally, keys: tuple[str, ...], excluded: Sequence[Excluded], gathered: int, notes: Sequence[str], say: Say
+def study_tally(
+    tally: Tally,
+    keys: tuple[str, ...],
+    excluded: Sequence[Excluded],
+    gathered: int,
+    notes: Sequence[str],
+    say: ShowStatus,
 ) -> FleetStudy:
-    """The study of logs that are gathered."""
+    """Study gathered logs."""
     say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
-    tally = _of_this_type(tally)
+    tally = _drop_foreign_logs(tally)
     totals = tally.totals()
-    found, judgement, evidence = _judged(tally, totals)
-    named = judgement.named
-    healthy = [robot for robot in tally.robots if robot not in {one.robot for one in named}] or list(tally.robots)
-    of_type = [entry for entry in tally.entries if entry.robot in set(healthy)]
-    robots = [_member(tally, (robot,), tally.of_robot(robot)) for robot in tally.robots]
+    estimate, assessment, evidence = _fit_type(tally, totals)
+    named = assessment.named
+    healthy = [robot for robot in tally.robots if robot not in {difference.robot for difference in named}] or list(
+        tally.robots
+    )
+    type_entries = [entry for entry in tally.entries if entry.robot in set(healthy)]
+    robots = [_build_member(tally, (robot,), tally.logs_of_robot(robot)) for robot in tally.robots]
     groups = []
     if len(keys) > 1:
-        groups = [_member(tally, key, tally.of_group(key)) for key in tally.groups]
-    whole = _member(tally, (), of_type, found)
+        groups = [_build_member(tally, key, tally.logs_of_group(key)) for key in tally.groups]
+    fleet_type = _build_member(tally, (), type_entries, estimate)
     return FleetStudy(
         keys,
-        whole,
+        fleet_type,
         tuple(robots),
         tuple(groups),
         named,
-        tuple(sorted((*excluded, *tally.excluded), key=lambda one: one.name)),
+        tuple(sorted((*excluded, *tally.excluded), key=lambda log: log.name)),
         gathered,
         tuple(
-            warning(Kind.FLEET_COVERAGE, one) for one in (*notes, *filter(None, [judgement.watched]), *_limits(tally))
+            warning(Kind.FLEET_COVERAGE, note)
+            for note in (*notes, *filter(None, [assessment.watch_note]), *_describe_limits(tally))
         ),
-        tuple(_history(one, evidence[one.robot]) for one in named),
+        tuple(_build_history(difference, evidence[difference.robot]) for difference in named),
     )
 
 
-def _judged(tally: Tally, totals: dict[str, Information]) -> tuple[Estimate, Judgement, dict[str, list[LogEvidence]]]:
-    """The type without those that differ from it, and who does."""
+def _fit_type(
+    tally: Tally, totals: dict[str, Information]
+) -> tuple[Estimate, FleetAssessment, dict[str, list[LogEvidence]]]:
+    """Fit the type without the robots that differ from it, and assess all robots."""
     apart: set[str] = set()
-    for _ in range(TYPE_ROUNDS):
-        total = summed(totals[robot] for robot in tally.robots if robot not in apart)
-        found = _fit(tally, total)
-        if found is None:
-            raise InputError("too few rows in all logs together to estimate anything", hint="more logs are needed")
-        causes = causes_of(tally.regressor, found, total)
-        evidence = _evidence(tally, causes, found)
-        judgement = judge(causes, evidence)
-        differing = {one.robot for one in judgement.named}
-        if differing == apart or len(differing) > FEW * len(tally.robots):
+    for _ in range(MAX_TYPE_ROUNDS):
+        total = sum_information(totals[robot] for robot in tally.robots if robot not in apart)
+        estimate = _fit_total(tally, total)
+        if estimate is None:
+            raise InputError(
+                "all logs together have too few rows for an estimate",
+                hint="add more logs",
+                code=Code.TOO_LITTLE_DATA,
+                subject="logs",
+            )
+        causes = list_causes(tally.regressor, estimate, total)
+        evidence = _collect_evidence(tally, causes, estimate)
+        assessment = assess_fleet(causes, evidence)
+        differing = {difference.robot for difference in assessment.named}
+        if differing == apart or len(differing) > MAX_EXCLUDED_FRACTION * len(tally.robots):
             break
         apart = differing
-    assert found is not None
-    return found, judgement, evidence
+    assert estimate is not None
+    return estimate, assessment, evidence
 
 
-def _evidence(tally: Tally, causes: Causes, found: Estimate) -> dict[str, list[LogEvidence]]:
-    beta = np.concatenate([found.beta, np.zeros(len(tally.regressor.zeros))])
-    weights = np.asarray(found.joint_weights)
+def _collect_evidence(tally: Tally, causes: FleetCauses, estimate: Estimate) -> dict[str, list[LogEvidence]]:
+    beta = np.concatenate([estimate.beta, np.zeros(len(tally.regressor.zeros))])
+    weights = np.asarray(estimate.joint_weights)
     return {
         robot: [
-            evidence_of(tally.information(one), causes, beta, weights, np.nan if one.day is None else one.day)
-            for one in tally.of_robot(robot)
+            summarise_evidence(tally.information(log), causes, beta, weights, np.nan if log.day is None else log.day)
+            for log in tally.logs_of_robot(robot)
         ]
         for robot in tally.robots
     }
 
 
-def _of_this_type(tally: Tally) -> Tally:
-    """Without logs of which the others' model explains less than nothing: another robot's, or other units."""
-    found = _fit(tally, tally.total(tally.entries))
-    if found is None or len(tally.entries) < 2:
+def _drop_foreign_logs(tally: Tally) -> Tally:
+    """Exclude logs that the model of the others predicts worse than zero: another robot, or other units."""
+    estimate = _fit_total(tally, tally.total(tally.entries))
+    if estimate is None or len(tally.entries) < 2:
         return tally
-    weights = np.asarray(found.joint_weights)
+    weights = np.asarray(estimate.joint_weights)
 
-    def foreign(entry: Entry) -> str:
-        left = unexplained(without_zeros(tally.information(entry), len(found.beta)), found.beta, weights)
-        told = "the type's model predicts its torque worse than none would: another robot's, or in other units?"
-        return told if left > 1 else ""
+    def explain_exclusion(entry: Entry) -> str:
+        fraction = unexplained_fraction(
+            drop_zeros(tally.information(entry), len(estimate.beta)), estimate.beta, weights
+        )
+        reason = "the model of the type predicts its torque worse than zero: another robot, or other units?"
+        return reason if fraction > 1 else ""
 
-    return tally.without(foreign)
+    return tally.exclude_logs(explain_exclusion)
 
 
-def _fit(tally: Tally, total: Information) -> Estimate | None:
-    """Least squares of the R factors; None where they are too few rows."""
-    plain = without_zeros(total, tally.regressor.plain_count)
+def _fit_total(tally: Tally, total: Information) -> Estimate | None:
+    """Fit the R factors by least squares; return None if there are too few rows."""
+    plain = drop_zeros(total, tally.regressor.plain_count)
     short = [count <= len(columns) for count, columns in zip(plain.counts, plain.columns, strict=True)]
     if any(short):
         return None
     generation = tally.store.generation
-    columns = regressor_of(generation.robot, generation.treatment)
-    return LeastSquares().fit(Rows.of_information(columns, plain, generation.treatment))
+    columns = build_regressor(generation.robot, generation.settings)
+    return LeastSquares().fit(Rows.of_information(columns, plain, generation.settings))
 
 
-def _member(tally: Tally, key: tuple[str, ...], entries: Sequence[Entry], found: Estimate | None = None) -> Member:
-    logs = [without_zeros(tally.information(one), tally.regressor.plain_count) for one in entries]
-    estimate = found or _fit(tally, tally.total(entries))
-    days = [one.day for one in entries if one.day is not None]
+def _build_member(
+    tally: Tally, key: tuple[str, ...], entries: Sequence[Entry], known: Estimate | None = None
+) -> FleetMember:
+    logs = [drop_zeros(tally.information(entry), tally.regressor.plain_count) for entry in entries]
+    estimate = known or _fit_total(tally, tally.total(entries))
+    days = [entry.day for entry in entries if entry.day is not None]
     span = (min(days), max(days)) if days else None
     if estimate is None:
         nothing = np.full(tally.regressor.plain_count, np.nan)
-        return Member(key, len(entries), sum(one.rows for one in entries), span, None, nothing)
-    return Member(key, len(entries), sum(one.rows for one in entries), span, estimate, _deviations(estimate, logs))
+        return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, None, nothing)
+    return FleetMember(
+        key, len(entries), sum(entry.rows for entry in entries), span, estimate, _deviations(estimate, logs)
+    )
 
 
-def _deviations(found: Estimate, logs: Sequence[Information]) -> Array:
-    """Of the values, by leaving out logs in turn, many of them together where they are many; NaN where unknown."""
-    made = np.full(len(found.beta), np.nan)
-    kept = np.array([name not in found.untold for name in found.names])
-    if len(logs) < FEWEST_LOGS or found.joint_weights is None:
-        return made
-    count = min(len(logs), MOST_PARTS)
-    parts = [summed(logs[len(logs) * k // count : len(logs) * (k + 1) // count]) for k in range(count)]
-    deviations, telling = jackknife(parts, found.joint_weights, kept)
-    made[kept] = np.where(telling >= FEWEST_LOGS, deviations, np.nan)
-    return made
+def _deviations(estimate: Estimate, logs: Sequence[Information]) -> Array:
+    """Return deviations of the values by the jackknife over logs, or over groups of many logs; NaN if unknown."""
+    result = np.full(len(estimate.beta), np.nan)
+    kept = np.array([name not in estimate.unidentifiable for name in estimate.names])
+    if len(logs) < MIN_LOGS or estimate.joint_weights is None:
+        return result
+    count = min(len(logs), MAX_JACKKNIFE_PARTS)
+    parts = [sum_information(logs[len(logs) * k // count : len(logs) * (k + 1) // count]) for k in range(count)]
+    deviations, informative = jackknife(parts, estimate.joint_weights, kept)
+    result[kept] = np.where(informative >= MIN_LOGS, deviations, np.nan)
+    return result
 
 
-def _history(one: Difference, logs: Sequence[LogEvidence]) -> History:
-    """The cause's size in every log by itself, its other directions left as they are."""
-    column = one.cause.columns[0]
+def _build_history(difference: RobotDifference, logs: Sequence[LogEvidence]) -> History:
+    """Return the size of a cause in every log, with its other directions unchanged."""
+    column = difference.cause.columns[0]
     H = np.array([log.H[column, column] for log in logs])
     sizes = np.array([log.s[column] for log in logs]) / np.where(H > 0, H, np.nan)
-    cause = f"{one.cause.what} of {one.cause.where}"
-    return History(one.robot, cause, one.cause.unit, np.array([log.day for log in logs]), sizes)
+    cause = f"{difference.cause.what} of {difference.cause.where}"
+    return History(difference.robot, cause, difference.cause.unit, np.array([log.day for log in logs]), sizes)
 
 
-def _days_of(tally: Tally, robot: str) -> int:
-    """Different days of which a robot has logs."""
-    return len({math.floor(one.day) for one in tally.of_robot(robot) if one.day is not None})
+def _logged_days(tally: Tally, robot: str) -> int:
+    """Return the number of different days on which a robot has logs."""
+    return len({math.floor(log.day) for log in tally.logs_of_robot(robot) if log.day is not None})
 
 
-def _limits(tally: Tally) -> list[str]:
-    """What this fleet is too small for."""
-    made = []
-    if len(tally.robots) < FEWEST_ROBOTS:
-        made.append(f"with {len(tally.robots)} robots only drift is judged; who differs, from {FEWEST_ROBOTS} on")
-    few = [robot for robot in tally.robots if len(tally.of_robot(robot)) < FEWEST_LOGS]
+def _describe_limits(tally: Tally) -> list[str]:
+    """Describe the tests for which this fleet is too small."""
+    limits = []
+    if len(tally.robots) < MIN_ROBOTS:
+        limits.append(
+            f"with {len(tally.robots)} robots only drift is tested; differences need at least {MIN_ROBOTS} robots"
+        )
+    few = [robot for robot in tally.robots if len(tally.logs_of_robot(robot)) < MIN_LOGS]
     if few:
-        made.append(f"not judged for fewer than {FEWEST_LOGS} logs: {', '.join(few[:20])}")
-    if not any(_days_of(tally, robot) >= LEAST_DAYS for robot in tally.robots):
-        made.append(
-            f"drift is not judged: no robot has logs of {LEAST_DAYS} days; the field {{date}} of a pattern says when a "
-            "log was made, else it is when its file changed"
+        limits.append(f"not tested, because they have fewer than {MIN_LOGS} logs: {', '.join(few[:20])}")
+    if not any(_logged_days(tally, robot) >= MIN_DRIFT_DAYS for robot in tally.robots):
+        limits.append(
+            f"drift is not tested: no robot has logs of {MIN_DRIFT_DAYS} days; the field {{date}} of a pattern gives "
+            "the date of a log, by default that of its file"
         )
     if not tally.regressor.zeros:
-        made.append("zeros are not watched: joints of this robot depend on one another")
-    return made
+        limits.append("joint zeros are not tested: joints of this robot depend on one another")
+    return limits

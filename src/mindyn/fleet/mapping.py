@@ -1,7 +1,7 @@
-"""`gather_all`: every log that has no factor file yet goes to a worker, and what comes back goes to disk at once.
+"""`gather_all`: send every log without a factor file to a worker, and write each result at once.
 
-Workers that die are replaced (`workers=`); a log that takes its worker with it again, alone, is excluded by name. An
-executor of the user's own that breaks ends the run: what is finished stays on disk, and the same call goes on there.
+Workers that die are replaced (`workers=`); a log that kills its worker again, alone, is excluded by name. If an
+executor of the user breaks, the run ends: finished results stay on disk, and the same call continues from there.
 """
 
 from __future__ import annotations
@@ -11,62 +11,63 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from typing import Final
 
-from mindyn.executors import WorkersLostError, lost_workers, process_pool, require_executor
+from mindyn.executors import WorkersLostError, convert_worker_errors, process_pool, require_executor
 from mindyn.fleet.factors import Factor, FactorStore
-from mindyn.fleet.work import Excluded, Task, gather
+from mindyn.fleet.work import Excluded, Task, gather_log
 
-IN_FLIGHT: Final = 512
-"""Logs that are with an executor at once; their factors are small, and Dask likes to plan ahead."""
-ALONE: Final = 2
-"""Times that a log may take its worker with it before it is excluded."""
-DIED: Final = f"its worker died {ALONE} times: is it larger than the worker's memory?"
+MAX_LOGS_IN_FLIGHT: Final = 512
+"""Largest number of logs submitted at once; their factors are small, and Dask schedules ahead."""
+MAX_WORKER_DEATHS: Final = 2
+"""Number of times that a log may kill its worker before it is excluded."""
+WORKER_DIED: Final = f"its worker died {MAX_WORKER_DEATHS} times; the log may not fit into its memory"
 Progress = Callable[[int, int], None]
-"""Called with logs done, and all of them."""
+"""Function that is called with the number of finished logs and their total number."""
 
 
 def gather_all(
     store: FactorStore, tasks: list[Task], *, executor: Executor | None, workers: int, progress: Progress
 ) -> list[Excluded]:
-    """Writes the factor files of the tasks' logs; those that are excluded."""
+    """Write the factor files of the logs of all tasks, and return the excluded logs."""
     generation = pickle.dumps(store.generation)
     if executor is not None:
         require_executor(executor)
-        made = _by_executor(executor, generation, tasks)
+        results = _gather_by_executor(executor, generation, tasks)
     elif workers > 1:
-        made = _by_processes(workers, generation, tasks)
+        results = _gather_by_processes(workers, generation, tasks)
     else:
-        made = (gather(generation, task) for task in tasks)
+        results = (gather_log(generation, task) for task in tasks)
     excluded: list[Excluded] = []
     done = 0
     try:
-        for done, one in enumerate(made, start=1):
-            if isinstance(one, Factor):
-                store.write(one)
+        for done, result in enumerate(results, start=1):
+            if isinstance(result, Factor):
+                store.write(result)
             else:
-                excluded.append(one)
+                excluded.append(result)
             progress(done, len(tasks))
     except WorkersLostError as error:
         raise WorkersLostError(
-            f"{error.message}; {done - len(excluded)} of {len(tasks)} logs are gathered and stay in {store.folder}",
-            hint="the same call again, with an executor that works, reads only the others",
+            f"{error.message}; {done - len(excluded)} of {len(tasks)} logs are gathered and kept in {store.folder}",
+            hint="repeat the call with a working executor; it reads only the other logs",
+            subject=store.folder,
         ) from error
-    return sorted(excluded, key=lambda one: one.name)
+    return sorted(excluded, key=lambda log: log.name)
 
 
-def _by_executor(executor: Executor, generation: bytes, tasks: Iterable[Task]) -> Iterator[Factor | Excluded]:
-    """As they are finished; a log that killed worker after worker of a cluster is excluded, a lost cluster is told."""
-    for task, future in _finished(executor, generation, tasks, IN_FLIGHT):
+def _gather_by_executor(executor: Executor, generation: bytes, tasks: Iterable[Task]) -> Iterator[Factor | Excluded]:
+    """Yield results as they finish; exclude logs that kill workers of a cluster, and raise if the cluster is lost."""
+    for task, future in _collect_finished(executor, generation, tasks, MAX_LOGS_IN_FLIGHT):
         error = future.exception() if not future.cancelled() else CancelledError("the future was cancelled")
         if error is None:
             yield future.result()
         elif type(error).__name__ == "KilledWorker":
-            yield Excluded(task.name, DIED)
+            yield Excluded(task.name, WORKER_DIED)
         else:
-            with lost_workers():
+            with convert_worker_errors():
                 raise error
 
 
-def _finished(
+def _collect_finished(
     executor: Executor, generation: bytes, tasks: Iterable[Task], most: int
 ) -> Iterator[tuple[Task, Future[Factor | Excluded]]]:
     waiting: dict[Future[Factor | Excluded], Task] = {}
@@ -74,8 +75,8 @@ def _finished(
     try:
         while True:
             while len(waiting) < most and (task := next(coming, None)) is not None:
-                with lost_workers():
-                    waiting[executor.submit(gather, generation, task)] = task
+                with convert_worker_errors():
+                    waiting[executor.submit(gather_log, generation, task)] = task
             if not waiting:
                 return
             done, _ = wait(waiting, return_when=FIRST_COMPLETED)
@@ -86,26 +87,26 @@ def _finished(
             future.cancel()
 
 
-def _by_processes(workers: int, generation: bytes, tasks: list[Task]) -> Iterator[Factor | Excluded]:
-    """By processes of this machine; after a crash the logs that were under way go on alone, one after another."""
+def _gather_by_processes(workers: int, generation: bytes, tasks: list[Task]) -> Iterator[Factor | Excluded]:
+    """Yield results of processes of this machine; after a crash, gather the logs in progress one by one."""
     left = {task.name: task for task in tasks}
     while left:
-        suspects = yield from _until_broken(workers, generation, left)
+        suspects = yield from _gather_until_crash(workers, generation, left)
         for task in suspects:
-            yield _alone(generation, left.pop(task.name))
+            yield _gather_alone(generation, left.pop(task.name))
 
 
-def _until_broken(
+def _gather_until_crash(
     workers: int, generation: bytes, left: dict[str, Task]
 ) -> Generator[Factor | Excluded, None, list[Task]]:
-    """Takes what is finished out of `left`; gives back the logs that were under way when a worker died."""
+    """Yield results and remove their tasks from `left`; return the tasks in progress when a worker died."""
     waiting: dict[Future[Factor | Excluded], Task] = {}
     coming, broken = iter(list(left.values())), False
     with process_pool(workers) as pool:
         while not broken:
             try:
                 while len(waiting) < 2 * workers and (task := next(coming, None)) is not None:
-                    waiting[pool.submit(gather, generation, task)] = task
+                    waiting[pool.submit(gather_log, generation, task)] = task
             except BrokenExecutor:
                 broken = True
             done, _ = wait(waiting, return_when=ALL_COMPLETED if broken else FIRST_COMPLETED)
@@ -121,11 +122,11 @@ def _until_broken(
     return list(waiting.values())
 
 
-def _alone(generation: bytes, task: Task) -> Factor | Excluded:
-    for _ in range(ALONE):
+def _gather_alone(generation: bytes, task: Task) -> Factor | Excluded:
+    for _ in range(MAX_WORKER_DEATHS):
         with process_pool(1) as pool:
             try:
-                return pool.submit(gather, generation, task).result()
+                return pool.submit(gather_log, generation, task).result()
             except BrokenExecutor:
                 continue
-    return Excluded(task.name, DIED)
+    return Excluded(task.name, WORKER_DIED)

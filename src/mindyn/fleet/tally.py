@@ -1,4 +1,4 @@
-"""`Tally`: which logs count, by robot and group, and their R factors summed in the order of their names."""
+"""`Tally`: the logs that count, by robot and group, and the sums of their R factors in the order of their names."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.fleet.factors import Factor, FactorStore
-from mindyn.fleet.template import CALENDAR, calendar
+from mindyn.fleet.template import CALENDAR_FIELDS, calendar_fields
 from mindyn.fleet.work import Excluded
-from mindyn.regression.information import Information, combined
+from mindyn.regression.information import Information, add_information
 from mindyn.regression.triangles import triangle_of
 
 STACKED_FACTORS: Final = 64
-"""Factors that are stacked at once; sums of more are trees of such stacks, by order alone."""
+"""Number of factors stacked at once; larger sums are trees of such stacks that depend on the order only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A log that counts: its file, and what it belongs to."""
+    """Log that counts: its file, robot and group."""
 
     name: str
     path: Path
@@ -38,96 +38,100 @@ class Tally:
     """Logs that count, in the order of robots, groups and names.
 
     entries   one for each log
-    excluded  logs that have a factor but do not count, and why
+    excluded  logs that have a factor but do not count, with reasons
     """
 
     def __init__(self, store: FactorStore, entries: Sequence[Entry], excluded: Sequence[Excluded]) -> None:
         self.store, self.regressor = store, store.regressor
-        self.entries = sorted(entries, key=lambda one: (one.robot, one.name))
+        self.entries = sorted(entries, key=lambda entry: (entry.robot, entry.name))
         self.excluded = tuple(excluded)
 
     @cached_property
     def robots(self) -> tuple[str, ...]:
-        """Names of the robots."""
-        return tuple(dict.fromkeys(one.robot for one in self.entries))
+        """Return the names of the robots."""
+        return tuple(dict.fromkeys(entry.robot for entry in self.entries))
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The groups, the robot's name first."""
-        return tuple(sorted({one.group for one in self.entries}))
+        """Return the groups, with the name of the robot first."""
+        return tuple(sorted({entry.group for entry in self.entries}))
 
-    def of_robot(self, robot: str) -> list[Entry]:
-        """The logs of one robot."""
+    def logs_of_robot(self, robot: str) -> list[Entry]:
+        """Return the logs of one robot."""
         return self._by_robot[robot]
 
-    def of_group(self, group: tuple[str, ...]) -> list[Entry]:
-        """The logs of one group."""
-        return [one for one in self._by_robot[group[0]] if one.group == group]
+    def logs_of_group(self, group: tuple[str, ...]) -> list[Entry]:
+        """Return the logs of one group."""
+        return [entry for entry in self._by_robot[group[0]] if entry.group == group]
 
     @cached_property
     def _by_robot(self) -> dict[str, list[Entry]]:
-        found: dict[str, list[Entry]] = {}
-        for one in self.entries:
-            found.setdefault(one.robot, []).append(one)
-        return found
+        by_robot: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            by_robot.setdefault(entry.robot, []).append(entry)
+        return by_robot
 
     def information(self, entry: Entry) -> Information:
-        """What one log says."""
+        """Return the information of one log."""
         return self.store.read(entry.path).information(self.regressor)
 
     def total(self, entries: Iterable[Entry]) -> Information:
-        """What several logs say, with the same bits for the same logs."""
-        return summed(self.information(one) for one in entries)
+        """Return the sum of several logs, bit-identical for the same logs."""
+        return sum_information(self.information(entry) for entry in entries)
 
     def totals(self) -> dict[str, Information]:
-        """What every robot's logs say."""
-        return {robot: self.total(self.of_robot(robot)) for robot in self.robots}
+        """Return the sum of the logs of every robot."""
+        return {robot: self.total(self.logs_of_robot(robot)) for robot in self.robots}
 
-    def without(self, left_out: Callable[[Entry], str]) -> Tally:
-        """Without the logs that are given a reason to be left out."""
-        reasons = {one.name: left_out(one) for one in self.entries}
-        gone = [Excluded(name, reason) for name, reason in reasons.items() if reason]
-        kept = [one for one in self.entries if not reasons[one.name]]
-        return Tally(self.store, kept, (*self.excluded, *gone))
+    def exclude_logs(self, dropped: Callable[[Entry], str]) -> Tally:
+        """Return the tally without the logs for which the function returns a reason."""
+        reasons = {entry.name: dropped(entry) for entry in self.entries}
+        excluded = [Excluded(name, reason) for name, reason in reasons.items() if reason]
+        kept = [entry for entry in self.entries if not reasons[entry.name]]
+        return Tally(self.store, kept, (*self.excluded, *excluded))
 
 
-def summed(parts: Iterable[Information]) -> Information:
-    """The sum of many, by a tree that depends on their order alone."""
-    level = list(_stacks(parts))
+def sum_information(parts: Iterable[Information]) -> Information:
+    """Return the sum of many parts, by a tree that depends on their order only."""
+    level = list(_stack_factors(parts))
     while len(level) > 1:
-        level = list(_stacks(level))
+        level = list(_stack_factors(level))
     if not level:
-        raise InputError("no log counts: nothing can be estimated", hint="the excluded logs say why")
+        raise InputError(
+            "all logs are excluded, so nothing can be estimated",
+            hint="see the reasons of the excluded logs",
+            code=Code.TOO_LITTLE_DATA,
+            subject="logs",
+        )
     return level[0]
 
 
-def _stacks(parts: Iterable[Information]) -> Iterator[Information]:
+def _stack_factors(parts: Iterable[Information]) -> Iterator[Information]:
     held: list[Information] = []
     for part in parts:
         held.append(part)
         if len(held) == STACKED_FACTORS:
-            yield combined(held)
+            yield add_information(held)
             held = []
     if held:
-        yield combined(held)
+        yield add_information(held)
 
 
-def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str], bool]) -> Tally:
-    """All logs that have factors, by what they say of themselves; copies of a log count once.
+def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Callable[[str], bool]) -> Tally:
+    """Return all logs that have factors by robot and group; copies of a log count once.
 
-    group_by  names of fields, the robot's first
-    without   whether a log, by its name, is left out
+    `group_by` are names of fields, that of the robot first. `without` returns whether a log is excluded, by its name.
     """
     entries: list[Entry] = []
     excluded: list[Excluded] = []
     seen: dict[str, str] = {}
-    found = ((path, _light(factor)) for path, factor in store.factors())
-    for path, factor in sorted(found, key=lambda pair: pair[1].name):
-        if without(factor.name):
-            excluded.append(Excluded(factor.name, "left out as asked"))
+    light_factors = ((path, _drop_numbers(factor)) for path, factor in store.factors())
+    for path, factor in sorted(light_factors, key=lambda pair: pair[1].name):
+        if exclude_logs(factor.name):
+            excluded.append(Excluded(factor.name, "excluded by the user"))
         elif factor.content in seen:
             excluded.append(Excluded(factor.name, f"has the same bytes as {seen[factor.content]}"))
-        elif isinstance(keys := _keys(factor, group_by), str):
+        elif isinstance(keys := _group_key(factor, group_by), str):
             excluded.append(Excluded(factor.name, keys))
         else:
             seen[factor.content] = factor.name
@@ -135,34 +139,34 @@ def tally_of(store: FactorStore, group_by: Sequence[str], without: Callable[[str
     return Tally(store, entries, excluded)
 
 
-def _light(factor: Factor) -> Factor:
-    """Without its numbers: a million of them fit into memory."""
+def _drop_numbers(factor: Factor) -> Factor:
+    """Return the factor without its numbers: a million of them fit into memory."""
     return replace(factor, factors=(), notes=())
 
 
-def _keys(factor: Factor, group_by: Sequence[str]) -> tuple[str, ...] | str:
-    """The factor's group, or why it has none."""
-    known = {**({} if factor.day is None else calendar(factor.day)), **factor.said}
+def _group_key(factor: Factor, group_by: Sequence[str]) -> tuple[str, ...] | str:
+    """Return the group of the factor, or the reason why it has none."""
+    known = {**({} if factor.day is None else calendar_fields(factor.day)), **factor.fields}
     missing = [name for name in group_by if name not in known]
     if missing:
-        dated = any(name in CALENDAR for name in missing)
-        why = "nothing says when it was made" if dated else "neither its path nor a constant column says it"
-        return f"belongs to no {', '.join(missing)}: {why}"
+        dated = any(name in CALENDAR_FIELDS for name in missing)
+        why = "its date is unknown" if dated else "neither its path nor a constant column has it"
+        return f"it has no {', '.join(missing)}: {why}"
     return tuple(known[name] for name in group_by)
 
 
-def without_zeros(information: Information, count: int) -> Information:
-    """The information of the first `count` parameters alone: zeros taken as they are logged."""
+def drop_zeros(information: Information, count: int) -> Information:
+    """Return the information of the first `count` parameters alone, with joint zeros as logged."""
     columns, factors = [], []
-    for own, factor in zip(information.columns, information.factors, strict=True):
-        kept = own < count
-        columns.append(own[kept])
+    for numbers, factor in zip(information.columns, information.factors, strict=True):
+        kept = numbers < count
+        columns.append(numbers[kept])
         factors.append(triangle_of(factor[:, np.append(kept, True)]))
     names = information.names[:count]
     return Information(information.joint_names, names, tuple(columns), tuple(factors), information.counts)
 
 
-def unexplained(information: Information, beta: Array, weights: Array) -> float:
-    """Part of the weighted squared torque that values leave: above 1 they are worse than none."""
+def unexplained_fraction(information: Information, beta: Array, weights: Array) -> float:
+    """Return the fraction of the weighted squared torque that values leave; above 1, zero would be better."""
     power = float(weights @ information.torques())
     return float(weights @ information.residuals(beta)) / power if power > 0 else 0.0

@@ -1,6 +1,6 @@
-"""`Template`: paths such as `s3://bucket/{robot_id}/{date}/*.parquet`, what they match, and what they say of a log.
+"""`Template`: path patterns such as `s3://bucket/{robot_id}/{date}/*.parquet`, their matches and fields.
 
-`listed_tasks` are the logs that one matches, with what their paths and sidecars say, by two listings.
+`list_tasks` returns the matching logs with the fields of their paths and their sidecars, by two listings.
 """
 
 from __future__ import annotations
@@ -13,156 +13,172 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mindyn.errors import InputError, MindynError
-from mindyn.fleet.work import Excluded, Task, one_line
-from mindyn.logs.places import Listed, Place, matching, place_of
-from mindyn.logs.statement import SHARED_SIDECAR, statement_of
+from mindyn.errors import Code, InputError, MindynError
+from mindyn.fleet.work import Excluded, Task, format_reason
+from mindyn.logs.locations import FileListing, FileLocation, list_matching, parse_location
+from mindyn.logs.metadata import SHARED_SIDECAR_NAME, parse_sidecar
 
-_FIELD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-DATE: Final = "date"
-"""The field that says when a log was made."""
-_DATES: Final = ("%Y-%m-%d", "%Y%m%d", "%Y_%m_%d", "%Y-%m", "%Y-%m-%dT%H-%M-%S", "%Y-%m-%dT%H:%M:%S", "%Y%m%dT%H%M%S")
-SECONDS_A_DAY: Final = 86_400.0
+_FIELD_PATTERN: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+DATE_FIELD: Final = "date"
+"""Name of the field with the date of a log."""
+_DATE_FORMATS: Final = (
+    "%Y-%m-%d",
+    "%Y%m%d",
+    "%Y_%m_%d",
+    "%Y-%m",
+    "%Y-%m-%dT%H-%M-%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y%m%dT%H%M%S",
+)
+SECONDS_PER_DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True)
 class Template:
-    """A pattern of places with fields in braces; a field is one part of a path, or a piece of one.
+    """Path pattern with fields in braces; a field is one part of a path, or a piece of one.
 
-    text  as it was given: `{name}` a field, `*` and `?` within a folder's name, `**` any folders
+    text  as given: `{name}` a field, `*` and `?` within the name of a folder, `**` any folders
     """
 
     text: str
 
     def __post_init__(self) -> None:
-        rest = _FIELD.sub("", self.text)
+        rest = _FIELD_PATTERN.sub("", self.text)
         if "{" in rest or "}" in rest:
             raise InputError(
-                f"{self.text!r} has braces that hold no name of a field", hint="like 's3://bucket/{robot_id}/*.parquet'"
+                f"the pattern {self.text!r} has braces without a valid field name",
+                hint="write fields like 's3://bucket/{robot_id}/*.parquet'",
+                code=Code.WRONG_FORMAT,
+                subject=self.text,
             )
-        place_of(self.text)
+        parse_location(self.text)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields, in the order of the path."""
-        return tuple(dict.fromkeys(_FIELD.findall(self.text)))
+        """Return the names of the fields, in the order of the path."""
+        return tuple(dict.fromkeys(_FIELD_PATTERN.findall(self.text)))
 
     @property
     def pattern(self) -> str:
-        """The template as a pattern of names: every field is `*`."""
-        return _FIELD.sub("*", self.text)
+        """Return the pattern with `*` in place of every field."""
+        return _FIELD_PATTERN.sub("*", self.text)
 
     @property
     def root(self) -> str:
-        """What all matching places begin with: the folders before the first field or wildcard."""
+        """Return the folders before the first field or wildcard."""
         fixed = re.split(r"[{*?\[]", self.text, maxsplit=1)[0]
         return fixed[: fixed.rfind("/") + 1]
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:
-        place, seen = place_of(self.text), set[str]()
-        made = ""
+        place, seen = parse_location(self.text), set[str]()
+        expression = ""
         for part in re.split(r"(\{\w+\}|\*\*/?|\*|\?)", str(place)):
-            if field := _FIELD.fullmatch(part):
+            if field := _FIELD_PATTERN.fullmatch(part):
                 name = field[1]
-                made += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
+                expression += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+?)"
                 seen.add(name)
             else:
-                made += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
-        return re.compile(made)
+                expression += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
+        return re.compile(expression)
 
-    def said_of(self, place: Place) -> dict[str, str] | None:
-        """The fields of a place; None where it does not match."""
-        found = self._expression.fullmatch(str(place))
-        return None if found is None else found.groupdict()
+    def parse_fields(self, place: FileLocation) -> dict[str, str] | None:
+        """Return the fields of a place; None if it does not match."""
+        match = self._expression.fullmatch(str(place))
+        return None if match is None else match.groupdict()
 
-    def logs(self) -> list[tuple[Listed, dict[str, str]]]:
-        """What matches, by name, with what its path says."""
-        listed = [(one, self.said_of(one.place)) for one in matching(self.pattern)]
-        return [(one, said) for one, said in listed if said is not None]
+    def logs(self) -> list[tuple[FileListing, dict[str, str]]]:
+        """Return the matching logs by name, with the fields of their paths."""
+        listed = [(log, self.parse_fields(log.place)) for log in list_matching(self.pattern)]
+        return [(log, fields) for log, fields in listed if fields is not None]
 
 
-def day_of(said: Mapping[str, str], listed: Listed) -> float | None:
-    """When a log was made, in days since 1970.
+def find_day(fields: Mapping[str, str], listed: FileListing) -> float | None:
+    """Return the date of a log in days since 1970.
 
-    By its field `date`, else by those that the calendar names: {day} or {month} that holds a whole date, as 2026-11, or
-    {year}, {month} and {day} together; else when its file changed.
+    The date is that of the field `date`, else of the calendar fields: {day} or {month} with a whole date such as
+    2026-11, or {year}, {month} and {day} together; else it is the modification date of the file.
     """
-    if (text := said.get(DATE)) is not None:
-        found = parsed_day(text)
-        if found is None:
+    if (text := fields.get(DATE_FIELD)) is not None:
+        day_of_field = parse_day(text)
+        if day_of_field is None:
             raise InputError(
-                f"{text!r}, the date of {listed.place}, is none that can be read",
-                hint="a date is like 2026-11-15 or 20261115; another name for the field makes it a mere group",
+                f"the date {text!r} of {listed.place} cannot be read",
+                hint="write dates like 2026-11-15 or 20261115, or give the field another name if it is not a date",
+                code=Code.WRONG_FORMAT,
+                subject=text,
             )
-        return found
-    parts = [said.get(name, "") for name in ("year", "month", "day")]
+        return day_of_field
+    parts = [fields.get(name, "") for name in ("year", "month", "day")]
     for text in (parts[2], parts[1], "-".join(filter(None, parts))):
-        if (day := parsed_day(text)) is not None:
+        if (day := parse_day(text)) is not None:
             return day
-    return None if listed.changed is None else listed.changed / SECONDS_A_DAY
+    return None if listed.changed is None else listed.changed / SECONDS_PER_DAY
 
 
-def parsed_day(text: str) -> float | None:
-    """Days since 1970 of a date as folders are called by; None where it is none."""
-    for form in _DATES:
+def parse_day(text: str) -> float | None:
+    """Return the days since 1970 of a date in the name of a folder; None if it is not a date."""
+    for form in _DATE_FORMATS:
         try:
-            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / SECONDS_A_DAY
+            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() / SECONDS_PER_DAY
         except ValueError:
             continue
     return None
 
 
-def calendar(day: float) -> dict[str, str]:
-    """Names of the year, month, week and day, which logs can be grouped by."""
-    then: date = datetime.fromtimestamp(day * SECONDS_A_DAY, UTC).date()
+def calendar_fields(day: float) -> dict[str, str]:
+    """Return the year, month, week and day, by which logs can be grouped."""
+    then: date = datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC).date()
     year, week, _ = then.isocalendar()
     return {"year": f"{then:%Y}", "month": f"{then:%Y-%m}", "week": f"{year}-W{week:02d}", "day": f"{then:%Y-%m-%d}"}
 
 
-CALENDAR: Final = ("year", "month", "week", "day")
+CALENDAR_FIELDS: Final = ("year", "month", "week", "day")
 
 
-def name_of(place: Place) -> str:
-    """What a log is called wherever it is told; the same from every folder."""
+def name_log(place: FileLocation) -> str:
+    """Return the name of a log in reports, independent of the current folder."""
     return str(place.resolve()) if isinstance(place, Path) else str(place)
 
 
-def listed_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
-    """Every log that matches, by name; and those that cannot be taken, with the reason."""
-    found = template.logs()
-    if not found:
+def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
+    """Return every matching log by name, and logs that cannot be used with the reason."""
+    matches = template.logs()
+    if not matches:
         raise InputError(
-            f"no log matches {template.text!r}", hint="{name} and * stand for one part of a path, ** for any folders"
+            f"no log matches {template.text!r}",
+            hint="{name} and * match one part of a path, ** matches any folders",
+            code=Code.MISSING_FILE,
+            subject=template.text,
         )
-    constants = tuple(name for name in group_by if name not in (*template.fields, *CALENDAR))
+    constants = tuple(name for name in group_by if name not in (*template.fields, *CALENDAR_FIELDS))
     sidecars = _Sidecars(template)
     tasks: list[Task] = []
     excluded: list[Excluded] = []
-    for listed, said in found:
-        name = name_of(listed.place)
+    for listed, fields in matches:
+        name = name_log(listed.place)
         try:
-            day, sidecar = day_of(said, listed), sidecars.of(listed.place)
-            tasks.append(Task(listed.place, name, listed.version, said, day, sidecar, constants))
+            day, sidecar = find_day(fields, listed), sidecars.find_for(listed.place)
+            tasks.append(Task(listed.place, name, listed.version, fields, day, sidecar, constants))
         except MindynError as error:
-            excluded.append(Excluded(name, one_line(error)))
+            excluded.append(Excluded(name, format_reason(error)))
     return tasks, excluded
 
 
 class _Sidecars:
-    """All sidecar files from the template's root on, by one listing."""
+    """All sidecar files below the root of the template, by one listing."""
 
     def __init__(self, template: Template) -> None:
-        found = [one.place for one in matching(f"{template.root or './'}**/*.toml")]
-        self._names = {str(place) for place in found}
-        self._shared = {str(one.parent): statement_of(one) for one in found if one.name == SHARED_SIDECAR}
+        places = [file.place for file in list_matching(f"{template.root or './'}**/*.toml")]
+        self._names = {str(place) for place in places}
+        self._shared = {str(file.parent): parse_sidecar(file) for file in places if file.name == SHARED_SIDECAR_NAME}
 
-    def of(self, place: Place) -> Mapping[str, Any] | None:
-        """What the nearest shared sidecar of the log's folder, or one above it, states; None where it has its own."""
-        own = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
-        if any(str(one) in self._names for one in own):
+    def find_for(self, place: FileLocation) -> Mapping[str, Any] | None:
+        """Return the nearest shared sidecar in the folder of the log or above; None if the log has its own."""
+        own_sidecars = (place.with_name(f"{place.name}.toml"), place.with_name(f"{place.stem}.log.toml"))
+        if any(str(path) in self._names for path in own_sidecars):
             return None
-        folder: Place = place.parent
+        folder: FileLocation = place.parent
         while str(folder) not in self._shared and folder != folder.parent:
             folder = folder.parent
         return self._shared.get(str(folder), {})

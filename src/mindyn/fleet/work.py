@@ -1,4 +1,4 @@
-"""What a worker does with one log: condition it, gather its R factors, forget its rows."""
+"""Work on one log: condition it, gather its R factors, and discard its rows."""
 
 from __future__ import annotations
 
@@ -12,110 +12,116 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.blas import on_one_blas_thread
-from mindyn.errors import MindynError, shortened
+from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.errors import Code, MindynError, shorten_text
 from mindyn.executors import require_polars_threads
 from mindyn.fleet.factors import Factor, Generation
 from mindyn.fleet.zero_columns import ZeroRegressor
-from mindyn.logs.conditioning import Conditioning, number
+from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.errors import LogError
-from mindyn.logs.log import Log, source_of
-from mindyn.logs.pipeline import condition_stream, require_rows
-from mindyn.logs.places import Place
+from mindyn.logs.locations import FileLocation
+from mindyn.logs.log import Log, hash_sources
+from mindyn.logs.pipeline import condition_stream, require_samples
 from mindyn.logs.reading import LogScan
-from mindyn.reading import OUTSIDE_FILES, reason_of
-from mindyn.regression.block_gathering import blocks_of_stream
-from mindyn.regression.information import combined
+from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
+from mindyn.regression.gather_blocks import split_stream_into_blocks
+from mindyn.regression.information import add_information
 
 CONDITIONED_ROWS: Final = 2**14
-"""Rows read and conditioned at once: a worker takes 375 MB, with four times as many 491 in the same time."""
+"""Rows read and conditioned at once: a worker needs 375 MB; four times as many rows need 491 MB in the same time."""
 RATE_TOLERANCE: Final = 0.02
-"""Part by which a log's own rate may differ from the treatment's."""
+"""Largest relative difference between the rate of a log and that of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One log to gather.
+    """Log to gather.
 
     place      where it is
-    name       what it is called
-    version    what tells its bytes from others'
-    said       what its path says
+    name       its name in reports
+    version    identifies its bytes
+    fields     fields of its path
     day        days since 1970
-    sidecar    what its columns mean, by a sidecar that it shares; None: it has its own
-    constants  columns that say what the path does not
+    sidecar    meaning of its columns, from a shared sidecar; None: it has its own
+    constants  constant columns with fields that the path does not have
     outside_files  whether its sidecar may name files outside of its folder
     """
 
-    place: Place
+    place: FileLocation
     name: str
     version: str
-    said: Mapping[str, str]
+    fields: Mapping[str, str]
     day: float | None
     sidecar: Mapping[str, Any] | None
     constants: tuple[str, ...] = ()
-    outside_files: bool = field(default_factory=OUTSIDE_FILES.get)
+    outside_files: bool = field(default_factory=ALLOW_OUTSIDE_FILES.get)
 
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """A log that is not counted, and why."""
+    """Log that does not count, and the reason."""
 
     name: str
     reason: str
 
 
-@on_one_blas_thread
-def gather(generation: bytes, task: Task) -> Factor | Excluded:
-    """The log's factor; whatever is wrong with the log excludes it by name."""
+@run_on_one_blas_thread
+def gather_log(generation: bytes, task: Task) -> Factor | Excluded:
+    """Return the factor of a log, or exclude the log by name if anything is wrong with it."""
     try:
-        return _gathered(task, *_opened(generation))
+        return _gather_factor(task, *_open_regressor(generation))
     except MindynError as error:
-        return Excluded(task.name, one_line(error))
+        return Excluded(task.name, format_reason(error))
     except (OSError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
-        return Excluded(task.name, f"it cannot be gathered: {reason_of(error)}")
+        return Excluded(task.name, f"it cannot be processed: {describe_exception(error)}")
 
 
-def one_line(error: MindynError) -> str:
-    """What is wrong, as a reason in a table."""
-    return shortened("; ".join(line.strip(" -") for line in error.message.splitlines()), 300)
+def format_reason(error: MindynError) -> str:
+    """Return the message of an error as one line of a table."""
+    return shorten_text("; ".join(line.strip(" -") for line in error.message.splitlines()), 300)
 
 
 @lru_cache(maxsize=2)
-def _opened(generation: bytes) -> tuple[Generation, ZeroRegressor]:
-    """Once for every worker: the kernels are compiled, or come from its own cache on disk."""
-    made: Generation = pickle.loads(generation)
-    return made, made.regressor
+def _open_regressor(generation: bytes) -> tuple[Generation, ZeroRegressor]:
+    """Return the generation and its regressor, once per worker; kernels are compiled or come from its cache."""
+    opened: Generation = pickle.loads(generation)
+    return opened, opened.regressor
 
 
-def _gathered(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
-    treatment = generation.treatment
+def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor) -> Factor:
+    settings = generation.settings
     scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
-    _require_rate(scan, treatment.conditioning or Conditioning())
-    stream = condition_stream(scan, generation.robot, treatment.of_fit, block_rows=CONDITIONED_ROWS, fewest=0)
-    blocks = blocks_of_stream(regressor, stream, treatment)
-    require_rows(stream.count, stream.findings)
-    total = combined([block.information for block in blocks])
-    said = {**_constants(task.place, task.constants), **task.said}
-    content = task.version if task.version.startswith("etag:") else _digest(task.place)
+    _require_rate(scan, settings.conditioning or Conditioning())
+    stream = condition_stream(
+        scan, generation.robot, settings.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
+    )
+    blocks = split_stream_into_blocks(regressor, stream, settings)
+    require_samples(stream.count, stream.findings)
+    total = add_information([block.information for block in blocks])
+    fields = {**_read_constants(task.place, task.constants), **task.fields}
+    content = task.version if task.version.startswith("etag:") else _hash_content(task.place)
     notes = tuple(map(str, stream.findings))
-    return Factor(task.name, task.version, content, said, task.day, stream.count, total.factors, total.counts, notes)
+    return Factor(task.name, task.version, content, fields, task.day, stream.count, total.factors, total.counts, notes)
 
 
 def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
-    """Rows taken as uniform must be so at the treatment's rate, in every log."""
+    """Raise `LogError` if a log of uniform rows does not have the rate of the settings."""
     first: Log | None = next(iter(scan), None)
     if first is None or len(first) < 2:
-        raise LogError("too few rows: none is usable")
+        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA)
     if conditioning.stamps != "uniform":
         return
-    rate, own = number(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
-    if abs(own / rate - 1) > RATE_TOLERANCE:
-        raise LogError(f"its rate is {own:.6g} Hz; the logs that settings were chosen on have {rate:.6g} Hz")
+    rate, log_rate = require_resolved(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
+    if abs(log_rate / rate - 1) > RATE_TOLERANCE:
+        raise LogError(
+            f"the log has a rate of {log_rate:.6g} Hz, but the settings were selected for {rate:.6g} Hz",
+            code=Code.DISAGREEMENT,
+            subject="rate_hz",
+        )
 
 
-def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
-    """Values of columns that are the same in every row."""
+def _read_constants(place: FileLocation, names: Sequence[str]) -> dict[str, str]:
+    """Return the values of columns that are constant."""
     if not names:
         return {}
     import polars as pl
@@ -124,15 +130,23 @@ def _constants(place: Place, names: Sequence[str]) -> dict[str, str]:
     frame = pl.scan_parquet(place if isinstance(place, Path) else place.url, glob=False)
     missing = [name for name in names if name not in frame.collect_schema().names()]
     if missing or place.suffix.lower() != ".parquet":
-        raise LogError(f"neither its path nor a column says: {', '.join(missing or names)}")
-    found = frame.select([pl.col(name).drop_nulls().unique().head(2).implode() for name in names]).collect()
-    values = {name: found[name][0].to_list() for name in names}
+        raise LogError(
+            f"neither its path nor a column has: {', '.join(missing or names)}",
+            code=Code.MISSING_VALUE,
+            subject=", ".join(missing or names),
+        )
+    uniques = frame.select([pl.col(name).drop_nulls().unique().head(2).implode() for name in names]).collect()
+    values = {name: uniques[name][0].to_list() for name in names}
     for name, given in values.items():
         if len(given) != 1:
-            raise LogError(f"its column {name!r} has {'several values' if given else 'no value'}: it names no group")
+            raise LogError(
+                f"its column {name!r} has {'several values' if given else 'no value'}, so it cannot name a group",
+                code=Code.AMBIGUOUS,
+                subject=name,
+            )
     return {name: str(given[0]) for name, given in values.items()}
 
 
-def _digest(place: Place) -> str:
-    hashes = [source.sha256 for source in source_of(place)]
+def _hash_content(place: FileLocation) -> str:
+    hashes = [source.sha256 for source in hash_sources(place)]
     return f"sha256:{hashes[0] if len(hashes) == 1 else hashlib.sha256(''.join(hashes).encode()).hexdigest()}"

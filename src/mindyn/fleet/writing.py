@@ -1,4 +1,4 @@
-"""What a study writes: tables for programs, the type's estimate for the other commands, a page for people."""
+"""Files of a study: tables for programs, the estimate of the type, and a page for people."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.executors import require_polars_threads
-from mindyn.files import replacing, write_whole
-from mindyn.fleet.fleet import FleetStudy, Member
+from mindyn.files import replace_folder_files, write_file_atomically
+from mindyn.fleet.fleet import FleetMember, FleetStudy
 from mindyn.fleet.page import fleet_page
-from mindyn.fleet.template import SECONDS_A_DAY
+from mindyn.fleet.template import SECONDS_PER_DAY
 
-FILES: Final = (
+STUDY_FILES: Final = (
     "fleet.json",
     "estimate.json",
     "parameters.parquet",
@@ -24,25 +24,25 @@ FILES: Final = (
     "excluded.parquet",
     "report.html",
 )
-"""What a study writes into its folder beside the factors; those of an earlier one are replaced at once."""
+"""Files of a study in its folder besides the factors; they replace those of an earlier study together."""
 
 
-def write_study(out: Path, found: FleetStudy, record: Mapping[str, Any]) -> None:
-    """All files of a study: all or none."""
+def write_study(out: Path, study: FleetStudy, record: Mapping[str, Any]) -> None:
+    """Write all files of a study, or none if an error occurs."""
     pointer = json.loads((out / "fleet.json").read_text(encoding="utf-8"))
-    with replacing(out, FILES) as folder:
-        if found.type.estimate is not None:
-            found.type.estimate.save(folder / "estimate.json")
-        write_whole(folder / "parameters.parquet", _parquet(parameter_rows(found)))
-        write_whole(folder / "differences.parquet", _parquet(difference_rows(found)))
-        gone = {"log": [one.name for one in found.excluded], "reason": [one.reason for one in found.excluded]}
-        write_whole(folder / "excluded.parquet", _parquet(gone))
-        summary = {**pointer, **summary_of(found), "run": dict(record)}
-        write_whole(folder / "fleet.json", json.dumps(summary, indent=1) + "\n")
-        write_whole(folder / "report.html", fleet_page(found, record))
+    with replace_folder_files(out, STUDY_FILES) as folder:
+        if study.type.estimate is not None:
+            study.type.estimate.save(folder / "estimate.json")
+        write_file_atomically(folder / "parameters.parquet", _write_parquet(parameter_rows(study)))
+        write_file_atomically(folder / "differences.parquet", _write_parquet(difference_rows(study)))
+        excluded = {"log": [log.name for log in study.excluded], "reason": [log.reason for log in study.excluded]}
+        write_file_atomically(folder / "excluded.parquet", _write_parquet(excluded))
+        summary = {**pointer, **summarise_study(study), "run": dict(record)}
+        write_file_atomically(folder / "fleet.json", json.dumps(summary, indent=1) + "\n")
+        write_file_atomically(folder / "report.html", fleet_page(study, record))
 
 
-def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
+def _write_parquet(columns: Mapping[str, list[Any]]) -> bytes:
     import polars as pl
 
     kinds = {"log": pl.String, "reason": pl.String, "robot": pl.String}
@@ -52,30 +52,30 @@ def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
     return file.getvalue()
 
 
-def parameter_rows(found: FleetStudy) -> dict[str, list[Any]]:
-    """A row for every parameter of the type, of every robot and of every group."""
+def parameter_rows(study: FleetStudy) -> dict[str, list[Any]]:
+    """Return a row for every parameter of the type, of every robot and of every group."""
     levels = [
-        ("type", found.type),
-        *(("robot", one) for one in found.robots),
-        *(("group", one) for one in found.groups),
+        ("type", study.type),
+        *(("robot", member) for member in study.robots),
+        *(("group", member) for member in study.groups),
     ]
     columns: dict[str, list[Any]] = {
         name: []
-        for name in ("level", *found.group_by, "parameter", "value", "deviation", "unit", "logs", "rows", "from", "to")
+        for name in ("level", *study.group_by, "parameter", "value", "deviation", "unit", "logs", "rows", "from", "to")
     }
     for level, member in levels:
         if member.estimate is None:
             continue
         days = _span(member)
         rows = zip(member.estimate.parameters, member.estimate.beta, member.deviations, strict=True)
-        for one, value, deviation in rows:
+        for parameter, value, deviation in rows:
             columns["level"].append(level)
-            for k, name in enumerate(found.group_by):
+            for k, name in enumerate(study.group_by):
                 columns[name].append(member.key[k] if k < len(member.key) else None)
-            columns["parameter"].append(one.name)
+            columns["parameter"].append(parameter.name)
             columns["value"].append(float(value))
             columns["deviation"].append(float(deviation) if math.isfinite(deviation) else None)
-            columns["unit"].append(one.unit)
+            columns["unit"].append(parameter.unit)
             columns["logs"].append(member.logs)
             columns["rows"].append(member.rows)
             columns["from"].append(days[0])
@@ -83,44 +83,50 @@ def parameter_rows(found: FleetStudy) -> dict[str, list[Any]]:
     return columns
 
 
-def _span(member: Member) -> tuple[str | None, str | None]:
+def _span(member: FleetMember) -> tuple[str | None, str | None]:
     if member.days is None:
         return None, None
     return day_text(member.days[0]), day_text(member.days[1])
 
 
 def day_text(day: float) -> str:
-    """A date as people write it."""
-    return f"{datetime.fromtimestamp(day * SECONDS_A_DAY, UTC):%Y-%m-%d}"
+    """Format a day as a date."""
+    return f"{datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC):%Y-%m-%d}"
 
 
-def difference_rows(found: FleetStudy) -> dict[str, list[Any]]:
-    """A row for everyone who differs or drifts, the most certain first."""
+def difference_rows(study: FleetStudy) -> dict[str, list[Any]]:
+    """Return a row for every robot that differs or drifts, most significant first."""
     return {
-        "robot": [one.robot for one in found.differences],
-        "what": [one.cause.what for one in found.differences],
-        "where": [one.cause.where for one in found.differences],
-        "drift": [one.drift for one in found.differences],
-        "size": [one.size for one in found.differences],
-        "deviation": [one.deviation for one in found.differences],
-        "unit": [f"{one.cause.unit or 'of the type'}{'/year' if one.drift else ''}" for one in found.differences],
-        "p": [one.p for one in found.differences],
-        "or_else": ["; ".join(f"{other.what} of {other.where}" for other in one.or_else) for one in found.differences],
-        "sentence": [one.sentence for one in found.differences],
+        "robot": [difference.robot for difference in study.differences],
+        "what": [difference.cause.what for difference in study.differences],
+        "where": [difference.cause.where for difference in study.differences],
+        "drift": [difference.drift for difference in study.differences],
+        "size": [difference.size for difference in study.differences],
+        "deviation": [difference.deviation for difference in study.differences],
+        "unit": [
+            f"{difference.cause.unit or 'of the type'}{'/year' if difference.drift else ''}"
+            for difference in study.differences
+        ],
+        "p": [difference.p for difference in study.differences],
+        "alternatives": [
+            "; ".join(f"{other.what} of {other.where}" for other in difference.alternatives)
+            for difference in study.differences
+        ],
+        "sentence": [difference.sentence for difference in study.differences],
     }
 
 
-def summary_of(found: FleetStudy) -> dict[str, Any]:
-    """The study in a few lines of JSON."""
-    rows = difference_rows(found)
+def summarise_study(study: FleetStudy) -> dict[str, Any]:
+    """Return a summary of the study for JSON."""
+    rows = difference_rows(study)
     return {
-        "group_by": list(found.group_by),
-        "robots": len(found.robots),
-        "groups": len(found.groups),
-        "logs": sum(one.logs for one in found.robots),
-        "rows": sum(one.rows for one in found.robots),
-        "gathered": found.gathered,
+        "group_by": list(study.group_by),
+        "robots": len(study.robots),
+        "groups": len(study.groups),
+        "logs": sum(member.logs for member in study.robots),
+        "rows": sum(member.rows for member in study.robots),
+        "gathered": study.gathered,
         "differences": [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)],
-        "excluded": [{"log": one.name, "reason": one.reason} for one in found.excluded],
-        "findings": [finding.to_dict() for finding in found.findings],
+        "excluded": [{"log": log.name, "reason": log.reason} for log in study.excluded],
+        "findings": [finding.to_dict() for finding in study.findings],
     }

@@ -1,5 +1,5 @@
-"""Which parameters can be told apart: every base set by name, the numeric methods, reduction."""
+"""Identifiable parameters: all base sets by name, numeric methods, and model reduction."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

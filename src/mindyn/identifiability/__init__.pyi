@@ -1,9 +1,9 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.identifiability.reduction import reduce_model as reduce_model
 from mindyn.identifiability.essential_space import constraint_matrix as constraint_matrix
-from mindyn.identifiability.design_questions import (
-    added_body as added_body,
-    added_point_mass as added_point_mass,
+from mindyn.identifiability.design_changes import (
+    evaluate_added_body as evaluate_added_body,
+    evaluate_point_mass as evaluate_point_mass,
     place_point_mass as place_point_mass,
 )

@@ -1,4 +1,4 @@
-"""`base_parameters`: every base set by the name of its form."""
+"""`base_parameters`: all base sets by the name of their form."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.equations.drives import load_refusal, loaded_extras
-from mindyn.equations.loop_closure import closure_of, loop_closure, with_home
-from mindyn.errors import InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
+from mindyn.equations.drives import load_dependent_extras, load_friction_error
+from mindyn.equations.loop_closure import home_closure, loop_closure, with_home
+from mindyn.errors import Code, InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
 from mindyn.identifiability.numeric import numeric_base, reduced_tree_base
-from mindyn.identifiability.random_states import Source, own_rates, regressors_of
+from mindyn.identifiability.random_states import RowSource, make_regressors, typical_rates
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import (
     Deviation,
-    deviation_of,
-    random_links,
+    append_drive_parameters,
+    compute_deviation,
+    sample_links,
     standard_set,
     tree_deviation,
-    with_drives,
 )
 from mindyn.parameters.parallelogram import parallelogram_base
 from mindyn.parameters.structural import structural_base
@@ -39,8 +39,8 @@ _CLOSED_FORMS = {
 }
 LOOP_STATES = 4
 
-_OF_LOOPS = ("structural", "mayeda", "numeric")
-_OF_DRIVES = ("structural", "numeric")
+_LOOP_FORMS = ("structural", "mayeda", "numeric")
+_DRIVE_FORMS = ("structural", "numeric")
 
 
 def base_parameters(
@@ -54,85 +54,130 @@ def base_parameters(
     home: ArrayLike | None = None,
     tolerance: float | None = None,
 ) -> BaseParameters:
-    """The base parameters of a robot in the given form; `notes` says which method made them.
+    """Compute the base parameters of a robot: the identifiable combinations of its standard parameters.
 
-    Every set is compared with plain Newton-Euler on standard parameters before it is returned. One that deviates is
-    refused, except for forms structural and numeric: a set that keeps more parameters comes in its place, with a note.
+    Every set is compared with plain Newton-Euler on standard parameters before it is returned. If a set deviates, forms
+    "structural" and "numeric" return a set that keeps more parameters, with a note; other forms raise an error. A robot
+    with dependent joints gets the closed form of parallelograms if it applies, otherwise the numeric set.
 
-    A robot with dependent joints has the closed form of parallelograms where that covers it, else the numeric set.
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    form : {"structural", "lin", "gautier", "mayeda", "general", "numeric"}
+        "structural" is exact for any tree; "numeric" uses random states; the others are closed forms of the literature.
+    drives : bool
+        Include rotor inertias, friction and offsets (forms "structural" and "numeric").
+    priority : sequence of str, optional
+        Labels in the order in which they are removed (form "numeric").
+    constraints : array_like, shape (c, p), optional
+        C with C phi = 0 (form "numeric"), see `constraint_matrix`.
+    seed : int
+        Seed of the random states.
+    home : array_like, shape (n,), optional
+        For a robot with loops, a closed configuration in the intended assembly; by default one near q = 0.
+    tolerance : float, optional
+        Drop parameters with a smaller effect, in the robot's own units (form "structural").
 
-    drives       with rotor inertias, friction and offsets: forms structural and numeric
-    priority     form numeric: labels in the order in which they are removed
-    constraints  form numeric: (c, p) C with C phi = 0
-    seed         form numeric: of the random states
-    tolerance    form structural: parameters that show by less than this, in the robot's own units, are dropped too
-    home         (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
+    Returns
+    -------
+    BaseParameters
+        The set; its `notes` say which method was used.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such form.
+    InputError
+        If an option does not apply to the form.
+    MissingPhysicsError
+        If `drives` is True and the robot has no drives.
+    RobotError
+        If the form does not cover the robot, or the set deviates.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> len(mindyn.base_parameters(mindyn.load_robot("puma560")))
+    36
     """
     require_robot(robot, "base parameters are those of")
     if form not in FORMS:
         raise UnknownNameError(
             f"no form {form!r} of base parameters; the forms are: {', '.join(FORMS)}",
-            hint="structural serves every robot without loops",
+            hint="structural is for every robot without loops",
+            subject=form,
         )
     if (priority is not None or constraints is not None) and form != "numeric":
-        raise InputError(f"priority and constraints belong to form 'numeric', not to {form!r}")
+        raise InputError(
+            f"priority and constraints are options of form 'numeric', not of {form!r}",
+            code=Code.UNSUPPORTED,
+            subject="constraints" if priority is None else "priority",
+        )
     if tolerance is not None and form != "structural":
-        raise InputError(f"tolerance belongs to form 'structural', not to {form!r}")
-    if drives and form not in _OF_DRIVES:
-        raise InputError(f"form {form!r} knows no drives; with drives=True use one of: {', '.join(_OF_DRIVES)}")
+        raise InputError(
+            f"tolerance is an option of form 'structural', not of {form!r}", code=Code.UNSUPPORTED, subject="tolerance"
+        )
+    if drives and form not in _DRIVE_FORMS:
+        raise InputError(
+            f"form {form!r} does not support drives; with drives=True use one of: {', '.join(_DRIVE_FORMS)}",
+            code=Code.UNSUPPORTED,
+            subject="drives",
+        )
     if drives and not (robot.drives or robot.extras):
-        raise MissingPhysicsError(f"robot {robot.name!r} states no drives, but drives=True asks for their parameters")
-    if drives and (loaded := loaded_extras(robot)):
-        raise load_refusal(loaded[0], "it is not linear in the parameters of the links, so that no base set has it")
+        raise MissingPhysicsError(f"drives=True needs drives, and robot {robot.name!r} has none", subject=robot.name)
+    if drives and (loaded := load_dependent_extras(robot)):
+        raise load_friction_error(loaded[0], "it is not linear in the link parameters, so no base set contains it")
     if form == "numeric":
-        source: Source = "torque" if drives else "energy"
+        source: RowSource = "torque" if drives else "energy"
         try:
             sampled = numeric_base(
                 robot, source, priority=priority, constraints=constraints, drives=drives, seed=seed, home=home
             )
-            return sampled if constraints is not None else _certified(sampled, home)
+            return sampled if constraints is not None else _certify_set(sampled, home)
         except NearlyDegenerateError as error:
             if priority is not None or constraints is not None:
                 raise
             return _keep_more(robot, error.message, drives=drives, seed=seed, home=home)
     if robot.has_dependents:
-        left_open = closure_of(with_home(robot, home)).notes
-        found = _of_dependents(robot, form, drives=drives, seed=seed, home=home)
-        return replace(found, notes=(*left_open, *found.notes)) if left_open else found
+        left_open = home_closure(with_home(robot, home)).notes
+        base = _base_of_dependents(robot, form, drives=drives, seed=seed, home=home)
+        return replace(base, notes=(*left_open, *base.notes)) if left_open else base
     if form == "structural":
-        found = structural_base(robot, drives=drives, tolerance=tolerance)
+        base = structural_base(robot, drives=drives, tolerance=tolerance)
         if tolerance is not None:
-            return found  # what is dropped on request shows; its note says by how much
-        found = _certified(found)
-        return _checked_extras(found, seed) if drives and robot.extras else found
+            return base  # parameters dropped on request have an effect, which the note states
+        base = _certify_set(base)
+        return _check_extras(base, seed) if drives and robot.extras else base
     module, name = _CLOSED_FORMS[form]
-    return _certified(cast(BaseParameters, getattr(import_module(module), name)(robot)))
+    return _certify_set(cast(BaseParameters, getattr(import_module(module), name)(robot)))
 
 
-def _certified(base: BaseParameters, home: ArrayLike | None = None) -> BaseParameters:
-    """The set, where it gives the torques of standard parameters; see `base_parameters` for where it does not."""
+def _certify_set(base: BaseParameters, home: ArrayLike | None = None) -> BaseParameters:
+    """Return the set if it gives the torques of standard parameters; otherwise do as `base_parameters` describes."""
     robot = base.robot
     if robot.extras and base.drives and base.form != "structural":
-        return base  # columns of extra torques are compared where they are sampled
+        return base  # columns of extra torques are compared when they are sampled
     deviation = _deviation(base, home)
     if not deviation.is_wrong:
         return base
     joint = robot.primary_joints[deviation.joint].name
-    off = f"{deviation.size:.1e} off at joint {joint!r} beside the terms of its torque"
+    off = f"an error of {deviation.size:.1e} at joint {joint!r}, relative to the terms of its torque"
     if base.form == "structural":
-        note = f"the reduction to base parameters would be {off}: all standard parameters are kept"
+        note = f"the reduction to base parameters would have {off}: all standard parameters are kept"
         return standard_set(robot, drives=base.drives, note=note)
     raise NearlyDegenerateError(
-        f"form {base.form!r} does not hold for robot {robot.name!r}: its torques would be {off}; the geometry is "
-        "nearly degenerate there",
+        f"form {base.form!r} does not hold for robot {robot.name!r}: its torques would have {off}; the geometry "
+        "is nearly degenerate",
         hint='use form="structural", or load with snap=True if the file rounds its angles',
+        subject=base.form,
     )
 
 
-def _of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
-    """The set of a robot with dependent joints; where its geometry is nearly degenerate, one that keeps more."""
+def _base_of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+    """Return the set of a robot with dependent joints; one that keeps more if the geometry is nearly degenerate."""
     try:
-        return _certified(_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
+        return _certify_set(_base_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
     except NearlyDegenerateError as error:
         if form != "structural":
             raise
@@ -140,15 +185,15 @@ def _of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: Ar
 
 
 def _keep_more(robot: Robot, why: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
-    """Return a set of a nearly degenerate robot that keeps what shows ever so little: its torques are right."""
+    """Return a set of a nearly degenerate robot that keeps even the smallest effects, so its torques are correct."""
     tree = structural_base(robot, drives=drives)
     kept_more = (
         (reduced_tree_base(tree, seed=seed, home=home), "numeric, among the open tree's parameters"),
-        (tree, "the open tree's parameters, some of which show only together"),
+        (tree, "the open tree's parameters, some of which are not separately identifiable"),
     )
-    for found, which in kept_more:
-        if not _deviation(found, home).is_wrong:
-            return replace(found, notes=(f"{which}: {why}", *found.notes))
+    for base, which in kept_more:
+        if not _deviation(base, home).is_wrong:
+            return replace(base, notes=(f"{which}: {why}", *base.notes))
     return standard_set(robot, drives=drives, note=f"{why}: all standard parameters are kept")
 
 
@@ -157,36 +202,38 @@ def _deviation(base: BaseParameters, home: ArrayLike | None) -> Deviation:
 
 
 def _deviation_in_loops(base: BaseParameters, home: ArrayLike | None) -> Deviation:
-    """Of a set of a robot with loops, in its primary joints, at states that made no part of it."""
+    """Return the deviation of a set of a robot with loops, in its primary joints, at states not used for it."""
     robot = base.robot
-    rows = regressors_of(robot, drives=base.drives, home=home)
+    rows = make_regressors(robot, drives=base.drives, home=home)
     rng = np.random.default_rng(12345)
     q = rows.random_positions(rng, LOOP_STATES)
-    speeds, accelerations = own_rates(robot)
+    speeds, accelerations = typical_rates(robot)
     qd, qdd = rng.uniform(-1, 1, (2, *q.shape))
     qd, qdd = qd * speeds, qdd * accelerations
-    links = random_links(robot)
+    links = sample_links(robot)
     if base.drives and robot.drives:
-        links = with_drives(robot, links)
+        links = append_drive_parameters(robot, links)
     Y = rows.torque_rows(q, qd, qdd)[..., : links.shape[1]]
-    return deviation_of(base, Y[np.isfinite(Y).all(axis=(1, 2))], links)
+    return compute_deviation(base, Y[np.isfinite(Y).all(axis=(1, 2))], links)
 
 
-def _checked_extras(found: BaseParameters, seed: int) -> BaseParameters:
-    """The structural set, or the numeric one where links or drives can imitate an extra torque."""
-    sampled = numeric_base(found.robot, "torque", drives=True, seed=seed)
-    if sampled.count == found.count:
-        return found
+def _check_extras(base: BaseParameters, seed: int) -> BaseParameters:
+    """Return the structural set, or the numeric one if links or drives can imitate an extra torque."""
+    sampled = numeric_base(base.robot, "torque", drives=True, seed=seed)
+    if sampled.count == base.count:
+        return base
     note = f"extra torques depend on link or drive parameters: {sampled.count} parameters, found numerically"
     return replace(sampled, notes=(*sampled.notes, note))
 
 
-def _with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
-    """The closed form of parallelograms, or the numeric set with a note that says why."""
-    if form not in _OF_LOOPS:
+def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
+    """Return the closed form of parallelograms, or the numeric set with a note that says why."""
+    if form not in _LOOP_FORMS:
         raise RobotError(
-            f"form {form!r} describes open chains, and robot {robot.name!r} has {robot.dependence}",
-            hint=f"use one of: {', '.join(_OF_LOOPS)}",
+            f"form {form!r} is for open chains, and robot {robot.name!r} has {robot.dependence}",
+            hint=f"use one of: {', '.join(_LOOP_FORMS)}",
+            code=Code.UNSUPPORTED,
+            subject=form,
         )
     if drives:
         base = numeric_base(robot, "torque", drives=True, seed=seed, home=home)

@@ -1,7 +1,7 @@
-"""The essential parameter space: what the dynamics can show of the standard parameters, by singular values.
+"""The essential parameter space: the identifiable part of the standard parameters, by singular values.
 
-[Sheu & Walker 1991, section 3.1] The rows of energy differences (or torques) at random states span it; it is the
-orthogonal complement of the parameter changes that no motion shows.
+[Sheu & Walker 1991, section 3.1] It is the span of the rows of energy differences (or torques) at random states, and
+the orthogonal complement of the parameter changes without effect.
 """
 
 from __future__ import annotations
@@ -13,43 +13,47 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import NearlyDegenerateError, RobotError, unknown_name
+from mindyn.errors import Code, NearlyDegenerateError, RobotError, unknown_name_error
 from mindyn.identifiability.random_states import (
     LoopRegressors,
-    Source,
-    length_of,
-    own_rates,
-    regressors_of,
-    sampled_rows,
+    RowSource,
+    characteristic_length,
+    make_regressors,
+    sample_rows,
+    typical_rates,
 )
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.robot import Robot
 
 ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))
-"""Singular values below this share of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
+"""Singular values below this fraction of the largest are zero [Klema & Laub 1980, in Sheu & Walker]."""
 
-WELL_SHOWN = 1e-6
-"""Smallest singular value relative to the largest, below which positions beyond the limits of a loop are drawn too."""
+MIN_RELATIVE_SINGULAR_VALUE = 1e-6
+"""If the smallest singular value, relative to the largest, is below this, positions beyond the limits of a loop are
+drawn too.
+"""
 
-SCARCE = 0.1
-"""A declared formula must have a value at this share of random poses."""
+MIN_VALID_FRACTION = 0.1
+"""A declared formula must have a value at this fraction of random poses."""
 
 SAMPLED_ROUNDING = 1e-12
 """Singular values below this fraction of the largest are rounding: regressors of up to 30 joints leave 1e-14."""
 
 CLEAR_GAP, UNCLEAR_GAP = 1e-4, 0.1
-"""First dropped over last kept singular value: above the one a note is due, above the other the rank is refused."""
+"""Ratio of the first dropped to the last kept singular value: above the first a note is added, above the second an
+error is raised.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EssentialSpace:
-    """The space of parameter combinations that a robot's dynamics shows.
+    """The space of identifiable parameter combinations of a robot.
 
     basis            (k, p) orthonormal rows V_1^T
-    null             (p - k, p) orthonormal rows V_2^T: changes that no motion shows
+    null             (p - k, p) orthonormal rows V_2^T: changes without effect
     sizes            (p,) typical size of each parameter's column
-    singular_values  of the sampled rows, columns brought to one size
+    singular_values  of the sampled rows, with columns scaled to the same size
     gap              first dropped over last kept singular value
     """
 
@@ -65,7 +69,7 @@ class EssentialSpace:
         return len(self.basis)
 
     def vector(self, phi: ArrayLike) -> Array:
-        """The essential parameter vector V_1 V_1^T phi: the smallest phi with the same dynamics."""
+        """Return the essential parameter vector V_1 V_1^T phi: the smallest phi with the same dynamics."""
         return np.asarray(self.basis.T @ (self.basis @ np.asarray(phi, dtype=np.float64)))
 
     @property
@@ -73,91 +77,116 @@ class EssentialSpace:
         """How clear the dimension is."""
         k, s = self.dimension, self.singular_values
         last = f"{s[k - 1] / s[0]:.1e}"
-        text = f"{k} singular values, the smallest {last} of the largest; the first dropped is {self.gap:.1e} of it"
+        text = f"{k} singular values, the smallest {last} of the largest; the first dropped one is {self.gap:.1e} of it"
         return (text if self.gap < CLEAR_GAP else f"{text}: the count is not clear, the geometry is nearly degenerate",)
 
 
 def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *, drives: bool = False) -> Array:
-    """(c, p) C with C phi = 0 from relations such as {"Ixx6": 1, "Iyy6": -1}: link 6 is symmetric."""
+    """Return C (c, p) with C phi = 0 from relations between parameters.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    relations : sequence of dict
+        Coefficients by parameter label: {"Ixx6": 1, "Iyy6": -1} says that link 6 is symmetric.
+    drives : bool
+        Whether drive parameters follow the link parameters.
+
+    Returns
+    -------
+    ndarray, shape (c, p)
+
+    Raises
+    ------
+    UnknownNameError
+        If a label does not exist.
+    """
     labels = parameter_labels(robot, drives=drives)
     C = np.zeros((len(relations), len(labels)))
     for row, relation in zip(C, relations, strict=True):
         for label, factor in relation.items():
             if label not in labels:
-                raise unknown_name("parameter", label, labels)
+                raise unknown_name_error("parameter", label, labels)
             row[labels.index(label)] = factor
     return C
 
 
 def essential_space(
     robot: Robot,
-    source: Source = "energy",
+    source: RowSource = "energy",
     *,
     constraints: ArrayLike | None = None,
     drives: bool = False,
     seed: int = 0,
     home: ArrayLike | None = None,
 ) -> EssentialSpace:
-    """The essential parameter space of a robot, open or with loops.
+    """Compute the essential parameter space of a robot, with or without loops.
 
     constraints  (c, p) C: only parameters with C phi = 0 are considered (see `constraint_matrix`)
-    home         a closed configuration in the assembly that is meant, where the robot has loops
+    home         for a robot with loops, a closed configuration in the intended assembly
     """
     parameters = len(parameter_labels(robot, drives=drives))
     C = np.zeros((0, parameters))
     if constraints is not None:
         C = frozen_array(constraints, (np.shape(constraints)[0], parameters), "constraints")
-    inside = regressors_of(robot, drives=drives, home=home)
+    inside = make_regressors(robot, drives=drives, home=home)
     anywhere = replace(inside, within_limits=False) if isinstance(inside, LoopRegressors) else inside
     for rows in (inside, anywhere):
-        H = sampled_rows(rows, source, parameters=parameters, seed=seed, rates=own_rates(robot))
-        H = rows_with_values(H, robot)
+        H = sample_rows(rows, source, parameters=parameters, seed=seed, rates=typical_rates(robot))
+        H = select_valid_rows(H, robot)
         H = H - H @ np.linalg.pinv(C) @ C
-        # Within narrow limits functions of a loop hardly differ; they are the same functions beyond the limits.
-        space = space_of_rows(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
-        if space.singular_values[space.dimension - 1] > WELL_SHOWN * space.singular_values[0]:
+        # Within narrow limits the functions of a loop hardly differ; beyond the limits they are the same functions.
+        space = compute_row_space(H, typical_sizes(robot, H), unclear=1.0 if rows is not anywhere else UNCLEAR_GAP)
+        if space.singular_values[space.dimension - 1] > MIN_RELATIVE_SINGULAR_VALUE * space.singular_values[0]:
             break
     return space
 
 
-def rows_with_values(H: Array, robot: Robot) -> Array:
-    """The rows at which every declared formula has a value: a spring's may have none where the arm never is."""
+def select_valid_rows(H: Array, robot: Robot) -> Array:
+    """Return the rows at which every declared formula has a value; a spring may have none at configurations out of
+    reach.
+    """
     lost = ~np.isfinite(H)
     kept = H[~lost.any(axis=1)]
     for extra, column in zip(reversed(robot.extras), reversed(range(H.shape[1])), strict=False):
-        told = int((kept[:, column] != 0).sum())
-        if lost[:, column].any() and told < SCARCE * (told + lost[:, column].sum()):
+        valid_count = int((kept[:, column] != 0).sum())
+        if lost[:, column].any() and valid_count < MIN_VALID_FRACTION * (valid_count + lost[:, column].sum()):
             raise RobotError(
-                f"the extra torque {extra.name!r} = {extra.formula} hardly ever has a value: at {told} of "
-                f"{told + lost[:, column].sum()} random poses",
-                hint="write it so that it has a value wherever its joint can be",
+                f"the extra torque {extra.name!r} = {extra.formula} is rarely defined: at {valid_count} of "
+                f"{valid_count + lost[:, column].sum()} random poses",
+                hint="write the formula so that it is defined for all positions of its joint",
+                code=Code.NOT_FINITE,
+                subject=extra.name,
             )
     return kept
 
 
 def typical_sizes(robot: Robot, H: Array) -> Array:
-    """(p,) sizes of columns: of links by the robot's length, since single ones nearly vanish; of drives their own."""
-    length, links = length_of(robot), PARAMETERS_PER_LINK * robot.joint_count
+    """Return sizes (p,) of columns: of links by the robot's length, since single ones nearly vanish; of drives their
+    own.
+    """
+    length, links = characteristic_length(robot), PARAMETERS_PER_LINK * robot.joint_count
     pattern = np.tile([length**2, *(length,) * 3, *(1.0,) * 6], robot.joint_count)
     common = np.sqrt((np.square(H[:, :links] / pattern)).mean()) or 1.0
-    own = np.sqrt(np.square(H[:, links:]).mean(axis=0))
-    return np.concatenate([pattern * common, np.where(own > 0, own, 1.0)])
+    drive_sizes = np.sqrt(np.square(H[:, links:]).mean(axis=0))
+    return np.concatenate([pattern * common, np.where(drive_sizes > 0, drive_sizes, 1.0)])
 
 
-def space_of_rows(
+def compute_row_space(
     H: Array, sizes: Array, zero: float = ZERO_SINGULAR_VALUE, unclear: float = UNCLEAR_GAP
 ) -> EssentialSpace:
-    """The row space of H (m, p) with columns of typical sizes (p,); its dimension by the gap in singular values.
+    """Return the row space of H (m, p) with columns of typical sizes (p,); its dimension follows from the largest gap.
 
-    zero     singular values above this share of the largest are kept
-    unclear  where the first dropped one is more than this share of the last kept one, the rank is refused
+    zero     singular values above this fraction of the largest are kept
+    unclear  raise an error if the first dropped value is more than this fraction of the last kept one
     """
-    # Neither scaling changes the row space; without them units and loops near a singular pose would blur the gap.
+    # Scaling does not change the row space; without it, units and loops near a singular pose would blur the gap.
     scaled = H / sizes
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=len(H) < H.shape[1])
-    # Functions of one long chain or of a loop with one degree of freedom differ ever less: where small values and
-    # rounding are clearly apart, and farther than the values on both sides of `zero`, the rank ends there.
+    # Functions of a long chain or of a loop with one degree of freedom differ less and less: if small values and
+    # rounding are clearly separated, by more than the values on both sides of `zero`, that gap determines the rank.
     first, last = (int((s > level * s[0]).sum()) for level in (zero, min(zero, SAMPLED_ROUNDING)))
     gaps = [float(s[r] / s[r - 1]) for r in range(first, min(last + 1, len(s)))] or [0.0]
     further = int(np.argmin(gaps)) if min(gaps) < CLEAR_GAP else 0
@@ -167,6 +196,7 @@ def space_of_rows(
         raise NearlyDegenerateError(
             f"the number of base parameters is not clear: around {rank} the singular values are {near} of the largest",
             hint="the geometry is nearly degenerate; load with snap=True, or use form='structural'",
+            subject=rank,
         )
     Q, _ = np.linalg.qr((Vt[:rank] * sizes).T, mode="complete")
     return EssentialSpace(Q[:, :rank].T, Q[:, rank:].T, sizes, s, gap)

@@ -1,4 +1,4 @@
-"""Base parameters by numbers: independent parameters of the essential space by a table of priorities.
+"""Numeric base parameters: independent parameters of the essential space by a table of priorities.
 
 [Sheu & Walker 1991, theorem 4.1] A parameter can be set to zero if its row of the null space is independent of those of
 the parameters removed before it; with D_I = (1 - V_2 (F_2^T V_2)^-1 F_2^T) phi the others carry its effect.
@@ -12,37 +12,37 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.identifiability.essential_space import (
     SAMPLED_ROUNDING,
     ZERO_SINGULAR_VALUE,
     EssentialSpace,
+    compute_row_space,
     essential_space,
-    rows_with_values,
-    space_of_rows,
+    select_valid_rows,
     typical_sizes,
 )
-from mindyn.identifiability.random_states import Source, own_rates, regressors_of, sampled_rows
+from mindyn.identifiability.random_states import RowSource, make_regressors, sample_rows, typical_rates
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import BaseParameters, printed
+from mindyn.parameters.base import BaseParameters, round_coefficients
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.robot import Robot
 
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")
-"""The paper's Table 4: what is removed first, over all links, then the next."""
+"""Table 4 of the paper: the parameter removed first, over all links, then the next."""
 
-INDEPENDENCE = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
-"""Independence that a removed parameter must show, tried in turn; the paper's set takes the last alone."""
+INDEPENDENCE_THRESHOLDS = (0.3, 0.1, 0.03, 1e-2, 1e-4, ZERO_SINGULAR_VALUE)
+"""Independence that a removed parameter must have, tried in turn; the paper's set uses only the last."""
 
-SAMPLED, SHOWN = 1e-13, 1e-9
-"""Coefficients of a sampled null space below the one are rounding; below the other they are not shown."""
+NULL_SPACE_ROUNDING, MIN_SHOWN_COEFFICIENT = 1e-13, 1e-9
+"""Coefficients of a sampled null space below the first are rounding; below the second they are not displayed."""
 
-ILL_CONDITIONED = 1e4
-"""Condition of the removed rows above which a note is due."""
+MAX_CONDITION = 1e4
+"""Condition number of the removed rows above which a note is added."""
 
 
 def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
-    """All parameters in the order in which they are removed; rotors early, friction, offsets and extras last."""
+    """Return all parameters in the order in which they are removed; rotors early, friction, offsets and extras last."""
     labels = parameter_labels(robot, drives=drives)
     n, per_link = robot.joint_count, len(LINK_PARAMETERS)
     links = [labels[per_link * i + LINK_PARAMETERS.index(name)] for name in REMOVED_FIRST for i in range(n)]
@@ -54,7 +54,7 @@ def default_priority(robot: Robot, *, drives: bool = False) -> tuple[str, ...]:
 
 def numeric_base(
     robot: Robot,
-    source: Source = "energy",
+    source: RowSource = "energy",
     *,
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
@@ -62,49 +62,52 @@ def numeric_base(
     seed: int = 0,
     home: ArrayLike | None = None,
 ) -> BaseParameters:
-    """The base set that random states show, of any robot with or without loops.
+    """Return the base set found from random states, for any robot with or without loops.
 
     source       "energy": differences of energy; "torque": the torque regressor
-    priority     labels in the order in which they are removed, as in the paper's Table 4; those left out follow in the
+    priority     labels in the order in which they are removed, as in Table 4 of the paper; missing labels follow in the
                  default order. Without it the order is the paper's, but only well-conditioned removals are made
-    constraints  (c, p) C: the parameters are known to satisfy C phi = 0 (see `constraint_matrix`)
-    home         (n,) a closed configuration in the assembly that is meant, where the robot has loops
+    constraints  (c, p) C: the parameters satisfy C phi = 0 (see `constraint_matrix`)
+    home         (n,) for a robot with loops, a closed configuration in the intended assembly
     """
     space = essential_space(robot, source, constraints=constraints, drives=drives, seed=seed, home=home)
     labels = parameter_labels(robot, drives=drives)
     order = _order(labels, priority, default_priority(robot, drives=drives))
-    removed = removed_parameters(space, order, INDEPENDENCE if priority is None else (ZERO_SINGULAR_VALUE,))
+    removed = choose_removed_parameters(
+        space, order, INDEPENDENCE_THRESHOLDS if priority is None else (ZERO_SINGULAR_VALUE,)
+    )
     matrix, condition = independent_matrix(space, removed)
-    matrix = printed(robot, matrix, drives=drives, noise=SAMPLED)
+    matrix = round_coefficients(robot, matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     kept = [k for k in range(len(labels)) if k not in removed]
     names = _names(robot, labels, kept, matrix, drives=drives)
     notes = [f"from random states ({source}, seed {seed}): {space.notes[0]}"]
-    if condition > ILL_CONDITIONED:
-        notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): another priority would be better")
-    # Constrained parameters leave their places: the values that stand there alone break the constraints.
+    if condition > MAX_CONDITION:
+        notes.append(f"the chosen parameters are ill conditioned ({condition:.1e}): choose another priority")
+    # With constraints there are no survivors: values of single parameters would violate the constraints.
     survivors = tuple(kept) if constraints is None else None
     return BaseParameters(robot, "numeric", drives, matrix, names, survivors, tuple(notes))
 
 
 def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | None = None) -> BaseParameters:
-    """The base set of a robot with dependent joints: of its open tree's base parameters, those that states tell apart.
+    """Return the base set of a robot with dependent joints: the identifiable base parameters of its open tree.
 
-    What the tree itself cannot show left by structure, exactly, and only what is left is sampled, where nothing but
-    rounding is dropped: on a nearly degenerate geometry it keeps what shows ever so little, and the torques are right.
-
-    tree  the structural set
+    Parameters without effect in the tree are removed exactly, by structure. Only the others are sampled, and only
+    rounding is dropped: on a nearly degenerate geometry the set keeps even the smallest effects, so that its torques
+    are correct. `tree` is the structural set.
     """
     robot, drives = tree.robot, tree.drives
     labels, columns = tree.labels, list(tree.survivors or range(tree.count))
-    source: Source = "torque" if drives else "energy"
-    regressors = regressors_of(robot, drives=drives, home=home)
-    H = sampled_rows(regressors, source, parameters=len(labels), seed=seed, rates=own_rates(robot))
-    H = rows_with_values(H, robot)
-    space = space_of_rows(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
+    source: RowSource = "torque" if drives else "energy"
+    regressors = make_regressors(robot, drives=drives, home=home)
+    H = sample_rows(regressors, source, parameters=len(labels), seed=seed, rates=typical_rates(robot))
+    H = select_valid_rows(H, robot)
+    space = compute_row_space(H[:, columns], typical_sizes(robot, H)[columns], zero=SAMPLED_ROUNDING, unclear=1.0)
     wanted = [labels.index(label) for label in default_priority(robot, drives=drives)]
-    removed = removed_parameters(space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE)
+    removed = choose_removed_parameters(
+        space, [columns.index(k) for k in wanted if k in columns], INDEPENDENCE_THRESHOLDS
+    )
     regrouped, _ = independent_matrix(space, removed)
-    matrix = printed(robot, regrouped @ tree.matrix, drives=drives, noise=SAMPLED)
+    matrix = round_coefficients(robot, regrouped @ tree.matrix, drives=drives, noise=NULL_SPACE_ROUNDING)
     kept = [k for place, k in enumerate(columns) if place not in removed]
     matrix[:, kept] = np.eye(len(kept))
     return BaseParameters(
@@ -115,8 +118,8 @@ def reduced_tree_base(tree: BaseParameters, *, seed: int = 0, home: ArrayLike | 
 def _names(
     robot: Robot, labels: tuple[str, ...], kept: Sequence[int], matrix: Array, *, drives: bool
 ) -> tuple[str, ...]:
-    """The label of each kept parameter; with an R where others are regrouped with it."""
-    shown = printed(robot, matrix, drives=drives, noise=SHOWN)
+    """Return the label of each kept parameter, with an R if others are regrouped with it."""
+    shown = round_coefficients(robot, matrix, drives=drives, noise=MIN_SHOWN_COEFFICIENT)
     return tuple(labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(kept, shown, strict=True))
 
 
@@ -124,14 +127,18 @@ def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tup
     given = [] if priority is None else list(priority)
     for label in given:
         if label not in labels:
-            raise unknown_name("parameter", label, labels)
+            raise unknown_name_error("parameter", label, labels)
     if len(set(given)) < len(given):
-        raise InputError("a parameter stands twice in priority")
+        raise InputError(
+            "priority contains a parameter twice",
+            code=Code.DUPLICATE,
+            subject=next(label for label in given if given.count(label) > 1),
+        )
     return [labels.index(label) for label in (*given, *(label for label in default if label not in given))]
 
 
-def removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: Sequence[float]) -> list[int]:
-    """The p - k parameters that are set to zero: modified Gram-Schmidt on the rows of V_2, in the given order."""
+def choose_removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: Sequence[float]) -> list[int]:
+    """Choose p - k parameters to set to zero: modified Gram-Schmidt on the rows of V_2, in the given order."""
     rows = _null_rows(space)
     rest = rows.copy()
     removed: list[int] = []
@@ -148,12 +155,12 @@ def removed_parameters(space: EssentialSpace, order: Sequence[int], thresholds: 
 
 
 def _null_rows(space: EssentialSpace) -> Array:
-    """Orthonormal columns of the null space in units of the parameters' own sizes: (p, p - k), a row per parameter."""
+    """Return orthonormal columns (p, p - k) of the null space in units of the parameters' sizes, one row each."""
     return np.linalg.qr((space.null * space.sizes).T)[0]
 
 
 def independent_matrix(space: EssentialSpace, removed: Sequence[int]) -> tuple[Array, float]:
-    """K (k, p) with the identity at the parameters that are kept, and the condition of the removed rows."""
+    """Return K (k, p) with the identity at the kept parameters, and the condition number of the removed rows."""
     parameters = space.basis.shape[1]
     kept = [k for k in range(parameters) if k not in removed]
     rows = _null_rows(space)

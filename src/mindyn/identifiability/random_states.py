@@ -13,40 +13,41 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_batches import evaluated
+from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
-from mindyn.errors import InputError, RobotError, require_choice
+from mindyn.errors import Code, InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 
-Source = Literal["energy", "torque"]
+RowSource = Literal["energy", "torque"]
 
 ROWS_PER_PARAMETER = 4
 
-MIMIC_RANGE = 30
-"""Times a joint's own range is as far as it moves to show joints that mimic it in full."""
+MAX_MIMIC_RANGE_FACTOR = 30
+"""A joint moves at most this many times its own range to excite the joints that mimic it."""
 
-MOST_DRAWS, SMALLEST_BOX = 50, 1e-3
-"""Times that a position is drawn anew where the loops do not close, and the last size of the box that it is drawn in,
-relative to the first one."""
+MAX_DRAWS, MIN_BOX_FRACTION = 50, 1e-3
+"""Number of redraws of a position at which the loops do not close, and the final size of the box for it, relative to
+the first.
+"""
 
 
 class Regressors(Protocol):
-    """The two regressors of a robot, open or with loops, over its independent joints."""
+    """The energy and torque regressors of a robot over its independent joints."""
 
     @property
     def drives(self) -> bool:
-        """Whether the drives take part in torques."""
+        """Whether torques include drives."""
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
-        """(N, p) with kinetic plus potential energy = rows @ phi."""
+        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """(N, k, p) with tau = rows @ phi."""
+        """Return rows (N, k, p) with tau = rows @ phi."""
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """(count, k) positions of the independent joints."""
+        """Return positions (count, k) of the independent joints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +59,27 @@ class TreeRegressors:
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
         """See `Regressors`."""
-        return np.asarray(evaluated(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
+        return np.asarray(evaluate_batch(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
         """See `Regressors`."""
-        return evaluated(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
+        return evaluate_batch(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Revolute joints anywhere, prismatic ones within the robot's own length."""
+        """Draw any angle for revolute joints, and positions within the robot's length for prismatic ones."""
         return rng.uniform(-1, 1, (count, self.robot.joint_count)) * _ranges(self.robot)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopRegressors:
-    """Regressors of a robot with loops, in its primary joints; random positions within limits, or beyond them too."""
+    """Regressors of a robot with loops in its primary joints; random positions may be outside its limits."""
 
     dynamics: LoopDynamics
     within_limits: bool = True
 
     @property
     def drives(self) -> bool:
-        """Whether the drives take part."""
+        """Whether torques include drives."""
         return self.dynamics.drives
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
@@ -92,7 +93,7 @@ class LoopRegressors:
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Draw positions within the limits of all joints at which the loops close in the assembly of home.
 
-        A position at which they do not close is drawn anew, from a smaller box around home.
+        If they do not close, the position is drawn again from a smaller box around home.
         """
         closure, robot = self.dynamics.closure, self.dynamics.robot
         primary = list(closure.primary)
@@ -100,8 +101,10 @@ class LoopRegressors:
         around = _primary_ranges(robot)
         low, high = np.maximum(home - around, lower[primary]), np.minimum(home + around, upper[primary])
         q, lost = np.zeros((count, robot.joint_count)), np.arange(count)
-        for share in np.maximum(0.6 ** np.arange(MOST_DRAWS), SMALLEST_BOX):
-            q[lost], closed = closure.reachable(home + share * (rng.uniform(low, high, (len(lost), len(home))) - home))
+        for share in np.maximum(0.6 ** np.arange(MAX_DRAWS), MIN_BOX_FRACTION):
+            q[lost], closed = closure.find_reachable(
+                home + share * (rng.uniform(low, high, (len(lost), len(home))) - home)
+            )
             lost = lost[~(closed & ((q[lost] >= lower) & (q[lost] <= upper)).all(axis=1))]
             if not lost.size:
                 closure.remember(q)
@@ -109,80 +112,89 @@ class LoopRegressors:
         raise RobotError(
             f"the loops of robot {robot.name!r} close at {count - len(lost)} of {count} random positions around home "
             "within the limits of its joints: too few to find its parameter space",
-            hint="is home at the end of what loops or limits allow? load_robot(..., home={...}), --assembly: another",
+            hint="home may be close to the end of the range of the loops or joints: choose another with "
+            "load_robot(..., home={...}) or --assembly",
+            code=Code.TOO_LITTLE_DATA,
+            subject=robot.name,
         )
 
     def _limits(self) -> tuple[Array, Array]:
-        """Return limits (n,) of all joints, widened to include home."""
+        """Return limits (n,) of all joints, extended to include home."""
         closure = self.dynamics.closure
         applied = self.within_limits and closure.affine is None
         limits = [joint.limits if applied else Limits() for joint in self.dynamics.robot.joints]
-        lower = np.array([-np.inf if one.lower is None else one.lower for one in limits])
-        upper = np.array([np.inf if one.upper is None else one.upper for one in limits])
+        lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
+        upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
         return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
 
 
-def length_of(robot: Robot) -> float:
-    """The robot's own unit of length, m: its longest step between joints."""
+def characteristic_length(robot: Robot) -> float:
+    """Return the robot's own unit of length, m: its longest step between joints."""
     lengths = [np.linalg.norm(X.translation) for joint in robot.joints for X in (joint.origin, joint.tip)]
     return float(max(lengths)) or 1.0
 
 
 def _ranges(robot: Robot) -> Array:
-    return np.array([np.pi if joint.kind == "revolute" else length_of(robot) for joint in robot.joints])
+    return np.array([np.pi if joint.kind == "revolute" else characteristic_length(robot) for joint in robot.joints])
 
 
 def _primary_ranges(robot: Robot) -> Array:
-    """(k,) ranges in which every mimic joint moves through its own range too, and leaves step with the others.
+    """Return ranges (k,) in which every mimic joint also moves through its range and separates from the others.
 
-    Joints that turn by nearly equal multiples of one angle show their difference only where it has added up.
+    Joints that turn by nearly equal multiples of one angle differ only after the difference has added up.
     """
-    mimics, own = mimic_map(robot), _ranges(robot)
-    found = []
+    mimics, own_ranges = mimic_map(robot), _ranges(robot)
+    ranges = []
     for name in robot.primary_names:
         of = robot.joint_index(name)
         column = mimics.matrix[:, mimics.free.index(of)]
         turning = [0.0, *(m for m, joint in zip(column, robot.joints, strict=True) if joint.kind == "revolute")]
         apart = np.abs(np.subtract.outer(turning, turning))
-        needed = [own[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
-        found.append(min(max(needed), MIMIC_RANGE * own[of]))
-    return np.array(found)
+        needed = [own_ranges[i] / abs(m) for i, m in enumerate(column) if m] + [np.pi / d for d in apart[apart > 0]]
+        ranges.append(min(max(needed), MAX_MIMIC_RANGE_FACTOR * own_ranges[of]))
+    return np.array(ranges)
 
 
-def regressors_of(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
-    """The regressors of a robot; through its dependent joints, in the assembly of `home`, where it has any."""
+def make_regressors(robot: Robot, *, drives: bool = False, home: ArrayLike | None = None) -> Regressors:
+    """Return the regressors of a robot; dependent joints are in the assembly of `home`."""
     if robot.has_dependents:
         return LoopRegressors(loop_dynamics(robot, drives=drives, home=home))
     if home is not None:
-        raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
+        raise InputError(
+            f"home= is for robots with loops, and robot {robot.name!r} has none", code=Code.UNSUPPORTED, subject="home"
+        )
     return TreeRegressors(robot, drives)
 
 
-def own_rates(robot: Robot) -> tuple[Array, Array]:
-    """(k,) speeds and accelerations of the independent joints at which inertia shows beside weight."""
-    length, g = length_of(robot), float(np.linalg.norm(robot.gravity))
+def typical_rates(robot: Robot) -> tuple[Array, Array]:
+    """Return speeds and accelerations (k,) of the independent joints at which inertia is comparable to weight."""
+    length, g = characteristic_length(robot), float(np.linalg.norm(robot.gravity))
     per_second = np.sqrt(g / length) if g > 0 else 1.0
     units = np.array([1.0 if joint.kind == "revolute" else length for joint in robot.primary_joints])
     return units * per_second, units * per_second**2
 
 
-def sampled_rows(
+def sample_rows(
     rows: Regressors,
-    source: Source,
+    source: RowSource,
     *,
     parameters: int,
     seed: int,
     rates: tuple[Array, Array],
 ) -> Array:
-    """(m, p) rows at random states that all of the dynamics satisfies: energy differences, or torques.
+    """Return rows (m, p) at random states that determine the dynamics: energy differences, or torques.
 
-    rates  (k,) bounds of random speeds and accelerations
+    `rates` (k,) bound random speeds and accelerations.
     """
-    require_choice(source, get_args(Source), "source")
+    require_choice(source, get_args(RowSource), "source")
     if source == "energy" and rows.drives:
-        raise InputError("the energy does not show friction and offsets; with drives=True use source='torque'")
+        raise InputError(
+            "energy does not depend on friction and offsets; with drives=True use source='torque'",
+            code=Code.UNSUPPORTED,
+            subject="source",
+        )
     rng = np.random.default_rng(seed)
-    # A torque sample gives a row for each joint, so that one sample for each parameter is ample.
+    # A torque sample gives a row for each joint, so one sample per parameter is more than enough.
     count = ROWS_PER_PARAMETER * parameters if source == "energy" else max(40, parameters)
     q = rows.random_positions(rng, count + 1)
     speeds, accelerations = rates

@@ -1,7 +1,7 @@
 """Model reduction: the components of the essential parameters that matter along a given motion.
 
-[Sheu & Walker 1991, section 3.2] With H = U S V^T the matrix of energy differences along the motion, component i of
-phi contributes sigma_i v_i^T phi to the energy. The largest are kept.
+[Sheu & Walker 1991, section 3.2] With H = U S V^T the matrix of energy differences along the motion, component i of phi
+contributes sigma_i v_i^T phi to the energy. The largest are kept.
 """
 
 from __future__ import annotations
@@ -12,26 +12,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.identifiability.essential_space import essential_space
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.robots.robot import Robot
 
-TOLERANCE = 0.01
-"""Share of the energy that a reduced model may miss, when nothing else is asked for."""
+MAX_ENERGY_ERROR = 0.01
+"""Default fraction of the energy that a reduced model may miss."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A reduced model: components in the order of their energy, and what leaving the small ones out costs.
+    """A reduced model: components in the order of their energy, and the errors of dropping the small ones.
 
-    components    (k, p) orthonormal rows v of the essential space, the most energetic along the motion first
-    coordinates   (k,) v . phi
-    energies      (k,) sigma (v . phi), J: the part of the energy differences that each contributes, in norm
-    energy_error  (k + 1,) share of the energy missed when the first s are kept, s = 0..k, eq. (23)
-    torque_error  (k + 1, joints) rms torque missed, N m (N)
-    torque_size   (joints,) rms torque of the full model
-    kept          s, the number of components kept
+    Attributes
+    ----------
+    components : ndarray, shape (k, p)
+        Orthonormal rows v of the essential space, the most energetic along the motion first.
+    coordinates : ndarray, shape (k,)
+        v . phi.
+    energies : ndarray, shape (k,)
+        sigma (v . phi), J: the norm of each contribution to the energy differences.
+    energy_error : ndarray, shape (k + 1,)
+        Fraction of the energy missed with the first s components, s = 0..k, eq. (23).
+    torque_error : ndarray, shape (k + 1, joints)
+        Root mean square torque missed, N m (N).
+    torque_size : ndarray, shape (joints,)
+        Root mean square torque of the full model.
+    kept : int
+        s, the number of components kept.
     """
 
     components: Array
@@ -44,7 +53,7 @@ class Reduction:
 
     @property
     def phi(self) -> Array:
-        """(p,) the parameters of the reduced model: the sum of the kept components."""
+        """Parameters (p,) of the reduced model: the sum of the kept components."""
         return np.asarray(self.coordinates[: self.kept] @ self.components[: self.kept])
 
     def __str__(self) -> str:
@@ -64,75 +73,106 @@ def reduce_model(
     *,
     states: tuple[ArrayLike, ArrayLike] | None = None,
     keep: int | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = MAX_ENERGY_ERROR,
     seed: int = 0,
     home: ArrayLike | None = None,
 ) -> Reduction:
-    """The essential components of a robot's parameters ranked by their energy along a motion (N, joints).
+    """Rank the essential components of a robot's parameters by their energy along a motion, and keep the largest.
 
-    states     q, qd (M, joints) at which they are ranked in place of the motion, as random states of the whole working
-               range in Sheu & Walker, section 5; torques are judged on the motion all the same
-    keep       the number of components to keep; or else
-    tolerance  the share of the energy that may be missed, eq. (24)
-    home       a closed configuration in the assembly that is meant, where the robot has loops
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    q, qd, qdd : array_like, shape (N, joints)
+        The motion.
+    states : (q, qd), each of shape (M, joints), optional
+        States at which components are ranked instead of the motion, as the random states of the whole working range in
+        Sheu & Walker, section 5; torque errors still refer to the motion.
+    keep : int, optional
+        Number of components to keep.
+    tolerance : float
+        Fraction of the energy that may be missed, eq. (24), if `keep` is not given.
+    seed : int
+        Seed of the random states of the essential space.
+    home : array_like, shape (n,), optional
+        For a robot with loops, a closed configuration in the intended assembly.
+
+    Returns
+    -------
+    Reduction
+
+    Raises
+    ------
+    InputError
+        If the arrays do not have the same shape, are not finite, or an option is out of range.
     """
     q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (q, qd, qdd))
     if not q.shape == qd.shape == qdd.shape or len(q) < 2:
         raise InputError(
-            f"q, qd, qdd must be one motion of two samples or more; got {q.shape}, {qd.shape}, {qdd.shape}"
+            f"q, qd, qdd must have the same shape (N, joints) with N >= 2; got {q.shape}, {qd.shape}, {qdd.shape}",
+            code=Code.WRONG_SHAPE,
+            subject="q",
         )
     if not all(np.isfinite(part).all() for part in (q, qd, qdd)):
-        raise InputError("q, qd, qdd must be finite")
+        raise InputError("q, qd, qdd must be finite", code=Code.NOT_FINITE, subject="q")
     if not tolerance > 0:
-        raise InputError(f"tolerance must be a positive share of the energy, got {tolerance!r}")
-    rows = regressors_of(robot, home=home)
+        raise InputError(
+            f"tolerance must be a positive fraction of the energy, got {tolerance!r}",
+            code=Code.OUT_OF_RANGE,
+            subject="tolerance",
+        )
+    rows = make_regressors(robot, home=home)
     V1 = essential_space(robot, seed=seed, home=home).basis
-    H = np.diff(rows.energy_rows(*_ranked_at(states, q, qd)), axis=0) @ V1.T
+    H = np.diff(rows.energy_rows(*_ranking_states(states, q, qd)), axis=0) @ V1.T
     _, sigma, Zt = np.linalg.svd(H, full_matrices=len(H) < len(V1))
     sigma = np.concatenate([sigma, np.zeros(len(V1) - len(sigma))])
     components = Zt @ V1
     energies = sigma * (components @ robot.phi)
     order = np.argsort(-np.abs(energies), kind="stable")
     components, energies = components[order], energies[order]
-    missed = _missed(energies)
+    missed = _missed_fractions(energies)
     torque_error, torque_size = _torque_errors(rows.torque_rows(q, qd, qdd), components, robot.phi)
-    s = _kept(missed, keep, tolerance)
+    s = _count_kept(missed, keep, tolerance)
     return Reduction(components, components @ robot.phi, energies, missed, torque_error, torque_size, s)
 
 
-def _ranked_at(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) -> tuple[Array, Array]:
-    """The states at which components are ranked: those given, or the motion's."""
+def _ranking_states(states: tuple[ArrayLike, ArrayLike] | None, q: Array, qd: Array) -> tuple[Array, Array]:
+    """Return the states at which components are ranked: the given ones, or those of the motion."""
     if states is None:
         return q, qd
     at, speeds = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in states)
     if at.shape != speeds.shape or len(at) < 2 or at.shape[1] != q.shape[1]:
         raise InputError(
-            f"states are q, qd (M, {q.shape[1]}) of two samples or more, got {at.shape} and {speeds.shape}"
+            f"states must be q, qd of shape (M, {q.shape[1]}) with M >= 2, got {at.shape} and {speeds.shape}",
+            code=Code.WRONG_SHAPE,
+            subject="states",
         )
     if not (np.isfinite(at).all() and np.isfinite(speeds).all()):
-        raise InputError("the states must be finite")
+        raise InputError("states must be finite", code=Code.NOT_FINITE, subject="states")
     return at, speeds
 
 
-def _missed(energies: Array) -> Array:
-    """Share of the norm that is left after the first s, s = 0..k."""
+def _missed_fractions(energies: Array) -> Array:
+    """Return the fraction of the norm that is left after the first s, s = 0..k."""
     squares = np.concatenate([np.cumsum(energies[::-1] ** 2)[::-1], [0.0]])
     return np.asarray(np.sqrt(squares / squares[0]) if squares[0] > 0 else np.zeros_like(squares))
 
 
-def _kept(missed: Array, keep: int | None, tolerance: float) -> int:
+def _count_kept(missed: Array, keep: int | None, tolerance: float) -> int:
     count = len(missed) - 1
     if keep is None:
         return int(np.argmax(missed <= tolerance))
     if keep != int(keep) or not 0 <= keep <= count:
         raise InputError(
-            f"keep must be a whole number between 0 and {count}, the number of essential components; got {keep}"
+            f"keep must be a whole number between 0 and {count}, the number of essential components; got {keep}",
+            code=Code.OUT_OF_RANGE,
+            subject="keep",
         )
     return int(keep)
 
 
 def _torque_errors(Y: Array, components: Array, phi: Array) -> tuple[Array, Array]:
-    """Rms torque missed with the first s components, and of the full model; Y (N, joints, p)."""
+    """Return the rms torque missed with the first s components, and that of the full model; Y (N, joints, p)."""
     parts = np.einsum("njp,kp,k->knj", Y, components, components @ phi, optimize=True)
     left = np.concatenate([np.cumsum(parts[::-1], axis=0)[::-1], np.zeros_like(parts[:1])])
     error = np.sqrt((left**2).mean(axis=1))

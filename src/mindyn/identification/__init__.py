@@ -1,5 +1,5 @@
-"""The one verb: settings chosen inside the training rows, equations, fit, judgement."""
+"""Identify a robot from its logs: select settings, build equations, fit, quantify, diagnose."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -5,34 +5,34 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import replace
 
-from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Identifiability
 from mindyn.estimators.estimator import Estimator
-from mindyn.feasibility.intervals import with_physical_intervals
+from mindyn.feasibility.intervals import add_physical_intervals
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.fed_back_noise import instrument_findings
 from mindyn.identification.fit import Fit, zero_constant_torques
-from mindyn.identification.selection.choosing import Progress, choose, required_logs, sample_of, tuning_stretches
+from mindyn.identification.selection.choose import Progress, choose, require_logs, sample_logs, tuning_segments
 from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
 from mindyn.identification.uncertainty.jackknife import with_jackknife_deviation
 from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.regression.rows import Logs, Rows, factors_on_gpu
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 
-@on_one_blas_thread
+@run_on_one_blas_thread
 def identify(
     robot: Robot,
     logs: Logs,
     estimator: Estimator | None = None,
-    treatment: Treatment | None = None,
+    settings: EquationSettings | None = None,
     *,
     executor: Executor | None = None,
     gpu: bool = False,
@@ -51,9 +51,9 @@ def identify(
         `scan_log` streams files that do not fit into memory.
     estimator : Estimator, optional
         How to fit. None: selected among least squares and physically consistent fits.
-    treatment : Treatment, optional
+    settings : EquationSettings, optional
         How logs become equations; its "auto" entries, and its conditioning if it is None, are selected.
-        `Treatment.automatic(conditioning)` selects all but a conditioning.
+        `EquationSettings.automatic(conditioning)` selects all but a conditioning.
     executor : concurrent.futures.Executor, optional
         Its workers turn one log each into R factors, the same bits on any number of workers. Only for estimators that
         need R factors alone; a "correlated" covariance, if it was not asked for, becomes "white".
@@ -61,17 +61,22 @@ def identify(
         Turn rows into R factors on a GPU, through CuPy: the CPU's estimate to rounding. For logs in memory and robots
         without loops.
     progress : callable, optional
-        Called with a line now and then.
+        Called with a status line after each step.
 
     Returns
     -------
     Estimate
         Values, covariance, findings about the logs, and the settings that were selected.
+
+    Raises
+    ------
+    InputError
+        If no log is given, nothing moves, the torque is zero, or the estimator cannot use `executor` or `gpu`.
     """
     if gpu:
         factors_on_gpu(logs, executor)  # raises before anything is selected
     fit = Fit(robot, zero_constant_torques(logs), executor, gpu)
-    choice = choose(robot, fit.logs, estimator, treatment, progress=progress)
+    choice = choose(robot, fit.logs, estimator, settings, progress=progress)
     if progress is not None:
         progress("fitting all training rows")
     estimate, rows = fit.run(choice, is_given=estimator is not None)
@@ -83,8 +88,8 @@ def identify(
         provenance={**estimate.provenance, "samples": rows.count},
     )
     try:
-        segments = tuning_stretches(sample_of(required_logs(logs)))
-        samples = condition(segments, estimate.robot, choice.treatment.of_fit).samples
+        segments = tuning_segments(sample_logs(require_logs(logs)))
+        samples = condition(segments, estimate.robot, choice.settings.fit_conditioning).samples
         quantified = quantify(estimate, rows, samples)
         biased = instrument_findings(choice.estimator, robot, estimate, logs)
         return with_diagnosis(
@@ -92,24 +97,24 @@ def identify(
         )
     except MindynError as error:
         why = error.message.splitlines()[0][:200]
-        message = f"intervals are of noise alone, and the logs were not diagnosed: {why}"
+        message = f"the intervals include only noise, and the logs were not diagnosed: {why}"
         return _with_findings(estimate, [warning(Kind.NOT_DIAGNOSED, message, "Record a longer motion")])
 
 
 def quantify(estimate: Estimate, rows: Rows, samples: Samples) -> Estimate:
     """Return the estimate with systematic errors and the deviation between blocks in its covariance and intervals.
 
-    samples  of the logs, or of segments of them
+    samples  conditioned samples of the logs, or of segments of them
     """
     conditioning = estimate.conditioning
     assert conditioning is not None
     wider = with_systematic_errors(estimate, samples, conditioning, rows.count)
-    wider = with_physical_intervals(with_jackknife_deviation(wider, rows.evidence))
-    return with_dropped_parameters(wider, rows.evidence)
+    wider = add_physical_intervals(with_jackknife_deviation(wider, rows.independent_blocks))
+    return with_dropped_parameters(wider, rows.independent_blocks)
 
 
 def with_diagnosis(estimate: Estimate, data: DiagnosticData) -> Estimate:
-    """Return the estimate with what diagnostics find in its logs."""
+    """Return the estimate with the findings of all diagnostics."""
     findings = diagnose(data)
     is_usable = all(finding.severity is not Severity.ERROR for finding in findings)
     return _with_findings(replace(estimate, identifiable=Identifiability(is_usable, data.uncertainty)), findings)

@@ -1,5 +1,5 @@
-"""Equations as machine code: SIMD through LLVM, C, CUDA; operation counts; `Model`."""
+"""Compile equations to machine code, C and CUDA, and count their operations."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

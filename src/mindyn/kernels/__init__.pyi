@@ -1,2 +1,2 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 from mindyn.kernels.observer import MomentumObserver as MomentumObserver

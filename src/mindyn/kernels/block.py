@@ -1,7 +1,7 @@
-"""IR of one part of a block: `width` samples, from loads through arithmetic to stores.
+"""LLVM IR of one part of a block: `width` samples, from loads through arithmetic to stores.
 
-The lines refer to %i and %last (number of the block's first sample, and of the sample after the last one of the call),
-%table, %uniforms and %scratch.
+The lines refer to %i (the first sample of the block), %last (one past the last sample of the call), %table, %uniforms
+and %scratch.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 from mindyn.kernels import sincos
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
-from mindyn.kernels.ordering import Compute, Sines, Store
+from mindyn.kernels.ordering import Compute, ComputeSines, Store
 from mindyn.kernels.program import Op, Program
-from mindyn.kernels.schedule import Part, Schedule
+from mindyn.kernels.schedule import Schedule, SchedulePart
 from mindyn.kernels.transpose import chunks, load_columns, store_columns
 from mindyn.kernels.vectors import CodeLines, Format
 
 INVARIANT = "!invariant.load !0"
-"""Memory that no kernel writes while it runs: loads from it may move freely."""
+"""Marks memory that no kernel writes while it runs: LLVM may move loads from it freely."""
 
 
 class PartWriter:
-    """Writes the lines of one part. `watched` are the (input, first column) of chunks not yet watched for NaN and
-    infinity; a chunk leaves the set when it is loaded. `results_watched`: whether what is stored is watched, too.
+    """Writer of the lines of one part.
+
+    `watched` holds (input, first column) of the chunks that are not yet watched for NaN and infinity; a chunk leaves
+    the set when it is loaded. `results_watched` says whether stored values are watched too.
     """
 
     def __init__(
@@ -46,32 +48,34 @@ class PartWriter:
         self._row_numbers = self._number_rows()
         self.allocations: list[str] = []
 
-    def write(self, part: Part) -> None:
-        """Appends the part's steps."""
+    def write(self, part: SchedulePart) -> None:
+        """Append the steps of the part."""
         self._exports = part.exports
         for step in part.steps:
             match step:
                 case Compute(value):
-                    one = self._program.instructions[value]
-                    self._define(value, emit_operation(self._body, one.op, [self._name(v) for v in one.operands]))
-                case Sines(pairs):
+                    instruction = self._program.instructions[value]
+                    self._define(
+                        value, emit_operation(self._body, instruction.op, [self._name(v) for v in instruction.operands])
+                    )
+                case ComputeSines(pairs):
                     self._write_sines(pairs)
                 case Store():
                     self._write_store(step)
 
     def watch_unused(self) -> None:
-        """Loads the inputs that no step needs: NaN in them is refused too."""
+        """Load the inputs that no step needs, so that NaN in them is reported too."""
         for number, first in sorted(self._watched):
             self._column(number, first)
 
     def report(self) -> str:
-        """Name of the i64 with the part's status; the last line of a part."""
+        """Append the last line of the part and return the name of the i64 with its status."""
         if not self._layout.check_finite:
             return "0"
         body, form = self._body, self._body.form
         size = body.intrinsic("fabs", self._sum)
-        found = body.any_lane(body.compare("ugt", size, form.splat(form.promised**2)))
-        return body.let(f"zext i1 {found} to i64")
+        exceeds = body.any_lane(body.compare("ugt", size, form.splat(form.input_limit**2)))
+        return body.let(f"zext i1 {exceeds} to i64")
 
     @property
     def lines(self) -> list[str]:
@@ -84,21 +88,21 @@ class PartWriter:
         return self._body.block
 
     def _number_rows(self) -> list[str]:
-        """Number of the sample in each lane; lanes past the end repeat the last sample."""
+        """Return the number of the sample in each lane; lanes past the end repeat the last sample."""
         body = self._body
         most = body.let(f"sub i64 {body.let('sub i64 %last, %i')}, 1")
         steps = [body.let(f"call i64 @llvm.umin.i64(i64 {lane}, i64 {most})") for lane in range(1, body.form.width)]
         return ["%i"] + [body.let(f"add i64 %i, {step}") for step in steps]
 
     def _name(self, value: int) -> str:
-        one = self._program.instructions[value]
-        if one.op is Op.CONST:
-            return self._body.form.splat(one.constant)
+        instruction = self._program.instructions[value]
+        if instruction.op is Op.CONST:
+            return self._body.form.splat(instruction.constant)
         if self._plan.uniform[value]:
             return self._broadcast(self._plan.uniform_slots[value])
-        if one.op is Op.INPUT:
-            return self._column(*one.source)
-        # A value of an earlier part is loaded at each use, where it costs no register.
+        if instruction.op is Op.INPUT:
+            return self._column(*instruction.source)
+        # A value of an earlier part is loaded at each use, which costs no register.
         return self._names.get(value) or self._body.let(f"load {self._body.form.vector}, ptr {self._slot(value)}")
 
     def _define(self, value: int, name: str) -> None:
@@ -116,7 +120,7 @@ class PartWriter:
         return body.shuffle(first, "poison", [0] * form.width, form.width)
 
     def _column(self, number: int, element: int) -> str:
-        """Element `element` of input `number`; a whole chunk of columns is loaded at its first use."""
+        """Return element `element` of input `number`; its first use loads a whole chunk of columns."""
         if (number, element) not in self._columns:
             covering = chunks(self._program.inputs[number].size, self._body.form)
             first, size = next((f, s) for f, s in covering if f <= element < f + s)
@@ -133,7 +137,7 @@ class PartWriter:
             self._sum = self._body.intrinsic("fmuladd", column, column, self._sum)
 
     def _row_pointers(self, array: int) -> list[str]:
-        """Address of each lane's sample in input or output `array`."""
+        """Return the address of each lane's sample in input or output `array`."""
         if array not in self._rows:
             body = self._body
             base, stride = table_entry(body, 2 * array, "ptr"), table_entry(body, 2 * array + 1, "i64")
@@ -142,7 +146,7 @@ class PartWriter:
         return self._rows[array]
 
     def _row_table(self, array: int) -> str:
-        """Where the addresses of each lane's sample in output `array` stand."""
+        """Return the address of the table with each lane's sample address in output `array`."""
         if array not in self._tables:
             name = self._tables[array] = f"%rows{array}"
             self.allocations.append(f"  {name} = alloca [{self._body.form.width} x ptr], align 64")
@@ -171,27 +175,27 @@ class PartWriter:
 
     def _write_sines(self, pairs: tuple[int, ...]) -> None:
         angles = [self._name(self._program.instructions[v].operands[0]) for v in pairs]
-        results = sincos.emit_checked(self._body, angles, self.allocations, f"{pairs[0]}")
+        results = sincos.emit_checked_sincos(self._body, angles, self.allocations, f"{pairs[0]}")
         by_pair = dict(zip(pairs, results, strict=True))
-        for value, one in enumerate(self._program.instructions):
-            if one.op in (Op.SIN, Op.COS) and one.operands[0] in by_pair:
-                self._define(value, by_pair[one.operands[0]][one.op is Op.COS])
+        for value, instruction in enumerate(self._program.instructions):
+            if instruction.op in (Op.SIN, Op.COS) and instruction.operands[0] in by_pair:
+                self._define(value, by_pair[instruction.operands[0]][instruction.op is Op.COS])
 
 
 def may_leave_range(program: Program, form: Format) -> bool:
-    """Whether inputs within `form.promised` can give a result that is not finite, as far as the operations tell.
+    """Return whether inputs within `form.input_limit` can give a result that is not finite, by its operations.
 
     Sums and products of four such inputs and of constants within `form.constants` fit; quotients and roots may not.
     """
     return any(
-        one.op in (Op.SQRT,)
-        or (one.op is Op.DIV and program.instructions[one.operands[1]].op is not Op.CONST)
-        or (one.op is Op.CONST and not abs(one.constant) <= form.constants)
-        for one in program.instructions
+        instruction.op in (Op.SQRT,)
+        or (instruction.op is Op.DIV and program.instructions[instruction.operands[1]].op is not Op.CONST)
+        or (instruction.op is Op.CONST and not abs(instruction.constant) <= form.constants)
+        for instruction in program.instructions
     )
 
 
 def table_entry(body: CodeLines, index: int, kind: str) -> str:
-    """Entry `index` of the table of addresses and strides."""
+    """Load entry `index` of the table of addresses and strides."""
     at = body.let(f"getelementptr i64, ptr %table, i64 {index}")
     return body.let(f"load {kind}, ptr {at}, align 8, {INVARIANT}")

@@ -1,7 +1,7 @@
-"""ProgramBuilder: appends instructions, folding constants, sharing equal expressions and moving signs outward.
+"""`ProgramBuilder`: append instructions, fold constants, share equal expressions and move signs outward.
 
-A sign is cheapest outside: `a + (-b)` is a subtraction, and `(-a) b = -(a b)` lets the next addition absorb it. Every
-rule is exact in floating point (division by a constant that is not a power of two stays a division).
+A sign is cheapest on the outside: `a + (-b)` is a subtraction, and `(-a) b = -(a b)` lets the next addition absorb it.
+Every rule is exact in floating point (division by a constant that is not a power of two stays a division).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FOLD: dict[Op, Callable[..., float]] = {
 
 
 class ProgramBuilder:
-    """Grows a list of instructions; every method returns the number of a value."""
+    """Growing list of instructions; every method returns the number of a value."""
 
     def __init__(self) -> None:
         self._instructions: list[Instruction] = []
@@ -56,18 +56,18 @@ class ProgramBuilder:
         self._negations: dict[int, int] = {}
 
     def constant(self, value: float) -> int:
-        """The number `value`; +0 and -0 are different constants."""
+        """Add the constant `value`; +0 and -0 are different constants."""
         number = self._append((Op.CONST, value.hex()), Op.CONST, constant=value)
         self._constants[number] = value
         return number
 
     def input(self, number: int, element: int) -> int:
-        """Element `element` (row-major) of input `number`."""
+        """Add element `element` (row-major) of input `number`."""
         return self._append((Op.INPUT, number, element), Op.INPUT, source=(number, element))
 
     def apply(self, op: Op, *operands: int) -> int:
-        """`op` of the operands, simplified."""
-        folded = self._folded(op, operands)
+        """Apply `op` to the operands and simplify the result."""
+        folded = self._fold_constants(op, operands)
         if folded is not None:
             return folded
         match op:
@@ -87,13 +87,14 @@ class ProgramBuilder:
                 return self._emit(op, *operands)
 
     def finish(self, name: str, inputs: tuple[Input, ...], outputs: tuple[Output, ...]) -> Program:
-        """The program of these outputs, without what they do not need; outputs that are 0 become structural zeros."""
-        outputs = tuple(self._without_zeros(one) for one in outputs)
-        needed = self._needed(value for one in outputs for value in one.values)
+        """Return the program of these outputs without dead code; outputs that are 0 become structural zeros."""
+        outputs = tuple(self._drop_zeros(output) for output in outputs)
+        needed = self._find_needed(value for output in outputs for value in output.values)
         renumbered = {old: new for new, old in enumerate(needed)}
         instructions = tuple([_renumber(self._instructions[old], renumbered) for old in needed])
         moved = tuple(
-            Output(one.name, one.shape, one.nonzeros, tuple(renumbered[v] for v in one.values)) for one in outputs
+            Output(output.name, output.shape, output.nonzeros, tuple(renumbered[v] for v in output.values))
+            for output in outputs
         )
         return Program(name, inputs, moved, instructions)
 
@@ -116,7 +117,7 @@ class ProgramBuilder:
             operands = operands[::-1]
         return self._append((op, operands), op, operands)
 
-    def _folded(self, op: Op, operands: tuple[int, ...]) -> int | None:
+    def _fold_constants(self, op: Op, operands: tuple[int, ...]) -> int | None:
         known = self._constants
         for value in operands:
             if value not in known:
@@ -128,8 +129,8 @@ class ProgramBuilder:
     def _constant_of(self, value: int) -> float | None:
         return self._constants.get(value)
 
-    def _negated(self, value: int) -> int | None:
-        """The value whose negation `value` is, if it is one."""
+    def _negation_operand(self, value: int) -> int | None:
+        """Return x if `value` is -x, otherwise None."""
         return self._negations.get(value)
 
     def _add(self, a: int, b: int) -> int:
@@ -137,7 +138,7 @@ class ProgramBuilder:
             return b
         if self._constant_of(b) == 0.0:
             return a
-        minus_a, minus_b = self._negated(a), self._negated(b)
+        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
         if minus_b is not None:
             return self._sub(a, minus_b)
         if minus_a is not None:
@@ -149,7 +150,7 @@ class ProgramBuilder:
             return a
         if self._constant_of(a) == 0.0:
             return self._neg(b)
-        minus_a, minus_b = self._negated(a), self._negated(b)
+        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
         if minus_b is not None:
             return self._add(a, minus_b)
         if minus_a is not None:
@@ -160,7 +161,7 @@ class ProgramBuilder:
         if self._constant_of(a) is not None:
             a, b = b, a
         factor = self._constant_of(b)
-        minus_a, minus_b = self._negated(a), self._negated(b)
+        minus_a, minus_b = self._negation_operand(a), self._negation_operand(b)
         if minus_a is not None:
             return (
                 self._mul(minus_a, self.constant(-factor)) if factor is not None else self._neg(self._mul(minus_a, b))
@@ -188,7 +189,7 @@ class ProgramBuilder:
         return self._emit(Op.DIV, a, b)
 
     def _neg(self, a: int) -> int:
-        constant, minus_a = self._constant_of(a), self._negated(a)
+        constant, minus_a = self._constant_of(a), self._negation_operand(a)
         if constant is not None:
             return self.constant(-constant)
         if minus_a is not None:
@@ -197,7 +198,7 @@ class ProgramBuilder:
         self._negations[number] = a
         return number
 
-    def _without_zeros(self, output: Output) -> Output:
+    def _drop_zeros(self, output: Output) -> Output:
         kept = [
             (element, value)
             for element, value in zip(output.nonzeros, output.values, strict=True)
@@ -205,7 +206,7 @@ class ProgramBuilder:
         ]
         return Output(output.name, output.shape, tuple(e for e, _ in kept), tuple(v for _, v in kept))
 
-    def _needed(self, results: Iterable[int]) -> list[int]:
+    def _find_needed(self, results: Iterable[int]) -> list[int]:
         marked = [False] * len(self._instructions)
         for value in results:
             marked[value] = True
@@ -216,5 +217,7 @@ class ProgramBuilder:
         return [value for value, live in enumerate(marked) if live]
 
 
-def _renumber(one: Instruction, renumbered: dict[int, int]) -> Instruction:
-    return Instruction(one.op, tuple([renumbered[v] for v in one.operands]), one.constant, one.source)
+def _renumber(instruction: Instruction, renumbered: dict[int, int]) -> Instruction:
+    return Instruction(
+        instruction.op, tuple([renumbered[v] for v in instruction.operands]), instruction.constant, instruction.source
+    )

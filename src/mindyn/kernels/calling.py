@@ -1,12 +1,12 @@
-"""Direct calls: NumPy arrays as the arguments of machine code, without Python in between.
+"""Call machine code directly with NumPy arrays, without Python in between.
 
-A builtin function of CPython whose body is machine code: it checks that every argument is a plain array of the right
-type and shape, finds the addresses, releases the interpreter lock where there is much to compute, and runs the kernel.
-What it does not recognise it leaves alone (`NOT_TAKEN`), and the general way through Python takes over: lists, other
-types, strided or overlapping arrays, wrong shapes. A control loop's call takes 0.6 us this way, 3.3 us in Python.
+A builtin function of CPython whose body is machine code checks that every argument is a plain array of the right type
+and shape, finds the addresses, releases the interpreter lock if there is much to compute, and runs the kernel. It
+declines anything else (`NOT_HANDLED`): lists, other types, strided or overlapping arrays, wrong shapes. Then the
+general path through Python takes over. The call of a control loop takes 0.6 us this way, 3.3 us in Python.
 
-NumPy's arrays and CPython's objects are read by their binary layout, which is compared with what Python says of them
-once; where it differs there are no direct calls.
+NumPy's arrays and CPython's objects are read by their binary layout, which is compared once with the values that Python
+reports; if it differs there are no direct calls.
 """
 
 from __future__ import annotations
@@ -21,31 +21,38 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.kernels import native
-from mindyn.kernels.arrays import Array
-from mindyn.kernels.cache import cached
+from mindyn.numerics import native
+from mindyn.numerics.arrays import Array
+from mindyn.numerics.cache import load_or_build
 
-NOT_TAKEN = -1
-"""What a direct call returns in place of the kernel's status."""
+NOT_HANDLED = -1
+"""Result of a direct call that declines its arguments, instead of the kernel's status."""
 
-_HEAD = object.__basicsize__
-_TYPE, _DATA, _NDIM, _DIMENSIONS, _DTYPE, _FLAGS = _HEAD - 8, _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
+_OBJECT_HEADER_BYTES = object.__basicsize__
+_TYPE, _DATA, _NDIM, _DIMENSIONS, _DTYPE, _FLAGS = (
+    _OBJECT_HEADER_BYTES - 8,
+    _OBJECT_HEADER_BYTES,
+    _OBJECT_HEADER_BYTES + 8,
+    _OBJECT_HEADER_BYTES + 16,
+    _OBJECT_HEADER_BYTES + 40,
+    _OBJECT_HEADER_BYTES + 48,
+)
 """Offsets of an array's fields: type; address, number and list of dimensions, dtype, flags."""
-_ORDERED, _WRITEABLE = 0x101, 0x400
-"""Flags of C-contiguous and aligned arrays, and of those that may be written."""
-_UNLOCKED = 256
-"""Samples from which on the interpreter lock is released."""
+_CONTIGUOUS_ALIGNED, _WRITEABLE = 0x101, 0x400
+"""Flags of C-contiguous and aligned arrays, and of writeable ones."""
+_MIN_SAMPLES_WITHOUT_LOCK = 256
+"""Number of samples from which on the interpreter lock is released."""
 _FASTCALL = 0x80
-_WORDS, _FIRST = 5, 9
-"""Numbers that describe an array, and where they begin in a description."""
+_WORDS_PER_ARRAY, _FIRST_ARRAY_WORD = 5, 9
+"""Numbers that describe an array, and the index of the first one in a description."""
 
-Direct = Callable[..., int]
+DirectFunction = Callable[..., int]
 
 
 class DirectCall:
-    """A kernel's direct call: `call(*inputs, *outputs)` gives the kernel's status, or NOT_TAKEN.
+    """Direct call of a kernel: `call(*inputs, *outputs)` returns the kernel's status, or NOT_HANDLED.
 
-    Kernels are told when they are compiled (`single` for one sample, `batch` for more); until then calls are not taken.
+    `set_kernel` registers compiled kernels (`single` for one sample, `batch` for more); until then calls are declined.
     """
 
     def __init__(
@@ -56,27 +63,29 @@ class DirectCall:
         dtype: np.dtype[Any],
     ) -> None:
         shapes = [*inputs, *outputs]
-        self._description = np.zeros(_FIRST + _WORDS * len(shapes), np.int64)
-        self._description[2:_FIRST] = (len(inputs), len(shapes), id(np.ndarray), id(dtype), *_interpreter())
+        self._description = np.zeros(_FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * len(shapes), np.int64)
+        self._description[2:_FIRST_ARRAY_WORD] = (len(inputs), len(shapes), id(np.ndarray), id(dtype), *_interpreter())
         for k, shape in enumerate(shapes):
             size = int(np.prod(shape)) * dtype.itemsize
             words = (len(shape), *(*shape, 1)[:2], size, k in shared)
-            self._description[_FIRST + _WORDS * k : _FIRST + _WORDS * (k + 1)] = words
+            self._description[
+                _FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * k : _FIRST_ARRAY_WORD + _WORDS_PER_ARRAY * (k + 1)
+            ] = words
         self._codes: list[native.NativeCode] = []
         fits = all(1 <= len(shape) <= 2 for shape in shapes) and bool(outputs)
-        self.call: Direct = _builtin(self._description) if fits and _is_known() else _not_taken
+        self.call: DirectFunction = _builtin(self._description) if fits and _is_layout_known() else _decline_call
 
-    def tell(self, code: native.NativeCode, *, batch: bool) -> None:
-        """The kernel that computes one sample, or many."""
+    def set_kernel(self, code: native.NativeCode, *, batch: bool) -> None:
+        """Register the kernel for one sample, or for many."""
         self._codes.append(code)
         self._description[int(batch)] = code.address
 
 
-def _not_taken(*_: object) -> int:
-    return NOT_TAKEN
+def _decline_call(*_: object) -> int:
+    return NOT_HANDLED
 
 
-class _Method(ctypes.Structure):
+class _MethodDefinition(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -87,29 +96,29 @@ class _Method(ctypes.Structure):
 
 @cache
 def _interpreter() -> tuple[int, int, int]:
-    """Addresses of the three functions of CPython that a call needs."""
+    """Return the addresses of the three functions of CPython that a call needs."""
     named = ("PyLong_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
-    found = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in named]
-    return found[0], found[1], found[2]
+    addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in named]
+    return addresses[0], addresses[1], addresses[2]
 
 
 @cache
-def _method() -> tuple[_Method, native.NativeCode]:
-    code = native.load(cached(("direct call", _IR), lambda: native.assemble(_IR)), "call")
-    return _Method(b"direct", code.address, _FASTCALL, b"(*inputs, *outputs) -> status"), code
+def _method() -> tuple[_MethodDefinition, native.NativeCode]:
+    code = native.load(load_or_build(("direct call", _IR), lambda: native.assemble(_IR)), "call")
+    return _MethodDefinition(b"direct", code.address, _FASTCALL, b"(*inputs, *outputs) -> status"), code
 
 
-def _builtin(description: Array) -> Direct:
-    """The function object; CPython keeps `description`, its `self`, alive as long as it."""
+def _builtin(description: Array) -> DirectFunction:
+    """Create the function object; CPython keeps `description`, its `self`, alive as long as the function."""
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made: Direct = new(ctypes.addressof(_method()[0]), description, None)
-    return made
+    builtin: DirectFunction = new(ctypes.addressof(_method()[0]), description, None)
+    return builtin
 
 
 @cache
-def _is_known() -> bool:
-    """Whether arrays lie in memory as we read them."""
+def _is_layout_known() -> bool:
+    """Return whether arrays have the memory layout that we read."""
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
@@ -117,16 +126,17 @@ def _is_known() -> bool:
     trial = np.arange(24.0).reshape(2, 3, 4)
     fixed = np.frombuffer(bytes(16))
     return all(
-        _is_read_right(one) for one in (trial, trial[1], trial[:, 1:], trial[0].T, trial.astype(np.float32), fixed)
+        _is_read_correctly(array)
+        for array in (trial, trial[1], trial[:, 1:], trial[0].T, trial.astype(np.float32), fixed)
     )
 
 
-def _is_read_right(array: Array) -> bool:
+def _is_read_correctly(array: Array) -> bool:
     at = id(array)
     if _half(at + _NDIM) != array.ndim:
         return False
     dimensions = [_number(_number(at + _DIMENSIONS) + 8 * k) for k in range(array.ndim)]
-    ordered = _half(at + _FLAGS) & _ORDERED == _ORDERED
+    ordered = _half(at + _FLAGS) & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED
     return (
         _number(at + _TYPE) == id(np.ndarray)
         and _number(at + _DATA) == array.__array_interface__["data"][0]
@@ -158,8 +168,8 @@ entry:
 {_word("array_type", "%words", 32)}
 {_word("dtype", "%words", 40)}
 {_word("make_number", "%words", 48, "ptr")}
-  %as_told = icmp eq i64 %given, %array_count
-  br i1 %as_told, label %begin, label %leave
+  %is_count_right = icmp eq i64 %given, %array_count
+  br i1 %is_count_right, label %begin, label %leave
 
 begin:                                   ; the first output has the dimensions of the batch
   %table_size = mul i64 %array_count, 2
@@ -173,9 +183,9 @@ batch:
 {_word("out_ndim", "%out", _NDIM, "i32")}
   %out_ndim64 = sext i32 %out_ndim to i64
 {_word("batch_dims", "%out", _DIMENSIONS, "ptr")}
-  %out_words_index = mul i64 %input_count, {8 * _WORDS}
+  %out_words_index = mul i64 %input_count, {8 * _WORDS_PER_ARRAY}
   %out_words = getelementptr i8, ptr %words, i64 %out_words_index
-{_word("out_own", "%out_words", 8 * _FIRST)}
+{_word("out_own", "%out_words", 8 * _FIRST_ARRAY_WORD)}
   %batch_ndim = sub i64 %out_ndim64, %out_own
   %batch_ok = icmp sge i64 %batch_ndim, 0
   br i1 %batch_ok, label %counting, label %leave
@@ -206,17 +216,17 @@ look_on:
   %dtype_ok = icmp eq i64 %its_dtype, %dtype
 {_word("flags", "%array", _FLAGS, "i32")}
   %is_output = icmp sge i64 %k, %input_count
-  %needed = select i1 %is_output, i32 {_ORDERED | _WRITEABLE}, i32 {_ORDERED}
+  %needed = select i1 %is_output, i32 {_CONTIGUOUS_ALIGNED | _WRITEABLE}, i32 {_CONTIGUOUS_ALIGNED}
   %flags_there = and i32 %flags, %needed
   %flags_ok = icmp eq i32 %flags_there, %needed
   %kind_ok = and i1 %dtype_ok, %flags_ok
-  %own_offset = mul i64 %k, {8 * _WORDS}
+  %own_offset = mul i64 %k, {8 * _WORDS_PER_ARRAY}
   %own_words = getelementptr i8, ptr %words, i64 %own_offset
-{_word("own", "%own_words", 8 * _FIRST)}
-{_word("rows", "%own_words", 8 * _FIRST + 8)}
-{_word("columns", "%own_words", 8 * _FIRST + 16)}
-{_word("size", "%own_words", 8 * _FIRST + 24)}
-{_word("shared", "%own_words", 8 * _FIRST + 32)}
+{_word("own", "%own_words", 8 * _FIRST_ARRAY_WORD)}
+{_word("rows", "%own_words", 8 * _FIRST_ARRAY_WORD + 8)}
+{_word("columns", "%own_words", 8 * _FIRST_ARRAY_WORD + 16)}
+{_word("size", "%own_words", 8 * _FIRST_ARRAY_WORD + 24)}
+{_word("shared", "%own_words", 8 * _FIRST_ARRAY_WORD + 32)}
 {_word("ndim", "%array", _NDIM, "i32")}
   %ndim64 = sext i32 %ndim to i64
 {_word("dims", "%array", _DIMENSIONS, "ptr")}
@@ -283,12 +293,12 @@ with:
   %none_left = icmp sge i64 %i, %o
   br i1 %none_left, label %others, label %compare
 compare:
-  %o_offset = mul i64 %o, {8 * _WORDS}
+  %o_offset = mul i64 %o, {8 * _WORDS_PER_ARRAY}
   %o_words = getelementptr i8, ptr %words, i64 %o_offset
-{_word("o_size", "%o_words", 8 * _FIRST + 24)}
-  %i_offset = mul i64 %i, {8 * _WORDS}
+{_word("o_size", "%o_words", 8 * _FIRST_ARRAY_WORD + 24)}
+  %i_offset = mul i64 %i, {8 * _WORDS_PER_ARRAY}
   %i_words = getelementptr i8, ptr %words, i64 %i_offset
-{_word("i_size", "%i_words", 8 * _FIRST + 24)}
+{_word("i_size", "%i_words", 8 * _FIRST_ARRAY_WORD + 24)}
   %o_index = mul i64 %o, 2
   %o_entry = getelementptr i64, ptr %table, i64 %o_index
   %o_begin = load i64, ptr %o_entry
@@ -320,11 +330,11 @@ compute:
   %which = zext i1 %is_batch to i64
   %kernel_at = getelementptr i64, ptr %words, i64 %which
   %kernel = load ptr, ptr %kernel_at
-  %is_told = icmp ne ptr %kernel, null
-  %go = and i1 %some, %is_told
+  %has_kernel = icmp ne ptr %kernel, null
+  %go = and i1 %some, %has_kernel
   br i1 %go, label %run, label %leave
 run:
-  %long = icmp sge i64 %count, {_UNLOCKED}
+  %long = icmp sge i64 %count, {_MIN_SAMPLES_WITHOUT_LOCK}
   br i1 %long, label %unlocked, label %locked
 locked:
   %status_locked = call i64 %kernel(i64 0, i64 %count, ptr %table)
@@ -338,11 +348,11 @@ unlocked:
   br label %done
 done:
   %status = phi i64 [ %status_locked, %locked ], [ %status_unlocked, %unlocked ]
-  br label %tell
+  br label %report
 leave:
-  br label %tell
-tell:
-  %number = phi i64 [ %status, %done ], [ {NOT_TAKEN}, %leave ]
+  br label %report
+report:
+  %number = phi i64 [ %status, %done ], [ {NOT_HANDLED}, %leave ]
   %result = call ptr %make_number(i64 %number)
   ret ptr %result
 }}

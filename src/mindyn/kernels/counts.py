@@ -1,9 +1,9 @@
-"""Operation counts of a Program.
+"""Operation counts of a program.
 
 Conventions: a square is a multiplication; 2 x is an addition (x + x); a subtraction is an addition; a multiplication or
-division by +-1 and whatever follows from constants alone costs nothing; a sign change is counted apart, since the next
-addition absorbs it; the sine and the cosine of one angle are one `sincos`. Equal expressions are computed, and
-counted, once.
+division by +-1 and all results of constants alone cost nothing; a sign change is counted separately, because the next
+addition absorbs it; the sine and the cosine of one angle are one `sincos`. Equal expressions are computed and counted
+once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from mindyn.kernels.program import Op, Program
 
-_FREE = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
+_UNCOUNTED_OPERATIONS = frozenset({Op.CONST, Op.INPUT, Op.SIN, Op.COS})
 
 
 @dataclass(frozen=True, slots=True)
 class OperationCounts:
-    """How many of each operation one evaluation takes; `other` are comparisons, absolute values, exponentials, ..."""
+    """Number of each operation in one evaluation; `other` counts comparisons, absolute values, exponentials, ..."""
 
     multiplications: int
     additions: int
@@ -30,7 +30,7 @@ class OperationCounts:
 
     @property
     def total(self) -> int:
-        """All operations but sign changes."""
+        """All operations except sign changes."""
         return sum((self.multiplications, self.additions, self.divisions, self.square_roots, self.sincos, self.other))
 
     def __str__(self) -> str:
@@ -47,14 +47,16 @@ class OperationCounts:
 
 
 def operation_counts(program: Program) -> OperationCounts:
-    """Counts over the instructions of `program`, which holds no dead code."""
-    found = Counter(one.op for one in program.instructions if one.op not in _FREE)
+    """Count the instructions of `program`, which has no dead code."""
+    counts = Counter(
+        instruction.op for instruction in program.instructions if instruction.op not in _UNCOUNTED_OPERATIONS
+    )
     return OperationCounts(
-        multiplications=found.pop(Op.MUL, 0),
-        additions=found.pop(Op.ADD, 0) + found.pop(Op.SUB, 0),
-        divisions=found.pop(Op.DIV, 0),
-        square_roots=found.pop(Op.SQRT, 0),
-        sincos=found.pop(Op.SINCOS, 0),
-        negations=found.pop(Op.NEG, 0),
-        other=sum(found.values()),
+        multiplications=counts.pop(Op.MUL, 0),
+        additions=counts.pop(Op.ADD, 0) + counts.pop(Op.SUB, 0),
+        divisions=counts.pop(Op.DIV, 0),
+        square_roots=counts.pop(Op.SQRT, 0),
+        sincos=counts.pop(Op.SINCOS, 0),
+        negations=counts.pop(Op.NEG, 0),
+        other=sum(counts.values()),
     )

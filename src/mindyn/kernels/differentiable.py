@@ -1,12 +1,12 @@
-"""`Op`: an equation and its gradients of any order as kernels, for frameworks that differentiate.
+"""Equations and their gradients of any order as kernels, for frameworks with automatic differentiation.
 
-The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> by each x. It is an `Op` itself, so
-that derivatives of derivatives are there without more. Parameters (phi, drive parameters, beta) are inputs like any
-other: one for all samples, or one for each.
+The adjoint of y = f(x) is the function of x and V with the gradients of <V, y> by each x. It is a
+`DifferentiableFunction` itself, so that higher derivatives need no further code. Parameters (phi, drive parameters,
+beta) are inputs like any other: one for all samples, or one for each.
 
-Equations of robots whose loops are solved for take the positions of all joints, as their kernels do. They polish the
-dependent ones by Newton's steps, so that derivatives through them are those of the closed motion by the primary ones,
-and none by the others; samples that do not close are not-a-number. `Closing` finds all positions of the primary ones.
+Equations of robots with loops take the positions of all joints, as their kernels do. They polish the dependent
+positions by Newton steps; derivatives are therefore those of the closed motion by the primary joints, and zero by the
+dependent joints. Samples whose loops do not close are NaN. `LoopSolver` finds all positions from the primary ones.
 """
 
 from __future__ import annotations
@@ -22,29 +22,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.equations.catalogue import EQUATIONS, Function
-from mindyn.equations.closed_motion import CLOSURE, IRREGULAR, OPEN, is_affine
-from mindyn.equations.loop_closure import closure_of
-from mindyn.errors import InputError, unknown_name
-from mindyn.kernels.closed_kernel import OPEN_SINGLE
+from mindyn.equations.closed_motion import CLOSURE, MAX_CLOSURE_ERROR, MIN_REGULARITY, is_affine
+from mindyn.equations.loop_closure import home_closure
+from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.cuda_source import cuda_source
-from mindyn.kernels.device import DeviceFunction, kind_of, on_device
+from mindyn.kernels.device import DeviceFunction, output_converter, to_device
 from mindyn.kernels.gpu import import_cupy
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import MATRICES, Model
-from mindyn.kernels.source_text import Described
+from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
 from mindyn.robots.robot import Robot
 
 Shape = tuple[int, ...]
 
 
-class Op:
-    """A function on batches (..., *shape) of NumPy arrays, with its adjoint; not-a-number in gives not-a-number out."""
+class DifferentiableFunction:
+    """A function on batches (..., *shape) of NumPy arrays, with its adjoint; NaN in gives NaN out."""
 
     def __init__(
-        self, function: Function, matrices: frozenset[str] = frozenset(MATRICES), single: Op | None = None
+        self,
+        function: Function,
+        matrices: frozenset[str] = frozenset(MATRICES),
+        single: DifferentiableFunction | None = None,
     ) -> None:
-        """`single` is what takes its place where all inputs are of single precision."""
+        """`single` replaces the function if all inputs have single precision."""
         self.function = function
         self.single = single
         self.matrices = matrices
@@ -55,33 +58,35 @@ class Op:
 
     @cached_property
     def input_shapes(self) -> tuple[Shape, ...]:
-        """Of one sample, for each input."""
+        """Shape of one sample of each input."""
         return self._kernel(np.dtype(np.float64)).input_shapes
 
     @cached_property
     def output_shapes(self) -> tuple[Shape, ...]:
-        """Of one sample, for each output."""
+        """Shape of one sample of each output."""
         return self._kernel(np.dtype(np.float64)).output_shapes
 
     @cached_property
-    def adjoint(self) -> Op:
-        """Gradients of the sum of V_k * output_k by each input; the V follow the inputs."""
+    def adjoint(self) -> DifferentiableFunction:
+        """Function of the inputs and then V_k with the gradients of sum_k V_k * output_k by each input."""
         f = self.function
         symbols = [casadi.SX.sym(name, *f.size_in(k)) for k, name in enumerate(self.input_names)]
         outputs = f.call(symbols)
         level = self.name.count("_adjoint")
         V = [casadi.SX.sym(f"V{level}_{name}", *f.size_out(k)) for k, name in enumerate(f.name_out())]
         total = sum(casadi.sum1(casadi.vec(v * out)) for v, out in zip(V, outputs, strict=True))
-        found = [casadi.cse(casadi.densify(casadi.gradient(total, symbol))) for symbol in symbols]
+        gradients = [casadi.cse(casadi.densify(casadi.gradient(total, symbol))) for symbol in symbols]
         names = [f"gradient{level}_{name}" for name in self.input_names]
         matrices = set(self.matrices) | {f"V{level}_{name}" for name in f.name_out() if name in self.matrices}
         matrices |= {f"gradient{level}_{name}" for name in self.input_names if name in self.matrices}
         inputs = [*self.input_names, *(f"V{level}_{name}" for name in f.name_out())]
-        adjoint = casadi.Function(f"{self.name}_adjoint", [*symbols, *V], found, inputs, names)
-        return Op(adjoint, frozenset(matrices), None if self.single is None else self.single.adjoint)
+        adjoint = casadi.Function(f"{self.name}_adjoint", [*symbols, *V], gradients, inputs, names)
+        return DifferentiableFunction(
+            adjoint, frozenset(matrices), None if self.single is None else self.single.adjoint
+        )
 
     def run(self, *arrays: Any) -> tuple[NDArray[Any], ...]:
-        """The outputs for arrays whose batch dimensions broadcast; in float32 where all inputs are."""
+        """Return the outputs for arrays whose batch dimensions broadcast; in float32 if all inputs are."""
         given = [np.asarray(array) for array in arrays]
         single = all(array.dtype == np.float32 for array in given)
         if single and self.single is not None:
@@ -94,30 +99,31 @@ class Op:
         return (out,) if len(self.output_shapes) == 1 else tuple(out)
 
     def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:
-        """The outputs for arrays of one precision on a GPU, through DLPack; inputs that are one for all stay one.
+        """Return the outputs for GPU arrays of one precision, exchanged through DLPack; `out` holds device arrays to
+        write into.
 
-        out  arrays of the device to write into
+        An input that is one sample for the whole batch is not expanded.
         """
         if self.single is not None and all("float32" in str(array.dtype) for array in arrays):
             return self.single.run_on_device(*arrays, out=out)
         cupy = import_cupy()
         batch = self.batch([tuple(array.shape) for array in arrays])
         given, shared = [], set()
-        for name, own, array in zip(self.input_names, self.input_shapes, arrays, strict=True):
-            seen = on_device(cupy, array)
-            if prod(batch) > 1 and prod(seen.shape) == prod(own):
+        for name, sample_shape, array in zip(self.input_names, self.input_shapes, arrays, strict=True):
+            seen = to_device(cupy, array)
+            if prod(batch) > 1 and prod(seen.shape) == prod(sample_shape):
                 shared.add(name)
-                given.append(seen.reshape(own))
+                given.append(seen.reshape(sample_shape))
             else:
-                given.append(cupy.broadcast_to(seen, batch + own))
+                given.append(cupy.broadcast_to(seen, batch + sample_shape))
         results = self.device_function(frozenset(shared))(*given, out=out)
         if out is not None:
             return tuple(out)
-        back = kind_of(arrays[0])
-        return tuple(back(one) for one in (results if isinstance(results, tuple) else (results,)))
+        back = output_converter(arrays[0])
+        return tuple(back(result) for result in (results if isinstance(results, tuple) else (results,)))
 
     def device_function(self, shared: frozenset[str]) -> DeviceFunction:
-        """The function in CUDA, with inputs that are one sample for the whole batch."""
+        """Return the CUDA function; inputs named in `shared` are one sample for the whole batch."""
         if shared not in self._on_device:
             self._on_device[shared] = DeviceFunction(
                 import_cupy(),
@@ -130,31 +136,39 @@ class Op:
         return self._on_device[shared]
 
     def device_source(self, shared: frozenset[str]) -> str:
-        """Its CUDA."""
+        """Return the CUDA source of the function."""
         program = trace(self.function, self._own_matrices)
-        return cuda_source([Described(program, self.name, "")], self.name, sorted(shared))
+        return cuda_source([SourceFunction(program, self.name, "")], self.name, sorted(shared))
 
     def batch(self, shapes: list[Shape]) -> Shape:
-        """The batch shape that the inputs broadcast to; an error that names the input that does not fit."""
+        """Return the batch shape that the inputs broadcast to; raise an error that names a wrong input."""
         if len(shapes) != len(self.input_names):
-            raise InputError(f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}")
+            raise InputError(
+                f"{len(shapes)} arrays given, but {self.name} takes: {', '.join(self.input_names)}", subject=self.name
+            )
         batches = []
-        for name, shape, own in zip(self.input_names, shapes, self.input_shapes, strict=True):
-            split = len(shape) - len(own)
-            if split < 0 or tuple(shape[split:]) != own:
-                raise InputError(f"{name}: has shape {tuple(shape)}, but (..., {', '.join(map(str, own))}) is needed")
+        for name, shape, sample_shape in zip(self.input_names, shapes, self.input_shapes, strict=True):
+            split = len(shape) - len(sample_shape)
+            if split < 0 or tuple(shape[split:]) != sample_shape:
+                raise InputError(
+                    f"{name}: has shape {tuple(shape)}, but (..., {', '.join(map(str, sample_shape))}) is needed",
+                    code=Code.WRONG_SHAPE,
+                    subject=name,
+                )
             batches.append(tuple(shape[:split]))
         try:
             return np.broadcast_shapes(*batches)
         except ValueError as error:
-            raise InputError(f"{self.name}: batch dimensions do not broadcast: {batches}") from error
+            raise InputError(
+                f"{self.name}: batch dimensions do not broadcast: {batches}", code=Code.WRONG_SHAPE, subject=self.name
+            ) from error
 
-    def aligned(self, shapes: list[Shape]) -> list[Shape]:
-        """Shapes with the same number of batch dimensions for every input, ones put in front."""
+    def align_shapes(self, shapes: list[Shape]) -> list[Shape]:
+        """Return the shapes with leading ones, so that all inputs have the same number of batch dimensions."""
         count = len(self.batch(shapes))
         return [
-            (1,) * (count - len(shape) + len(own)) + tuple(shape)
-            for shape, own in zip(shapes, self.input_shapes, strict=True)
+            (1,) * (count - len(shape) + len(sample_shape)) + tuple(shape)
+            for shape, sample_shape in zip(shapes, self.input_shapes, strict=True)
         ]
 
     @property
@@ -172,105 +186,113 @@ class Op:
         return self._kernels[dtype]
 
 
-class Closing(Op):
-    """Positions of all joints of a robot whose loops are solved for, of the primary ones: each on the way from home.
+class LoopSolver(DifferentiableFunction):
+    """Solver for the positions of all joints from those of the primary joints, each sample on a path from home.
 
-    The dependent ones are a start for the equations, and constant for derivatives; where there are none, not-a-number.
+    The dependent positions are starting values for the equations and constant in derivatives; they are NaN if the loops
+    do not close.
     """
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self._closure = closure_of(robot)
+        self._closure = home_closure(robot)
         p = casadi.SX.sym("q", len(self._closure.primary))
         q = casadi.SX(robot.joint_count, 1)
         q[list(self._closure.primary)] = p
         super().__init__(casadi.Function("closing", [p], [casadi.densify(q)], ["q"], ["positions"]))
 
     def run(self, *arrays: Any) -> tuple[NDArray[Any], ...]:
-        """(..., n) of primary positions (..., k)."""
+        """Return the positions (..., n) of all joints from the primary positions (..., k)."""
         p = np.asarray(arrays[0])
         rows = np.array(p, dtype=np.float64).reshape(-1, p.shape[-1])
         known = np.isfinite(rows).all(axis=1)
         q = np.full((len(rows), self.robot.joint_count), np.nan)
         if known.any():
-            found, reached = self._closure.reachable(rows[known])
-            q[known] = np.where(reached[:, None], found, np.nan)
+            positions, reached = self._closure.find_reachable(rows[known])
+            q[known] = np.where(reached[:, None], positions, np.nan)
         return (q.reshape(*p.shape[:-1], self.robot.joint_count).astype(p.dtype),)
 
-    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `Op`
-        """Refuses: loops are solved for on the CPU."""
+    def run_on_device(self, *arrays: Any, out: Sequence[Any] | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - as an `DifferentiableFunction`
+        """Raise an error: loops are solved on the CPU only."""
         raise InputError(
-            f"the loops of robot {self.robot.name!r} are solved for on the CPU",
-            hint="on a GPU give q of all joints, such as loop_dynamics(robot).motion(p).q",
+            f"the loops of robot {self.robot.name!r} can be solved on the CPU only",
+            hint="on a GPU pass q of all joints, such as loop_dynamics(robot).motion(p).q",
+            code=Code.UNSUPPORTED,
+            subject=self.robot.name,
         )
 
 
-class Ops:
-    """The equations of a model as `Op`s, by name, each made when first asked for."""
+class DifferentiableFunctions:
+    """The equations of a model as `DifferentiableFunction`s by name, each created when first used."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._ops: dict[tuple[str, str | None], Op] = {}
-        self._closing: Closing | None = None
+        self._ops: dict[tuple[str, str | None], DifferentiableFunction] = {}
+        self._closing: LoopSolver | None = None
 
-    def __getitem__(self, key: tuple[str, str | None]) -> Op:
-        """The equation of a name, and of a link where it belongs to one."""
+    def __getitem__(self, key: tuple[str, str | None]) -> DifferentiableFunction:
+        """Return the equation of a name, or of a pair (name, link)."""
         name, link = key
         if name not in EQUATIONS:
-            raise unknown_name("equation", name, EQUATIONS)
+            raise unknown_name_error("equation", name, EQUATIONS)
         if key not in self._ops:
             function = self.model.casadi(name, link)
             if CLOSURE in function.name_out():
-                self._ops[key] = Op(_closed(function, OPEN), single=Op(_closed(function, OPEN_SINGLE)))
+                self._ops[key] = DifferentiableFunction(
+                    _mask_open_loops(function, MAX_CLOSURE_ERROR),
+                    single=DifferentiableFunction(_mask_open_loops(function, MAX_CLOSURE_ERROR_SINGLE)),
+                )
             else:
-                self._ops[key] = Op(function)
+                self._ops[key] = DifferentiableFunction(function)
         return self._ops[key]
 
-    def closing(self, joints: int) -> Closing | None:
-        """What makes positions of so many joints those that the equations take; None where they are these."""
+    def loop_solver(self, joints: int) -> LoopSolver | None:
+        """Return the solver that expands positions of `joints` joints for the equations; None if they need no
+        expansion.
+        """
         robot = self.model.robot
         if is_affine(robot) or joints != len(robot.primary_names):
             return None
         if self._closing is None:
-            self._closing = Closing(robot)
+            self._closing = LoopSolver(robot)
         return self._closing
 
 
-def _closed(function: Function, still_closed: float) -> Function:
-    """The function's first output, not-a-number with all its derivatives where its closure is wrong."""
+def _mask_open_loops(function: Function, is_still_closed: float) -> Function:
+    """Return the function's first output, NaN with all its derivatives where the loops are open."""
     inputs = [casadi.SX.sym(name, *function.size_in(k)) for k, name in enumerate(function.name_in())]
     result, closure = function.call(inputs)
-    good = casadi.logic_and(closure[0] < still_closed, closure[1] > IRREGULAR)
+    good = casadi.logic_and(closure[0] < is_still_closed, closure[1] > MIN_REGULARITY)
     flagged = casadi.densify(result) * casadi.sqrt(2 * good - 1)
     return casadi.Function(function.name(), inputs, [flagged], function.name_in(), function.name_out()[:1])
 
 
 class DifferentiableModel(ABC):
-    """Equations of a model on the arrays of a framework; the arguments are those of the `Model`'s own functions.
+    """Equations of a model on the arrays of a framework, with the arguments of the functions of `Model`.
 
-    Of a robot whose loops are solved for, q is of the primary joints or of all; what does not close is not-a-number.
+    For a robot with loops, q holds the primary joints or all joints; samples whose loops do not close are NaN.
     """
 
     def __init__(self, model: Model) -> None:
-        self._ops = Ops(model)
+        self._ops = DifferentiableFunctions(model)
         self.model = model
 
     @abstractmethod
     def __call__(self, name: str, *arrays: Any, link: str | None = None) -> Any:
-        """Any equation of the model by name."""
+        """Evaluate any equation of the model by name."""
 
     def inverse_dynamics(self, q: Any, qd: Any, qdd: Any, *given: Any) -> Any:
-        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); with drives, with rotors, friction and offsets."""
+        """Return tau (..., n) = M(q) qdd + C(q, qd) qd + G(q); `drives=True` adds rotors, friction and offsets."""
         return self("inverse_dynamics", q, qd, qdd, *given)
 
     def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any) -> Any:
-        """qdd (..., n) under torques tau."""
+        """Return the accelerations qdd (..., n) under torques tau."""
         return self("forward_dynamics", q, qd, tau, *given)
 
     def regressor(self, q: Any, qd: Any, qdd: Any) -> Any:
-        """Y (..., n, count) with tau = Y beta."""
+        """Return Y (..., n, count) with tau = Y beta."""
         return self("regressor", q, qd, qdd)
 
     def energy(self, q: Any, qd: Any, *given: Any) -> Any:
-        """(..., 2): kinetic and potential energy."""
+        """Return the kinetic and potential energy (..., 2)."""
         return self("energy", q, qd, *given)

@@ -1,4 +1,4 @@
-"""Kernels on a GPU: arrays (..., n) of CuPy, PyTorch or JAX on the device in, arrays of the same kind out."""
+"""Kernels on a GPU: device arrays (..., n) of CuPy, PyTorch or JAX in, arrays of the same type out."""
 
 from __future__ import annotations
 
@@ -13,34 +13,39 @@ if TYPE_CHECKING:
 
 
 def import_cupy() -> Any:
-    """CuPy, or an error that says how to install it."""
+    """Import CuPy, or raise an error that says how to install it."""
     try:
         import cupy
     except ImportError as error:
         raise MissingExtraError(
             "running on a GPU needs CuPy and a CUDA device",
             hint="pip install 'mindyn[gpu]'; or export with model.write_cuda(path) and compile it with nvcc",
+            subject="cupy",
         ) from error
     return cupy
 
 
 def require_cuda_device() -> Any:
-    """CuPy with a device that it can compute on; an error that says which of them is missing."""
+    """Return CuPy with a usable device, or raise an error that says which of them is missing."""
     cupy = import_cupy()
     try:
-        found = cupy.cuda.runtime.getDeviceCount()
+        device_count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise MissingExtraError(f"CuPy finds no CUDA device: {error}", hint="look at nvidia-smi") from error
-    if not found:
-        raise MissingExtraError("CuPy finds no CUDA device", hint="look at nvidia-smi")
+        raise MissingExtraError(
+            f"CuPy finds no CUDA device: {error}", hint="check the output of nvidia-smi", subject="CUDA device"
+        ) from error
+    if not device_count:
+        raise MissingExtraError(
+            "CuPy finds no CUDA device", hint="check the output of nvidia-smi", subject="CUDA device"
+        )
     return cupy
 
 
 class GpuModel:
-    """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on arrays (..., n) of the device.
+    """The equations of a model on a GPU: `gpu("inverse_dynamics", q, qd, qdd)` on device arrays (..., n).
 
-    CuPy arrays, and tensors and arrays of PyTorch and JAX through DLPack, without copies; results are of the same kind.
-    float32 and float64 are computed in their own precision. Batch dimensions must be equal.
+    It accepts CuPy arrays, and PyTorch tensors and JAX arrays through DLPack, without copies; results have the same
+    type. float32 and float64 are computed in their own precision. Batch dimensions must be equal.
     """
 
     def __init__(self, model: Model) -> None:
@@ -49,16 +54,16 @@ class GpuModel:
         self._loaded: dict[str, DeviceFunction] = {}
 
     def __call__(self, name: str, *arrays: Any, out: Any = None) -> Any:
-        """The equation for a batch; `out` is an array of the device to write into."""
+        """Evaluate an equation for a batch; `out` is a device array to write into."""
         return self.function(name)(*arrays, out=out)
 
     def function(self, name: str) -> DeviceFunction:
-        """The equation of a name, compiled by CuPy when first asked for."""
+        """Return the equation of a name; CuPy compiles it at the first use."""
         if name not in self._loaded:
-            (described,) = self._model.described([name])
+            (described,) = self._model.describe_functions([name])
             source = cuda_source([described], self._model.title(), self._model.shared)
             program, shared = described.program, self._model.shared
-            inputs = [(one.name, one.shape) for one in program.inputs]
-            outputs = [one.shape for one in program.outputs]
+            inputs = [(argument.name, argument.shape) for argument in program.inputs]
+            outputs = [argument.shape for argument in program.outputs]
             self._loaded[name] = DeviceFunction(self._cupy, source, name, inputs, outputs, shared)
         return self._loaded[name]

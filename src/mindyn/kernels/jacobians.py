@@ -1,4 +1,4 @@
-"""Exact derivatives of an equation as further functions of the same inputs."""
+"""Exact derivatives of an equation as functions of the same inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _symbols(function: Function) -> dict[str, Any]:
 
 
 def jacobians(function: Function, inputs: Sequence[str]) -> Function:
-    """Jacobians of the row-major output by each motion input: (rows, columns of the input) blocks."""
+    """Return the Jacobians of the row-major output by each motion input as blocks (rows, columns of the input)."""
     symbols = _symbols(function)
     output, *closure = function.call([*symbols.values()])
     flat = casadi.vec(output.T)
@@ -25,7 +25,7 @@ def jacobians(function: Function, inputs: Sequence[str]) -> Function:
 
 
 def gradients(function: Function, inputs: Sequence[str], places: Sequence[int] | None = None) -> Function:
-    """Gradients of the sum of V * output by each motion input; `places`: of these elements, row-major, alone."""
+    """Return the gradients of sum(V * output) by each motion input; `places` restricts V to row-major elements."""
     symbols = _symbols(function)
     output, *closure = function.call([*symbols.values()])
     summed = output if places is None else casadi.vec(casadi.densify(output).T)[list(places)]

@@ -1,4 +1,4 @@
-"""Kernel: a CasADi function or a Program as machine code over NumPy arrays of any batch shape."""
+"""`Kernel`: a CasADi function or a program as machine code on NumPy arrays of any batch shape."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.values import real_array, require_unmasked
-from mindyn.errors import InputError, unknown_name
-from mindyn.kernels import calling, native
-from mindyn.kernels.arrays import Array, Samples, batch_shape, common_batch, view_results, view_samples
+from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.kernels import calling
 from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.cache import cached
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.machine import host
 from mindyn.kernels.program import Program
-from mindyn.kernels.threads import split_range
 from mindyn.kernels.tracing import trace
 from mindyn.kernels.vectors import Format
+from mindyn.numerics import native
+from mindyn.numerics.arrays import Array, StridedSamples, batch_shape, common_batch, view_results, view_samples
+from mindyn.numerics.cache import load_or_build
+from mindyn.numerics.machine import host
+from mindyn.numerics.threads import split_range
 
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """Type of a compiled kernel; a call through it releases the interpreter lock."""
 
 
 class Kernel:
     """Machine code of `function`, called with one array per input: `kernel(q, qd, qdd)`.
 
-    An input of the function with shape (n, 1) takes arrays (..., n), one with shape (r, c) takes (..., r, c); the batch
-    dimensions broadcast. `matrices` names inputs and outputs that stay (r, c) even where c is one. Inputs named in
-    `shared` are one sample for the whole batch, without batch dimensions. Outputs named in `compact` hold only their
-    structural nonzeros, in row-major order: (..., nnz), at `nonzeros(name)`. One output comes as an array, several as a
-    tuple. Code is compiled on first use, and cached on disk.
+    An input with shape (n, 1) takes arrays (..., n), an input with shape (r, c) takes (..., r, c); batch dimensions
+    broadcast. Inputs and outputs named in `matrices` keep (r, c) even if c is one. Inputs named in `shared` are one
+    sample for the whole batch, without batch dimensions. Outputs named in `compact` hold only their structural nonzeros
+    in row-major order: (..., nnz), at `nonzeros(name)`. One output is returned as an array, several as a tuple. Code is
+    compiled at the first use and cached on disk.
 
-    Results are promised for inputs up to 1e60 (float64) or 1e7 (float32); beyond, they are right or refused. An input
-    that is not finite is an error, and so is a result that is not: numbers overflowed, or something was divided by zero
-    (`not_finite_means` tells the likely cause). `check_finite=False` leaves out both tests, and NaN comes back.
+    Results are guaranteed for inputs up to 1e60 (float64) or 1e7 (float32); for larger inputs they are correct or an
+    error is raised. An input that is not finite is an error. A result that is not finite, by overflow or division by
+    zero, is also an error (`not_finite_hint` names the likely cause). `check_finite=False` skips both tests and returns
+    NaN.
     """
 
     def __init__(
@@ -53,21 +55,24 @@ class Kernel:
         compact: Sequence[str] = (),
         matrices: Sequence[str] = (),
         check_finite: bool = True,
-        not_finite_means: str = "",
+        not_finite_hint: str = "",
     ) -> None:
         self.program = function if isinstance(function, Program) else trace(function, matrices)
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
-            raise InputError(f"dtype {self.dtype} given, but kernels compute in float64 or float32")
+            raise InputError(
+                f"dtype must be float64 or float32, got {self.dtype}", code=Code.WRONG_TYPE, subject="dtype"
+            )
         self.check_finite = check_finite
-        self.not_finite_means = not_finite_means
-        self._input_names = tuple(one.name for one in self.program.inputs)
-        self._output_names = tuple(one.name for one in self.program.outputs)
-        self._shared = tuple(sorted(_numbers("input", shared, self._input_names)))
-        self._compact = tuple(sorted(_numbers("output", compact, self._output_names)))
-        self.input_shapes = tuple(one.shape for one in self.program.inputs)
+        self.not_finite_hint = not_finite_hint
+        self._input_names = tuple(argument.name for argument in self.program.inputs)
+        self._output_names = tuple(argument.name for argument in self.program.outputs)
+        self._shared = tuple(sorted(_positions_of_names("input", shared, self._input_names)))
+        self._compact = tuple(sorted(_positions_of_names("output", compact, self._output_names)))
+        self.input_shapes = tuple(argument.shape for argument in self.program.inputs)
         self.output_shapes = tuple(
-            (len(one.nonzeros),) if k in self._compact else one.shape for k, one in enumerate(self.program.outputs)
+            (len(argument.nonzeros),) if k in self._compact else argument.shape
+            for k, argument in enumerate(self.program.outputs)
         )
         self._lanes = host().lanes(self.dtype.itemsize * 8)
         self._lock = threading.Lock()
@@ -77,77 +82,78 @@ class Kernel:
         self._direct = calling.DirectCall(self.input_shapes, self.output_shapes, self._shared, self.dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles as its program and options; machine code is compiled where it is to run."""
+        """Pickle as program and options; the receiving process compiles the machine code."""
         if type(self) is not Kernel:
-            raise TypeError(f"a {type(self).__name__} does not pickle; pickle its Model")
+            raise TypeError(f"a {type(self).__name__} cannot be pickled; pickle its Model")
         options: dict[str, Any] = {
             "dtype": self.dtype.str,
             "shared": [self._input_names[k] for k in self._shared],
             "compact": [self._output_names[k] for k in self._compact],
             "check_finite": self.check_finite,
-            "not_finite_means": self.not_finite_means,
+            "not_finite_hint": self.not_finite_hint,
         }
         return partial(Kernel, self.program, **options), ()
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        """The outputs for a batch of samples, in `out` if given, computed by `threads` threads."""
+        """Return the outputs for a batch of samples, in `out` if given, computed by `threads` threads."""
         return self.run(arrays, out, threads)
 
     def run(self, arrays: tuple[Any, ...], out: Any = None, threads: int = 1) -> Any:
-        """The same with the arrays as a tuple: what is called a million times a second."""
+        """Do the same with the arrays as a tuple, for callers with a million calls per second."""
         if threads == 1 and (out is None or self._one_output):
-            results = self._fresh(arrays) if out is None else (out,)
+            results = self._allocate_results(arrays) if out is None else (out,)
             status = self._direct.call(*arrays, *results)
-            if status != calling.NOT_TAKEN:
+            if status != calling.NOT_HANDLED:
                 if status:
-                    self._refuse_not_finite(arrays, results)
+                    self._raise_not_finite(arrays, results)
                 return results[0] if self._one_output else results
         return self._call_batch(arrays, out, threads)
 
     def nonzeros(self, name: str) -> Array:
-        """Row-major element numbers, in the dense output `name`, of its structural nonzeros."""
-        (number,) = _numbers("output", [name], self._output_names)
+        """Return the row-major element numbers of the structural nonzeros of output `name`."""
+        (number,) = _positions_of_names("output", [name], self._output_names)
         return np.array(self.program.outputs[number].nonzeros, dtype=np.intp)
 
     def densify(self, name: str, compact: Array) -> Array:
-        """The dense output (..., r, c) of the compact one (..., nnz)."""
-        (number,) = _numbers("output", [name], self._output_names)
+        """Return the dense output (..., r, c) of a compact one (..., nnz)."""
+        (number,) = _positions_of_names("output", [name], self._output_names)
         output = self.program.outputs[number]
         dense = np.zeros((*compact.shape[:-1], output.size), compact.dtype)
         dense[..., self.nonzeros(name)] = compact
         return dense.reshape(*compact.shape[:-1], *output.shape)
 
     def bind(self) -> BoundKernel:
-        """Input and output arrays of one sample, tied to the code: for control loops."""
+        """Return input and output arrays of one sample bound to the code, for control loops."""
         return BoundKernel(self.code(1), self)
 
     def compile(self) -> None:
-        """Compiles, or loads, the code for batches now rather than at the first call."""
+        """Compile or load the code for batches now instead of at the first call."""
         self.code(self._lanes)
 
-    def code_of_batches(self) -> native.NativeCode:
-        """Machine code for many samples: i64 kernel(i64 first, i64 last, ptr table), for samples first .. last - 1.
+    def batch_code(self) -> native.NativeCode:
+        """Return machine code for many samples, `i64 kernel(i64 first, i64 last, ptr table)`, for samples first .. last
+        - 1.
 
-        The table holds, for each input and output, the address of sample 0 and the bytes from one sample to the next;
-        the result is nonzero when an input or a result may not be finite. Outputs must not overlap inputs.
+        The table holds, for each input and output, the address of sample 0 and the stride in bytes. The result is
+        nonzero if an input or a result may not be finite. Outputs must not overlap inputs.
         """
         return self.code(self._lanes)
 
     def code(self, width: int) -> native.NativeCode:
-        """Machine code for `width` samples at a time; compiled, or loaded from the cache, once."""
+        """Return machine code for `width` samples at a time; it is compiled or loaded from the cache once."""
         with self._lock:
             if width not in self._code:
                 form = Format(self.dtype.itemsize * 8, width, host().fused)
                 layout = Layout(form, self._shared, self._compact, self.check_finite)
                 key = ("kernel", self.program.digest, repr(layout))
                 self._code[width] = native.load(
-                    cached(key, lambda: native.assemble(emit(self.program, layout))), "kernel"
+                    load_or_build(key, lambda: native.assemble(emit(self.program, layout))), "kernel"
                 )
-                self._direct.tell(self._code[width], batch=width > 1)
+                self._direct.set_kernel(self._code[width], batch=width > 1)
             return self._code[width]
 
-    def _fresh(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
-        """Arrays for the results, of the first argument's batch shape; none if that is not an array."""
+    def _allocate_results(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
+        """Return arrays for the results with the first argument's batch shape; None if that is not an array."""
         first = arrays[0] if arrays else None
         if type(first) is not np.ndarray:
             return ()
@@ -155,7 +161,7 @@ class Kernel:
         batch = shape[: len(shape) - len(self.input_shapes[0])]
         if self._one_output:
             return (np.empty(batch + self.output_shapes[0], self.dtype),)
-        return tuple([np.empty(batch + one, self.dtype) for one in self.output_shapes])
+        return tuple([np.empty(batch + sample_shape, self.dtype) for sample_shape in self.output_shapes])
 
     def _call_batch(self, arguments: tuple[Any, ...], out: Any, threads: int) -> Any:
         arrays = self._convert(arguments)
@@ -163,10 +169,10 @@ class Kernel:
         results = self._results(out, batch)
         sources = [view_samples(a, shape, batch) for a, shape in zip(arrays, self.input_shapes, strict=True)]
         inputs = [] if out is None else [source.owner for source in sources]
-        targets = [self._target(result, k, batch, inputs) for k, result in enumerate(results)]
+        targets = [self._choose_target(result, k, batch, inputs) for k, result in enumerate(results)]
         status = self._compute([*sources, *targets], prod(batch), threads)
         if status:
-            self._refuse_not_finite(arrays, [target.owner for target in targets])
+            self._raise_not_finite(arrays, [target.owner for target in targets])
         for result, target in zip(results, targets, strict=True):
             if target.owner is not result:
                 result[...] = target.owner
@@ -176,7 +182,8 @@ class Kernel:
         if len(arguments) != len(self._input_names):
             raise InputError(
                 f"{len(arguments)} arrays given, but {self.program.name} takes {len(self._input_names)}: "
-                + ", ".join(self._input_names)
+                + ", ".join(self._input_names),
+                subject=self.program.name,
             )
         return [real_array(a, self.dtype, name) for a, name in zip(arguments, self._input_names, strict=True)]
 
@@ -186,7 +193,9 @@ class Kernel:
             if batches[k]:
                 raise InputError(
                     f"{self._input_names[k]}: has shape {arrays[k].shape}, but it is shared by all samples: "
-                    f"{self.input_shapes[k]} is needed"
+                    f"{self.input_shapes[k]} is needed",
+                    code=Code.WRONG_SHAPE,
+                    subject=self._input_names[k],
                 )
         return common_batch(batches, self._input_names)
 
@@ -195,7 +204,8 @@ class Kernel:
             return [np.empty(batch + shape, self.dtype) for shape in self.output_shapes]
         given = [out] if len(self.output_shapes) == 1 else list(out)
         if len(given) != len(self.output_shapes):
-            raise InputError(f"out: {len(given)} arrays given, but there are outputs " + ", ".join(self._output_names))
+            outputs = ", ".join(self._output_names)
+            raise InputError(f"out: {len(given)} arrays given, but the outputs are: {outputs}", subject="out")
         for array, shape, name in zip(given, self.output_shapes, self._output_names, strict=True):
             self._check_out(array, batch + shape, name)
         return given
@@ -206,57 +216,69 @@ class Kernel:
             given = (
                 f"{array.dtype} array of shape {array.shape}" if isinstance(array, np.ndarray) else repr(type(array))
             )
-            raise InputError(f"out for {name}: {given} given, but a {self.dtype} array of shape {shape} is needed")
+            raise InputError(
+                f"out for {name}: {given} given, but a {self.dtype} array of shape {shape} is needed",
+                code=Code.WRONG_SHAPE,
+                subject="out",
+            )
         if not array.flags.writeable:
-            raise InputError(f"out for {name}: the array is read-only")
+            raise InputError(f"out for {name}: the array is read-only", subject="out")
 
-    def _target(self, result: Array, k: int, batch: tuple[int, ...], inputs: list[Array]) -> Samples:
-        """Where output k is written: `result` itself, or an array of its own if it overlaps an input or has gaps."""
+    def _choose_target(self, result: Array, k: int, batch: tuple[int, ...], inputs: list[Array]) -> StridedSamples:
+        """Return where to write output k: `result`, or a new array if `result` overlaps an input or has gaps."""
         shape = self.output_shapes[k]
-        overlaps = any(np.may_share_memory(result, one) for one in inputs)
+        overlaps = any(np.may_share_memory(result, array) for array in inputs)
         direct = None if overlaps else view_results(result, shape, batch)
         if direct is not None:
             return direct
-        own = view_results(np.empty(batch + shape, self.dtype), shape, batch)
-        assert own is not None
-        return own
+        fresh = view_results(np.empty(batch + shape, self.dtype), shape, batch)
+        assert fresh is not None
+        return fresh
 
-    def _compute(self, arrays: list[Samples], count: int, threads: int) -> int:
+    def _compute(self, arrays: list[StridedSamples], count: int, threads: int) -> int:
         width = 1 if count == 1 else self._lanes
-        run = self._run.get(width) or self._run.setdefault(width, _RUN(self.code(width).address))
-        entries = [number for one in arrays for number in (one.address, one.stride)]
+        run = self._run.get(width) or self._run.setdefault(width, _KERNEL_FUNCTION_TYPE(self.code(width).address))
+        entries = [number for array in arrays for number in (array.address, array.stride)]
         table = (ctypes.c_int64 * len(entries))(*entries)
         return split_range(lambda first, last: run(first, last, table), count, threads, self._lanes)
 
-    def _refuse_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
-        """Names the first NaN or infinity; the kernel's own report may also mean large inputs or sums."""
+    def _raise_not_finite(self, arrays: Sequence[Array], results: Sequence[Array]) -> None:
+        """Raise an error that names the first NaN or infinity; the kernel's status may also be due to large inputs or
+        sums.
+        """
         for array, name in zip(arrays, self._input_names, strict=True):
-            if (where := _not_finite(array)) is not None:
-                raise InputError(f"{name}: element {list(where)} is {array[where]}, but finite numbers are needed")
-        for array, name in zip(results, self._output_names, strict=True):
-            if (where := _not_finite(array)) is not None:
+            if (where := _find_not_finite(array)) is not None:
                 raise InputError(
-                    f"{name}: element {list(where)} came out as {array[where]}, though all inputs are finite",
-                    hint=self._why_not_finite(arrays),
+                    f"{name}: element {list(where)} is {array[where]}, but finite numbers are needed",
+                    code=Code.NOT_FINITE,
+                    subject=name,
+                )
+        for array, name in zip(results, self._output_names, strict=True):
+            if (where := _find_not_finite(array)) is not None:
+                raise InputError(
+                    f"{name}: element {list(where)} is {array[where]}, although all inputs are finite",
+                    hint=self._explain_not_finite(arrays),
+                    code=Code.NOT_FINITE,
+                    subject=name,
                 )
 
-    def _why_not_finite(self, arrays: Sequence[Array]) -> str:
-        promised = Format(self.dtype.itemsize * 8, 1).promised
+    def _explain_not_finite(self, arrays: Sequence[Array]) -> str:
+        input_limit = Format(self.dtype.itemsize * 8, 1).input_limit
         for array, name in zip(arrays, self._input_names, strict=True):
-            if array.size and (largest := np.abs(array).max()) > promised:
-                return f"{name} reaches {largest:.3g}, and results are promised for inputs up to {promised:g}"
-        return self.not_finite_means or "numbers beyond the range of the type, or a division by zero"
+            if array.size and (largest := np.abs(array).max()) > input_limit:
+                return f"{name} reaches {largest:.3g}; results are guaranteed for inputs up to {input_limit:g}"
+        return self.not_finite_hint or "a number exceeded the range of the type, or was divided by zero"
 
 
-def _not_finite(array: Array) -> tuple[int, ...] | None:
-    """Where the first element is that is NaN or infinite."""
+def _find_not_finite(array: Array) -> tuple[int, ...] | None:
+    """Return the index of the first element that is NaN or infinite."""
     finite = np.isfinite(array)
     return None if finite.all() else tuple(int(i) for i in np.argwhere(~finite)[0])
 
 
-def _numbers(kind: str, wanted: Sequence[str], names: tuple[str, ...]) -> list[int]:
-    """Positions of the wanted names."""
+def _positions_of_names(kind: str, wanted: Sequence[str], names: tuple[str, ...]) -> list[int]:
+    """Return the positions of the wanted names."""
     for name in wanted:
         if name not in names:
-            raise unknown_name(kind, name, names)
+            raise unknown_name_error(kind, name, names)
     return [names.index(name) for name in wanted]

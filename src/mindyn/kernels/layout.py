@@ -1,4 +1,4 @@
-"""Layout: how a kernel meets its arrays."""
+"""`Layout`: how a kernel accesses its arrays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mindyn.kernels.vectors import Format
 class Layout:
     """Number format and width of a kernel, and which arrays are special.
 
-    `shared` are the numbers of the inputs that are one sample for the whole batch; `compact` of the outputs that
-    store their nonzeros only. `check_finite` makes the kernel watch its inputs and outputs for NaN, infinities and
-    inputs beyond `form.promised`, as it loads and stores them.
+    `shared` lists the inputs that are one sample for the whole batch, `compact` the outputs that store only their
+    nonzeros. With `check_finite` the kernel watches its inputs and outputs for NaN, infinities and inputs beyond
+    `form.input_limit` as it loads and stores them.
     """
 
     form: Format

@@ -1,18 +1,18 @@
-"""Program -> LLVM IR of a kernel: a loop over blocks of `width` samples of row-major arrays.
+"""Generate the LLVM IR of a kernel from a program: a loop over blocks of `width` samples of row-major arrays.
 
 The compiled function is
 
     int64 kernel(int64 first, int64 last, int64 *table)
 
-computing samples first .. last - 1. `table` holds, for every input and then every output, the address of sample 0 and
-the distance in bytes from one sample to the next (0: the same sample for all). The result, the status, is
-nonzero when the sum of some block's squared inputs and of its outputs is NaN or beyond the square of what is promised
-(`Format.promised`): then an input or an output may not be finite, or an input is very large.
+and computes samples first .. last - 1. `table` holds, for every input and then every output, the address of sample 0
+and the stride in bytes from one sample to the next (0: the same sample for all). The result is a status: it is nonzero
+if the sum of a block's squared inputs and of its outputs is NaN or larger than the square of `Format.input_limit`. Then
+an input or an output may not be finite, or an input is very large.
 
-In the last block the lanes past the end repeat the last sample, loads and stores alike: they write the same numbers to
-the same place, so tails need no code of their own. Outputs must not overlap inputs.
+In the last block the lanes past the end repeat the last sample, both in loads and in stores: they write the same
+numbers to the same place, so that tails need no separate code. Outputs must not overlap inputs.
 
-What depends on shared inputs alone is computed once per call, in the prologue, as plain scalars. Blocks read these
+The prologue computes once per call, as plain scalars, everything that depends only on shared inputs. Blocks read these
 numbers as broadcast memory operands, which cost no register: hoisting them into vectors would spill.
 """
 
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mindyn.kernels import sincos_beyond
+from mindyn.kernels import sincos_large_angles
 from mindyn.kernels.block import PartWriter, may_leave_range, table_entry
 from mindyn.kernels.layout import Layout
 from mindyn.kernels.operations import emit_operation
 from mindyn.kernels.program import Op, Program
 from mindyn.kernels.schedule import Schedule, schedule
-from mindyn.kernels.sincos import emit_checked
+from mindyn.kernels.sincos import emit_checked_sincos
 from mindyn.kernels.transpose import chunks, load_columns, store_routine
 from mindyn.kernels.vectors import CodeLines
 
@@ -36,17 +36,17 @@ attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"=
 !1 = !{!"branch_weights", i32 1, i32 1000000}
 """
 """Attributes of block code (LLVM prefers 256-bit registers on some CPUs that have 512), and metadata: 0 marks loads
-that may move, 1 the branch that is hardly ever taken.
+that may move, 1 marks the rare branch.
 """
 _PARAMETERS = "ptr noalias readonly %table, ptr noalias readonly %uniforms, ptr noalias %scratches"
 _ARGUMENTS = "ptr %table, ptr %uniforms, ptr %scratches"
 
 
 def emit(program: Program, layout: Layout, part_size: int | None = None) -> str:
-    """The IR module of `program`, with one visible function, `kernel`."""
+    """Return the IR module of `program` with one visible function, `kernel`."""
     plan = schedule(program, layout, part_size)
     writers = _write_parts(program, layout, plan)
-    pieces = [_DEFINITIONS, sincos_beyond.routines(layout.form), prologue(program, layout, plan)]
+    pieces = [_DEFINITIONS, sincos_large_angles.large_angle_routines(layout.form), prologue(program, layout, plan)]
     pieces += [store_routine(layout.form)] if plan.huge and layout.form.width > 1 else []
     pieces += [_part(number, writer, layout, plan) for number, writer in enumerate(writers)]
     pieces += [_groups(layout, plan), _entry(layout, plan)]
@@ -69,14 +69,16 @@ def _chunks_to_watch(program: Program, layout: Layout) -> set[tuple[int, int]]:
         return set()
     return {
         (number, first)
-        for number, one in enumerate(program.inputs)
+        for number, argument in enumerate(program.inputs)
         if number not in layout.shared
-        for first, _ in chunks(one.size, layout.form)
+        for first, _ in chunks(argument.size, layout.form)
     }
 
 
 def _part(number: int, writer: PartWriter, layout: Layout, plan: Schedule) -> str:
-    """`@part<number>`: one part of the blocks from sample `first` to sample `to`; each block has its own scratch."""
+    """Return `@part<number>`: one part of the blocks from sample `first` to sample `to`; each block has its own
+    scratch.
+    """
     status = writer.report()
     return "\n".join(
         [
@@ -102,7 +104,7 @@ def _part(number: int, writer: PartWriter, layout: Layout, plan: Schedule) -> st
 
 
 def _groups(layout: Layout, plan: Schedule) -> str:
-    """`@blocks`: the parts in order, for one group of blocks after the other."""
+    """Return `@blocks`: the parts in order, for one group of blocks after the other."""
     calls, total = [], "%status"
     for k in range(len(plan.parts)):
         calls.append(f"  %report{k} = call i64 @part{k}(i64 %i, i64 %to, i64 %last, {_ARGUMENTS})")
@@ -133,7 +135,7 @@ def _groups(layout: Layout, plan: Schedule) -> str:
 
 
 def _entry(layout: Layout, plan: Schedule) -> str:
-    """`@kernel`: prologue, then blocks if there are any samples."""
+    """Return `@kernel`: the prologue, then the blocks if there are any samples."""
     form = layout.form
     uniform_count = max(1, len(plan.uniform_slots))
     scratch_bytes = max(1, plan.group(form) * plan.scratch_bytes(form))
@@ -156,7 +158,7 @@ done:
 
 
 def prologue(program: Program, layout: Layout, plan: Schedule) -> str:
-    """`@prologue(table, uniforms)`: fills the uniform slots and reports the status of the shared inputs."""
+    """Return `@prologue(table, uniforms)`: fill the uniform slots and report the status of the shared inputs."""
     body = CodeLines(replace(layout.form, width=1))
     allocations: list[str] = []
     inputs = {
@@ -180,20 +182,20 @@ def _compute(
 ) -> dict[int, str]:
     names: dict[int, str] = {}
     pairs: dict[int, tuple[str, str]] = {}
-    for value, one in enumerate(program.instructions):
-        if one.op is Op.CONST:
-            names[value] = body.form.literal(one.constant)
+    for value, instruction in enumerate(program.instructions):
+        if instruction.op is Op.CONST:
+            names[value] = body.form.literal(instruction.constant)
         elif not plan.uniform[value]:
             continue
-        elif one.op is Op.INPUT:
-            number, element = one.source
+        elif instruction.op is Op.INPUT:
+            number, element = instruction.source
             names[value] = inputs[number][element]
-        elif one.op is Op.SINCOS:
-            (pairs[value],) = emit_checked(body, [names[one.operands[0]]], allocations, f"{value}")
-        elif one.op in (Op.SIN, Op.COS):
-            names[value] = pairs[one.operands[0]][one.op is Op.COS]
+        elif instruction.op is Op.SINCOS:
+            (pairs[value],) = emit_checked_sincos(body, [names[instruction.operands[0]]], allocations, f"{value}")
+        elif instruction.op in (Op.SIN, Op.COS):
+            names[value] = pairs[instruction.operands[0]][instruction.op is Op.COS]
         else:
-            names[value] = emit_operation(body, one.op, [names[v] for v in one.operands])
+            names[value] = emit_operation(body, instruction.op, [names[v] for v in instruction.operands])
     return names
 
 
@@ -203,4 +205,4 @@ def _status(body: CodeLines, inputs: dict[int, list[str]]) -> str:
         for number in numbers:
             total = body.intrinsic("fmuladd", number, number, total)
     size = body.intrinsic("fabs", total)
-    return body.let(f"zext i1 {body.compare('ugt', size, body.form.literal(body.form.promised**2))} to i64")
+    return body.let(f"zext i1 {body.compare('ugt', size, body.form.literal(body.form.input_limit**2))} to i64")

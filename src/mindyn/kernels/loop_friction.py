@@ -1,6 +1,6 @@
-"""Friction of joints that solved loops make dependent: its speeds are F W(q) pd, its torques on the joints (F W)^T tau.
+"""Friction of dependent joints in solved loops: its speeds are F W(q) pd, its torques on the joints (F W)^T tau.
 
-F (drives, n) has the turns that friction acts on (`friction_matrix`), W (n, k) all joints by the primary ones.
+F (drives, n) has the turns that friction acts on (`friction_matrix`); W (n, k) maps primary speeds to all joint speeds.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VaryingFriction:
-    """The frictions whose speeds vary with q.
+    """Friction terms whose speeds vary with q.
 
-    sources  numbers of their drives
-    kernel   q -> F W (sources, k) and the closure
-    moved    (sources, k) which primary joints may move them
+    Parameters
+    ----------
+    sources : tuple of int
+        Numbers of their drives.
+    kernel : ClosedKernel
+        q -> F W (sources, k) and the closure.
+    moved : ndarray, shape (sources, k)
+        Whether a primary joint can move the friction.
     """
 
     sources: tuple[int, ...]
@@ -34,15 +39,15 @@ class VaryingFriction:
     moved: Array
 
     def rows(self, q: Array) -> Array:
-        """F W (N, sources, k) at positions (N, k) of the primary or (N, n) of all joints."""
+        """Return F W (N, sources, k) at positions (N, k) of the primary or (N, n) of all joints."""
         return np.asarray(self.kernel(q))
 
     def number(self, source: int) -> int:
-        """Where the rows of a drive stand."""
+        """Return the row number of a drive."""
         return self.sources.index(source)
 
     def joints(self, source: int) -> tuple[int, ...]:
-        """Primary joints that may move a friction; none of a drive whose friction does not vary."""
+        """Return the primary joints that can move a friction; none for a drive whose friction does not vary."""
         if source not in self.sources:
             return ()
         return tuple(int(j) for j in np.flatnonzero(self.moved[self.number(source)]))
@@ -50,7 +55,7 @@ class VaryingFriction:
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def varying_friction(robot: Robot) -> VaryingFriction | None:
-    """Those of a robot; None where all friction moves with the primary joints at fixed ratios."""
+    """Return the varying friction of a robot; None if all friction moves with the primary joints at fixed ratios."""
     if is_affine(robot):
         return None
     F = friction_matrix(robot)
@@ -62,11 +67,11 @@ def varying_friction(robot: Robot) -> VaryingFriction | None:
 
 
 def friction_rows(robot: Robot, F: Array) -> tuple[ClosedKernel, Array]:
-    """q -> F W (rows, k) of rows F (rows, n), and where it may be other than zero."""
+    """Return the function q -> F W (rows, k) of rows F (rows, n), and where it can differ from zero."""
     q = casadi.SX.sym("q", robot.joint_count)
     motion = closed_motion(robot, q)
     rows = constant(F) @ motion.W
     moved = np.array(casadi.DM(rows.sparsity(), 1), dtype=np.float64)
-    made = casadi.cse([casadi.densify(rows), casadi.densify(motion.closure)])
-    function = casadi.Function("friction_rows", [q], made, ["q"], ["rows", CLOSURE])
+    outputs = casadi.cse([casadi.densify(rows), casadi.densify(motion.closure)])
+    function = casadi.Function("friction_rows", [q], outputs, ["q"], ["rows", CLOSURE])
     return ClosedKernel(robot, function, matrices=["rows"]), moved

@@ -1,4 +1,4 @@
-"""`Model`: a robot's equations as kernels, compiled when first used."""
+"""`Model`: a robot's equations as kernels that are compiled at the first use."""
 
 from __future__ import annotations
 
@@ -11,56 +11,69 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.equations.catalogue import EQUATIONS, FORMULATED, PLACED, SERIAL_EQUATIONS, SYMBOLS, Function, equation
-from mindyn.equations.certificate import COMPARED, Witness
+from mindyn.equations.catalogue import (
+    EQUATIONS,
+    FRAME_EQUATIONS,
+    INVERSE_DYNAMICS_EQUATIONS,
+    SERIAL_EQUATIONS,
+    SYMBOLS,
+    Function,
+    equation,
+)
+from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
-from mindyn.equations.traces import BEYOND_BASE, Parameters
-from mindyn.errors import InputError, RobotError, require_choice, unknown_name
-from mindyn.files import write_whole
+from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
+from mindyn.errors import Code, InputError, RobotError, require_choice, unknown_name_error
+from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.certified import certified, other_ways
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.certification import certify_equation, list_alternatives
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.source_text import Described, Facts
+from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
-from mindyn.pages.showing import Shown
+from mindyn.pages.notebook import NotebookDisplay
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.certificate import standard_set
 from mindyn.robots.robot import Robot, require_robot
 
 Precision = Literal["float64", "float32"]
 
-Exported = str | Sequence[str | tuple[str, str]]
-"""Names of equations, or pairs (name, link) of those that belong to a link or frame."""
+FunctionSelection = str | Sequence[str | tuple[str, str]]
+"""Names of equations, or pairs (name, link) for those of a link or frame."""
 
 SHARED_INPUTS = ("phi", "drive_parameters", "beta")
 """Inputs that are the same for every sample of a batch."""
 
 MATRICES = ("M", "C", "X", "J", "Y", "wrenches")
-"""Inputs and outputs that are matrices even where they have one column."""
+"""Inputs and outputs that are matrices even if they have one column."""
 
-NO_INERTIA = "the inertia matrix is singular there: some motion of the joints moves no inertia; drives=True adds rotors"
-"""Why forward dynamics gives no number."""
+SINGULAR_INERTIA_HINT = (
+    "the inertia matrix is singular: some joint motion moves no inertia; drives=True adds the rotors"
+)
+"""Why forward dynamics has no result."""
 
-CORE = tuple(name for name in EQUATIONS if name not in PLACED)
-"""Equations that need no place."""
+LINK_FREE_EQUATIONS = tuple(name for name in EQUATIONS if name not in FRAME_EQUATIONS)
+"""Equations that do not refer to a link or frame."""
 
 
-class Model(Shown):
+class Model(NotebookDisplay):
     """Kernels of a robot's equations: arrays (..., n) in, (..., n) out, any batch shape.
 
-    Every function takes `out=` (an array to write into) and `threads=`. With parameters="input" the link parameters
-    phi (10 n,) follow the motion as a further argument, and with drives=True the drive parameters (4 drives + extras,)
-    after them; with parameters="base" the base parameters beta. Robots with dependent joints move by their primary
-    ones; through loops that have to be solved for, q may have the positions of all joints, dependent ones near where
-    the loops close, which saves finding them. Kernels are traced and compiled when first used, and cached on disk.
+    Every function takes `out=` (an array to write into) and `threads=`. With `parameters="input"` the link parameters
+    phi (10 n,) follow the motion as a further argument and, with `drives=True`, the drive parameters (4 drives +
+    extras,) after them; with `parameters="base"` the base parameters beta follow. A robot with dependent joints is
+    described by its n primary joints. If its loops must be solved, q may also hold the positions of all joints, with
+    dependent joints near their closed positions, which saves the search. Kernels are traced and compiled at the first
+    use, and cached on disk.
+
+    Create a model with `compile_model`, which documents the parameters.
     """
 
     def __init__(
@@ -80,10 +93,14 @@ class Model(Shown):
         require_choice(parameters, get_args(Parameters), "parameters")
         require_choice(dtype, get_args(Precision), "dtype")
         if home is not None and not robot.loops:
-            raise InputError(f"robot {robot.name!r} has no loops: home= has no meaning")
+            raise InputError(
+                f"home= is for robots with loops, and robot {robot.name!r} has none",
+                code=Code.UNSUPPORTED,
+                subject="home",
+            )
         self.robot = robot if home is None else replace(robot, home=np.asarray(home, dtype=np.float64))
         self._formulations = {
-            **dict.fromkeys(FORMULATED, inverse_dynamics),
+            **dict.fromkeys(INVERSE_DYNAMICS_EQUATIONS, inverse_dynamics),
             **{"inertia_matrix": inertia_matrix, "forward_dynamics": forward_dynamics},
         }
         self._base, self._own_base, self._notes = base, base is None and not robot.has_dependents, tuple[str, ...]()
@@ -92,12 +109,12 @@ class Model(Shown):
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._ready: dict[tuple[str, str | None, bool], Kernel] = {}
 
-    def __getstate__(self) -> dict[str, Any]:  # pickles as robot and options: code is compiled where it is to run
+    def __getstate__(self) -> dict[str, Any]:  # pickle robot and options: the receiver compiles the code
         return {**self.__dict__, "_functions": {}, "_kernels": {}, "_ready": {}}
 
     @property
     def base(self) -> BaseParameters:
-        """The base set of the regressors: the one given, or that of `base_parameters`."""
+        """Base set of the regressors: the given one, or that of `base_parameters`."""
         if self._base is None:
             self._base = base_parameters(self.robot, drives=self.drives)
         return self._base
@@ -113,17 +130,43 @@ class Model(Shown):
         out: Any = None,
         threads: int = 1,
     ) -> Array:
-        """tau (..., n) = M(q) qdd + C(q, qd) qd + G(q).
+        """Compute joint torques from a motion: tau = M(q) qdd + C(q, qd) qd + G(q).
 
-        root_motion  (..., 9) w, wd, a of a root that moves: its angular velocity and acceleration and the acceleration
-                     of its origin, in root components. Gravity stays as the robot has it; of a root that tilts, take
-                     the gravity it sees less the robot's away from a
-        tip_wrench   (..., 6) moment, force on the last link of a serial robot from outside, in its frame
+        Parameters
+        ----------
+        q, qd, qdd : array_like, shape (..., n)
+            Positions, velocities and accelerations of the joints (rad, m, s).
+        *given : array_like
+            phi, drive parameters or beta, if the model takes them at run time.
+        root_motion : array_like, shape (..., 9), optional
+            Angular velocity w, angular acceleration wd and acceleration a of the origin of a moving root, in root
+            components. Gravity keeps the robot's direction; if the root tilts, subtract the change of gravity in root
+            components from a.
+        tip_wrench : array_like, shape (..., 6), optional
+            External moment and force on the last link of a serial robot, in its frame (N m, N).
+        out : ndarray, optional
+            Array to write into.
+        threads : int
+            Number of threads.
+
+        Returns
+        -------
+        ndarray, shape (..., n)
+            Torques (N m) or forces (N) of the joints.
+
+        Raises
+        ------
+        InputError
+            If `root_motion` and `tip_wrench` are both given, or an array has a wrong shape or is not finite.
         """
         if root_motion is None and tip_wrench is None:
             return self.kernel("inverse_dynamics").run((q, qd, qdd, *given), out, threads)  # type: ignore[no-any-return]
         if root_motion is not None and tip_wrench is not None:
-            raise InputError("inverse_dynamics takes root_motion or tip_wrench, not both in one call")
+            raise InputError(
+                "inverse_dynamics takes root_motion or tip_wrench, not both in one call",
+                code=Code.UNSUPPORTED,
+                subject="tip_wrench",
+            )
         name = "inverse_dynamics_with_tip_wrench" if root_motion is None else "inverse_dynamics_on_moving_root"
         more = tip_wrench if root_motion is None else root_motion
         return self.kernel(name).run((q, qd, qdd, more, *given), out, threads)  # type: ignore[no-any-return]
@@ -131,100 +174,110 @@ class Model(Shown):
     def inverse_dynamics_with_wrenches(
         self, q: Any, qd: Any, qdd: Any, wrenches: Any, *given: Any, out: Any = None, threads: int = 1
     ) -> Array:
-        """tau (..., n) while wrenches (..., n, 6) (moment, force; in link frames) act on the links from outside."""
+        """Compute joint torques (..., n) while external wrenches (..., n, 6) act on the links (moment, force; in link
+        frames).
+        """
         kernel = self.kernel("inverse_dynamics_with_wrenches")
         return kernel.run((q, qd, qdd, wrenches, *given), out, threads)  # type: ignore[no-any-return]
 
     def inertia_matrix(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """M (..., n, n)."""
+        """Compute the inertia matrix M (..., n, n) at positions q (..., n)."""
         return self.kernel("inertia_matrix").run((q, *given), out, threads)  # type: ignore[no-any-return]
 
     def bias(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """C(q, qd) qd + G(q) (..., n): the torques at qdd = 0."""
+        """Compute C(q, qd) qd + G(q) (..., n): the torques at qdd = 0."""
         return self.kernel("bias").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def gravity(self, q: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """G (..., n): the torques that hold the links at rest, without drives' offsets and extra torques."""
+        """Compute G (..., n): the torques that hold the links at rest, without offsets of drives and extra torques."""
         return self.kernel("gravity").run((q, *given), out, threads)  # type: ignore[no-any-return]
 
     def coriolis(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """C (..., n, n) of Christoffel's symbols: Mdot - 2 C is skew."""
+        """Compute C (..., n, n) from Christoffel's symbols: Mdot - 2 C is skew-symmetric."""
         return self.kernel("coriolis").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def forward_dynamics(self, q: Any, qd: Any, tau: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """qdd (..., n) under torques tau."""
+        """Compute the accelerations qdd (..., n) under joint torques tau (..., n)."""
         return self.kernel("forward_dynamics").run((q, qd, tau, *given), out, threads)  # type: ignore[no-any-return]
 
     def forward_kinematics(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
-        """Pose (..., 4, 4) of a link or frame in the root frame."""
+        """Compute the pose (..., 4, 4) of a link or frame in the root frame."""
         return self.kernel("forward_kinematics", link).run((q,), out, threads)  # type: ignore[no-any-return]
 
     def geometric_jacobian(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
-        """J (..., 6, n) with (w, v) = J qd of a link or frame, in root components."""
+        """Compute J (..., 6, n) of a link or frame with (w, v) = J qd, in root components."""
         return self.kernel("geometric_jacobian", link).run((q,), out, threads)  # type: ignore[no-any-return]
 
     def standard_regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
-        """Y (..., n, 10 n) with tau = Y phi; with drives, four more columns for each drive and one for each extra."""
+        """Compute Y (..., n, 10 n) with tau = Y phi; drives add four columns each, extra torques one."""
         return self.kernel("standard_regressor").run((q, qd, qdd), out, threads)  # type: ignore[no-any-return]
 
     def regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
-        """Y (..., n, count) with tau = Y beta, beta the parameters of `base`."""
+        """Compute Y (..., n, count) with tau = Y beta, where beta are the parameters of `base`."""
         return self.kernel("regressor").run((q, qd, qdd), out, threads)  # type: ignore[no-any-return]
 
     def slotine_li_regressor(
         self, q: Any, qd: Any, qd_r: Any, qdd_r: Any, *, out: Any = None, threads: int = 1
     ) -> Array:
-        """Y (..., n, count) with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta."""
+        """Compute Y (..., n, count) with M(q) qdd_r + C(q, qd) qd_r + G(q) = Y beta."""
         kernel = self.kernel("slotine_li_regressor")
         return kernel.run((q, qd, qd_r, qdd_r), out, threads)  # type: ignore[no-any-return]
 
     def energy(self, q: Any, qd: Any, *given: Any, out: Any = None, threads: int = 1) -> Array:
-        """(..., 2): kinetic and potential energy."""
+        """Compute the kinetic and potential energy (..., 2) in J."""
         return self.kernel("energy").run((q, qd, *given), out, threads)  # type: ignore[no-any-return]
 
     def energy_regressor(self, q: Any, qd: Any, *, out: Any = None, threads: int = 1) -> Array:
-        """Y (..., 2, 10 n) with (kinetic, potential energy) = Y phi."""
+        """Compute Y (..., 2, 10 n) with (kinetic, potential energy) = Y phi."""
         return self.kernel("energy_regressor").run((q, qd), out, threads)  # type: ignore[no-any-return]
 
     def casadi(self, name: str, link: str | None = None) -> Function:
-        """The `casadi.Function` of an equation, for MPC and optimal control."""
+        """Return the `casadi.Function` of an equation, for MPC and optimal control."""
         if (name, link) not in self._functions:
             if name not in EQUATIONS:
-                raise unknown_name("equation", name, EQUATIONS)
-            self._functions[name, link] = self._certified(name, link) if name in COMPARED else self._traced(name, link)
+                raise unknown_name_error("equation", name, EQUATIONS)
+            self._functions[name, link] = self._certify(name, link) if name in COMPARATORS else self._trace(name, link)
         return self._functions[name, link]
 
-    def _certified(self, name: str, link: str | None) -> Function:
-        """The traced equation, once compared with plain Newton-Euler; by standard parameters where it deviates."""
+    def _certify(self, name: str, link: str | None) -> Function:
+        """Return the traced equation after a comparison with plain Newton-Euler; use standard parameters if it
+        deviates.
+        """
         of = EQUATIONS[name].regressor_of
-        given = "input" if of else self._parameters_of(name)
-        witness = Witness(self.robot, self.drives, given, self.base if given == "base" or of == "beta" else None)
-        others = other_ways(reducible=self.parameters == "constant" and not of, movable=not self.robot.has_dependents)
+        given = "input" if of else self._choose_parameters(name)
+        witness = ReferenceDynamics(
+            self.robot, self.drives, given, self.base if given == "base" or of == "beta" else None
+        )
+        others = list_alternatives(
+            reducible=self.parameters == "constant" and not of, movable=not self.robot.has_dependents
+        )
         try:
             tried = others if self._formulations.get(name) is None else ()
-            function, notes = certified(lambda *way: self._traced(name, link, *way), witness, tried)
+            function, notes = certify_equation(lambda *way: self._trace(name, link, *way), witness, tried)
         except RobotError as error:
             if not (self._own_base and of == "beta" and self.parameters != "base"):
                 raise
             self._own_base = False
             self._base = standard_set(self.robot, drives=self.drives, note=f"{error.message}; all are kept instead")
-            return self._certified(name, link)
+            return self._certify(name, link)
         self._notes += notes
         return function
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is nearly degenerate in the geometry, and which equations had to do without base parameters."""
+        """Notes on nearly degenerate geometry, and on equations that could not use base parameters."""
         return (*self.base.notes, *self._notes)
 
-    def _traced(self, name: str, link: str | None, stated: Parameters | None = None, moved: bool = True) -> Function:
+    def _trace(self, name: str, link: str | None, stated: Parameters | None = None, moved: bool = True) -> Function:
         in_base = self.parameters == "base" or EQUATIONS[name].regressor_of == "beta"
         base = self.base if in_base else None
-        parameters = stated or self._parameters_of(name)
+        parameters = stated or self._choose_parameters(name)
         if self.robot.has_dependents:
             if self._formulations.get(name) is not None:
                 raise InputError(
-                    f"formulations are of open trees, and robot {self.robot.name!r} has {self.robot.dependence}"
+                    f"formulations are for open trees, and robot {self.robot.name!r} has {self.robot.dependence}",
+                    code=Code.UNSUPPORTED,
+                    subject=name,
                 )
             return loop_equation(self.robot, name, drives=self.drives, parameters=parameters, base=base, place=link)
         return equation(
@@ -239,108 +292,125 @@ class Model(Shown):
             moved=moved,
         )
 
-    def _parameters_of(self, name: str) -> Parameters:
-        """What depends on more than the base parameters, a model in base parameters computes from phi."""
-        beyond = self.parameters == "base" and EQUATIONS[name].needs in BEYOND_BASE
+    def _choose_parameters(self, name: str) -> Parameters:
+        """Return "input" if a model in base parameters must compute the equation from phi, else its own."""
+        beyond = self.parameters == "base" and EQUATIONS[name].needs in NEEDS_BEYOND_BASE
         return "input" if beyond else self.parameters
 
     def kernel(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
-        """The kernel of an equation; `compact` stores only the structural nonzeros of its output."""
+        """Return the kernel of an equation; `compact` stores only the structural nonzeros of its output."""
         if (name, link, compact) not in self._ready:
             key = ("equation", name, link or "", str(compact))
-            self._ready[name, link, compact] = self._compiled(key, lambda: self.casadi(name, link), compact)
+            self._ready[name, link, compact] = self._compile(key, lambda: self.casadi(name, link), compact)
         return self._ready[name, link, compact]
 
     def derivatives(self, name: str, link: str | None = None) -> Kernel:
-        """A kernel with the exact Jacobians of an equation by q, qd, ...: one output for each input of the motion."""
+        """Return a kernel with the exact Jacobians of an equation by q, qd, ...: one output for each motion input."""
         key, inputs = ("derivatives", name, link or ""), EQUATIONS[name].inputs
-        return self._compiled(key, lambda: jacobians(self.casadi(name, link), inputs))
+        return self._compile(key, lambda: jacobians(self.casadi(name, link), inputs))
 
     def adjoint(self, name: str, link: str | None = None, *, compact: bool = False) -> Kernel:
-        """A kernel of the gradients of <V, output> by q, qd, ...; V, shaped as the output, is its last argument."""
+        """Return a kernel with the gradients of <V, output> by q, qd, ...; V has the output's shape and is the last
+        argument.
+        """
         key, inputs = ("adjoint", name, link or "", str(compact)), EQUATIONS[name].inputs
         kernel = self.kernel(name, link, compact=True) if compact else None
         places = None if kernel is None else kernel.nonzeros(EQUATIONS[name].output).tolist()
-        return self._compiled(key, lambda: gradients(self.casadi(name, link), inputs, places))
+        return self._compile(key, lambda: gradients(self.casadi(name, link), inputs, places))
 
-    def _compiled(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
+    def _compile(self, key: tuple[str, ...], make: Any, compact: bool = False) -> Kernel:
         if key not in self._kernels:
             function = make()
             shared = [name for name in function.name_in() if name in SHARED_INPUTS]
-            self._kernels[key] = kernel_for(
+            self._kernels[key] = make_kernel(
                 self.robot,
                 function,
                 dtype=self.dtype,
                 shared=shared,
                 compact=function.name_out()[:1] if compact else (),
                 matrices=_matrices(function, key),
-                not_finite_means=NO_INERTIA if key[1] == "forward_dynamics" else "",
+                not_finite_hint=SINGULAR_INERTIA_HINT if key[1] == "forward_dynamics" else "",
             )
         return self._kernels[key]
 
     @property
     def operation_counts(self) -> dict[str, OperationCounts]:
-        """Multiplications, additions, ... that one evaluation of each equation takes (see kernels/counts.py)."""
-        return {name: operation_counts(self.kernel(name).program) for name in made_for(self.robot)}
+        """Operations (multiplications, additions, ...) of one evaluation of each equation; see kernels/counts.py."""
+        return {name: operation_counts(self.kernel(name).program) for name in list_equations(self.robot)}
 
     def bind(self, name: str, link: str | None = None) -> BoundKernel:
-        """Bound buffers for a control loop: no allocation, no checks for each call."""
+        """Return bound arrays for a control loop: a call allocates nothing and checks nothing."""
         return self.kernel(name, link).bind()
 
     def write_c(
         self,
         path: str | Path,
-        functions: Exported = ("inverse_dynamics",),
+        functions: FunctionSelection = ("inverse_dynamics",),
         *,
         prefix: str | None = None,
         facts: Facts = (),
     ) -> tuple[Path, ...]:
-        """Write `path` (.c) and its header: C99 that needs nothing but libm; the paths of both.
+        """Write equations as C99 that needs only libm: `path` (.c), its header and, for a path ending in .hpp, a C++17
+        header.
 
-        With a path that ends in .hpp also a C++17 header over them: the functions on std::array, std::span and Eigen.
+        The C++ header has the functions on std::array, std::span and Eigen.
 
-        functions  names of equations; of forward_kinematics and geometric_jacobian, pairs (name, link)
-        prefix     of the C functions' names, so that exports of several robots can be linked together; the name of the
-                   file if left out (arm.c: arm_inverse_dynamics), "" for the names of the equations alone
-        facts      what the header defines beside joint count and version, such as ("ESTIMATE_SHA256", ...)
+        Parameters
+        ----------
+        path : str or Path
+            File ending in .c or .hpp.
+        functions : str or sequence
+            Names of equations; pairs (name, link) for forward_kinematics and geometric_jacobian.
+        prefix : str, optional
+            Prefix of the C function names, so that exports of several robots can be linked together. The default is the
+            name of the file (arm.c: arm_inverse_dynamics); "" leaves the names of the equations.
+        facts : sequence of (name, value)
+            Further definitions of the header besides joint count and version, such as ("ESTIMATE_SHA256", ...).
+
+        Returns
+        -------
+        tuple of Path
+            The files that were written.
         """
         return write_code(self, path, functions, prefix, facts)
 
-    def write_cuda(self, path: str | Path, functions: Exported = ("inverse_dynamics",)) -> Path:
-        """Write a CUDA file of kernels and launchers that nvcc or CuPy alone can use; its path."""
-        write_whole(Path(path), self.cuda_source(functions))
+    def write_cuda(self, path: str | Path, functions: FunctionSelection = ("inverse_dynamics",)) -> Path:
+        """Write a CUDA file of kernels and launchers, which nvcc or CuPy can compile without other files, and return
+        its path.
+        """
+        write_file_atomically(Path(path), self.cuda_source(functions))
         return Path(path)
 
-    def cuda_source(self, functions: Exported = ("inverse_dynamics",)) -> str:
-        """The text that `write_cuda` writes."""
-        return cuda_source(self.described(functions), self.title(), SHARED_INPUTS)
+    def cuda_source(self, functions: FunctionSelection = ("inverse_dynamics",)) -> str:
+        """Return the text that `write_cuda` writes."""
+        return cuda_source(self.describe_functions(functions), self.title(), SHARED_INPUTS)
 
-    def described(self, functions: Exported) -> list[Described]:
-        """Programs of equations with what they mean, for sources."""
+    def describe_functions(self, functions: FunctionSelection) -> list[SourceFunction]:
+        """Return the programs of equations with descriptions, for source code."""
         listed = [functions] if isinstance(functions, str) else functions
-        pairs = [(one, None) if isinstance(one, str) else one for one in listed]
-        return [self._described(name, link) for name, link in pairs]
+        pairs = [(item, None) if isinstance(item, str) else item for item in listed]
+        return [self._describe_function(name, link) for name, link in pairs]
 
-    def _described(self, name: str, link: str | None) -> Described:
+    def _describe_function(self, name: str, link: str | None) -> SourceFunction:
         program = trace(self.casadi(name, link), MATRICES)
         called = f"{name}_{link}" if link else name
         about = f"{EQUATIONS[name].meaning}: {link}" if link else EQUATIONS[name].meaning
-        return Described(program, called, about, SYMBOLS)
+        return SourceFunction(program, called, about, SYMBOLS)
 
     def title(self) -> str:
-        """What the model is of, in one line."""
+        """Return a description of the model in one line."""
         drives = "with drives" if self.drives else "without drives"
         joints = ", ".join(self.robot.primary_names)
         gravity = " ".join(f"{value:g}" for value in self.robot.gravity)
         return f"Robot {self.robot.name}, joints {joints}; gravity {gravity} m/s^2; {drives}."
 
-    def on_gpu(self) -> GpuModel:
-        """The equations on a GPU, through CuPy."""
+    def to_gpu(self) -> GpuModel:
+        """Return the equations on a GPU, through CuPy."""
         return GpuModel(self)
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Names of inputs that are one sample for a whole batch."""
+        """Names of inputs that are one sample for the whole batch."""
         return SHARED_INPUTS
 
     def __repr__(self) -> str:
@@ -359,15 +429,42 @@ def compile_model(
     forward_dynamics: str | None = None,
     home: ArrayLike | None = None,
 ) -> Model:
-    """The kernels of a robot.
+    """Create the kernels of a robot's equations.
 
-    drives      rotor inertia, friction and offsets take part, and have columns in the regressors
-    base        the base set of `regressor`; that of `base_parameters` if left out
-    parameters  "constant" bakes the robot's values in; "input" passes phi at run time, "base" passes beta
-    home        (n,) of a robot with loops: a closed configuration in the assembly that is meant; near q = 0 without
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    drives : bool
+        Include rotor inertia, friction and offsets, also as columns of the regressors.
+    base : BaseParameters, optional
+        Base set of `Model.regressor`; that of `base_parameters` by default.
+    parameters : {"constant", "standard", "input", "base"}
+        "constant" compiles the robot's values into the code, in base parameters if possible; "standard" does so with
+        the standard parameters. "input" takes phi at run time, "base" takes beta.
+    dtype : {"float64", "float32"}
+        Precision of the kernels.
+    inverse_dynamics, inertia_matrix, forward_dynamics : str, optional
+        Name of a formulation (equations/formulations.py), or "auto" for the one with the fewest operations. For forward
+        dynamics it is the formulation of its inertia matrix.
+    home : array_like, shape (n,), optional
+        For a robot with loops, a closed configuration in the intended assembly; by default one near q = 0.
 
-    inverse_dynamics, inertia_matrix, forward_dynamics  a formulation by name (equations/formulations.py), or "auto":
-    the cheapest of all; of forward dynamics, that of its inertia matrix
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    InputError
+        If an option is not one of its choices, or `home` is given for a robot without loops.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> model = mindyn.compile_model(mindyn.load_robot("puma560"))
+    >>> model.gravity([0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).shape
+    (6,)
     """
     return Model(
         robot,
@@ -382,18 +479,18 @@ def compile_model(
     )
 
 
-def made_for(robot: Robot) -> list[str]:
-    """Names of the equations without a place that a model of the robot has."""
-    made = [name for name in CORE if robot.is_serial or name not in SERIAL_EQUATIONS]
-    return [name for name in made if not robot.has_dependents or has_projection(name)]
+def list_equations(robot: Robot) -> list[str]:
+    """Return the names of the equations that a model of the robot has, except those of a link or frame."""
+    names = [name for name in LINK_FREE_EQUATIONS if robot.is_serial or name not in SERIAL_EQUATIONS]
+    return [name for name in names if not robot.has_dependents or has_projection(name)]
 
 
 def _matrices(function: Function, key: tuple[str, ...]) -> list[str]:
-    """Names of the function's inputs and outputs that are matrices, whatever their number of columns."""
+    """Return the names of the function's inputs and outputs that are matrices even if they have one column."""
     kind, name = key[:2]
     named = [*MATRICES]
     if kind == "derivatives":
-        named += [one for one in function.name_out() if one != CLOSURE]
+        named += [output for output in function.name_out() if output != CLOSURE]
     if kind == "adjoint" and EQUATIONS[name].output in MATRICES and key[3] == str(False):
         named.append("V")
     return named

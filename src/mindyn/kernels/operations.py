@@ -1,4 +1,4 @@
-"""One arithmetic instruction as LLVM IR."""
+"""LLVM IR of one arithmetic instruction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INTRINSIC = LIBM | {Op.MIN: "minnum", Op.MAX: "maxnum", Op.ABS: "fabs"}
 
 
 def emit_operation(body: CodeLines, op: Op, operands: list[str]) -> str:
-    """`op` of vectors; truth values are the numbers 0 and 1, and NaN is true, as in C."""
+    """Emit `op` on vectors; truth values are the numbers 0 and 1, and NaN is true, as in C."""
     form = body.form
     zero, one = form.splat(0.0), form.splat(1.0)
     if op in _ARITHMETIC:

@@ -1,10 +1,10 @@
-"""In which order the steps of a block are computed, so that few values wait for their readers.
+"""Order the steps of a block so that few values wait for their readers.
 
-A register file holds 32 vectors; what waits beyond that goes to memory and back, and of a long arm's code more waits
-than the first-level cache holds. Sines and cosines come first, all angles that are known at the same stage in one step,
-so that one test finds angles out of range. The rest is depth-first from the outputs, chunk by chunk, in the order of
-memory; or, where fewer values then wait beyond the registers and results are few: along the arm, by the last joint that
-a value depends on, or greedily, what frees most values first.
+The CPU has 32 vector registers; further waiting values go to memory and back, and in the code of a long arm more values
+wait than fit into the first-level cache. Sines and cosines come first, with all angles of the same stage in one step,
+so that one test finds angles out of range. The other steps are depth-first from the outputs, chunk by chunk in memory
+order; or, if fewer values then wait outside registers and results are few: along the arm, by the last joint that a
+value depends on, or greedily by what frees most values.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from mindyn.kernels.program import Op, Program
 
-REGISTERS = 32
-STORED_SHARE = 1 / 7
-"""Of results that are many beside the arithmetic the order in memory matters more: a Panda's regressor (301 numbers,
+VECTOR_REGISTERS = 32
+MAX_STORED_FRACTION = 1 / 7
+"""If there are many results compared with the arithmetic, memory order matters more: a Panda's regressor (301 numbers,
 1195 operations) takes 8 % longer out of order, its inertia matrix (49, 374) 6 % less, torques of 40 joints 24 % less.
 """
 
@@ -30,7 +30,7 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
-class Sines:
+class ComputeSines:
     """Sines and cosines of several angles; `pairs` are SINCOS values."""
 
     pairs: tuple[int, ...]
@@ -45,49 +45,49 @@ class Store:
     values: tuple[int | None, ...]
 
 
-Step = Compute | Sines | Store
+Step = Compute | ComputeSines | Store
 
 
-def ordered_steps(program: Program, uniform: Sequence[bool], stores: Iterable[Store]) -> list[Step]:
-    """Sines first, then the rest in the best order; values marked uniform are known already."""
+def order_steps(program: Program, uniform: Sequence[bool], stores: Iterable[Store]) -> list[Step]:
+    """Return the sines first, then the other steps in the best order; values marked uniform are already known."""
     ordering = _Ordering(program, uniform, list(stores))
-    best = ordering.depth_first()
-    least = _waiting(best, program)
+    best = ordering.order_depth_first()
+    least = _count_waiting(best, program)
     stored = sum(len(step.values) for step in best if isinstance(step, Store))
-    if least and stored < STORED_SHARE * len(best):
-        for steps in (ordering.along_the_arm(), ordering.greedy()):
-            beyond = _waiting(steps, program)
+    if least and stored < MAX_STORED_FRACTION * len(best):
+        for steps in (ordering.order_along_arm(), ordering.order_greedily()):
+            beyond = _count_waiting(steps, program)
             if beyond < least:
                 best, least = steps, beyond
     return ordering.beginning + best
 
 
 class _Ordering:
-    """Orders of what must be computed per sample, after the sines and what their angles need (`beginning`)."""
+    """Possible orders of the steps of a sample, after the sines and the steps that their angles need (`beginning`)."""
 
     def __init__(self, program: Program, uniform: Sequence[bool], stores: list[Store]) -> None:
         self._program = program
         self._stores = stores
         elsewhere = (Op.CONST, Op.INPUT, Op.SINCOS, Op.SIN, Op.COS)
-        self._done = [uniform[v] or one.op in elsewhere for v, one in enumerate(program.instructions)]
+        self._done = [uniform[v] or instruction.op in elsewhere for v, instruction in enumerate(program.instructions)]
         self.beginning: list[Step] = []
         for pairs in _sines_by_stage(program, uniform):
             self.beginning += self._closure((program.instructions[v].operands[0] for v in pairs), self._done)
-            self.beginning.append(Sines(pairs))
+            self.beginning.append(ComputeSines(pairs))
 
-    def depth_first(self) -> list[Step]:
-        """Each store right after what it still needs."""
+    def order_depth_first(self) -> list[Step]:
+        """Put each store right after the steps that it still needs."""
         done, steps = list(self._done), list[Step]()
         for store in self._stores:
             steps += self._closure((v for v in store.values if v is not None), done)
             steps.append(store)
         return steps
 
-    def along_the_arm(self) -> list[Step]:
-        """What depends on the first joints first; each store as soon as it can be."""
-        stages = stages_of(self._program)
+    def order_along_arm(self) -> list[Step]:
+        """Put values of the first joints first, and each store as early as possible."""
+        stages = value_stages(self._program)
         order = sorted((v for v, known in enumerate(self._done) if not known), key=lambda v: (stages[v], v))
-        wanted, missing = self._wanted()
+        wanted, missing = self._count_readers()
         steps: list[Step] = [self._stores[k] for k, count in enumerate(missing) if count == 0]
         for value in order:
             steps.append(Compute(value))
@@ -97,15 +97,15 @@ class _Ordering:
                     steps.append(self._stores[k])
         return steps
 
-    def greedy(self) -> list[Step]:
-        """Always what frees most of the values that are waiting; each store as soon as it can be."""
+    def order_greedily(self) -> list[Step]:
+        """Always take the step that frees most waiting values, and put each store as early as possible."""
         instructions, known = self._program.instructions, self._done
-        wanted, missing = self._wanted()
+        wanted, missing = self._count_readers()
         readers: dict[int, list[int]] = {}
         needs = [0] * len(instructions)
-        for value, one in enumerate(instructions):
+        for value, instruction in enumerate(instructions):
             if not known[value]:
-                for operand in set(one.operands):
+                for operand in set(instruction.operands):
                     readers.setdefault(operand, []).append(value)
                     needs[value] += not known[operand]
         left = {v: len(readers.get(v, ())) + len(wanted.get(v, ())) for v in range(len(instructions))}
@@ -144,8 +144,8 @@ class _Ordering:
                     steps.append(self._stores[k])
         return steps
 
-    def _wanted(self) -> tuple[dict[int, list[int]], list[int]]:
-        """The stores that read a value, and how many values each store still misses."""
+    def _count_readers(self) -> tuple[dict[int, list[int]], list[int]]:
+        """Return the stores that read a value, and the number of values that each store still needs."""
         wanted: dict[int, list[int]] = {}
         missing = []
         for k, store in enumerate(self._stores):
@@ -156,7 +156,7 @@ class _Ordering:
         return wanted, missing
 
     def _closure(self, values: Iterable[int], done: list[bool]) -> Iterator[Compute]:
-        """Whatever these values need that is not done yet, operands first."""
+        """Return everything that these values need and that is not done yet, operands first."""
         instructions = self._program.instructions
         for value in values:
             stack = [(value, False)]
@@ -172,24 +172,24 @@ class _Ordering:
                     stack.extend((v, False) for v in reversed(instructions[current].operands))
 
 
-def stages_of(program: Program) -> list[float]:
-    """How far along the arm a value is known: the last element of any input that it depends on, 0 to 1."""
-    sizes = [one.size for one in program.inputs]
+def value_stages(program: Program) -> list[float]:
+    """Return how far along the arm a value becomes known: its last input element, scaled to 0 .. 1."""
+    sizes = [argument.size for argument in program.inputs]
     stages: list[float] = []
-    for one in program.instructions:
-        if one.op is Op.INPUT:
-            number, element = one.source
+    for instruction in program.instructions:
+        if instruction.op is Op.INPUT:
+            number, element = instruction.source
             stages.append((element + 1) / sizes[number])
         else:
-            stages.append(max([stages[v] for v in one.operands], default=0.0))
+            stages.append(max([stages[v] for v in instruction.operands], default=0.0))
     return stages
 
 
-def _waiting(steps: list[Step], program: Program) -> int:
-    """Values that wait in memory, summed over the steps: those beyond the registers."""
+def _count_waiting(steps: list[Step], program: Program) -> int:
+    """Return the number of values that wait outside the registers, summed over the steps."""
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
-        for v in _reads(step, program):
+        for v in _values_read_by(step, program):
             last[v] = at
     ends = [0] * len(steps)
     alive = 0
@@ -200,27 +200,27 @@ def _waiting(steps: list[Step], program: Program) -> int:
     for at, step in enumerate(steps):
         alive += isinstance(step, Compute)
         alive -= ends[at]
-        beyond += max(0, alive - REGISTERS)
+        beyond += max(0, alive - VECTOR_REGISTERS)
     return beyond
 
 
-def _reads(step: Step, program: Program) -> Iterable[int]:
+def _values_read_by(step: Step, program: Program) -> Iterable[int]:
     match step:
         case Compute(value):
             return program.instructions[value].operands
         case Store(_, _, values):
             return [v for v in values if v is not None]
-        case Sines():
+        case ComputeSines():
             return ()
 
 
 def _sines_by_stage(program: Program, uniform: Sequence[bool]) -> list[tuple[int, ...]]:
-    """SINCOS values by the number of sines and cosines that their angle is nested in."""
+    """Group SINCOS values by the number of sines and cosines that their angle is nested in."""
     depth: list[int] = []
     stages: dict[int, list[int]] = {}
-    for v, one in enumerate(program.instructions):
-        here = max((depth[operand] for operand in one.operands), default=0)
-        depth.append(here + (one.op in (Op.SIN, Op.COS)))
-        if one.op is Op.SINCOS and not uniform[v]:
+    for v, instruction in enumerate(program.instructions):
+        here = max((depth[operand] for operand in instruction.operands), default=0)
+        depth.append(here + (instruction.op in (Op.SIN, Op.COS)))
+        if instruction.op is Op.SINCOS and not uniform[v]:
             stages.setdefault(here, []).append(v)
     return [tuple(stages[stage]) for stage in sorted(stages)]

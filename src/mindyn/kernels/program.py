@@ -1,7 +1,7 @@
-"""Program: a straight-line list of scalar instructions in static single assignment form.
+"""`Program`: a straight-line list of scalar instructions in static single assignment form.
 
 Value `k` is the result of instruction `k`; operands are values of earlier instructions. Every backend (machine code, C,
-CUDA, operation counts) reads this one form.
+CUDA, operation counts) reads this form.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 
 class Op(Enum):
-    """What an instruction computes; the value is its name in messages and digests.
+    """Operation of an instruction; the value is its name in messages and digests.
 
-    Truth values are the numbers 0 and 1, as in CasADi. `SINCOS` yields a pair, of which `SIN` and `COS` are the
-    parts, so that the two functions of one angle are computed, and counted, once.
+    Truth values are the numbers 0 and 1, as in CasADi. `SINCOS` yields a pair with the parts `SIN` and `COS`, so that
+    both functions of an angle are computed and counted once.
     """
 
     CONST = "const"
@@ -60,7 +60,7 @@ class Op(Enum):
     IF_ELSE_ZERO = "if_else_zero"
 
     __hash__ = object.__hash__
-    """Members are equal only to themselves; Enum's own hash, of the name, is a third of the time of building."""
+    """Members are equal only to themselves; Enum's own hash, of the name, takes a third of the building time."""
 
 
 LIBM: dict[Op, str] = {
@@ -70,7 +70,7 @@ LIBM: dict[Op, str] = {
         *(Op.SQRT, Op.ABS, Op.FLOOR, Op.CEIL, Op.COPYSIGN, Op.MIN, Op.MAX),
     )
 }
-"""Operations that are one function of the C library, with that function's name."""
+"""Operations that are a single function of the C library, with its name."""
 
 
 class Instruction(NamedTuple):
@@ -97,9 +97,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A named result: element `nonzeros[k]` (row-major) is value `values[k]`; all other elements are zero for every
-    input.
-    """
+    """A named result: element `nonzeros[k]` (row-major) is value `values[k]`; all other elements are always zero."""
 
     name: str
     shape: tuple[int, ...]
@@ -114,7 +112,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Program:
-    """Instructions with named inputs and outputs; no dead code, no common subexpressions."""
+    """Instructions with named inputs and outputs, without dead code or common subexpressions."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -123,11 +121,11 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of everything that the generated code depends on; constants enter exactly."""
+        """Hash of everything that the generated code depends on, with exact constants."""
         content = hashlib.sha256()
         content.update(repr((self.name, self.inputs, self.outputs)).encode())
-        for one in self.instructions:
-            line = f"{one.op.value}{one.operands}{one.constant.hex()}{one.source}\n"
+        for instruction in self.instructions:
+            line = f"{instruction.op.value}{instruction.operands}{instruction.constant.hex()}{instruction.source}\n"
             content.update(line.encode())
         return content.hexdigest()
 

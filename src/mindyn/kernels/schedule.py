@@ -1,4 +1,4 @@
-"""The steps of one block of samples in order, cut into parts if there are many."""
+"""Schedule the steps of one block of samples, and divide long programs into parts."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mindyn.kernels.layout import Layout
-from mindyn.kernels.ordering import Compute, Sines, Step, Store, ordered_steps
+from mindyn.kernels.ordering import Compute, ComputeSines, Step, Store, order_steps
 from mindyn.kernels.program import Instruction, Op, Program
 from mindyn.kernels.transpose import chunks
 from mindyn.kernels.vectors import Format
 
-WHOLE_LIMIT = 3_500
-PART_SIZE = 1_700
-"""Up to WHOLE_LIMIT steps are one piece of code; more are cut into parts of about PART_SIZE, each of which fits the
-first-level instruction cache (32 KB) nearly and is run over a group of blocks before the next: 40 joints 171 ns, whole
-178 ns, in parts of 1200 176 ns. LLVM's time grows faster than the length of a piece, too.
+MAX_UNDIVIDED_STEPS = 3_500
+STEPS_PER_PART = 1_700
+"""Up to MAX_UNDIVIDED_STEPS steps are one piece of code; longer programs are divided into parts of about
+STEPS_PER_PART. A part nearly fits the first-level instruction cache (32 KB) and runs over a group of blocks before the
+next: 40 joints take 171 ns, undivided 178 ns, in parts of 1200 steps 176 ns. The time of LLVM also grows faster than
+the length of a piece.
 """
-HUGE = 20_000
-SMALL_PART = 600
-"""More than HUGE steps, matrices of 30 joints and more, are cut into parts of about SMALL_PART: as fast, and LLVM takes
-a fifth less time.
+HUGE_PROGRAM_STEPS = 20_000
+STEPS_PER_SMALL_PART = 600
+"""Programs of more than HUGE_PROGRAM_STEPS steps (matrices of 30 joints or more) are divided into parts of about
+STEPS_PER_SMALL_PART: the code is as fast, and LLVM takes a fifth less time.
 """
 SCRATCH_BYTES = 192 * 1024
-LARGEST_GROUP = 8
+MAX_BLOCKS_PER_GROUP = 8
 """Values between parts wait in scratch memory on the stack, which stays in the second-level cache: a group has as many
-blocks, at most LARGEST_GROUP, as fit into SCRATCH_BYTES.
+blocks, at most MAX_BLOCKS_PER_GROUP, as fit into SCRATCH_BYTES.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SchedulePart:
     """Steps in order; `imports` come from earlier parts and `exports` go to later ones, through scratch slots."""
 
     steps: tuple[Step, ...]
@@ -40,62 +41,70 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`uniform[v]`: value v is the same for all samples, and `uniform_slots[v]` where the steps that read it find it.
-    `slots[v]`: where value v waits between two parts. `huge`: there are so many steps that the time to compile them
-    counts more than that of a call for every chunk that is stored.
+    """Parts of a program, and where values are kept between them.
+
+    `uniform[v]` says that value v is the same for all samples, and `uniform_slots[v]` is the slot where steps read it.
+    `slots[v]` is the slot where value v waits between two parts. `huge` says that compile time matters more than a
+    function call for each stored chunk.
     """
 
     uniform: tuple[bool, ...]
     uniform_slots: dict[int, int]
-    parts: tuple[Part, ...]
+    parts: tuple[SchedulePart, ...]
     slots: dict[int, int]
     huge: bool = False
 
     def scratch_bytes(self, form: Format) -> int:
-        """Scratch memory of one block."""
+        """Return the scratch memory of one block."""
         return (1 + max(self.slots.values(), default=-1)) * form.bytes * form.width
 
     def group(self, form: Format) -> int:
-        """Number of blocks that one part computes before the next part begins."""
+        """Return the number of blocks that one part computes before the next part begins."""
         each = self.scratch_bytes(form)
-        return 1 if form.width == 1 or not each else max(1, min(LARGEST_GROUP, SCRATCH_BYTES // each))
+        return 1 if form.width == 1 or not each else max(1, min(MAX_BLOCKS_PER_GROUP, SCRATCH_BYTES // each))
 
 
 def schedule(program: Program, layout: Layout, part_size: int | None = None) -> Schedule:
-    """Steps of `program` for one block of samples, in parts of `part_size` steps (None: as is best)."""
+    """Return the steps of `program` for one block of samples in parts of `part_size` steps (None: the best size)."""
     uniform = uniform_values(program, layout.shared)
-    steps = ordered_steps(program, uniform, _stores(program, layout))
+    steps = order_steps(program, uniform, _stores(program, layout))
     if part_size is None:
-        size = len(steps) if len(steps) <= WHOLE_LIMIT else PART_SIZE if len(steps) <= HUGE else SMALL_PART
+        size = (
+            len(steps)
+            if len(steps) <= MAX_UNDIVIDED_STEPS
+            else STEPS_PER_PART
+            if len(steps) <= HUGE_PROGRAM_STEPS
+            else STEPS_PER_SMALL_PART
+        )
         count = -(-len(steps) // max(1, size))
         part_size = -(-len(steps) // max(1, count))
     pieces = [tuple(steps[first : first + part_size]) for first in range(0, len(steps), part_size or 1)] or [()]
-    parts = _with_traffic(program, uniform, pieces)
-    read = sorted({v for step in steps for v in _read(step, program.instructions) if uniform[v]})
+    parts = _add_traffic(program, uniform, pieces)
+    read = sorted({v for step in steps for v in _values_read(step, program.instructions) if uniform[v]})
     slots = {v: slot for slot, v in enumerate(read)}
-    return Schedule(uniform, slots, parts, _assign_slots(parts), len(steps) > HUGE)
+    return Schedule(uniform, slots, parts, _assign_slots(parts), len(steps) > HUGE_PROGRAM_STEPS)
 
 
 def uniform_values(program: Program, shared: tuple[int, ...]) -> tuple[bool, ...]:
-    """Which values are computed from shared inputs and constants alone; constants themselves are not counted."""
+    """Return which values depend only on shared inputs and constants; constants themselves are not included."""
     uniform: list[bool] = []
-    constant = [one.op is Op.CONST for one in program.instructions]
-    for one in program.instructions:
-        if one.op is Op.INPUT:
-            uniform.append(one.source[0] in shared)
+    constant = [instruction.op is Op.CONST for instruction in program.instructions]
+    for instruction in program.instructions:
+        if instruction.op is Op.INPUT:
+            uniform.append(instruction.source[0] in shared)
         else:
-            same = all(uniform[v] or constant[v] for v in one.operands)
-            uniform.append(same and any(uniform[v] for v in one.operands))
+            same = all(uniform[v] or constant[v] for v in instruction.operands)
+            uniform.append(same and any(uniform[v] for v in instruction.operands))
     return tuple(uniform)
 
 
 def stored_columns(program: Program, layout: Layout, output: int) -> list[int | None]:
-    """Values of the columns that output number `output` stores, None for a structural zero."""
-    one = program.outputs[output]
+    """Return the values of the columns that output number `output` stores; None is a structural zero."""
+    result = program.outputs[output]
     if output in layout.compact:
-        return list(one.values)
-    columns: list[int | None] = [None] * one.size
-    for element, value in zip(one.nonzeros, one.values, strict=True):
+        return list(result.values)
+    columns: list[int | None] = [None] * result.size
+    for element, value in zip(result.nonzeros, result.values, strict=True):
         columns[element] = value
     return columns
 
@@ -107,55 +116,57 @@ def _stores(program: Program, layout: Layout) -> Iterator[Store]:
             yield Store(output, first, tuple(columns[first : first + size]))
 
 
-def _with_traffic(program: Program, uniform: tuple[bool, ...], pieces: list[tuple[Step, ...]]) -> tuple[Part, ...]:
+def _add_traffic(
+    program: Program, uniform: tuple[bool, ...], pieces: list[tuple[Step, ...]]
+) -> tuple[SchedulePart, ...]:
     instructions = program.instructions
-    partners = _parts_of_pairs(program)
+    partners = _members_of_pairs(program)
     imports, exports = [], []
     for steps in pieces:
-        written = {v for step in steps for v in _written(step, partners)}
-        read = {v for step in steps for v in _read(step, instructions)}
+        written = {v for step in steps for v in _values_written(step, partners)}
+        read = {v for step in steps for v in _values_read(step, instructions)}
         kept = (v for v in read - written if not uniform[v] and instructions[v].op not in (Op.CONST, Op.INPUT))
         imports.append(frozenset(kept))
         exports.append(written)
     later: frozenset[int] = frozenset()
-    parts: list[Part] = []
+    parts: list[SchedulePart] = []
     for steps, needed, written in zip(reversed(pieces), reversed(imports), reversed(exports), strict=True):
-        parts.append(Part(steps, needed, frozenset(written & later)))
+        parts.append(SchedulePart(steps, needed, frozenset(written & later)))
         later |= needed
     return tuple(reversed(parts))
 
 
-def _parts_of_pairs(program: Program) -> dict[int, list[int]]:
-    """SIN and COS values of each SINCOS value."""
+def _members_of_pairs(program: Program) -> dict[int, list[int]]:
+    """Return the SIN and COS values of each SINCOS value."""
     partners: dict[int, list[int]] = {}
-    for v, one in enumerate(program.instructions):
-        if one.op in (Op.SIN, Op.COS):
-            partners.setdefault(one.operands[0], []).append(v)
+    for v, instruction in enumerate(program.instructions):
+        if instruction.op in (Op.SIN, Op.COS):
+            partners.setdefault(instruction.operands[0], []).append(v)
     return partners
 
 
-def _read(step: Step, instructions: tuple[Instruction, ...]) -> Iterable[int]:
+def _values_read(step: Step, instructions: tuple[Instruction, ...]) -> Iterable[int]:
     match step:
         case Compute(value):
             return instructions[value].operands
-        case Sines(pairs):
+        case ComputeSines(pairs):
             return [instructions[v].operands[0] for v in pairs]
         case Store(_, _, values):
             return [v for v in values if v is not None]
 
 
-def _written(step: Step, partners: dict[int, list[int]]) -> Iterable[int]:
+def _values_written(step: Step, partners: dict[int, list[int]]) -> Iterable[int]:
     match step:
         case Compute(value):
             return (value,)
-        case Sines(pairs):
+        case ComputeSines(pairs):
             return [v for pair in pairs for v in partners[pair]]
         case Store():
             return ()
 
 
-def _assign_slots(parts: tuple[Part, ...]) -> dict[int, int]:
-    """A slot for every exported value, used again once its last reader is past, so that scratch memory stays in
+def _assign_slots(parts: tuple[SchedulePart, ...]) -> dict[int, int]:
+    """Assign a slot to every exported value; slots are reused after the last reader, to keep scratch memory in the
     cache.
     """
     last_reader = {v: number for number, part in enumerate(parts) for v in part.imports}

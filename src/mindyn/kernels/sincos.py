@@ -1,10 +1,10 @@
-"""sin and cos of a vector, within 2 ulp; |x| <= 1e5 is fast, what lies beyond is left to `sincos_beyond`.
+"""sin and cos of a vector within 2 ulp: fast for |x| <= 1e5, by `sincos_large_angles` beyond.
 
 x = k pi/2 + r, |r| <= pi/4, in three fused steps (Cody & Waite): with pi/2 = P1 + P2 + P3, P1 and P2 rounded to the
 format, x - k P1 is exact for |x| <= 1e5 (the last bit of P1 is 2^-52, and k P1 cancels all of x above 1), so only the
 last steps round. Without fused steps, k (17 bits) is multiplied by parts of 36 bits, exactly; float32 is reduced in
-float64. sin r and cos r are minimax polynomials in z = r^2, derived by `tests/kernels/fit_sincos.py`.
-The sign of zero is not kept: sin(-0) is +0.
+float64. sin r and cos r are minimax polynomials in z = r^2, derived by `tests/kernels/fit_sincos.py`. The sign of zero
+is not kept: sin(-0) is +0.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from mindyn.kernels.vectors import CodeLines
 
 RANGE_LIMIT = 1e5
-"""Largest |x| for which the fast path is used and its accuracy is stated."""
+"""Largest |x| of the fast path, for which its accuracy holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SincosTable:
-    """Constants of one format. `round_number` = 1.5 * 2^(mantissa bits): adding it rounds to an integer, in the low
-    bits.
-    """
+    """Constants of one format; adding `round_number` = 1.5 * 2^(mantissa bits) rounds to an integer in the low bits."""
 
     half_pi: tuple[float, float, float]
     sine: tuple[float, ...]
@@ -53,19 +51,19 @@ SINCOS = {
 TWO_OVER_PI = 0.6366197723675814
 
 
-def _head(value: float) -> float:
-    """The first 36 bits of `value`: times an integer of 17 bits it is a double."""
+def _leading_bits(value: float) -> float:
+    """Return the first 36 bits of `value`: their product with an integer of 17 bits is a double."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.trunc(mantissa * 2.0**36), exponent - 36)
 
 
 _P1, _P2, _P3 = SINCOS[64].half_pi
-EXACT_PARTS = _head(_P1), _P1 - _head(_P1), _head(_P2), _P2 - _head(_P2) + _P3
-"""pi/2 in parts of at most 36 bits, but for the last."""
+EXACT_PARTS = _leading_bits(_P1), _P1 - _leading_bits(_P1), _leading_bits(_P2), _P2 - _leading_bits(_P2) + _P3
+"""pi/2 in parts of at most 36 bits, except for the last."""
 
 
 def emit_sincos(body: CodeLines, x: str) -> tuple[str, str]:
-    """sin(x) and cos(x) of a vector whose lanes are all in range; lanes out of range get garbage, never a trap."""
+    """Emit sin(x) and cos(x) of a vector whose lanes are all in range; other lanes get garbage, never a trap."""
     table, form = SINCOS[body.form.bits], body.form
     rounded = body.multiply_add(x, form.splat(TWO_OVER_PI), form.splat(table.round_number))
     k = body.let(f"fsub {form.vector} {rounded}, {form.splat(table.round_number)}")
@@ -74,7 +72,7 @@ def emit_sincos(body: CodeLines, x: str) -> tuple[str, str]:
 
 
 def _emit_remainder(body: CodeLines, x: str, k: str) -> str:
-    """X - k pi/2 for integers k of at most 17 bits."""
+    """Emit x - k pi/2 for integers k of at most 17 bits."""
     form = body.form
     if form.fused:
         r = x
@@ -82,7 +80,7 @@ def _emit_remainder(body: CodeLines, x: str, k: str) -> str:
             r = body.fma(k, form.splat(-part), r)
         return r
     wide = replace(form, bits=64)
-    r, k = (body.let(f"fpext {form.vector} {one} to {wide.vector}") if form.bits == 32 else one for one in (x, k))
+    r, k = (body.let(f"fpext {form.vector} {value} to {wide.vector}") if form.bits == 32 else value for value in (x, k))
     for part in EXACT_PARTS:
         product = body.let(f"fmul {wide.vector} {k}, {wide.splat(part)}")
         r = body.let(f"fsub {wide.vector} {r}, {product}")
@@ -90,7 +88,7 @@ def _emit_remainder(body: CodeLines, x: str, k: str) -> str:
 
 
 def emit_reduced(body: CodeLines, r: str, k: str) -> tuple[str, str]:
-    """sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
+    """Emit sin and cos of r + k pi/2 for |r| <= pi/4 and integers k."""
     table, form = SINCOS[body.form.bits], body.form
     z = body.let(f"fmul {form.vector} {r}, {r}")
     sine = body.multiply_add(body.let(f"fmul {form.vector} {r}, {z}"), _horner(body, table.sine, z), r)
@@ -99,7 +97,7 @@ def emit_reduced(body: CodeLines, r: str, k: str) -> tuple[str, str]:
 
 
 def emit_out_of_range(body: CodeLines, x: str) -> str:
-    """Truth values: |x| > 1e5, or x is NaN."""
+    """Emit truth values: |x| > 1e5, or x is NaN."""
     return body.compare("ugt", body.intrinsic("fabs", x), body.form.splat(RANGE_LIMIT))
 
 
@@ -111,7 +109,7 @@ def _horner(body: CodeLines, coefficients: tuple[float, ...], z: str) -> str:
 
 
 def _rotate_quadrants(body: CodeLines, k: str, sine: str, cosine: str) -> tuple[str, str]:
-    """sin and cos of r + k pi/2: swapped for odd k; sin changes sign with bit 1 of k, cos with bit 1 of k + 1."""
+    """Emit sin and cos of r + k pi/2: swapped for odd k; sin changes sign with bit 1 of k, cos with bit 1 of k + 1."""
     form = body.form
     odd = body.let(f"icmp ne {form.integers} {body.integer('and', k, form.splat_integer(1))}, {form.splat_integer(0)}")
     flip_sine = _bit_1_as_sign(body, k)
@@ -129,9 +127,11 @@ def _flip(body: CodeLines, value: str, sign: str) -> str:
     return body.as_numbers(body.integer("xor", body.as_integers(value), sign))
 
 
-def emit_checked(body: CodeLines, angles: list[str], allocations: list[str], label: str) -> list[tuple[str, str]]:
-    """(sin, cos) of every angle: the fast path, and one branch to `@sincos_beyond` when any lane of any angle is out of
-    range.
+def emit_checked_sincos(
+    body: CodeLines, angles: list[str], allocations: list[str], label: str
+) -> list[tuple[str, str]]:
+    """Emit (sin, cos) of every angle: the fast path, and a branch to `@sincos_beyond` if any lane of any angle is out
+    of range.
 
     `allocations` receives the lines that reserve the slow path's stack memory; `label` makes block names unique.
     """
@@ -152,10 +152,10 @@ def emit_checked(body: CodeLines, angles: list[str], allocations: list[str], lab
 
 
 def _any_out_of_range(body: CodeLines, angles: list[str]) -> str:
-    found = emit_out_of_range(body, angles[0])
+    out_of_range = emit_out_of_range(body, angles[0])
     for angle in angles[1:]:
-        found = body.let(f"or {body.form.truths} {found}, {emit_out_of_range(body, angle)}")
-    return body.any_lane(found)
+        out_of_range = body.let(f"or {body.form.truths} {out_of_range}, {emit_out_of_range(body, angle)}")
+    return body.any_lane(out_of_range)
 
 
 def _call_slow_routine(

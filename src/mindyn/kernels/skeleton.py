@@ -9,29 +9,48 @@ import numpy as np
 
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import open_tree
 from mindyn.kernels.model import Model, compile_model
-from mindyn.pages.decimation import Packed, packed_levels
+from mindyn.pages.decimation import PackedNumbers, pack_levels
 from mindyn.robots.meshes import LinkMesh, Meshes
 from mindyn.robots.robot import Robot
 
 
 @dataclass(frozen=True, slots=True)
 class SkeletonData:
-    """Points of the robot in the root frame, m, for some poses along a motion.
+    """Points of the robot in the root frame (m) for some poses along a motion.
 
-    paths   polylines as numbers of points; path k > 0 belongs to joint k
-    axes    for each joint the number of its point; its direction stands in `frames` behind the points
-    frames  for each pose 3 coordinates of every point, then 3 of every axis
-    times   s, of the poses
-    tip     number of the point whose way is drawn
-    torques for each pose the torque of every joint as part of its greatest; empty where it is not known
-    ground  m, height of the floor; None: the lowest of the points
-    solids  polylines of what stands around
-    meshes  what links look like, each in its frame
-    places  for each pose the first three rows of the root's pose and of every moving link's, where there are meshes
-    names   of the joints
+    Parameters
+    ----------
+    points : int
+        Number of points.
+    paths : tuple
+        Polylines as numbers of points; path k > 0 belongs to joint k.
+    axes : tuple of int
+        Point of each joint; its direction follows the points in `frames`.
+    kinds : tuple of str
+        Kind of each joint.
+    frames : tuple
+        For each pose 3 coordinates of every point, then 3 of every axis.
+    times : tuple of float
+        Times of the poses, s.
+    gravity : tuple of float
+    reach : float
+    tip : int
+        Number of the point whose path is drawn.
+    torques : tuple
+        For each pose the torque of every joint relative to its maximum; empty if unknown.
+    ground : float, optional
+        Height of the floor, m; None: the lowest point.
+    solids : tuple
+        Polylines of obstacles.
+    meshes : tuple of LinkMesh
+        Meshes of links, each in its frame.
+    places : optional
+        For each pose the first three rows of the pose of the root and of every moving link, if there are meshes.
+    names : tuple of str
+        Names of the joints.
     """
 
     points: int
@@ -47,11 +66,11 @@ class SkeletonData:
     ground: float | None = None
     solids: tuple[tuple[tuple[float, ...], ...], ...] = ()
     meshes: tuple[LinkMesh, ...] = ()
-    places: Packed | None = None
+    places: PackedNumbers | None = None
     names: tuple[str, ...] = ()
 
 
-def skeleton_along(
+def compute_skeleton(
     robot: Robot,
     q: Array,
     times: Array,
@@ -60,16 +79,15 @@ def skeleton_along(
     solids: Sequence[Sequence[Sequence[float]]] = (),
     meshes: Meshes | None = None,
 ) -> SkeletonData:
-    """The drawing of a robot at positions q (P, n), closed where it has loops.
+    """Return the drawing of a robot at positions q (P, n), with its loops closed.
 
-    torques  (P, n) parts of the greatest torque of every joint
-
-    q and torques of a robot with dependent joints are of its primary ones.
+    `torques` (P, n) are relative to each joint's maximum. For a robot with dependent joints, q and torques refer to the
+    primary joints.
     """
     if robot.has_dependents:
         primary = [robot.joint_index(name) for name in robot.primary_names]
-        q = closure_of(robot).along(np.ascontiguousarray(q))
-        torques = None if torques is None else _at_joints(torques, primary, robot.joint_count)
+        q = home_closure(robot).along(np.ascontiguousarray(q))
+        torques = None if torques is None else _spread_to_joints(torques, primary, robot.joint_count)
     links = _link_poses(compile_model(open_tree(robot)), q)
     joints = [links[robot.parents[i] + 1] @ _matrix(joint.origin) for i, joint in enumerate(robot.joints)]
     axes = [pose[:, :3, :3] @ joint.axis for pose, joint in zip(joints, robot.joints, strict=True)]
@@ -92,24 +110,24 @@ def skeleton_along(
         ground,
         tuple(tuple(tuple(map(float, point)) for point in line) for line in solids),
         () if meshes is None else meshes.parts,
-        packed_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
+        pack_levels(np.stack(links, axis=1)[:, :, :3].ravel()) if meshes is not None and meshes.parts else None,
         robot.joint_names,
     )
 
 
-def _at_joints(values: Array, joints: Sequence[int], count: int) -> Array:
+def _spread_to_joints(values: Array, joints: Sequence[int], count: int) -> Array:
     whole = np.zeros((len(values), count))
     whole[:, list(joints)] = values
     return whole
 
 
 def _loop_ends(robot: Robot) -> list[tuple[str, Pose]]:
-    """Both ends of every loop: they coincide where it is closed."""
-    return [end for one in robot.loops for end in ((one.first, one.first_pose), (one.second, one.second_pose))]
+    """Return both ends of every loop: they coincide if it is closed."""
+    return [end for loop in robot.loops for end in ((loop.first, loop.first_pose), (loop.second, loop.second_pose))]
 
 
 def _link_poses(model: Model, q: Array) -> list[Array]:
-    """(P, 4, 4) of the root and of every moving link."""
+    """Return the poses (P, 4, 4) of the root and of every moving link."""
     root = np.broadcast_to(np.eye(4), (len(q), 4, 4))
     return [root, *(model.forward_kinematics(q, name) for name in model.robot.link_names)]
 
@@ -121,7 +139,7 @@ def _matrix(pose: Pose) -> Array:
 
 
 def _paths(robot: Robot) -> tuple[tuple[int, ...], ...]:
-    """From the root to every joint that hangs on it; then for every joint, through its link, to what hangs on that."""
+    """Return the paths from the root to its joints, and from every joint through its link to the next joints."""
     n = robot.joint_count
     first = n + 1
     tips = {robot.link_index(frame.link): 2 * n + 1 + k for k, frame in enumerate(robot.frames)}

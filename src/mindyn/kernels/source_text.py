@@ -1,4 +1,4 @@
-"""What C and CUDA sources share: identifiers, comments that cannot be escaped from, expressions, and descriptions."""
+"""Common parts of C and CUDA sources: identifiers, comments that cannot be escaped from, expressions, descriptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mindyn.escaping import c_comment
 from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.program import LIBM, Op, Program
 
-_WORDS = """
+_KEYWORDS = """
     Eigen alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t
     class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
     decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if
@@ -21,7 +21,7 @@ _WORDS = """
     unsigned using virtual void volatile wchar_t while xor xor_eq
     main count Real lane tile base
 """
-_RESERVED = frozenset(_WORDS.split()) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
+_RESERVED = frozenset(_KEYWORDS.split()) | frozenset((*LIBM.values(), "sin", "cos", "sincos", "NAN", "INFINITY"))
 
 _TEMPLATES = {
     Op.ADD: "{0} + {1}",
@@ -41,20 +41,20 @@ _TEMPLATES = {
 }
 
 Facts = Sequence[tuple[str, int | str]]
-"""What a header defines: names, with numbers or texts."""
+"""Definitions of a header: names with numbers or texts."""
 SI_UNITS = "SI units: rad or m, N m or N, kg, kg m^2; arrays are row-major."
-INCLUDED = {
-    True: "Drives are on: inverse_dynamics and bias have friction, offsets and extra torques; inverse_dynamics, "
-    "inertia_matrix and forward_dynamics have rotor inertia; gravity has the links alone. Friction that grows with the "
-    "load depends on accelerations: inverse_dynamics and forward_dynamics have it whole, bias as it is at qdd = 0.",
-    False: "Drives are off: the links alone, no rotor inertia, friction, offsets or extra torques.",
+DRIVES_COMMENT = {
+    True: "Drives are on: inverse_dynamics and bias include friction, offsets and extra torques; inverse_dynamics, "
+    "inertia_matrix and forward_dynamics include rotor inertia; gravity includes only the links. Load-dependent "
+    "friction depends on accelerations: inverse_dynamics and forward_dynamics include all of it, bias at qdd = 0.",
+    False: "Drives are off: only the links, without rotor inertia, friction, offsets or extra torques.",
 }
 """What torques include with drives and without, as headers of generated code say it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A program to write out: the function's name, what it computes, and `argument: meaning and unit`."""
+class SourceFunction:
+    """A program to write as source code: the function's name, its description, and `argument: meaning and unit`."""
 
     program: Program
     name: str
@@ -63,7 +63,7 @@ class Described:
 
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
-    """A C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
+    """Return a C identifier like `name`, neither reserved nor in `taken`; `v12`, `r12`, `v12_sines`, ... are ours."""
     text = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not text or not text[0].isalpha():
         text = f"x_{text}"
@@ -75,20 +75,20 @@ def identifier(name: str, taken: Sequence[str] = ()) -> str:
 
 
 def file_identifier(stem: str) -> str:
-    """The identifier of a file: macros of its header and the namespace of its C++ header have it; folders do not."""
+    """Return the identifier of a file, for the macros of its header and the namespace of its C++ header."""
     return identifier(stem.rpartition("/")[2])
 
 
 def identifiers(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Distinct identifiers for the names, in order."""
-    found: list[str] = []
+    """Return distinct identifiers for the names, in order."""
+    distinct: list[str] = []
     for name in names:
-        found.append(identifier(name, [*taken, *found]))
-    return found
+        distinct.append(identifier(name, [*taken, *distinct]))
+    return distinct
 
 
 def literal(value: float) -> str:
-    """`value` in C, with the 17 digits that determine it."""
+    """Return `value` as a C literal with the 17 digits that determine it."""
     if math.isnan(value):
         return "NAN"
     if math.isinf(value):
@@ -97,41 +97,41 @@ def literal(value: float) -> str:
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 
 
-def c_names(functions: Sequence[Described], prefix: str) -> list[str]:
-    """The C names of functions."""
-    return identifiers([prefix + one.name for one in functions])
+def c_names(functions: Sequence[SourceFunction], prefix: str) -> list[str]:
+    """Return the C names of functions."""
+    return identifiers([prefix + function.name for function in functions])
 
 
 def argument_names(program: Program) -> tuple[list[str], list[str]]:
-    """C names of the inputs and of the outputs."""
-    names = identifiers([one.name for one in program.arguments])
+    """Return the C names of the inputs and of the outputs."""
+    names = identifiers([argument.name for argument in program.arguments])
     return names[: len(program.inputs)], names[len(program.inputs) :]
 
 
-def description(function: Described) -> str:
-    """What a function computes, from what, and at which cost, as a comment."""
+def describe_function(function: SourceFunction) -> str:
+    """Return a comment that says what a function computes, its arguments and its cost."""
     program = function.program
     inputs, outputs = argument_names(program)
     lines = [f"/* {c_comment(function.summary)}", " *"]
-    for name, one in zip([*inputs, *outputs], program.arguments, strict=True):
-        meaning = c_comment(function.meanings.get(one.name, ""))
-        lines.append(f" *   {name} [{shape_text(one.shape)}] {meaning}".rstrip())
+    for name, argument in zip([*inputs, *outputs], program.arguments, strict=True):
+        meaning = c_comment(function.meanings.get(argument.name, ""))
+        lines.append(f" *   {name} [{shape_text(argument.shape)}] {meaning}".rstrip())
     lines += [" *", f" * Cost: {operation_counts(program)}. Outputs may overlap inputs. */"]
     return "\n".join(lines)
 
 
-def defined(value: int | str) -> str:
-    """A fact as a literal of C."""
+def constant_literal(value: int | str) -> str:
+    """Return a fact as a C literal."""
     return str(value) if isinstance(value, int) else '"' + c_comment(value).replace('"', "'") + '"'
 
 
 def expression(op: Op, operands: Sequence[str], zero: str, one: str) -> str:
-    """`op` of the operands in C; function names are those of the C library."""
+    """Return `op` of the operands in C, with function names of the C library."""
     if op in LIBM:
         return f"{LIBM[op]}({', '.join(operands)})"
     return _TEMPLATES[op].format(*operands, zero=zero, one=one)
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """`6` or `6 x 36, row-major`."""
+    """Return a shape as text: `6` or `6 x 36, row-major`."""
     return str(shape[0]) if len(shape) == 1 else f"{' x '.join(str(n) for n in shape)}, row-major"

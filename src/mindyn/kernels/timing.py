@@ -1,4 +1,4 @@
-"""Timing on a shared machine: the best of interleaved repetitions, so that all sides meet the same noise."""
+"""Timing on a shared machine: the best of interleaved repetitions, so that all candidates see the same noise."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 
 
-def best_of(
+def measure_best_times(
     functions: Mapping[str, Callable[[], object]], repetitions: int = 9, clock: Callable[[], float] = perf_counter
 ) -> dict[str, float]:
-    """Seconds, by `clock`, of the fastest run of each function; runs alternate between the functions."""
+    """Return the time in seconds, by `clock`, of the fastest run of each function; runs alternate between the
+    functions.
+    """
     best = dict.fromkeys(functions, float("inf"))
     for function in functions.values():
         function()

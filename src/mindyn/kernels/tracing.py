@@ -1,4 +1,4 @@
-"""Reads a `casadi.Function` of SX expressions into a `Program`."""
+"""Read a `casadi.Function` of SX expressions into a `Program`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import casadi
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.kernels.building import ProgramBuilder
-from mindyn.kernels.factoring import factored, with_reciprocals
+from mindyn.kernels.factoring import factor_products, share_reciprocals
 from mindyn.kernels.program import Input, Op, Output, Program
 
-_DIRECT: dict[int, Op] = {
+_OPERATIONS: dict[int, Op] = {
     casadi.OP_ADD: Op.ADD,
     casadi.OP_SUB: Op.SUB,
     casadi.OP_MUL: Op.MUL,
@@ -48,20 +48,22 @@ _DIRECT: dict[int, Op] = {
     casadi.OP_OR: Op.OR,
     casadi.OP_IF_ELSE_ZERO: Op.IF_ELSE_ZERO,
 }
-"""CasADi operations that are one instruction here; the others are spelt out in `_apply`."""
+"""CasADi operations that are one instruction here; `_apply` expands the others."""
 
-_NAMES = {getattr(casadi, name): name for name in dir(casadi) if name.startswith("OP_")}
+_CASADI_NAMES = {getattr(casadi, name): name for name in dir(casadi) if name.startswith("OP_")}
 
 
 def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
-    """The program that computes what `function` computes.
+    """Return the program that computes the same as `function`.
 
-    Vectors (n, 1) become shape (n,), the rest stays (r, c); `matrices` names what stays (r, c) even with one column.
+    Vectors (n, 1) become shape (n,), other shapes stay (r, c); names in `matrices` stay (r, c) even with one column.
     """
     if not function.is_a("SXFunction"):
         raise InputError(
             f"function {function.name()!r} is a {function.class_name()}, not an SXFunction (scalar instructions)",
             hint="build it from SX symbols, or call .expand() on it",
+            code=Code.WRONG_TYPE,
+            subject=function.name(),
         )
     builder = ProgramBuilder()
     results = _run_symbolically(function, builder)
@@ -72,11 +74,11 @@ def trace(function: casadi.Function, matrices: Collection[str] = ()) -> Program:
         _output(name, function.sparsity_out(k), results[k], name in matrices)
         for k, name in enumerate(function.name_out())
     )
-    return factored(with_reciprocals(builder.finish(function.name(), inputs, outputs)))
+    return factor_products(share_reciprocals(builder.finish(function.name(), inputs, outputs)))
 
 
 def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> list[dict[int, int]]:
-    """Replays CasADi's register machine on builder values; gives, per output, nonzero number -> value."""
+    """Replay CasADi's register machine on builder values; return, per output, nonzero number -> value."""
     elements = [_row_major(function.sparsity_in(k)) for k in range(function.n_in())]
     results: list[dict[int, int]] = [{} for _ in range(function.n_out())]
     register: dict[int, int] = {}
@@ -94,8 +96,8 @@ def _run_symbolically(function: casadi.Function, builder: ProgramBuilder) -> lis
 
 
 def _apply(builder: ProgramBuilder, op: int, operands: list[int]) -> int:
-    if op in _DIRECT:
-        return builder.apply(_DIRECT[op], *operands)
+    if op in _OPERATIONS:
+        return builder.apply(_OPERATIONS[op], *operands)
     if op == casadi.OP_SQ:
         return builder.apply(Op.MUL, operands[0], operands[0])
     if op == casadi.OP_TWICE:
@@ -104,7 +106,8 @@ def _apply(builder: ProgramBuilder, op: int, operands: list[int]) -> int:
         return builder.apply(Op.DIV, builder.constant(1.0), operands[0])
     if op == casadi.OP_ASSIGN:
         return operands[0]
-    raise InputError(f"no kernel instruction for the CasADi operation {_NAMES.get(op, op)}")
+    name = _CASADI_NAMES.get(op, op)
+    raise InputError(f"no kernel instruction for the CasADi operation {name}", code=Code.UNSUPPORTED, subject=name)
 
 
 def _shape(sparsity: casadi.Sparsity, matrix: bool) -> tuple[int, ...]:
@@ -113,7 +116,7 @@ def _shape(sparsity: casadi.Sparsity, matrix: bool) -> tuple[int, ...]:
 
 
 def _row_major(sparsity: casadi.Sparsity) -> list[int]:
-    """Row-major element number of each nonzero, in CasADi's column-major order."""
+    """Return the row-major element number of each nonzero, in CasADi's column-major order."""
     rows, columns = sparsity.get_triplet()
     return [row * sparsity.size2() + column for row, column in zip(rows, columns, strict=True)]
 

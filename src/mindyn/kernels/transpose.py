@@ -1,9 +1,9 @@
-"""Moves `count` columns of row-major rows into vectors (one sample per lane) and back, by shuffles in registers.
+"""Move columns of row-major rows into vectors (one sample per lane) and back, by shuffles in registers.
 
 A chunk of c columns (a power of two) of W rows fills c vectors: W/c row pieces of c numbers each. Halving steps then
 sort them: each takes two vectors and gives their even and their odd members, first within 128-bit lanes (one cheap
-shuffle on every CPU), then lane by lane. After log2(c) steps each vector is one column. Which row goes where at the
-start follows from running the steps on labels, so that lanes end up in sample order.
+shuffle on every CPU), then lane by lane. After log2(c) steps each vector is one column. Running the steps on labels
+gives the initial order of rows that makes lanes end up in sample order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mindyn.kernels.vectors import CodeLines, Format
 
 
 def chunks(count: int, form: Format) -> list[tuple[int, int]]:
-    """(first column, number of columns) of the power-of-two chunks that cover `count` columns."""
+    """Return (first column, number of columns) of the power-of-two chunks that cover `count` columns."""
     covered, first = [], 0
     while first < count:
         size = min(form.width, 1 << ((count - first).bit_length() - 1))
@@ -25,7 +25,7 @@ def chunks(count: int, form: Format) -> list[tuple[int, int]]:
 
 
 def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -> list[str]:
-    """Columns `offset` .. `offset + size` of the rows at these pointers, one vector each."""
+    """Load columns `offset` .. `offset + size` of the rows at these pointers, one vector each."""
     form = body.form
     if form.width == 1:
         return [body.let(f"load {form.scalar}, ptr {body.offset(rows[0], offset * form.bytes)}, align {form.bytes}")]
@@ -35,7 +35,7 @@ def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -
         pieces = [_load_piece(body, rows[row], offset, size) for row in order[j]]
         vectors.append(_join(body, pieces, size))
     for step in range(size.bit_length() - 1):
-        even, odd = _halving(form, step)
+        even, odd = _split_masks(form, step)
         vectors = [
             body.shuffle(vectors[2 * k], vectors[2 * k + 1], mask, form.width)
             for mask in (even, odd)
@@ -45,7 +45,7 @@ def load_columns(body: CodeLines, rows: Sequence[str], offset: int, size: int) -
 
 
 def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Sequence[str]) -> None:
-    """Writes these columns into the rows at these pointers: the steps of `load_columns` undone in reverse order."""
+    """Write these columns into the rows at these pointers: the steps of `load_columns` undone in reverse order."""
     form, size = body.form, len(columns)
     if form.width == 1:
         body.line(
@@ -54,7 +54,7 @@ def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Se
         return
     vectors = list(columns)
     for step in reversed(range(size.bit_length() - 1)):
-        first, second = _merging(form, step)
+        first, second = _merge_masks(form, step)
         half = size // 2
         vectors = [
             body.shuffle(vectors[k], vectors[k + half], mask, form.width)
@@ -68,9 +68,9 @@ def store_columns(body: CodeLines, rows: Sequence[str], offset: int, columns: Se
 
 
 def store_routine(form: Format) -> str:
-    """`@store_chunk(rows, offset, columns ...)`: `store_columns` of as many columns as there are lanes, as a function.
+    """Return `@store_chunk(rows, offset, columns ...)`: `store_columns` of as many columns as there are lanes.
 
-    rows  address of the rows' addresses
+    `rows` is the address of the rows' addresses.
     """
     body = CodeLines(form)
     lanes = range(form.width)
@@ -99,7 +99,7 @@ def _store_piece(body: CodeLines, row: str, offset: int, vector: str, piece: int
 
 
 def _join(body: CodeLines, pieces: list[str], size: int) -> str:
-    """One vector of the pieces in order."""
+    """Join the pieces to one vector, in order."""
     while len(pieces) > 1:
         both = range(2 * size)
         pieces = [body.shuffle(pieces[k], pieces[k + 1], both, size) for k in range(0, len(pieces), 2)]
@@ -107,8 +107,8 @@ def _join(body: CodeLines, pieces: list[str], size: int) -> str:
     return pieces[0]
 
 
-def _halving(form: Format, step: int) -> tuple[list[int], list[int]]:
-    """Masks that pick the even and the odd members of two vectors: numbers within lanes first, then whole lanes."""
+def _split_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
+    """Return masks for the even and the odd members of two vectors: first numbers within lanes, then whole lanes."""
     width, lane = form.width, form.lane
     if step < lane.bit_length() - 1:
         even = [
@@ -119,21 +119,21 @@ def _halving(form: Format, step: int) -> tuple[list[int], list[int]]:
     return even, [m + lane for m in even]
 
 
-def _merging(form: Format, step: int) -> tuple[list[int], list[int]]:
-    """Masks that undo `_halving`: from (even, odd) back to the first and the second vector."""
-    both = [m for mask in _halving(form, step) for m in mask]
+def _merge_masks(form: Format, step: int) -> tuple[list[int], list[int]]:
+    """Return masks that undo `_split_masks`: from (even, odd) back to the first and the second vector."""
+    both = [m for mask in _split_masks(form, step) for m in mask]
     inverse = [both.index(k) for k in range(2 * form.width)]
     return inverse[: form.width], inverse[form.width :]
 
 
 @cache
 def _row_order(form: Format, size: int) -> tuple[tuple[int, ...], ...]:
-    """Rows whose pieces make up each starting vector, so that every column ends in sample order."""
+    """Return the rows whose pieces form each initial vector, so that every column ends in sample order."""
     vectors = [[(j, lane // size) for lane in range(form.width)] for j in range(size)]
     for step in range(size.bit_length() - 1):
         vectors = [
             [(vectors[2 * k] + vectors[2 * k + 1])[m] for m in mask]
-            for mask in _halving(form, step)
+            for mask in _split_masks(form, step)
             for k in range(size // 2)
         ]
     sample = {label: lane for lane, label in enumerate(vectors[0])}

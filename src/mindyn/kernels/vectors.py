@@ -1,4 +1,4 @@
-"""LLVM IR as text for values that are `width` samples wide: types, constants, a function body in the making."""
+"""LLVM IR as text for values of `width` samples: types, constants, and the body of a function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 FLAGS = "contract nsz"
 """Fast-math flags of ordinary arithmetic. `contract` fuses a*b+c (one rounding instead of two: never worse); `nsz`
-ignores the sign of zero. Not `reassoc` or `arcp` (they change results beyond 1e-13 where terms cancel), nor `nnan` or
-`ninf` (a NaN or infinite input must show in the output).
+ignores the sign of zero. `reassoc` and `arcp` are left out because they change results beyond 1e-13 if terms cancel,
+`nnan` and `ninf` because a NaN or infinite input must show in the output.
 """
 
 
@@ -17,7 +17,7 @@ ignores the sign of zero. Not `reassoc` or `arcp` (they change results beyond 1e
 class Format:
     """Floating point numbers of `bits` (64 or 32) bits, `width` samples per value; width 1 is plain scalar code.
 
-    fused  the CPU has a fused multiply-add
+    `fused` says that the CPU has a fused multiply-add.
     """
 
     bits: int
@@ -30,7 +30,7 @@ class Format:
         return self.bits // 8
 
     @property
-    def promised(self) -> float:
+    def input_limit(self) -> float:
         """Size of inputs up to which products of four (positions and velocities squared) cannot overflow."""
         return 1e60 if self.bits == 64 else 1e7
 
@@ -41,7 +41,7 @@ class Format:
 
     @property
     def lane(self) -> int:
-        """Numbers in 128 bits: shuffles within such a lane are the cheapest there are."""
+        """Numbers in 128 bits: shuffles within such a lane are the cheapest."""
         return 128 // self.bits
 
     @property
@@ -66,31 +66,31 @@ class Format:
 
     @property
     def suffix(self) -> str:
-        """How an overloaded intrinsic names `vector`: llvm.sqrt.v8f64."""
+        """Suffix of an overloaded intrinsic for `vector`: llvm.sqrt.v8f64."""
         return f"f{self.bits}" if self.width == 1 else f"v{self.width}f{self.bits}"
 
     def wide(self, scalar: str) -> str:
-        """Type of `width` elements of type `scalar`."""
+        """Return the type of `width` elements of type `scalar`."""
         return scalar if self.width == 1 else f"<{self.width} x {scalar}>"
 
     def literal(self, value: float) -> str:
-        """`value` (rounded to this format) as one number; hexadecimal, hence exact."""
+        """Return `value`, rounded to this format, as one number in hexadecimal, which is exact."""
         if self.bits == 32:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
     def splat(self, value: float) -> str:
-        """`value` in every lane."""
+        """Return `value` in every lane."""
         literal = self.literal(value)
         return literal if self.width == 1 else f"splat ({self.scalar} {literal})"
 
     def splat_integer(self, value: int) -> str:
-        """The integer `value` in every lane."""
+        """Return the integer `value` in every lane."""
         return str(value) if self.width == 1 else f"splat (i{self.bits} {value})"
 
 
 class CodeLines:
-    """The lines of one function; every method that computes appends a line and gives the name of its result."""
+    """The lines of one function; every method that computes appends a line and returns the name of its result."""
 
     def __init__(self, form: Format) -> None:
         self.form = form
@@ -99,73 +99,73 @@ class CodeLines:
         self.block = "block"
 
     def line(self, text: str) -> None:
-        """Appends a line that gives no result."""
+        """Append a line without a result."""
         self.lines.append(f"  {text}")
 
     def let(self, expression: str) -> str:
-        """A new name for `expression`."""
+        """Assign `expression` to a new name."""
         self._count += 1
         name = f"%t{self._count}"
         self.lines.append(f"  {name} = {expression}")
         return name
 
     def start_block(self, label: str) -> None:
-        """Begins the basic block `label`."""
+        """Begin the basic block `label`."""
         self.lines.append(f"{label}:")
         self.block = label
 
     def arithmetic(self, operation: str, a: str, b: str) -> str:
-        """fadd, fsub, fmul, fdiv of two vectors."""
+        """Emit fadd, fsub, fmul or fdiv of two vectors."""
         return self.let(f"{operation} {FLAGS} {self.form.vector} {a}, {b}")
 
     def fma(self, a: str, b: str, c: str) -> str:
-        """a * b + c with one rounding, wherever it runs; slow on a CPU that has no such instruction."""
+        """Emit a * b + c with one rounding on every CPU; slow on a CPU without this instruction."""
         return self.intrinsic("fma", a, b, c)
 
     def multiply_add(self, a: str, b: str, c: str) -> str:
-        """a * b + c with one rounding where the CPU has that, with two where it has not."""
+        """Emit a * b + c with one rounding if the CPU supports it, otherwise with two."""
         return self.intrinsic("fmuladd", a, b, c)
 
     def intrinsic(self, name: str, *operands: str) -> str:
-        """llvm.`name` of vectors."""
+        """Emit the intrinsic llvm.`name` of vectors."""
         kind = self.form.vector
-        arguments = ", ".join(f"{kind} {one}" for one in operands)
+        arguments = ", ".join(f"{kind} {operand}" for operand in operands)
         return self.let(f"call {kind} @llvm.{name}.{self.form.suffix}({arguments})")
 
     def integer(self, operation: str, a: str, b: str) -> str:
-        """and, or, xor, add, shl, ... of two integer vectors."""
+        """Emit and, or, xor, add, shl, ... of two integer vectors."""
         return self.let(f"{operation} {self.form.integers} {a}, {b}")
 
     def as_integers(self, a: str) -> str:
-        """The bits of `a`."""
+        """Emit the bits of `a` as integers."""
         return self.let(f"bitcast {self.form.vector} {a} to {self.form.integers}")
 
     def as_numbers(self, a: str) -> str:
-        """The numbers with these bits."""
+        """Emit the numbers with these bits."""
         return self.let(f"bitcast {self.form.integers} {a} to {self.form.vector}")
 
     def compare(self, predicate: str, a: str, b: str) -> str:
-        """Fcmp: truth values."""
+        """Emit fcmp, which gives truth values."""
         return self.let(f"fcmp {predicate} {self.form.vector} {a}, {b}")
 
     def select(self, condition: str, a: str, b: str) -> str:
-        """`a` where `condition` holds, else `b`."""
+        """Emit `a` where `condition` holds, else `b`."""
         form = self.form
         return self.let(f"select {form.truths} {condition}, {form.vector} {a}, {form.vector} {b}")
 
     def any_lane(self, truths: str) -> str:
-        """One truth value: whether any lane holds."""
+        """Emit one truth value: whether any lane holds."""
         form = self.form
         if form.width == 1:
             return truths
         return self.let(f"call i1 @llvm.vector.reduce.or.v{form.width}i1({form.truths} {truths})")
 
     def offset(self, pointer: str, count: int) -> str:
-        """The address `count` bytes past `pointer`."""
+        """Emit the address `count` bytes past `pointer`."""
         return self.let(f"getelementptr i8, ptr {pointer}, i64 {count}") if count else pointer
 
     def shuffle(self, a: str, b: str, mask: Sequence[int], lanes: int) -> str:
-        """Lanes of `a` and `b` (each `lanes` wide) in the order of `mask`; entry `lanes + k` is lane k of `b`."""
+        """Emit lanes of `a` and `b` (each `lanes` wide) in the order of `mask`; entry `lanes + k` is lane k of `b`."""
         kind = f"<{lanes} x {self.form.scalar}>"
         picks = ", ".join(f"i32 {m}" for m in mask)
         return self.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{picks}>")

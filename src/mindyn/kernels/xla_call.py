@@ -1,8 +1,8 @@
-"""XLA's calls of our functions on the memory of a device, without copies, from inside `jax.jit`.
+"""Let XLA call our functions on device memory, without copies, from inside `jax.jit`.
 
-XLA hands a handler a call frame in C: pointers, shapes and types of arguments and results, and the stream to work on
-(`xla/ffi/api/c_api.h`, whose structures stand here as ctypes). Structures grow at their ends from version to version,
-so that what is read here keeps its place.
+XLA passes a handler a call frame in C: pointers, shapes and types of arguments and results, and the stream to work on
+(`xla/ffi/api/c_api.h`, whose structures are ctypes here). Structures grow only at their ends from version to version,
+so that the fields read here keep their positions.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 
 ELEMENT_TYPES: Final = {11: "float32", 12: "float64"}
 """XLA's numbers of the element types that kernels compute in."""
 METADATA: Final = 1
 EXECUTE: Final = 3
 INTERNAL: Final = 13
-"""Of XLA: the extension that asks for versions, the stage that computes, the code of an error of ours."""
+"""XLA's numbers of the extension that asks for versions, of the execution stage, and of an internal error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An array that XLA holds: where it begins, its shape and the name of its type."""
+class BufferView:
+    """An array that XLA holds: its address, shape and type name."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -34,16 +34,16 @@ class Place:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
-Work = Callable[[list[Place], list[Place], Callable[[], int]], None]
-"""What is done with arguments, results, and a function that gives the stream's address."""
+Work = Callable[[list[BufferView], list[BufferView], Callable[[], int]], None]
+"""Function of arguments, results, and a function that returns the stream's address."""
 
 
 def _structure(name: str, *fields: tuple[str, Any]) -> type[ctypes.Structure]:
-    """A structure that begins as all of them do, with its size and its extensions."""
+    """Create a structure that begins, like all of them, with its size and its extensions."""
     begin = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p)]
     return type(name, (ctypes.Structure,), {"_fields_": [*begin, *fields]})
 
@@ -73,31 +73,31 @@ class _Extension(ctypes.Structure):
     _fields_ = (("struct_size", ctypes.c_size_t), ("type", _INT), ("next", _POINTER), ("metadata", _POINTER))
 
 
-_HANDLER: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-_CALL: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_HANDLER_FUNCTION_TYPE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_API_FUNCTION_TYPE: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
-def handler(work: Work) -> Any:
-    """A C function that XLA can call; whoever registers it keeps it."""
+def make_handler(work: Work) -> Any:
+    """Return a C function that XLA can call; the caller keeps it alive."""
 
     def called(address: int) -> int | None:
         frame = _Frame.from_address(address)
         api = _Api.from_address(frame.api)
-        if frame.extension_start and _answered(frame.extension_start, api):
+        if frame.extension_start and _answer_metadata_query(frame.extension_start, api):
             return None
         if frame.stage != EXECUTE:
             return None
         try:
-            work(_places(frame.arguments), _places(frame.results), lambda: _stream(api, frame.ctx))
+            work(_view_buffers(frame.arguments), _view_buffers(frame.results), lambda: _stream(api, frame.ctx))
         except Exception as error:
-            return _refused(api, f"{type(error).__name__}: {error}")
+            return _make_error(api, f"{type(error).__name__}: {error}")
         return None
 
-    return _HANDLER(called)
+    return _HANDLER_FUNCTION_TYPE(called)
 
 
-def _answered(address: int, api: Any) -> bool:
-    """Whether XLA asked which version this is written for; it is whichever XLA speaks."""
+def _answer_metadata_query(address: int, api: Any) -> bool:
+    """Answer if XLA asked for the API version, with the version that XLA speaks; return whether it asked."""
     extension = _Extension.from_address(address)
     if extension.type != METADATA:
         return False
@@ -107,51 +107,55 @@ def _answered(address: int, api: Any) -> bool:
     return True
 
 
-def _places(listed: Any) -> list[Place]:
-    found = []
+def _view_buffers(listed: Any) -> list[BufferView]:
+    views = []
     for k in range(listed.size):
         buffer = _Buffer.from_address(listed.items[k])
         if buffer.dtype not in ELEMENT_TYPES:
-            raise InputError(f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64")
+            raise InputError(
+                f"an array of XLA's type {buffer.dtype} was given; kernels compute in float32 and float64",
+                code=Code.WRONG_TYPE,
+                subject=buffer.dtype,
+            )
         shape = tuple(int(buffer.dims[axis]) for axis in range(buffer.rank))
-        found.append(Place(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
-    return found
+        views.append(BufferView(buffer.data or 0, shape, ELEMENT_TYPES[buffer.dtype]))
+    return views
 
 
 def _stream(api: Any, ctx: int) -> int:
-    """The address of the stream that the work belongs on."""
+    """Return the address of the stream of this call."""
     given = _StreamArguments(ctypes.sizeof(_StreamArguments), None, ctx, None)
-    if _CALL(api.stream_get)(ctypes.addressof(given)):
-        raise InputError("XLA has no stream for the call")
+    if _API_FUNCTION_TYPE(api.stream_get)(ctypes.addressof(given)):
+        raise InputError("XLA has no stream for the call", code=Code.INTERNAL, subject="stream")
     return given.stream or 0
 
 
-def _refused(api: Any, message: str) -> int:
+def _make_error(api: Any, message: str) -> int:
     text = message.encode()
     given = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text, INTERNAL)
-    return int(_CALL(api.error_create)(ctypes.addressof(given)) or 0)
+    return int(_API_FUNCTION_TYPE(api.error_create)(ctypes.addressof(given)) or 0)
 
 
-def on_host(run: Callable[..., Sequence[Any]]) -> Work:
-    """Work on NumPy's views of the arrays."""
+def make_host_work(run: Callable[..., Sequence[Any]]) -> Work:
+    """Return work on NumPy views of the arrays."""
 
-    def work(arguments: list[Place], results: list[Place], stream: Callable[[], int]) -> None:  # noqa: ARG001
-        for place, found in zip(results, run(*map(_host_view, arguments)), strict=True):
+    def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:  # noqa: ARG001
+        for place, result in zip(results, run(*map(_host_view, arguments)), strict=True):
             if place.size:
-                _host_view(place)[...] = found
+                _host_view(place)[...] = result
 
     return work
 
 
-def _host_view(place: Place) -> Any:
+def _host_view(place: BufferView) -> Any:
     memory: Any = (ctypes.c_char * place.size).from_address(place.pointer) if place.size else b""
     return np.frombuffer(memory, place.dtype).reshape(place.shape)
 
 
-def on_cuda(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
-    """Work on CuPy's views of the arrays, in XLA's own stream."""
+def make_cuda_work(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) -> Work:
+    """Return work on CuPy views of the arrays, in XLA's stream."""
 
-    def work(arguments: list[Place], results: list[Place], stream: Callable[[], int]) -> None:
+    def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:
         views = [_view(cupy, place) for place in (*arguments, *results)]
         with views[-1].device, cupy.cuda.ExternalStream(stream()):
             run(views[: len(arguments)], views[len(arguments) :])
@@ -159,7 +163,7 @@ def on_cuda(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], object]) ->
     return work
 
 
-def _view(cupy: Any, place: Place) -> Any:
+def _view(cupy: Any, place: BufferView) -> Any:
     if not place.size:
         return cupy.empty(place.shape, place.dtype)
     memory = cupy.cuda.UnownedMemory(place.pointer, place.size, None)

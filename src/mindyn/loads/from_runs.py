@@ -2,7 +2,7 @@
 
 A load adds Y_load(q, qd, qdd) phi_load to the torque, phi_load its ten parameters in the frame of the link it is on.
 Measured signals s = tau / gain then obey: gain_j s_j = Y beta (unloaded), gain_j s_j = Y beta + Y_load phi (loaded).
-With phi known the equations tell the gains; with gains known they tell phi [Gautier & Briot 2014].
+With phi known, the equations determine the gains; with the gains known, they determine phi [Gautier & Briot 2014].
 """
 
 from __future__ import annotations
@@ -13,39 +13,47 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.spread import NORMAL_95
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding
 from mindyn.kernels.model import compile_model
-from mindyn.logs.followed_loops import whole_positions
+from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import Parameter
-from mindyn.regression.gathering import gather, require_joints
 from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import gather, require_joints
 from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
-GAIN_STEPS: Final = 100
-GAIN_SETTLED: Final = 1e-10
-"""Iterations at most, and the relative change of every gain at which they end."""
+MAX_GAIN_STEPS: Final = 100
+GAIN_CHANGE_TOLERANCE: Final = 1e-10
+"""Largest number of iterations, and the relative change of every gain at which they end."""
 
 
-FARTHEST: Final = 3.0
-"""Half-widths of 95 % intervals within which the nearest load that can exist must lie of what a fit gave: of ten
-parameters that are right the chi-square distance is below 2.8 of them in 999 of 1000 runs."""
+MAX_LOAD_HALF_WIDTHS: Final = 3.0
+"""Largest distance of the nearest feasible load from the fit, in half-widths of 95 % intervals: for ten correct
+parameters, the chi-square distance is below 2.8 of them in 999 of 1000 runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gains:
-    """N m for each unit of the signal, joint by joint, with standard deviations."""
+    """Drive gains with standard deviations.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+    values : ndarray, shape (n,)
+        N m (or N) per unit of the signal.
+    deviations : ndarray, shape (n,)
+    """
 
     joint_names: tuple[str, ...]
     values: Array
@@ -54,93 +62,104 @@ class Gains:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Payload:
-    """The ten parameters of a load in its link's frame, their covariance, and which of them the runs cannot tell.
+    """Ten parameters of a load in the frame of its link.
 
-    phi            of a load that can exist; `unconstrained` what the fit itself gave
-    covariance     (10, 10) of the latter
-    factor         half-width of a 95 % interval in standard deviations
+    Attributes
+    ----------
+    link : str
+    phi : ndarray, shape (10,)
+        Parameters of the nearest feasible load.
+    covariance : ndarray, shape (10, 10)
+        Covariance of the unconstrained parameters.
+    unidentifiable : tuple of str
+        Parameters that the runs do not determine.
+    factor : float
+        Half-width of a 95 % interval in standard deviations.
+    findings : tuple of Finding
+    unconstrained : ndarray, shape (10,), optional
+        Parameters of the fit itself.
     """
 
     link: str
     phi: Array
     covariance: Array
-    untold: tuple[str, ...]
+    unidentifiable: tuple[str, ...]
     factor: float = NORMAL_95
     findings: tuple[Finding, ...] = ()
     unconstrained: Array | None = None
 
     @property
     def mass(self) -> float:
-        """kg."""
+        """Return the mass, kg."""
         return float(self.phi[0])
 
     @property
     def centre(self) -> Array:
-        """(3,) centre of mass in the link's frame, m."""
+        """Return the centre of mass (3,) in the link frame, m."""
         return np.asarray(self.phi[1:4] / self.phi[0])
 
     @property
     def inertia_about_centre(self) -> Array:
-        """(3, 3) kg m^2, axes of the link's frame."""
+        """Return the inertia tensor (3, 3) about the centre of mass, axes of the link frame, kg m^2."""
         return mass_com_inertia(self.phi)[2]
 
     @property
     def half_widths(self) -> Array:
-        """(10,) of the 95 % intervals, about what the fit gave."""
+        """Return the half-widths (10,) of the 95 % intervals about the unconstrained parameters."""
         return np.asarray(self.factor * np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     @property
     def mass_interval(self) -> tuple[float, float]:
-        """95 % interval of the mass, kg."""
+        """Return the 95 % interval of the mass, kg."""
         middle = float((self.phi if self.unconstrained is None else self.unconstrained)[0])
         return middle - float(self.half_widths[0]), middle + float(self.half_widths[0])
 
     @property
-    def is_possible(self) -> bool:
-        """Whether a load that can exist lies near what the fit gave: within `FARTHEST` half-widths of its intervals."""
+    def is_feasible(self) -> bool:
+        """Return whether a feasible load lies within `MAX_LOAD_HALF_WIDTHS` half-widths of the fit."""
         if self.unconstrained is None:
             return True
         scale = np.sqrt(np.maximum(np.diag(self.covariance), 1e-300))
         values, vectors = np.linalg.eigh(self.covariance / np.outer(scale, scale))
         moved = vectors.T @ ((self.phi - self.unconstrained) / scale) / np.sqrt(np.maximum(values, 1e-9 * values.max()))
-        return bool(np.linalg.norm(moved) <= FARTHEST * self.factor)
+        return bool(np.linalg.norm(moved) <= MAX_LOAD_HALF_WIDTHS * self.factor)
 
     @property
     def centre_half_widths(self) -> Array:
-        """(3,) of the 95 % intervals of the centre, m, by c = mc / m."""
+        """Return the half-widths (3,) of the 95 % intervals of the centre, m, by c = mc / m."""
         slopes = np.column_stack([-self.centre, np.eye(3)]) / self.mass
         return np.asarray(self.factor * np.sqrt(np.diag(slopes @ self.covariance[:4, :4] @ slopes.T)))
 
     def in_frame(self, pose: Pose, name: str) -> Payload:
-        """The load in the axes of a frame that has this pose in the link's; its spread is left out."""
+        """Return the load in the axes of a frame with this pose in the link frame, without its covariance."""
         inverse = pose.inverse()
-        moved = inverse.apply(self.centre)
-        turned = inverse.rotation @ self.inertia_about_centre @ inverse.rotation.T
-        phi = phi_about_origin(self.mass, moved, turned)
+        centre = inverse.apply(self.centre)
+        inertia = inverse.rotation @ self.inertia_about_centre @ inverse.rotation.T
+        phi = phi_about_origin(self.mass, centre, inertia)
         return replace(self, link=name, phi=phi, covariance=np.full((10, 10), np.nan), unconstrained=None)
 
 
-def payload_of_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
-    """The load that explains the difference between two runs; robot and load are fitted together.
+def payload_from_runs(robot: Robot, unloaded: Samples, loaded: Samples, *, link: str | None = None) -> Payload:
+    """Fit robot and load together to two runs, and return the load.
 
-    link  that carries the load; the last one if left out (with loops: the one end that no loop holds)
+    `link` carries the load; by default the last one (with loops: the one end that no loop holds).
     """
-    carrier = carrier_of(robot, link)
+    carrier = find_load_carrier(robot, link)
     regressor = Regressor(robot)
     extended = regressor_with_load(regressor, carrier)
     without, with_load = gather(regressor, unloaded), gather(extended, loaded)
-    plain = LeastSquares().fit(Rows.of_information(regressor, without))
+    unloaded_fit = LeastSquares().fit(Rows.of_information(regressor, without))
     p = regressor.count
-    R, z = without.stacked(plain.joint_weights)
-    R2, z2 = with_load.stacked(plain.joint_weights)
+    R, z = without.stacked(unloaded_fit.joint_weights)
+    R2, z2 = with_load.stacked(unloaded_fit.joint_weights)
     rows = np.vstack([np.hstack([R, np.zeros((len(R), R2.shape[1] - p))]), R2])
     right = np.concatenate([z, z2])
-    found = solve(rows, right)
-    freedom = sum(without.counts) + sum(with_load.counts) - found.rank
-    variance = float(((rows @ found.beta - right) ** 2).sum()) / freedom
-    open_ones = np.any(np.abs(null_space(rows)[p:]) > 1e-6, axis=1).tolist()
-    untold = tuple(name for name, is_open in zip(LINK_PARAMETERS, open_ones, strict=True) if is_open)
-    return Payload(carrier, found.beta[p:], variance * found.inverse[p:, p:], untold)
+    solution = solve(rows, right)
+    degrees_of_freedom = sum(without.counts) + sum(with_load.counts) - solution.rank
+    variance = float(((rows @ solution.beta - right) ** 2).sum()) / degrees_of_freedom
+    is_open = np.any(np.abs(null_space(rows)[p:]) > 1e-6, axis=1).tolist()
+    unidentifiable = tuple(name for name, undetermined in zip(LINK_PARAMETERS, is_open, strict=True) if undetermined)
+    return Payload(carrier, solution.beta[p:], variance * solution.inverse[p:, p:], unidentifiable)
 
 
 def drive_gains(
@@ -152,40 +171,79 @@ def drive_gains(
     mass: float | None = None,
     link: str | None = None,
 ) -> Gains:
-    """Gains of the torque signals in `tau` of both runs, from a load of known parameters phi (10,), or of known mass.
+    """Estimate drive gains from runs without and with a known load.
 
-    Fits s_j = (Y beta + Y_load phi) / gain_j over both runs: the load's torque is the only one known in N m. With the
-    mass alone, the other nine parameters of the load are further unknowns.
+    Fits s_j = (Y beta + Y_load phi) / gain_j over both runs: only the torque of the load is known in N m. If only the
+    mass is given, the other nine parameters of the load are further unknowns.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the logs.
+    unloaded, loaded : Samples
+        Runs without and with the load; `tau` contains the signals.
+    phi : ndarray, shape (10,), optional
+        Parameters of the load in the frame of its link.
+    mass : float, optional
+        Mass of the load, kg. Give either `phi` or `mass`.
+    link : str, optional
+        Link that carries the load; the last one by default.
+
+    Returns
+    -------
+    Gains
+
+    Raises
+    ------
+    InputError
+        If neither or both of `phi` and `mass` are given, or the runs do not determine the gains.
     """
     if (phi is None) == (mass is None):
-        raise InputError("drive_gains takes the ten parameters phi of the load, or its mass", hint="mass=2.8")
-    carrier = carrier_of(robot, link)
+        raise InputError(
+            "drive_gains needs either phi or mass of the load",
+            hint="give mass=2.8 (kg), for example",
+            code=Code.MISSING_VALUE,
+            subject="phi, mass",
+        )
+    carrier = find_load_carrier(robot, link)
     if mass is not None and not (np.isfinite(mass) and mass > 0):
-        raise InputError(f"the mass of a load is a positive number of kg, got {mass!r}")
-    alone = np.zeros(PARAMETERS_PER_LINK)
-    alone[0] = 0.0 if mass is None else mass
-    stated = alone if phi is None else np.asarray(phi, dtype=np.float64)
-    if stated.shape != (PARAMETERS_PER_LINK,):
-        raise InputError(f"phi has shape {stated.shape}, but ({PARAMETERS_PER_LINK},) is needed")
+        raise InputError(f"mass must be a positive number in kg, got {mass!r}", code=Code.OUT_OF_RANGE, subject="mass")
+    mass_only = np.zeros(PARAMETERS_PER_LINK)
+    mass_only[0] = 0.0 if mass is None else mass
+    load = mass_only if phi is None else np.asarray(phi, dtype=np.float64)
+    if load.shape != (PARAMETERS_PER_LINK,):
+        raise InputError(
+            f"phi must have shape ({PARAMETERS_PER_LINK},), got {load.shape}", code=Code.WRONG_SHAPE, subject="phi"
+        )
     if not (isinstance(unloaded, Samples) and isinstance(loaded, Samples)):
-        raise InputError("drive_gains takes two runs as Samples", hint="mindyn.condition(log, robot).samples")
-    known = known_torque(robot, loaded, carrier, stated)
+        raise InputError(
+            "drive_gains needs two runs as Samples",
+            hint="convert logs by mindyn.condition(log, robot).samples",
+            code=Code.WRONG_TYPE,
+            subject="unloaded, loaded",
+        )
+    known = load_torque(robot, loaded, carrier, load)
     if phi is None:
-        Y = compile_model(robot).standard_regressor(whole_positions(robot, loaded), loaded.qd, loaded.qdd)
-        return _solved_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
-    blind = [name for name, size in zip(robot.primary_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9]
-    if blind:
-        raise InputError(f"the load puts no torque on joint {', '.join(blind)}: its gain cannot be told")
-    return _solved_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
+        Y = compile_model(robot).standard_regressor(all_joint_positions(robot, loaded), loaded.qd, loaded.qdd)
+        return _solve_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
+    unloaded_joints = [
+        name for name, size in zip(robot.primary_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9
+    ]
+    if unloaded_joints:
+        raise InputError(
+            f"the load exerts no torque on joint {', '.join(unloaded_joints)}, so its gain is not identifiable",
+            code=Code.NOT_IDENTIFIABLE,
+            subject=", ".join(unloaded_joints),
+        )
+    return _solve_gains(robot, unloaded, loaded, known, np.zeros((*known.shape, 0)))
 
 
-def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
-    """Gains by which signals and torques agree; noise is that of the signals.
+def _solve_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array, open_load: Array) -> Gains:
+    """Return gains for which signals and torques agree, with noise in the signals.
 
-    Minimises sum_j |s_j - h_j (Y_j beta + L_j x + known_j)|^2 / var_j over beta, x and h = 1 / gain, by Gauss-Newton
-    from the solution of the linear equations, in which the signals stand as columns and their noise makes gains small.
-
-    open_load  L (N, n, k): columns of what is not known of the load
+    Minimises sum_j |s_j - h_j (Y_j beta + L_j x + known_j)|^2 / var_j over beta, x and h = 1 / gain by Gauss-Newton,
+    from the solution of the linear equations. In these the signals are columns, and their noise makes the gains too
+    small. `open_load` L (N, n, k) are the columns of unknown load parameters.
     """
     regressor = Regressor(robot)
     n, p, k = regressor.joint_count, regressor.count, open_load.shape[2]
@@ -195,18 +253,18 @@ def _solved_gains(robot: Robot, unloaded: Samples, loaded: Samples, known: Array
         require_joints(regressor, samples)
         parts = regressor.parts(regressor.positions(samples), samples.qd, samples.qdd)
         for joint, arrays in enumerate(parts):
-            whole = np.zeros((len(samples), p + k + 2))
-            whole[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
-            whole[:, p : p + k] = load[:, joint]
-            whole[:, p + k] = torque[:, joint]
-            whole[:, p + k + 1] = samples.tau[:, joint]
-            factors.append((joint, triangle_of(whole)))
-    x, h = _linear_gains(robot, factors, n)
-    return _output_gains(robot, factors, x, h, len(unloaded) + len(loaded))
+            columns = np.zeros((len(samples), p + k + 2))
+            columns[:, regressor.columns[joint]] = np.concatenate(arrays, axis=1)
+            columns[:, p : p + k] = load[:, joint]
+            columns[:, p + k] = torque[:, joint]
+            columns[:, p + k + 1] = samples.tau[:, joint]
+            factors.append((joint, triangle_of(columns)))
+    x, h = _fit_linear_gains(robot, factors, n)
+    return _refine_gains(robot, factors, x, h, len(unloaded) + len(loaded))
 
 
-def _linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) -> tuple[Array, Array]:
-    """Values of beta and x, and 1 / gain, of Y beta + L x - s gain = - known; refused where gains stay open."""
+def _fit_linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) -> tuple[Array, Array]:
+    """Return beta and x, and 1 / gain, of Y beta + L x - s gain = - known; raise `InputError` if gains stay open."""
     width = factors[0][1].shape[1] - 2
     rows, right = [], []
     for joint, R in factors:
@@ -218,21 +276,23 @@ def _linear_gains(robot: Robot, factors: Sequence[tuple[int, Array]], n: int) ->
     stacked = np.vstack(rows)
     open_gains = np.any(np.abs(null_space(stacked)[width:]) > 1e-6, axis=1)
     if open_gains.any():
-        names = [name for name, one in zip(robot.primary_names, open_gains, strict=True) if one]
+        names = [name for name, is_open in zip(robot.primary_names, open_gains, strict=True) if is_open]
         raise InputError(
-            f"the runs do not tell the gain of joint {', '.join(names)}",
-            hint="a motion in which the load turns about all axes, or all ten parameters of the load",
+            f"the runs do not determine the gain of joint {', '.join(names)}",
+            hint="record a motion that rotates the load about all axes, or give all ten parameters phi of the load",
+            code=Code.NOT_IDENTIFIABLE,
+            subject=", ".join(names),
         )
-    found = solve(stacked, np.concatenate(right)).beta
-    return found[:width], np.asarray(1 / found[width:])
+    solution = solve(stacked, np.concatenate(right)).beta
+    return solution[:width], np.asarray(1 / solution[width:])
 
 
-def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, h: Array, rows: int) -> Gains:
-    """Gauss and Newton's iteration; weights by the residuals of every joint, gains about their first values."""
+def _refine_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, h: Array, rows: int) -> Gains:
+    """Return gains by Gauss-Newton iteration, with weights from the residuals of each joint."""
     n, width = len(h), len(x)
     x, h = x.copy(), np.where(h > 0, h, np.median(h[h > 0]) if (h > 0).any() else 1.0)
     change = np.inf
-    for _ in range(GAIN_STEPS):
+    for _ in range(MAX_GAIN_STEPS):
         residuals, slopes = [], []
         for joint, R in factors:
             torque = R[:, :width] @ x + R[:, -2]
@@ -245,16 +305,18 @@ def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, 
             squares[joint] += e @ e
         weights = 1 / np.sqrt(np.maximum(squares / rows, 1e-30 * max(float(squares.max()), 1e-300)))
         scaled = [weights[joint] for joint, _ in factors]
-        J = np.vstack([w * one for w, one in zip(scaled, slopes, strict=True)])
-        step = solve(J, np.concatenate([w * one for w, one in zip(scaled, residuals, strict=True)]))
+        J = np.vstack([w * block for w, block in zip(scaled, slopes, strict=True)])
+        step = solve(J, np.concatenate([w * e for w, e in zip(scaled, residuals, strict=True)]))
         x, h = x + step.beta[:width], h + step.beta[width:]
         change = float(np.abs(step.beta[width:] / h).max())
-        if change < GAIN_SETTLED:
+        if change < GAIN_CHANGE_TOLERANCE:
             break
     if not (change < 1e-3 and (h > 0).all()):
         raise InputError(
-            "the gains did not settle: the runs hardly tell them",
-            hint="check the load's mass and link, or record a motion in which the load matters more",
+            "the gains did not converge: the runs hardly determine them",
+            hint="check the mass and the link of the load, or record a motion in which the load exerts larger torques",
+            code=Code.NOT_CONVERGED,
+            subject="gains",
         )
     gains = 1 / h
     deviations = np.sqrt(np.maximum(np.diag(step.inverse)[width:], 0.0)) * gains**2
@@ -262,21 +324,21 @@ def _output_gains(robot: Robot, factors: Sequence[tuple[int, Array]], x: Array, 
 
 
 def load_columns(robot: Robot, link: str) -> slice:
-    """Places of a link's ten parameters among all standard ones: those that a load on it changes."""
+    """Return the columns of the ten parameters of a link among all standard parameters."""
     first = PARAMETERS_PER_LINK * robot.link_index(link)
     return slice(first, first + PARAMETERS_PER_LINK)
 
 
-def known_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
-    """(N, n) torque of the load."""
-    Y = compile_model(robot).standard_regressor(whole_positions(robot, samples), samples.qd, samples.qdd)
+def load_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
+    """Return the torque (N, n) of the load."""
+    Y = compile_model(robot).standard_regressor(all_joint_positions(robot, samples), samples.qd, samples.qdd)
     return np.asarray(Y[:, :, load_columns(robot, link)] @ phi)
 
 
 def regressor_with_load(plain: Regressor, link: str, phi: Array | None = None) -> Regressor:
-    """The columns of a regressor and, for every joint, ten more of a load on a link.
+    """Return a regressor with ten more columns for every joint, of a load on a link.
 
-    phi  (10,) of the load, for friction that grows with what the joints carry; none where it is left out
+    `phi` (10,) of the load is needed for friction that grows with the load of the joints.
     """
     robot = plain.robot
     model, columns = compile_model(robot), load_columns(robot, link)
@@ -284,7 +346,7 @@ def regressor_with_load(plain: Regressor, link: str, phi: Array | None = None) -
 
 
 class _LoadRegressor(Regressor):
-    """A regressor whose load columns act on every joint at once."""
+    """Regressor with load columns that act on every joint."""
 
     def __init__(
         self, plain: Regressor, link: str, phi: Array | None, columns: Callable[[Array, Array, Array], Array]
@@ -295,20 +357,20 @@ class _LoadRegressor(Regressor):
         parts = zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
         added = tuple(Parameter(f"load_{name}", "link", link, unit, name) for name, unit in parts)
         self.parameters = (*self.parameters, *added)
-        self.names = (*self.names, *(one.name for one in added))
+        self.names = (*self.names, *(parameter.name for parameter in added))
         extra = np.arange(first, first + PARAMETERS_PER_LINK)
         self.columns = tuple(np.concatenate([columns, extra]) for columns in self.columns)
 
     def parts(
         self, q: Array, qd: Array, qdd: Array, directions: Array | None = None, out: Array | None = None
     ) -> list[list[Array]]:
-        """The robot's columns, then the load's."""
-        found = super().parts(q, qd, qdd, directions, out)
+        """Return the columns of the robot, then those of the load."""
+        columns = super().parts(q, qd, qdd, directions, out)
         Y = self._load_part(q, qd, qdd)
-        for joint, arrays in enumerate(found):
+        for joint, arrays in enumerate(columns):
             arrays.append(Y[:, joint])
-        return found
+        return columns
 
     def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:
-        """The torque of the load, where it is known."""
+        """Return the torque of the load, or None if the load is unknown."""
         return None if self._phi is None else np.asarray(self._load_part(q, qd, qdd) @ self._phi)

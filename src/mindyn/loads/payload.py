@@ -1,13 +1,14 @@
-"""`payload`: the load that a run carried, from a saved estimate of the arm, or from a run without it.
+"""`payload`: the load of a run, from an estimate of the robot or from a second run without the load.
 
-The loaded run obeys tau = Y beta + Y_load phi. Of beta, what rigid links and rotors make is known from the estimate
-within its covariance C; friction, which grows with the load and with temperature, is fitted anew:
+The loaded run obeys tau = Y beta + Y_load phi. The part of beta that rigid links and rotors cause is known from the
+estimate within its covariance C; friction, which depends on load and temperature, is fitted again:
 
     minimise  sum_j w_j |tau_j - Y_j beta - Y_load,j phi|^2 + (beta - beta_0)^T C^-1 (beta - beta_0)
 
-phi (10,) in the frame of the link that carries it. Its spread is that of leaving out blocks of the run in turn, that of
-beta_0, and that of the drives' gains: a joint whose torque is logged e too large shows a load e too large, and no run
-tells that from a heavier one. The load reported is the nearest one, by that spread, whose mass lies somewhere in space.
+phi (10,) is in the frame of the link that carries the load. Its covariance has three parts: the jackknife over blocks
+of the run, that of beta_0, and that of the drive gains. A joint whose logged torque is too large by a fraction e shows
+a load too large by e, and no run can distinguish that from a heavier load. The result is the nearest load, in the
+metric of this covariance, that has a physical mass distribution.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from scipy.stats import t as student
 
 from mindyn.algebra.inertia import pseudo_inertia
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, listed
+from mindyn.errors import Code, InputError, list_names
 from mindyn.estimators.estimate import Estimate
-from mindyn.feasibility.conic import ConeRows, Program
+from mindyn.feasibility.conic import ConeRows, ConicProgram
 from mindyn.findings import Finding, Kind, warning
-from mindyn.loads.from_runs import Payload, payload_of_runs, regressor_with_load
+from mindyn.loads.from_runs import Payload, payload_from_runs, regressor_with_load
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -34,30 +35,30 @@ from mindyn.parameters.parameter import Parameter
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
-LENGTH_M: Final = 0.1
-"""Size of a load by which it is judged whether its parameters are told: half-widths above m * LENGTH_M / 2 of a first
-moment, m * LENGTH_M^2 of an inertia, m / 2 of the mass leave it open."""
+LOAD_SIZE_M: Final = 0.1
+"""Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2
+of a first moment, m * LOAD_SIZE_M^2 of an inertia, and m / 2 of the mass."""
 UNSEEN_INFORMATION: Final = 1e-10
-"""Part of the largest information below which a direction is not seen; rounding leaves 1e-14."""
-WIDE: Final = 1e3
-"""Standard deviation of what is not seen, kg, kg m or kg m^2."""
-LEAST_MASS_KG: Final = 1e-6
-REFRESHES: Final = 5
-MASS_FINAL: Final = 1e-3
-"""Change of the mass, as part of it, from which on friction that grows with the load is made anew, so often at most."""
-WORSE: Final = 4.0
-OPEN: Final = 0.05
-"""A run is doubted where the residual of a joint is more times that of the estimate's own logs, and a larger part of
-the joint's torque: noise grows with the torque that a load makes."""
+"""Information relative to the largest below which a direction is not observed; rounding leaves 1e-14."""
+UNSEEN_DEVIATION: Final = 1e3
+"""Standard deviation of directions that are not observed, kg, kg m or kg m^2."""
+MIN_MASS_KG: Final = 1e-6
+MAX_FRICTION_UPDATES: Final = 5
+MASS_TOLERANCE: Final = 1e-3
+"""Friction that grows with the load is updated while the mass changes by more than this fraction."""
+MAX_RESIDUAL_RATIO: Final = 4.0
+MIN_UNEXPLAINED_FRACTION: Final = 0.05
+"""A run is suspect if the residual of a joint exceeds these multiples: of the residual in the logs of the estimate, and
+of the torque of the joint, since noise grows with the torque of a load."""
 WEIGHTING_ROUNDS: Final = 3
-"""Of fit and weights by its residuals."""
+"""Rounds of fit and weights from its residuals."""
 
 
 GAIN_DEVIATION: Final = 0.01
-"""Standard deviation of a joint's torque scale where none is stated: drives that are calibrated well."""
+"""Default standard deviation of the torque scale of a joint: well calibrated drives."""
 
 
 def payload(
@@ -66,209 +67,254 @@ def payload(
     link: str | None = None,
     gain_deviation: float = GAIN_DEVIATION,
 ) -> Payload:
-    """The load of a loaded run: `payload(estimate, loaded)`, or `payload(robot, unloaded, loaded)` of two runs.
+    """Estimate the payload of a run.
 
-    link            that carries the load; the last one if left out
-    gain_deviation  standard deviation of the scale of each joint's torque, in the estimate and in the run alike
+    Call `payload(estimate, loaded)` with an estimate of the robot, or `payload(robot, unloaded, loaded)` with two runs.
+
+    Parameters
+    ----------
+    known : Estimate or Robot
+        Estimate of the robot, or the robot itself.
+    runs : Log or Samples
+        The loaded run; or the unloaded and the loaded run as `Samples` if `known` is a robot.
+    link : str, optional
+        Link that carries the load; the last one by default.
+    gain_deviation : float
+        Relative standard deviation of the torque scale of each joint, in the estimate and in the run.
+
+    Returns
+    -------
+    Payload
+
+    Raises
+    ------
+    InputError
+        If the number or type of runs is wrong, `gain_deviation` is not between 0 and 1, or the run is too short.
     """
     if not (np.isfinite(gain_deviation) and 0 <= gain_deviation < 1):
-        raise InputError(f"gain_deviation = {gain_deviation!r} must be a part of the torque", hint="0.01: one percent")
+        raise InputError(
+            f"gain_deviation must be between 0 and 1, got {gain_deviation!r}",
+            hint="0.01 means 1 % of the torque",
+            code=Code.OUT_OF_RANGE,
+            subject="gain_deviation",
+        )
     if isinstance(known, Estimate):
         if len(runs) != 1:
-            raise InputError(f"payload(estimate, loaded) takes one run, got {len(runs)}")
-        return _against(known, runs[0], link, gain_deviation)
+            raise InputError(
+                f"payload(estimate, loaded) needs one run, got {len(runs)}", code=Code.INVALID_VALUE, subject="runs"
+            )
+        return _fit_with_estimate(known, runs[0], link, gain_deviation)
     if len(runs) != 2 or not all(isinstance(run, Samples) for run in runs):
         raise InputError(
-            "payload(robot, unloaded, loaded) takes two runs as Samples",
-            hint="mindyn.condition(log, robot).samples; or payload(estimate, log), with a saved estimate of the arm",
+            "payload(robot, unloaded, loaded) needs two runs as Samples",
+            hint="convert logs by mindyn.condition(log, robot).samples, or call payload(estimate, log)",
+            code=Code.WRONG_TYPE,
+            subject="runs",
         )
     unloaded, loaded = runs
     assert isinstance(unloaded, Samples)
     assert isinstance(loaded, Samples)
-    return _consistent(payload_of_runs(known, unloaded, loaded, link=link))
+    return _make_consistent(payload_from_runs(known, unloaded, loaded, link=link))
 
 
-def _against(found: Estimate, run: Samples | Log, link: str | None, gain_deviation: float) -> Payload:
-    robot = found.robot
-    carrier = carrier_of(robot, link)
-    samples = run if isinstance(run, Samples) else _as_in_the_fit(found, run)
-    made = _fitted(found, samples, carrier, None, gain_deviation)
-    for _ in range(REFRESHES if found.regressor.friction.needs_load else 0):
-        before, made = made, _fitted(found, samples, carrier, made.phi, gain_deviation)
-        if abs(made.mass - before.mass) < MASS_FINAL * abs(made.mass):
+def _fit_with_estimate(estimate: Estimate, run: Samples | Log, link: str | None, gain_deviation: float) -> Payload:
+    robot = estimate.robot
+    carrier = find_load_carrier(robot, link)
+    samples = run if isinstance(run, Samples) else _condition_like_fit(estimate, run)
+    load = _fit_payload(estimate, samples, carrier, None, gain_deviation)
+    for _ in range(MAX_FRICTION_UPDATES if estimate.regressor.friction.needs_load else 0):
+        before, load = load, _fit_payload(estimate, samples, carrier, load.phi, gain_deviation)
+        if abs(load.mass - before.mass) < MASS_TOLERANCE * abs(load.mass):
             break
-    return made
+    return load
 
 
-def _as_in_the_fit(found: Estimate, run: Log) -> Samples:
-    settings = found.treatment.of_fit
+def _condition_like_fit(estimate: Estimate, run: Log) -> Samples:
+    settings = estimate.settings.fit_conditioning
     if settings is not None:
         settings = settings.for_log(velocity=run.qd is not None, acceleration=run.qdd is not None)
-    return condition([run], found.robot, settings).samples
+    return condition([run], estimate.robot, settings).samples
 
 
-def _fitted(found: Estimate, samples: Samples, carrier: str, carried: Array | None, gain_deviation: float) -> Payload:
-    """The load; friction that grows with what the joints carry has the estimate's links and `carried` (10,)."""
-    regressor = regressor_with_load(found.regressor, carrier, carried)
-    rows = Rows(regressor, found.treatment, samples)
-    p = found.regressor.count
-    prior, start, free = _known_part(found, p)
+def _fit_payload(
+    estimate: Estimate, samples: Samples, carrier: str, carried: Array | None, gain_deviation: float
+) -> Payload:
+    """Fit the load; friction that grows with the load uses the links of the estimate and `carried` (10,)."""
+    regressor = regressor_with_load(estimate.regressor, carrier, carried)
+    rows = Rows(regressor, estimate.settings, samples)
+    p = estimate.regressor.count
+    prior, start, free = _known_information(estimate, p)
     blocks = [block.information for block in rows.blocks if sum(block.information.counts)]
     if len(blocks) < 3:
-        raise InputError(f"the loaded run is too short: {len(samples)} samples make {len(blocks)} blocks")
-    whole = rows.information
-    weights = _first_weights(found)
+        raise InputError(
+            f"the loaded run is too short: {len(samples)} samples give {len(blocks)} blocks, at least 3 are needed",
+            code=Code.TOO_LITTLE_DATA,
+            subject="loaded",
+        )
+    information = rows.information
+    weights = _initial_weights(estimate)
     for _ in range(WEIGHTING_ROUNDS):
-        normal = [_normal(block.stacked(weights), start, free) for block in blocks]
-        A, b = sum(one[0] for one in normal) + prior, sum(one[1] for one in normal)
+        normal = [_normal_equations(block.stacked(weights), start, free) for block in blocks]
+        A, b = sum(N for N, _ in normal) + prior, sum(n for _, n in normal)
         theta: Array = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
         beta = start.copy()
         beta[free] += theta
-        spread = whole.residuals(beta) / np.maximum(np.array(whole.counts) - 1, 1)
-        weights = 1 / np.maximum(spread * _memory(found), 1e-300)
+        spread = information.residuals(beta) / np.maximum(np.array(information.counts) - 1, 1)
+        weights = 1 / np.maximum(spread * _correlated_rows(estimate), 1e-300)
     ten = np.flatnonzero(np.isin(free, np.arange(p, p + PARAMETERS_PER_LINK)))
     covariance = _jackknife(normal, prior, theta, len(blocks))[np.ix_(ten, ten)]
     inverse: Array = np.asarray(np.linalg.pinv(A, hermitian=True), dtype=np.float64)
     covariance = covariance + (inverse @ prior @ inverse)[np.ix_(ten, ten)]
-    covariance = np.add(covariance, _open_spread(A, ten))
-    shifts = gain_deviation * _gain_shifts(whole, weights, free, inverse, theta, ten)
+    covariance = np.add(covariance, _unseen_covariance(A, ten))
+    shifts = gain_deviation * _gain_shifts(information, weights, free, inverse, theta, ten)
     covariance = covariance + shifts.T @ shifts
     factor = float(student.ppf(0.975, len(blocks) - 1))
-    findings = (*_findings(found, samples), *_misfit_findings(found, samples, np.sqrt(spread)))
-    made = Payload(carrier, theta[ten], covariance, (), factor, findings)
-    return _consistent(replace(made, untold=_untold(made)))
+    findings = (*_build_findings(estimate, samples), *_misfit_findings(estimate, samples, np.sqrt(spread)))
+    load = Payload(carrier, theta[ten], covariance, (), factor, findings)
+    return _make_consistent(replace(load, unidentifiable=_find_unidentifiable(load)))
 
 
 def _gain_shifts(
-    whole: Information, weights: Array, free: Array, inverse: Array, theta: Array, ten: NDArray[np.intp]
+    information: Information, weights: Array, free: Array, inverse: Array, theta: Array, ten: NDArray[np.intp]
 ) -> Array:
-    """(n + 1, 10) what the load becomes when torques are logged twice as large, in the estimate as in the run.
+    """Return the changes (n + 1, 10) of the load if torques are logged twice as large, in the estimate and in the run.
 
-    All together: twice the load. One joint's alone: what the arm itself needs is twice as large in both, and the load's
-    own torque remains; of that shift what is no mere scaling. How much one joint scales the load depends on the logs
-    of the estimate as well, and simulated arms show the mass moved by the gain of one joint, not by a mean over many:
-    so the scaling is counted whole, once.
+    First row: all joints together double the load. Other rows: the torque scale of one joint alone. The robot itself
+    then needs twice the torque in both, so only the torque of the load matters; the part of this shift that only scales
+    the load is removed. How much one joint scales the load depends on the logs of the estimate too, and in simulations
+    the gain of one joint moves the mass, not a mean over many. So the scaling counts fully, once.
     """
     load = theta[ten]
-    made = [load]
+    shifts = [load]
     for joint in range(len(weights)):
-        alone = np.where(np.arange(len(weights)) == joint, weights, 0.0)
-        R = whole.stacked(alone)[0][:, free]
+        joint_weights = np.where(np.arange(len(weights)) == joint, weights, 0.0)
+        R = information.stacked(joint_weights)[0][:, free]
         shift = (inverse @ (R.T @ (R[:, ten] @ load)))[ten]
-        made.append(shift - load * (shift[0] / load[0] if load[0] else 0.0))
-    return np.array(made)
+        shifts.append(shift - load * (shift[0] / load[0] if load[0] else 0.0))
+    return np.array(shifts)
 
 
-def _known_part(found: Estimate, p: int) -> tuple[Array, Array, Array]:
-    """Information (f, f) on the free columns, the values (p + 10,) that all start from, and which columns are free.
+def _known_information(estimate: Estimate, p: int) -> tuple[Array, Array, Array]:
+    """Return information (f, f) on the free columns, initial values (p + 10,), and the free columns.
 
-    What the fit left out stays at its value; friction, offsets and what the estimate could not tell are free without
-    any prior: held at the value that a fit happened to give them, they would be told of the load.
+    Dropped parameters keep their value. Friction, offsets and unidentifiable parameters are free without a prior: fixed
+    at an arbitrary fitted value, they would bias the load.
     """
-    start = np.concatenate([found.beta, np.zeros(PARAMETERS_PER_LINK)])
-    variances = np.diag(found.covariance)
-    moving = np.array([_is_free(one, v, found) for one, v in zip(found.parameters, variances, strict=True)])
+    start = np.concatenate([estimate.beta, np.zeros(PARAMETERS_PER_LINK)])
+    variances = np.diag(estimate.covariance)
+    moving = np.array(
+        [_is_free(parameter, v, estimate) for parameter, v in zip(estimate.parameters, variances, strict=True)]
+    )
     free = np.concatenate([np.flatnonzero(moving), np.arange(p, p + PARAMETERS_PER_LINK)])
-    told = np.isfinite(variances) & np.array([one.name not in found.untold for one in found.parameters])
-    rigid = (np.array([one.kind in RIGID for one in found.parameters]) & told)[moving]
-    own = np.flatnonzero(moving)[rigid]
+    known = np.isfinite(variances) & np.array(
+        [parameter.name not in estimate.unidentifiable for parameter in estimate.parameters]
+    )
+    rigid = (np.array([parameter.kind in RIGID for parameter in estimate.parameters]) & known)[moving]
+    columns = np.flatnonzero(moving)[rigid]
     information = np.zeros((len(free), len(free)))
-    if len(own):
+    if len(columns):
         places = np.flatnonzero(rigid)
-        information[np.ix_(places, places)] = np.linalg.pinv(found.covariance[np.ix_(own, own)], hermitian=True)
+        information[np.ix_(places, places)] = np.linalg.pinv(
+            estimate.covariance[np.ix_(columns, columns)], hermitian=True
+        )
     return information, start, free
 
 
-def _is_free(parameter: Parameter, variance: float, found: Estimate) -> bool:
-    if parameter.name in found.left_out:
+def _is_free(parameter: Parameter, variance: float, estimate: Estimate) -> bool:
+    if parameter.name in estimate.dropped:
         return False
-    return parameter.kind not in RIGID or variance > 0 or parameter.name in found.untold
+    return parameter.kind not in RIGID or variance > 0 or parameter.name in estimate.unidentifiable
 
 
-def _normal(stacked: tuple[Array, Array], start: Array, free: Array) -> tuple[Array, Array]:
-    """R^T R and R^T z of the free columns, from the start."""
+def _normal_equations(stacked: tuple[Array, Array], start: Array, free: Array) -> tuple[Array, Array]:
+    """Return R^T R and R^T z of the free columns, relative to the start."""
     R, z = stacked
-    own = R[:, free]
-    return own.T @ own, own.T @ (z - R @ start)
+    columns = R[:, free]
+    return columns.T @ columns, columns.T @ (z - R @ start)
 
 
-def _first_weights(found: Estimate) -> Array:
-    return np.asarray(1 / (np.maximum([one.rms for one in found.residuals], 1e-9) ** 2 * _memory(found)))
+def _initial_weights(estimate: Estimate) -> Array:
+    return np.asarray(
+        1 / (np.maximum([residual.rms for residual in estimate.residuals], 1e-9) ** 2 * _correlated_rows(estimate))
+    )
 
 
-def _memory(found: Estimate) -> Array:
-    """(n,) rows that count as one where residuals are correlated from row to row."""
-    rho = np.clip([one.correlation or 0.0 for one in found.residuals], 0.0, 0.99)
+def _correlated_rows(estimate: Estimate) -> Array:
+    """Return the number (n,) of correlated rows that count as one independent row."""
+    rho = np.clip([residual.correlation or 0.0 for residual in estimate.residuals], 0.0, 0.99)
     return np.asarray((1 + rho) / (1 - rho))
 
 
-def _open_spread(A: Array, ten: NDArray[np.intp]) -> Array:
-    """(10, 10) covariance of load directions that the run does not see at all: as wide as no load is."""
+def _unseen_covariance(A: Array, ten: NDArray[np.intp]) -> Array:
+    """Return a large covariance (10, 10) of load directions that the run does not observe."""
     rest = np.setdiff1d(np.arange(len(A)), ten)
     across = A[np.ix_(rest, ten)]
     seen = A[np.ix_(ten, ten)] - across.T @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True) @ across
     values, vectors = np.linalg.eigh(seen)
     V = vectors[:, values < UNSEEN_INFORMATION * values[-1]]
-    return np.asarray(WIDE**2 * V @ V.T)
+    return np.asarray(UNSEEN_DEVIATION**2 * V @ V.T)
 
 
 def _jackknife(normal: list[tuple[Array, Array]], prior: Array, theta: Array, count: int) -> Array:
-    """Covariance by leaving out each block in turn: blocks longer than the residuals' memory stand for themselves."""
-    A, b = sum(one[0] for one in normal) + prior, sum(one[1] for one in normal)
-    without = [np.linalg.lstsq(A - one[0], b - one[1], rcond=None)[0] - theta for one in normal]
-    shifts = np.array(without)
+    """Return the covariance by leaving out each block in turn; blocks are longer than the correlation of residuals."""
+    A, b = sum(N for N, _ in normal) + prior, sum(n for _, n in normal)
+    shifts = np.array([np.linalg.lstsq(A - N, b - n, rcond=None)[0] - theta for N, n in normal])
     return np.asarray((count - 1) / count * shifts.T @ shifts)
 
 
-def _untold(found: Payload) -> tuple[str, ...]:
-    """Parameters whose 95 % interval is wider than a load of that mass allows: they are not identifiable in the run."""
-    mass = max(abs(float(found.phi[0])), LEAST_MASS_KG)
-    allowed = np.array([0.5 * mass, *[0.5 * mass * LENGTH_M] * 3, *[mass * LENGTH_M**2] * 6])
-    wide = found.half_widths > allowed
-    return tuple(name for name, one in zip(LINK_PARAMETERS, wide, strict=True) if one)
+def _find_unidentifiable(load: Payload) -> tuple[str, ...]:
+    """Return parameters whose 95 % interval is wider than a load of that mass allows."""
+    mass = max(abs(float(load.phi[0])), MIN_MASS_KG)
+    allowed = np.array([0.5 * mass, *[0.5 * mass * LOAD_SIZE_M] * 3, *[mass * LOAD_SIZE_M**2] * 6])
+    wide = load.half_widths > allowed
+    return tuple(name for name, is_wide in zip(LINK_PARAMETERS, wide, strict=True) if is_wide)
 
 
-def _findings(found: Estimate, samples: Samples) -> tuple[Finding, ...]:
-    made = []
-    frictions = [one for one in found.parameters if one.kind not in RIGID]
+def _build_findings(estimate: Estimate, samples: Samples) -> tuple[Finding, ...]:
+    findings = []
+    frictions = [parameter for parameter in estimate.parameters if parameter.kind not in RIGID]
     if not frictions:
-        made.append(warning(Kind.MISSING_FRICTION, "the estimate has no friction columns: friction counts as load"))
+        findings.append(
+            warning(
+                Kind.MISSING_FRICTION, "the estimate has no friction parameters: friction is attributed to the load"
+            )
+        )
     turns = np.ptp(samples.q, axis=0)
     still = [name for name, turn in zip(samples.joint_names, turns, strict=True) if turn < 0.05]
     if still:
-        made.append(warning(Kind.STILL_JOINT, f"joints that hardly move in the loaded run: {', '.join(still)}"))
-    return tuple(made)
+        findings.append(warning(Kind.STILL_JOINT, f"these joints hardly move in the loaded run: {', '.join(still)}"))
+    return tuple(findings)
 
 
-def _misfit_findings(found: Estimate, samples: Samples, rms: Array) -> list[Finding]:
-    """On joints whose torque the arm and any load leave open far more than the estimate's own logs did."""
-    usual = np.array([one.rms for one in found.residuals])
-    share = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
-    joints = np.flatnonzero((rms > WORSE * usual) & (share > OPEN) & (usual > 0))
-    off = [f"{samples.joint_names[j]} ({rms[j] / usual[j]:.3g} times)" for j in joints]
-    if not off:
+def _misfit_findings(estimate: Estimate, samples: Samples, rms: Array) -> list[Finding]:
+    """Return a finding if robot and load explain the torque much worse than in the logs of the estimate."""
+    usual = np.array([residual.rms for residual in estimate.residuals])
+    fraction = rms / np.maximum(np.sqrt((samples.tau**2).mean(axis=0)), 1e-300)
+    joints = np.flatnonzero((rms > MAX_RESIDUAL_RATIO * usual) & (fraction > MIN_UNEXPLAINED_FRACTION) & (usual > 0))
+    unexplained = [f"{samples.joint_names[j]} ({rms[j] / usual[j]:.3g} times)" for j in joints]
+    if not unexplained:
         return []
     return [
         warning(
             Kind.UNEXPLAINED_TORQUE,
-            f"no load explains this run as the estimate explained its own: the residual is larger at {listed(off)}",
-            "Check that it is the same arm, with the same gains and zeros, and without contact",
+            f"no load explains this run as well as those of the estimate: large residual at {list_names(unexplained)}",
+            "Check that the robot, the gains and the encoder zeros are the same, and that there was no contact",
         )
     ]
 
 
-def _consistent(found: Payload) -> Payload:
-    """With the nearest phi, by its covariance, whose pseudo-inertia [[S, h], [h, m]] is positive semidefinite."""
-    scale = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
-    values, vectors = np.linalg.eigh(found.covariance / np.outer(scale, scale))
+def _make_consistent(load: Payload) -> Payload:
+    """Return the nearest load, by its covariance, whose pseudo-inertia [[S, h], [h, m]] is positive semidefinite."""
+    scale = np.sqrt(np.maximum(np.diag(load.covariance), 1e-300))
+    values, vectors = np.linalg.eigh(load.covariance / np.outer(scale, scale))
     root = (vectors / np.sqrt(np.maximum(values, 1e-9 * values.max()))).T / scale
-    program = Program(PARAMETERS_PER_LINK)
-    program.add_squares(root, root @ found.phi)
+    program = ConicProgram(PARAMETERS_PER_LINK)
+    program.add_squares(root, root @ load.phi)
     program.add_rows(ConeRows("semidefinite", _pseudo_inertia_rows(), np.zeros(10), 4))
-    return replace(found, phi=program.solve().x, unconstrained=found.phi)
+    return replace(load, phi=program.solve().x, unconstrained=load.phi)
 
 
 def _pseudo_inertia_rows() -> Array:
-    """(10, 10): upper triangle of [[tr(I)/2 1 - I, mc], [mc^T, m]], column by column, off-diagonals times sqrt(2)."""
-    made = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)], axis=-1)
-    return np.array([made[i, j] * (1.0 if i == j else np.sqrt(2)) for j in range(4) for i in range(j + 1)])
+    """Return (10, 10): upper triangle of [[tr(I)/2 1 - I, mc], [mc^T, m]] by columns, off-diagonals times sqrt(2)."""
+    matrices = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)], axis=-1)
+    return np.array([matrices[i, j] * (1.0 if i == j else np.sqrt(2)) for j in range(4) for i in range(j + 1)])

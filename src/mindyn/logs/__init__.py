@@ -1,5 +1,5 @@
-"""Measured motion: logs with names and units, and the samples that regression reads."""
+"""Measured motion: logs with names and units, and the samples that regression uses."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

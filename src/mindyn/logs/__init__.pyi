@@ -1,4 +1,4 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.logs.conditioning import AS_LOGGED as AS_LOGGED
 from mindyn.logs.pipeline import condition_stream as condition_stream

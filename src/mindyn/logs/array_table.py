@@ -1,4 +1,4 @@
-"""Named arrays (NPZ, MATLAB .mat, HDF5) as a `Table`."""
+"""Read named arrays (NPZ, MATLAB .mat, HDF5) as a `LogTable`."""
 
 from __future__ import annotations
 
@@ -14,56 +14,68 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.errors import MissingExtraError
+from mindyn.errors import Code, MissingExtraError
 from mindyn.logs.errors import LogError
 from mindyn.logs.mat_file import read_mat
-from mindyn.logs.tables import Chunk, damaged_as, numbers_of
-from mindyn.reading import PLAIN_BYTES, InputBudget, limited
+from mindyn.logs.tables import Chunk, raise_as_damaged, require_numbers
+from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
-LONGEST_HEADER: Final = 10_000
-"""Bytes of the head of an array in an NPZ file, NumPy's own limit."""
-_SHORTEST_ENTRY: Final = 46
-"""Bytes of an entry in the directory of a ZIP file."""
+MAX_NPY_HEADER_BYTES: Final = 10_000
+"""NumPy's limit for the header of an array in an NPZ file."""
+_MIN_ZIP_ENTRY_BYTES: Final = 46
+"""Smallest size of an entry in the directory of a ZIP file."""
 _DEFLATE, _SHUFFLE, _FLETCHER, _LZF = 1, 2, 3, 32000
-"""Numbers of the HDF5 filters that are read."""
+"""Numbers of the supported HDF5 filters."""
 _LZF_EXPANSION: Final = 88
-"""Bytes that a byte packed by LZF becomes at most: three stand for 264."""
+"""Largest expansion of a byte packed by LZF: three bytes become 264."""
 
 
 class ArrayTable:
-    """Arrays with time along one axis: (N,), (N, 1), (1, N), (N, n) or (n, N) for n joints.
+    """Log of named arrays with time along one axis.
 
-    `arrays` may hold anything that NumPy can slice, so an HDF5 dataset is read block by block.
+    Parameters
+    ----------
+    name : str
+        Name of the file in messages.
+    arrays : mapping of str to array
+        Arrays of shape (N,), (N, 1), (1, N), (N, n) or (n, N) for n joints. Anything that NumPy can slice is
+        accepted, so an HDF5 dataset is read block by block.
+    joint_count : int
+        Number n of joints.
     """
 
     def __init__(self, name: str, arrays: Mapping[str, Any], joint_count: int) -> None:
         self.name = name
         self.names = tuple(arrays)
-        self.stated: Mapping[str, Any] = {}
+        self.metadata: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         self._arrays = arrays
         self._joint_count = joint_count
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Slices of the arrays, time along the first axis."""
+        """Yield slices of the arrays with time along the first axis."""
         along = {name: self._time_axis(name) for name in names}
         lengths = {name: self._arrays[name].shape[along[name]] for name in names}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            hint = "are torque and motion out of step?"
-            raise LogError(f"arrays of {self.name} have different lengths: {listed}", hint=hint)
+            raise LogError(
+                f"arrays of {self.name} have different lengths: {listed}",
+                hint="torque and motion must have the same rows; was one of the arrays cut?",
+                code=Code.DISAGREEMENT,
+                subject=self.name,
+            )
         for start in range(0, next(iter(lengths.values())), rows):
             yield {name: self._slice(name, along[name], start, start + rows) for name in names}
 
     def head(self, rows: int) -> dict[str, NDArray[Any]]:
-        """The first `rows` of every array of real numbers, time along its longer axis."""
-        found = {}
+        """Return the first `rows` of every array of real numbers, with time along its longer axis."""
+        columns = {}
         for name, array in self._arrays.items():
             if array.dtype.kind not in "iuf":
                 continue
             wide = len(array.shape) == 2 and array.shape[1] > array.shape[0]
-            found[name] = self._slice(name, int(wide), 0, rows)
-        return found
+            columns[name] = self._slice(name, int(wide), 0, rows)
+        return columns
 
     def _time_axis(self, name: str) -> int:
         shape, n = self._arrays[name].shape, self._joint_count
@@ -75,27 +87,31 @@ class ArrayTable:
         if len(fitting) != 1:
             raise LogError(
                 f"array {name!r} of {self.name} has shape {shape}; the robot's {n} joints need (N, {n}) or ({n}, N)",
-                hint="is it the log of another robot?" if not fitting else "there are as many rows as joints",
+                hint="is it the log of another robot?"
+                if not fitting
+                else "there are as many rows as joints, so the time axis is ambiguous: log more rows",
+                code=Code.AMBIGUOUS if fitting else Code.WRONG_SHAPE,
+                subject=name,
             )
         return fitting[0]
 
     def _slice(self, name: str, axis: int, start: int, stop: int) -> NDArray[Any]:
         array = self._arrays[name]
         block = np.asarray(array[start:stop] if axis == 0 else array[:, start:stop].T)
-        return numbers_of(block[:, 0] if block.ndim == 2 and block.shape[1] == 1 else block, name, self.name)
+        return require_numbers(block[:, 0] if block.ndim == 2 and block.shape[1] == 1 else block, name, self.name)
 
 
 def open_arrays(path: Path, joint_count: int) -> ArrayTable:
-    """The arrays of an .npz, .mat, .h5 or .hdf5 file; `struct.field` and `group/dataset` name nested ones."""
+    """Open an .npz, .mat, .h5 or .hdf5 file; `struct.field` and `group/dataset` name nested arrays."""
     suffix = path.suffix.lower()
     readers = {".npz": NpzArrays, ".mat": _read_mat}
     return ArrayTable(path.name, readers.get(suffix, _open_hdf5)(path), joint_count)
 
 
 class NpzArrays(Mapping[str, Any]):
-    """Vectors and matrices of an NPZ file, each read when first asked for.
+    """Vectors and matrices of an NPZ file, each read when it is first used.
 
-    What a header declares is compared with the size of the file before any memory is taken for it.
+    The declared size of an array is compared with the size of the file before memory is allocated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,13 +119,20 @@ class NpzArrays(Mapping[str, Any]):
         self._known: dict[str, NDArray[Any]] = {}
         self._entries: dict[str, zipfile.ZipInfo] = {}
         self._budget = InputBudget(path.name, path.stat().st_size, LogError)
-        with damaged_as("NPZ", path.name), path.open("rb") as raw:
+        with raise_as_damaged("NPZ", path.name), path.open("rb") as raw:
             end = zipfile._EndRecData(raw)  # type: ignore[attr-defined]
-            self._budget.take_keys(end[5] // _SHORTEST_ENTRY if end else 0)
-        with damaged_as("NPZ", path.name), zipfile.ZipFile(path) as file:
+            self._budget.take_keys(end[5] // _MIN_ZIP_ENTRY_BYTES if end else 0)
+        with raise_as_damaged("NPZ", path.name), zipfile.ZipFile(path) as file:
             for entry in file.infolist():
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # unpacked without a limit
+                    raise LogError(
+                        f"{path.name} is compressed by ZIP method {entry.compress_type}; mindyn supports 0 and 8",
+                        hint="write it with numpy.savez or numpy.savez_compressed",
+                        code=Code.UNSUPPORTED,
+                        subject=path.name,
+                    )
                 with file.open(entry) as stream:
-                    shape, _, _ = _npy_header(stream)
+                    shape, _, _ = _read_npy_header(stream)
                 if len(shape) in (1, 2):
                     self._entries[entry.filename.removesuffix(".npy")] = entry
 
@@ -120,36 +143,41 @@ class NpzArrays(Mapping[str, Any]):
         return len(self._entries)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """The array; refused where it claims more numbers than its file can hold."""
+        """Return an array; raise `LogError` if it declares more numbers than its file can hold."""
         entry = self._entries[name]
         if name not in self._known:
-            with damaged_as("NPZ", self._path.name), zipfile.ZipFile(self._path) as file, file.open(entry) as stream:
+            with (
+                raise_as_damaged("NPZ", self._path.name),
+                zipfile.ZipFile(self._path) as file,
+                file.open(entry) as stream,
+            ):
                 self._known[name] = self._array(stream, name, entry.file_size)
         return self._known[name]
 
     def _array(self, stream: IO[bytes], name: str, size: int) -> NDArray[Any]:
-        shape, by_columns, dtype = _npy_header(stream)
+        shape, by_columns, dtype = _read_npy_header(stream)
         if dtype.hasobject:
-            raise LogError(f"array {name!r} of {self._path.name} holds Python objects, which are not read")
+            message = f"array {name!r} of {self._path.name} holds Python objects; mindyn reads only numbers"
+            raise LogError(message, code=Code.UNSAFE_INPUT, subject=name)
         count = prod(shape)
-        self._budget.take_bytes(count * dtype.itemsize)
+        self._budget.take_bytes(count * max(dtype.itemsize, NUMBER_BYTES))
         content = stream.read(min(size, count * dtype.itemsize))
         if len(content) < count * dtype.itemsize:
-            raise ValueError(f"array {name!r} is cut off")
+            raise ValueError(f"array {name!r} is truncated")
         flat = np.frombuffer(content, dtype, count)
         return flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
 
 
-def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether by columns, and type of an array in NumPy's format."""
+def _read_npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return the shape, whether the order is by columns, and the type of an array in NumPy's format."""
     is_first = np.lib.format.read_magic(stream) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
     length = stream.read(2 if is_first else 4)
-    if int.from_bytes(length, "little") > LONGEST_HEADER:
-        raise ValueError(f"a header of more than {LONGEST_HEADER} bytes")
+    if int.from_bytes(length, "little") > MAX_NPY_HEADER_BYTES:
+        raise ValueError(f"a header has more than {MAX_NPY_HEADER_BYTES} bytes")
     shape, by_columns, dtype = read(BytesIO(length + stream.read(int.from_bytes(length, "little"))))
     if any(n < 0 for n in shape):
-        raise ValueError(f"a shape of {shape}")
+        raise ValueError(f"an array has the shape {shape}")
     return shape, by_columns, dtype
 
 
@@ -161,9 +189,9 @@ def _read_mat(path: Path) -> Mapping[str, Any]:
 
 
 class Hdf5Array:
-    """A dataset of an HDF5 file. Chunks are checked before the library unpacks them.
+    """Dataset of an HDF5 file whose chunks are checked before the library decompresses them.
 
-    The library unpacks a deflated chunk to its end, however much more that is than the chunk's shape says.
+    The library decompresses a deflated chunk completely, even if the result is larger than the chunk's shape.
     """
 
     def __init__(self, data: Any, name: str, file_size: int) -> None:
@@ -173,20 +201,22 @@ class Hdf5Array:
         self._checked: set[tuple[int, ...]] = set()
         created = data.id.get_create_plist()
         self._filters = [created.get_filter(k)[0] for k in range(created.get_nfilters())]
-        for count in (prod(data.shape) * data.dtype.itemsize, 4 * self._chunk_bytes):  # chunks are copied
+        numbers = prod(data.shape) * max(data.dtype.itemsize, NUMBER_BYTES)
+        for count in (numbers, 4 * self._chunk_bytes):  # chunks are copied
             InputBudget(name, file_size, LogError).take_bytes(count)
         if data.chunks is None:
             stored, declared = data.id.get_storage_size(), prod(data.shape) * data.dtype.itemsize
         else:
             stored = data.id.get_num_chunks()
             declared = prod(-(-n // chunk) for n, chunk in zip(data.shape, data.chunks, strict=True))
-        if stored < declared and limited():
+        if stored < declared and are_limits_active():
             what = "bytes" if data.chunks is None else "chunks"
-            raise LogError(f"{name} declares {declared} {what}, the file holds {stored}", hint="is the copy complete?")
+            message = f"{name} declares {declared} {what}, but the file holds {stored}"
+            raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=name)
 
     def __getitem__(self, where: slice | tuple[slice, slice]) -> NDArray[Any]:
-        """The values of some rows, or of some columns."""
-        if self._filters and self._data.chunks and limited():
+        """Return the values of a range of rows or columns."""
+        if self._filters and self._data.chunks and are_limits_active():
             spans = [*(where if isinstance(where, tuple) else (where,)), slice(None)]
             limits = [(span.indices(n)[:2], step) for span, n, step in zip(spans, self.shape, self._data.chunks)]  # noqa: B905
             grid = [range(start - start % step, stop, step) for (start, stop), step in limits]
@@ -196,7 +226,7 @@ class Hdf5Array:
         return np.asarray(self._data[where])
 
     def _require_honest(self, corner: tuple[int, ...]) -> None:
-        """Raise if a chunk becomes larger than its shape says, or by a filter of which that is not known."""
+        """Raise if a chunk is larger than its shape, or if its filter does not bound the size."""
         skipped, content = self._data.id.read_direct_chunk(corner)
         for number, code in reversed(list(enumerate(self._filters))):
             if skipped >> number & 1 or code == _SHUFFLE:
@@ -206,11 +236,14 @@ class Hdf5Array:
             elif code == _DEFLATE:
                 content = zlib.decompressobj().decompress(content, self._chunk_bytes + 5)
                 if len(content) > self._chunk_bytes + 4:  # a checksum may be packed too
-                    raise LogError(f"a chunk of {self._name} becomes larger than {self._chunk_bytes} bytes, its shape")
-            elif code != _LZF or len(content) * _LZF_EXPANSION > PLAIN_BYTES:
+                    message = f"a chunk of {self._name} expands to more than the {self._chunk_bytes} bytes of its shape"
+                    raise LogError(message, code=Code.UNSAFE_INPUT, subject=self._name)
+            elif code != _LZF or len(content) * _LZF_EXPANSION > ALWAYS_ALLOWED_BYTES:
                 raise LogError(
-                    f"chunks of {self._name} are packed by filter {code}; gzip and small chunks of LZF are read",
-                    hint="h5repack -f GZIP=4 writes the file anew",
+                    f"chunks of {self._name} are compressed by filter {code}; mindyn supports gzip and small LZF chunks",
+                    hint="convert the file with h5repack -f GZIP=4",
+                    code=Code.UNSUPPORTED,
+                    subject=self._name,
                 )
 
 
@@ -218,20 +251,36 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
     try:
         import h5py
     except ImportError as error:
-        raise MissingExtraError(f"{path.name} is an HDF5 file", hint="pip install 'mindyn[hdf5]'") from error
+        message = f"{path.name} is an HDF5 file, which needs h5py"
+        raise MissingExtraError(message, hint="pip install 'mindyn[hdf5]'", subject="hdf5") from error
     arrays: dict[str, Any] = {}
     budget = InputBudget(path.name, path.stat().st_size, LogError)
+    seen: set[int] = set()
 
-    def see(given: str | bytes, item: object) -> None:
-        name = given if isinstance(given, str) else given.decode(errors="replace")  # bytes where it is no UTF-8
-        if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind not in "iufb":
+    def walk(group: Any, prefix: str, depth: int) -> None:
+        budget.require_depth(depth)
+        if (place := h5py.h5o.get_info(group).addr) in seen:
+            return
+        seen.add(place)
+        for link in group:  # bytes: names need not be UTF-8
+            if group.links.get_info(link).type != h5py.h5l.TYPE_HARD:
+                continue
+            budget.take_keys()
+            name, item = prefix + link.decode(errors="replace"), h5py.h5o.open(group, link)
+            if isinstance(item, h5py.h5g.GroupID):
+                walk(item, f"{name}/", depth + 1)
+            elif isinstance(item, h5py.h5d.DatasetID):
+                see(name, h5py.Dataset(item))
+
+    def see(name: str, item: Any) -> None:
+        if item.shape is None or item.dtype.kind not in "iufb":
             return
         if item.external or item.is_virtual:
-            raise LogError(f"dataset {name!r} of {path.name} lies in other files, which are not read")
+            message = f"dataset {name!r} of {path.name} is stored in other files, which is not supported"
+            raise LogError(message, code=Code.UNSAFE_INPUT, subject=name)
         if item.ndim in (1, 2):
-            budget.take_keys()
             arrays[name] = Hdf5Array(item, f"dataset {name!r} of {path.name}", path.stat().st_size)
 
-    with damaged_as("HDF5", path.name):
-        h5py.File(path, "r").visititems(see)
+    with raise_as_damaged("HDF5", path.name):
+        walk(h5py.h5g.open(h5py.File(path, "r").id, b"/"), "", 1)
     return arrays

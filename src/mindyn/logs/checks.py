@@ -1,6 +1,6 @@
-"""What the numbers of a log give away: units mixed up, positions that jump, columns that hold one value.
+"""Check the numbers of a log: wrong units, positions that jump, and columns that hold a single value.
 
-Units: degrees for radians, mN m for N m, velocity that is not the derivative.
+Unit errors: degrees for radians, mN m for N m, and a velocity that is not the derivative of the position.
 """
 
 from __future__ import annotations
@@ -12,86 +12,86 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array, column_ends
+from mindyn.algebra.values import Array, column_extremes
 from mindyn.findings import Finding, Kind, Severity, warning
-from mindyn.logs.columns import Pick
+from mindyn.logs.columns import ColumnSelection
 from mindyn.logs.errors import require_accepted
 from mindyn.logs.log import Log
-from mindyn.logs.stamps import LONG, usual_step
-from mindyn.logs.units import UNITS
+from mindyn.logs.stamps import MIN_GAP_RATIO, estimate_usual_step
+from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.robot import Robot
 
-UNLIMITED_TURN: Final = 4 * pi
-"""A revolute joint without limits that turns further than this is suspect, rad."""
-EFFORT_EXCESS: Final = 20.0
-"""rms torque above this multiple of the effort limit is suspect: 1000 times a usual 0.05 to 0.5 of the limit is 50 or
-more, while a placeholder limit (1000 N m for a 1 t robot) is exceeded by 3."""
-EFFORT_SHORTFALL: Final = 5e-4
-"""Peak torque below this part of every effort limit is suspect when the log states mN m."""
-RATES_HZ: Final = (5.0, 40_000.0)
-"""Rates at and beyond these are suspect: robots are logged at 40 to 5000 Hz, and units of time are a thousand apart."""
-HARDLY: Final = 0.02
-"""rad or m: joints that move less show the encoder's steps rather than a motion."""
+DEFAULT_REACH_RAD: Final = 4 * pi
+"""Largest plausible |q| of a revolute joint without limits."""
+MAX_RMS_EFFORT_RATIO: Final = 20.0
+"""Largest plausible ratio of rms torque to effort limit. The usual ratio is 0.05 to 0.5, which a factor of 1000 raises
+to 50 or more; a placeholder limit (1000 N m for a 1 t robot) is exceeded by a factor of 3."""
+MIN_PEAK_EFFORT_RATIO: Final = 5e-4
+"""Smallest plausible ratio of peak torque to effort limit; below it at every joint, the unit is probably wrong."""
+PLAUSIBLE_RATES_HZ: Final = (5.0, 40_000.0)
+"""Range of plausible rates (exclusive): robots are logged at 40 to 5000 Hz, and units of time differ by 1000."""
+MIN_MOTION_RANGE: Final = 0.02
+"""rad or m; with a smaller range, encoder steps dominate the motion."""
 VELOCITY_FACTORS: Final = {57.29578: "deg/s", 1 / 57.29578: "rad/s for deg/s", 1000.0: "ms for s", 1e-3: "s for ms"}
-FASTEST: Final = 10.0
-"""Speed (rad/s or m/s) that a joint without a stated speed limit hardly exceeds: wrists of industrial arms reach it."""
-USUAL: Final = 0.9
-JUMP: Final = 5.0
-"""A step is a jump when it is faster than the speed limit, and than this multiple of the speed that the share `USUAL`
-of the joint's steps keep: of a smooth motion the fastest step is below 2 of it, of noise below 3."""
-ONE_VALUE: Final = 1e-12
-"""Values that vary by less, relative, are one value."""
+DEFAULT_SPEED_LIMIT: Final = 10.0
+"""Assumed speed limit (rad/s or m/s) of a joint without one: wrists of industrial arms reach it."""
+USUAL_SPEED_QUANTILE: Final = 0.9
+JUMP_SPEED_RATIO: Final = 5.0
+"""A step is a jump if its speed exceeds the speed limit and this multiple of the quantile `USUAL_SPEED_QUANTILE` of
+the joint's speeds. The fastest step of a smooth motion is below 2 times the quantile, that of noise below 3 times."""
+CONSTANT_TOLERANCE: Final = 1e-12
+"""Relative variation below which a column is constant."""
 
 
 def check_units(log: Log, robot: Robot, accepted: Collection[str]) -> list[Finding]:
-    """Find what looks odd; raise `LogError` if a unit looks mixed up, unless that is accepted."""
-    found = (
+    """Return findings on implausible values; raise `LogError` if a unit seems wrong and the user did not accept it."""
+    checked = (
         _check_degrees(log, robot, accepted),
         _check_torque(log, robot, accepted),
         _check_velocity(log, accepted),
         _check_rate(log, accepted),
     )
-    return [finding for finding in (*found, *_beyond_limits(log, robot)) if finding]
+    return [finding for finding in (*checked, *_find_limit_violations(log, robot)) if finding]
 
 
-def reach_of(robot: Robot) -> Array:
-    """(n,) largest |q| that the limits allow; `UNLIMITED_TURN` or infinity without limits."""
+def reachable_positions(robot: Robot) -> Array:
+    """Return the largest |q| (n,) within the limits; without limits, `DEFAULT_REACH_RAD` or infinity."""
     reach = []
     for joint in robot.primary_joints:
-        stated = [abs(end) for end in (joint.limits.lower, joint.limits.upper) if end is not None]
-        free = UNLIMITED_TURN if joint.kind == "revolute" else np.inf
-        reach.append(max(stated) if len(stated) == 2 and max(stated) > 0 else free)
+        ends = [abs(end) for end in (joint.limits.lower, joint.limits.upper) if end is not None]
+        free = DEFAULT_REACH_RAD if joint.kind == "revolute" else np.inf
+        reach.append(max(ends) if len(ends) == 2 and max(ends) > 0 else free)
     return np.array(reach)
 
 
 def _check_degrees(log: Log, robot: Robot, accepted: Collection[str]) -> Finding | None:
     turning = np.array([joint.kind == "revolute" for joint in robot.primary_joints])
-    peak, reach = np.abs(log.q).max(axis=0), reach_of(robot)
+    peak, reach = np.abs(log.q).max(axis=0), reachable_positions(robot)
     beyond = turning & (peak > np.maximum(2 * reach, pi))
     if not beyond.any() or (np.deg2rad(peak[turning]) > 1.2 * reach[turning]).any():
         return None
     worst = int(np.argmax(np.where(beyond, peak / reach, 0.0)))
     message = (
         f"positions look like degrees: joint {log.joint_names[worst]} reaches {peak[worst]:.4g} rad, "
-        f"its limit is {reach[worst]:.4g} rad; as degrees every joint would be inside its limits"
+        f"its limit is {reach[worst]:.4g} rad; in degrees, every joint is within its limits"
     )
-    hint = 'state units.position = "deg", or side = "motor" with gears'
+    hint = 'set units.position = "deg", or side = "motor" with gears'
     return require_accepted("degrees", accepted, message, hint)
 
 
-def _beyond_limits(log: Log, robot: Robot) -> list[Finding]:
+def _find_limit_violations(log: Log, robot: Robot) -> list[Finding]:
     findings = []
     for joint, q in zip(robot.primary_joints, log.q.T, strict=True):
         low, high = joint.limits.lower, joint.limits.upper
         margin = 0.0 if low is None or high is None else 0.01 * (high - low)
         if low is None or high is None or not high > low:
             continue
-        # Whole turns make no difference: where an angle wrapped around, nothing says at which it began.
+        # Ignore whole turns: the turn at which a wrapped angle began is unknown.
         turns = 2 * pi * np.floor((q.max() - high - margin) / (2 * pi) + 1) if joint.kind == "revolute" else 0.0
         within = [q.min() - by >= low - margin and q.max() - by <= high + margin for by in (0.0, turns)]
         if not any(within):
             reach = f"{q.min():.4g} to {q.max():.4g}, beyond its limits {low:.4g} to {high:.4g}"
-            remedy = "Check its zero, sign and side, and that the log is of this robot"
+            remedy = "Check its zero, sign and side, and that the log belongs to this robot"
             message = f"joint {joint.name} moves from {reach}"
             findings.append(replace(warning(Kind.BEYOND_LIMITS, message, remedy), joints=(joint.name,)))
     return findings
@@ -104,25 +104,25 @@ def _check_torque(log: Log, robot: Robot, accepted: Collection[str]) -> Finding 
     excess = np.sqrt((log.tau**2).mean(axis=0)) / limits
     worst = int(np.nanargmax(excess))
     name, limit = log.joint_names[worst], limits[worst]
-    if excess[worst] > EFFORT_EXCESS:
+    if excess[worst] > MAX_RMS_EFFORT_RATIO:
         rms = f"{excess[worst] * limit:.4g} N m"
         message = f"torques look like mN m: joint {name} has rms {rms}, its effort limit is {limit:.4g} N m"
-        return require_accepted("milli", accepted, message, 'state units.torque = "mN m", or the side and gains')
+        return require_accepted("milli", accepted, message, 'set units.torque = "mN m", or side and gears')
     peak = np.nanmax(np.abs(log.tau).max(axis=0) / limits)
-    if peak < EFFORT_SHORTFALL and not np.isnan(limits).any():
+    if peak < MIN_PEAK_EFFORT_RATIO and not np.isnan(limits).any():
         message = f"torques look a thousand times too small: no joint exceeds {peak:.2g} of its effort limit"
-        hint = 'state units.torque = "N m", or side = "motor" with gears'
+        hint = 'set units.torque = "N m", or side = "motor" with gears'
         return require_accepted("milli", accepted, message, hint)
     return None
 
 
 def _check_velocity(log: Log, accepted: Collection[str]) -> Finding | None:
-    """Compare logged velocity with the derivative of position: slope of one on the other, joints together."""
+    """Compare the logged velocity with the derivative of the position by their common slope over all joints."""
     if log.qd is None or len(log) < 3:
         return None
-    moved = np.ptp(log.q, axis=0) > HARDLY
+    moved = np.ptp(log.q, axis=0) > MIN_MOTION_RANGE
     steps = np.diff(log.time)
-    within = steps <= LONG * np.median(steps)  # what moved during a gap is not known
+    within = steps <= MIN_GAP_RATIO * np.median(steps)  # the motion during a gap is unknown
     change = np.where(moved, np.diff(log.q, axis=0), 0.0)[within]
     # The trapezoidal mean of the velocity over each step is exact to second order, whatever the stamps.
     travelled = (0.5 * (log.qd[1:] + log.qd[:-1]) * steps[:, None])[within]
@@ -140,22 +140,26 @@ def _check_velocity(log: Log, accepted: Collection[str]) -> Finding | None:
 
 
 def _check_rate(log: Log, accepted: Collection[str]) -> Finding | None:
-    """The rate of a log that has stamps."""
-    stated = log.statement.units.get("time")
-    if log.statement.rate_hz is not None or not isinstance(stated, str) or len(log) < 2:
+    """Check the rate of a log that has stamps."""
+    time_unit = log.metadata.units.get("time")
+    if log.metadata.rate_hz is not None or not isinstance(time_unit, str) or len(log) < 2:
         return None
-    rate = 1 / usual_step(np.diff(log.time))
-    if _is_usual(rate):
+    rate = 1 / estimate_usual_step(np.diff(log.time))
+    if _is_plausible_rate(rate):
         return None
-    known = UNITS["time"]
-    others = {unit: rate * known[stated] / size for unit, size in known.items()}
-    fitting = [f'units.time = "{unit}" would give {other:.4g} Hz' for unit, other in others.items() if _is_usual(other)]
-    message = f"the stamps, taken as {stated}, are {rate:.4g} Hz: robots are logged at 40 to 5000 Hz"
+    known = UNIT_FACTORS["time"]
+    others = {unit: rate * known[time_unit] / size for unit, size in known.items()}
+    fitting = [
+        f'units.time = "{unit}" would give {other:.4g} Hz'
+        for unit, other in others.items()
+        if _is_plausible_rate(other)
+    ]
+    message = f"with stamps in {time_unit}, the rate is {rate:.4g} Hz; robots are usually logged at 40 to 5000 Hz"
     return require_accepted("rate", accepted, message, "; ".join(fitting) or "check columns.time and units.time")
 
 
-def _is_usual(rate_hz: float) -> bool:
-    return RATES_HZ[0] < rate_hz < RATES_HZ[1]
+def _is_plausible_rate(rate_hz: float) -> bool:
+    return PLAUSIBLE_RATES_HZ[0] < rate_hz < PLAUSIBLE_RATES_HZ[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,35 +169,35 @@ class _Jump:
     row: int
 
 
-class Oddities:
-    """Watches the chunks of one log in order, and reports at the end."""
+class LogInspector:
+    """Inspect the chunks of a log in order, and report jumps and constant velocities at the end."""
 
     def __init__(self, robot: Robot) -> None:
         self.joints = robot.primary_joints
-        self.limits = np.array([joint.limits.velocity or FASTEST for joint in self.joints])
+        self.limits = np.array([joint.limits.velocity or DEFAULT_SPEED_LIMIT for joint in self.joints])
         self.largest: list[_Jump | None] = [None] * len(self.joints)
         self.counts = np.zeros(len(self.joints), dtype=int)
         self.last: Log | None = None
-        self.ends: dict[str, tuple[Pick, Array, Array]] = {}
+        self.ends: dict[str, tuple[ColumnSelection, Array, Array]] = {}
 
-    def see_columns(self, pick: Pick, values: Array) -> None:
-        """The next rows of a signal as logged, (rows, n)."""
-        low, high = column_ends(values, gaps=True)
+    def see_columns(self, pick: ColumnSelection, values: Array) -> None:
+        """Inspect the next rows (rows, n) of a signal as logged."""
+        low, high = column_extremes(values, gaps=True)
         if pick.signal in self.ends:
             _, lowest, highest = self.ends[pick.signal]
             low, high = np.fmin(low, lowest), np.fmax(high, highest)
         self.ends[pick.signal] = (pick, low, high)
 
     def see(self, chunk: Log) -> None:
-        """The next usable rows."""
+        """Inspect the next usable rows."""
         before = chunk if self.last is None else self.last
         time, q = np.append(before.time[-1], chunk.time), np.vstack([before.q[-1], chunk.q])
-        first = 1 if self.last is None else 0  # the first row of all has none before it
+        first = 1 if self.last is None else 0  # the first row of the log has no predecessor
         steps, speeds = np.diff(q, axis=0)[first:], np.abs(np.diff(q, axis=0)[first:])
         speeds = speeds / np.diff(time)[first:, None]
         if len(steps):
-            usual = np.quantile(speeds, USUAL, axis=0)
-            self._count(chunk, first, steps, speeds > np.maximum(self.limits, JUMP * usual))
+            usual = np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0)
+            self._count(chunk, first, steps, speeds > np.maximum(self.limits, JUMP_SPEED_RATIO * usual))
         self.last = chunk.take(slice(len(chunk) - 1, None))
 
     def _count(
@@ -219,7 +223,7 @@ class Oddities:
                 message = (
                     f"joint {joint.name} jumps by {jump.size:.4g} {unit} at {jump.time:.6g} s (row {jump.row}){rest}"
                 )
-                remedy = "Exclude bad samples, and unwrap the angle: mindyn uses the rows as they are"
+                remedy = "Exclude bad samples and unwrap the angle; mindyn uses these rows unchanged"
                 yield Finding(
                     Kind.POSITION_JUMP, Severity.WARNING, message, remedy, (joint.name,), float(jump.size), unit
                 )
@@ -236,8 +240,8 @@ class Oddities:
             yield Finding(Kind.CONSTANT_VELOCITY, Severity.WARNING, message, remedy, (name,))
 
     def _constant(self, signal: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """(n,) whether the column of each joint holds one value."""
+        """Return whether the column of each joint is constant, (n,)."""
         if signal not in self.ends:
             return np.zeros(len(self.joints), dtype=bool)
         _, low, high = self.ends[signal]
-        return np.asarray(high - low <= ONE_VALUE * np.abs(high))
+        return np.asarray(high - low <= CONSTANT_TOLERANCE * np.abs(high))

@@ -1,4 +1,4 @@
-"""Columns of a log matched to the joints of a robot, by name."""
+"""Match the columns of a log to the joints of a robot by name."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import shortened
+from mindyn.errors import Code, shorten_text
 from mindyn.logs.errors import LogError
-from mindyn.logs.statement import ColumnNames, Statement
-from mindyn.logs.tables import Chunk, Table
+from mindyn.logs.metadata import ColumnNames, LogMetadata
+from mindyn.logs.tables import Chunk, LogTable
 from mindyn.robots.robot import Robot
 
-_UNLOGGED: Final = "unlogged joints are locked by --lock JOINT=VALUE of mindyn identify, in Python by robot.lock({...})"
+_LOCK_HINT: Final = (
+    "lock joints that were not logged with --lock JOINT=VALUE of mindyn identify, or robot.lock({...}) in Python"
+)
 
-_FIELD: Final = re.compile(r"\{\{|\}\}|\{(i0|i|joint)(?::(0?\d)d?)?\}|[{}]")
-"""What patterns may hold; Python's own formatting would give a file's author widths of gigabytes and attributes."""
+_PATTERN_FIELD: Final = re.compile(r"\{\{|\}\}|\{(i0|i|joint)(?::(0?\d)d?)?\}|[{}]")
+"""Fields of a pattern. Python's formatting would let the author of a file ask for huge widths and attributes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """How a signal is taken from a table: n columns in the robot's order, or the `order` of one array's columns.
+class ColumnSelection:
+    """Columns of a signal in a table: n columns in the robot's order, or the `order` of the columns of an array.
 
-    count  columns of the array
+    count  number of columns of the array
     """
 
     signal: str
@@ -36,55 +38,60 @@ class Pick:
     count: int = 0
 
     def take(self, chunk: Chunk) -> Array:
-        """(rows, n) in the robot's order."""
+        """Return the values of a chunk, (rows, n) in the robot's order."""
         if self.order is None:
-            return np.column_stack([one_column(chunk, name) for name in self.names]).astype(np.float64, copy=False)
+            return np.column_stack([take_column(chunk, name) for name in self.names]).astype(np.float64, copy=False)
         array = chunk[self.names[0]]
-        if array.ndim == 1 and self.count == 1:  # a robot of one joint
+        if array.ndim == 1 and self.count == 1:  # a robot with a single joint
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != self.count:
             raise LogError(
                 f"array {self.names[0]!r} has shape {array.shape}, but `joints` names {self.count} "
                 f"column{'s' * (self.count != 1)}",
                 hint="is this the log of another robot?",
+                code=Code.WRONG_SHAPE,
+                subject=self.names[0],
             )
         return np.asarray(array[:, self.order], dtype=np.float64)
 
 
-def one_column(chunk: Chunk, name: str) -> NDArray[Any]:
-    """(rows,) one number in each row, of an array of one column too; integers stay integers."""
+def take_column(chunk: Chunk, name: str) -> NDArray[Any]:
+    """Return a column as (rows,), also from an array with a single column; integers stay integers."""
     values = chunk[name]
     if values.ndim == 2 and values.shape[1] == 1:
         return values[:, 0]
     if values.ndim != 1:
-        raise LogError(f"column {name!r} is an array of shape {values.shape}; one number in each row is needed")
+        message = f"column {name!r} is an array of shape {values.shape}; a column has one number in each row"
+        raise LogError(message, code=Code.WRONG_SHAPE, subject=name)
     return values
 
 
-def pick_signal(signal: str, statement: Statement, robot: Robot, table: Table) -> Pick:
-    """The columns of one signal; the error lists the table's columns and the robot's joints when they do not match."""
-    stated = statement.columns[signal]
-    if isinstance(stated, str) and "{" not in stated:
-        return _pick_array(signal, stated, statement.joints, robot, table)
-    names = _column_names(signal, stated, statement.joints, robot)
-    pairs = zip(names, robot.primary_names, strict=True)
-    missing = [f"{name} (of {joint})" for name, joint in pairs if name not in table.names]
+def select_columns(signal: str, metadata: LogMetadata, robot: Robot, table: LogTable) -> ColumnSelection:
+    """Select the columns of a signal; if they do not match, the error lists all columns and joints."""
+    entry = metadata.columns[signal]
+    if isinstance(entry, str) and "{" not in entry:
+        return _select_array(signal, entry, metadata.joints, robot, table)
+    names = _expand_column_names(signal, entry, metadata.joints, robot)
+    missing = {name: joint for name, joint in zip(names, robot.primary_names, strict=True) if name not in table.names}
     if missing:
+        listed = ", ".join(f"{name} (of {joint})" for name, joint in missing.items())
         raise LogError(
-            f"{table.name} has no {signal} column {', '.join(missing)}; {both_lists(table.names, robot)}",
-            hint=f"is it the log of another robot, or is the pattern another? {_UNLOGGED}",
+            f"{table.name} has no {signal} column {listed}; {list_columns_and_joints(table.names, robot)}",
+            hint=f"is the pattern wrong, or is it the log of another robot? {_LOCK_HINT}",
+            code=Code.UNKNOWN_NAME,
+            subject=next(iter(missing)),
         )
-    return Pick(signal, names)
+    return ColumnSelection(signal, names)
 
 
-def further_joints(
-    statement: Statement, robot: Robot, tables: Mapping[str, Table], used: Collection[str] = ()
+def list_unused_joints(
+    metadata: LogMetadata, robot: Robot, tables: Mapping[str, LogTable], used: Collection[str] = ()
 ) -> list[str]:
-    """Joints that the log has by name, in all of the signals of `tables`, and the robot has not.
+    """List joints that the log names in every signal of `tables` but that the robot does not have.
 
-    used  columns of known meaning, as of time: they name no joint
+    used  columns with a known meaning, such as time, which name no joint
     """
-    around = [_around_name(statement.columns[signal]) for signal in tables]
+    around = [_split_pattern(metadata.columns[signal]) for signal in tables]
     if None in around or not around:
         return []
     named = [
@@ -98,67 +105,79 @@ def further_joints(
     return sorted(set.intersection(*named) - {"", *robot.joint_names})
 
 
-def _around_name(stated: ColumnNames) -> tuple[str, str] | None:
-    """What a pattern has before and after {joint}; None where it is another."""
-    before, mark, after = stated.partition("{joint}") if isinstance(stated, str) else ("", "", "")
+def _split_pattern(entry: ColumnNames) -> tuple[str, str] | None:
+    """Return the text before and after {joint} in a pattern; None for any other pattern."""
+    before, mark, after = entry.partition("{joint}") if isinstance(entry, str) else ("", "", "")
     return (before, after) if mark and "{" not in before + after else None
 
 
-def both_lists(columns: Collection[str], robot: Robot) -> str:
-    """`the file has: a, b; the robot has the joints: c, d`."""
+def list_columns_and_joints(columns: Collection[str], robot: Robot) -> str:
+    """Format `the file has: a, b; the robot has the joints: c, d`."""
     shown = list(columns)[:60]
     rest = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
     return f"the file has: {', '.join(shown)}{rest}; the robot has the joints: {', '.join(robot.primary_names)}"
 
 
-def _column_names(signal: str, stated: ColumnNames, joints: Sequence[str] | None, robot: Robot) -> tuple[str, ...]:
+def _expand_column_names(
+    signal: str, entry: ColumnNames, joints: Sequence[str] | None, robot: Robot
+) -> tuple[str, ...]:
     if joints is not None:
         _require_joints("joints", joints, robot)
-    if isinstance(stated, str):
+    if isinstance(entry, str):
         order = list(joints or robot.primary_names)
-        return tuple(_from_pattern(stated, signal, order.index(name), name) for name in robot.primary_names)
-    if isinstance(stated, Mapping):
-        _require_joints(f"columns.{signal}", list(stated), robot)
-        if more := [name for name in stated if name not in robot.primary_names]:
-            raise LogError(
-                f"columns.{signal} names {', '.join(more)}, which the robot does not have", hint="leave them out"
-            )
-        return tuple(stated[name] for name in robot.primary_names)
-    if len(stated) != len(robot.primary_names):
+        return tuple(_expand_pattern(entry, signal, order.index(name), name) for name in robot.primary_names)
+    if isinstance(entry, Mapping):
+        _require_joints(f"columns.{signal}", list(entry), robot)
+        if more := [name for name in entry if name not in robot.primary_names]:
+            message = f"columns.{signal} names {', '.join(more)}, which the robot does not have"
+            raise LogError(message, hint="remove these entries", code=Code.UNKNOWN_NAME, subject=more[0])
+        return tuple(entry[name] for name in robot.primary_names)
+    if len(entry) != len(robot.primary_names):
         raise LogError(
-            f"columns.{signal} lists {len(stated)} columns, but the robot has {len(robot.primary_names)} joints: "
-            f"{', '.join(robot.primary_names)}"
+            f"columns.{signal} lists {len(entry)} columns, but the robot has {len(robot.primary_names)} joints: "
+            f"{', '.join(robot.primary_names)}",
+            code=Code.WRONG_SHAPE,
+            subject=f"columns.{signal}",
         )
-    return tuple(stated)
+    return tuple(entry)
 
 
-def _from_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
+def _expand_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
     values = {"i": i + 1, "i0": i, "joint": joint}
 
-    def replaced(field: re.Match[str]) -> str:
+    def expand_field(field: re.Match[str]) -> str:
         if field[0] in ("{{", "}}"):
             return field[0][0]
         if field[1] is None or (field[2] is not None and field[1] == "joint"):
             raise LogError(
-                f"columns.{signal} = {shortened(pattern, 200)!r} is not a pattern",
-                hint="a pattern may hold {i} (joints counted from 1), {i0} (from 0), {i:02} (with two digits) and "
+                f"columns.{signal} = {shorten_text(pattern, 200)!r} is not a pattern",
+                hint="a pattern may contain {i} (joints counted from 1), {i0} (from 0), {i:02} (with two digits) and "
                 "{joint} (the joint's name)",
+                code=Code.INVALID_VALUE,
+                subject=f"columns.{signal}",
             )
         return format(values[field[1]], field[2] or "")
 
-    return _FIELD.sub(replaced, pattern)
+    return _PATTERN_FIELD.sub(expand_field, pattern)
 
 
-def _pick_array(signal: str, name: str, joints: Sequence[str] | None, robot: Robot, table: Table) -> Pick:
+def _select_array(
+    signal: str, name: str, joints: Sequence[str] | None, robot: Robot, table: LogTable
+) -> ColumnSelection:
     if name not in table.names:
-        raise LogError(f"{table.name} has no {signal} array {name!r}; {both_lists(table.names, robot)}")
+        message = f"{table.name} has no {signal} array {name!r}; {list_columns_and_joints(table.names, robot)}"
+        raise LogError(message, code=Code.UNKNOWN_NAME, subject=name)
     if joints is None:
         raise LogError(
-            f"columns.{signal} names the array {name!r}, but the order of its columns is not stated",
-            hint=f"state joints = {list(robot.primary_names)}, in the order of the array's columns",
+            f"columns.{signal} names the array {name!r}, but the order of its columns is missing",
+            hint=f"set joints = {list(robot.primary_names)}, in the order of the array's columns",
+            code=Code.MISSING_VALUE,
+            subject="joints",
         )
     _require_joints("joints", joints, robot)
-    return Pick(signal, (name,), tuple(list(joints).index(joint) for joint in robot.primary_names), len(joints))
+    return ColumnSelection(
+        signal, (name,), tuple(list(joints).index(joint) for joint in robot.primary_names), len(joints)
+    )
 
 
 def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
@@ -166,20 +185,22 @@ def _require_joints(what: str, given: Sequence[str], robot: Robot) -> None:
     if sorted(named) != sorted(robot.primary_names):
         raise LogError(
             f"{what} names {', '.join(given)}, but the robot has the joints {', '.join(robot.primary_names)}",
-            hint=f"is it the log of another robot? {_UNLOGGED}",
+            hint=f"is it the log of another robot? {_LOCK_HINT}",
+            code=Code.DISAGREEMENT,
+            subject=what,
         )
 
 
-def further_columns(statement: Statement, robot: Robot, tables: Mapping[str, Table]) -> list[str]:
-    """Notes on numbered columns that go on past the robot's last joint: a gripper, an axis, or another robot."""
+def list_unused_columns(metadata: LogMetadata, robot: Robot, tables: Mapping[str, LogTable]) -> list[str]:
+    """Note numbered columns after the robot's last joint: a gripper, an axis, or another robot."""
     notes = []
     for signal, table in tables.items():
-        stated = statement.columns[signal]
-        if not isinstance(stated, str) or "{i" not in stated:
+        entry = metadata.columns[signal]
+        if not isinstance(entry, str) or "{i" not in entry:
             continue
         more: list[str] = []
-        count = len(statement.joints or robot.primary_names)
-        while (following := _from_pattern(stated, signal, count + len(more), "")) in table.names:
+        count = len(metadata.joints or robot.primary_names)
+        while (following := _expand_pattern(entry, signal, count + len(more), "")) in table.names:
             more.append(following)
         if more:
             notes.append(

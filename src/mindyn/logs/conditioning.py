@@ -1,4 +1,4 @@
-"""`Conditioning`: how a log becomes samples; one frozen value that can be saved and repeated."""
+"""`Conditioning`: settings that turn a log into samples; an immutable value that can be saved and reused."""
 
 from __future__ import annotations
 
@@ -7,60 +7,100 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from typing import Any, Final, Literal
 
-from mindyn.errors import InputError
-from mindyn.logs.derivatives import Method, spline_settling_rows
+from mindyn.errors import Code, InputError
+from mindyn.logs.derivatives import DifferentiationMethod, spline_settling_rows
 from mindyn.logs.filters import settling_rows
-from mindyn.logs.interpolation import SHIFT_REACH
-from mindyn.schemas import COUNT, NUMBER, POSITIVE, list_of, or_else, require_valid, table_of
+from mindyn.logs.interpolation import SHIFT_REACH_ROWS
+from mindyn.schemas import (
+    ANY_NUMBER,
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    allow_also,
+    list_schema,
+    require_valid,
+    table_schema,
+)
 
 Origin = Literal["differentiated", "measured"]
 Auto = Literal["auto"]
 
 
-CONDITIONING: Final = table_of(
+CONDITIONING_SCHEMA: Final = table_schema(
     {},
     {
-        "rate_hz": or_else(POSITIVE, "auto"),
+        "rate_hz": allow_also(POSITIVE_NUMBER, "auto"),
         "stamps": {"enum": ["auto", "measured", "uniform"]},
-        "longest_gap_rows": POSITIVE,
-        "position_cutoff_hz": or_else(POSITIVE, "auto", null=True),
-        "torque_cutoff_hz": or_else(POSITIVE, null=True),
-        "order": {**COUNT, "maximum": 20},
+        "longest_gap_rows": POSITIVE_NUMBER,
+        "position_cutoff_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
+        "torque_cutoff_hz": allow_also(POSITIVE_NUMBER, null=True),
+        "order": {**POSITIVE_INTEGER, "maximum": 20},
         "differentiation": {"enum": ["central", "savitzky-golay", "spline"]},
-        "window": {**COUNT, "maximum": 10_001},
+        "window": {**POSITIVE_INTEGER, "maximum": 10_001},
         "degree": {"type": "integer", "minimum": 2},
         "velocity": {"enum": ["differentiated", "measured"]},
         "acceleration": {"enum": ["differentiated", "measured"]},
-        "delay_s": or_else(NUMBER, "auto"),
-        "edge_s": or_else({"type": "number", "minimum": 0}, "auto"),
-        "decimation": COUNT,
+        "delay_s": allow_also(ANY_NUMBER, "auto"),
+        "edge_s": allow_also({"type": "number", "minimum": 0}, "auto"),
+        "decimation": POSITIVE_INTEGER,
         "rest_s": {"type": ["number", "null"], "minimum": 0},
-        "rest_speed": POSITIVE,
-        "slow_speed": list_of(NUMBER, "number", "null"),
+        "rest_speed": POSITIVE_NUMBER,
+        "slow_speed": list_schema(ANY_NUMBER, "number", "null"),
     },
 )
-"""The JSON Schema of the settings; in files "none" stands for null."""
+"""JSON Schema of the settings; in files, "none" stands for null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditioning:
-    """From a log to samples; "auto" is replaced by a number chosen from the training log (see `resolve`).
+    """Settings that turn a log into samples.
 
-    rate_hz             rate of the samples before decimation; "auto": the log's own
-    stamps              "measured": rows are interpolated to uniform times; "uniform": rows are uniform already
-    longest_gap_rows    a longer step between stamps, in periods, splits the log into segments
-    position_cutoff_hz  zero-phase low pass on the logged motion; None: no filter
-    torque_cutoff_hz    the same on the torque; None: as logged
-    order               of the Butterworth filter, which then acts twice
-    differentiation     "central", "savitzky-golay" or "spline" (which smooths at the position cut-off itself)
-    window, degree      rows and polynomial degree of Savitzky-Golay
-    velocity            "differentiated" from the position, or "measured" (logged, then filtered alike)
-    acceleration        "differentiated" from the velocity, or "measured"
-    delay_s             torque is logged this much later than motion; the motion is moved to it, fractions of rows too
-    edge_s              cut at both ends of every segment after filtering; "auto": max(0.1 s, 0.5 / lowest cut-off)
-    decimation          every how many rows one is kept; motion and torque then share the lower cut-off
-    rest_s, rest_speed  stretches where every joint is slower than rest_speed for longer than rest_s are left out
-    slow_speed          rows where a joint is not faster than this are not usable for that joint; None: all are
+    `condition` replaces each "auto" by a value that it selects from the logs, and reports the selection.
+
+    Parameters
+    ----------
+    rate_hz : float or "auto"
+        Rate of the samples before decimation, in Hz; "auto" takes the rate of the log.
+    stamps : {"auto", "measured", "uniform"}
+        "measured" interpolates the rows to uniform times; "uniform" takes the rows as uniform.
+    longest_gap_rows : float
+        A longer step between stamps, in sampling periods, splits the log into segments.
+    position_cutoff_hz : float, "auto" or None
+        Cut-off of the zero-phase low pass on the motion, in Hz; None applies no filter.
+    torque_cutoff_hz : float or None
+        Cut-off of the zero-phase low pass on the torque, in Hz; None applies no filter.
+    order : int
+        Order of the Butterworth filter, which is applied forward and backward.
+    differentiation : {"central", "savitzky-golay", "spline"}
+        Differentiation method; "spline" smooths at the position cut-off itself.
+    window, degree : int
+        Rows and polynomial degree of the Savitzky-Golay filter.
+    velocity : {"differentiated", "measured"}
+        Differentiate the position, or take the logged velocity and filter it in the same way.
+    acceleration : {"differentiated", "measured"}
+        Differentiate the velocity, or take the logged acceleration and filter it in the same way.
+    delay_s : float or "auto"
+        Delay of the torque relative to the motion, in s; the motion is shifted by it, also by fractions of a row.
+    edge_s : float or "auto"
+        Time that is cut at both ends of every segment after filtering, in s; "auto" is
+        max(0.1 s, 0.5 / lowest cut-off).
+    decimation : int
+        Keep every `decimation`-th row; motion and torque then share the lower cut-off.
+    rest_s, rest_speed : float
+        Drop rows where all joints are slower than rest_speed (rad/s or m/s) for longer than rest_s (s); rest_s=None
+        keeps them.
+    slow_speed : float, tuple of n floats, or None
+        Do not use the rows of a joint that is not faster than this (rad/s or m/s); None uses all rows.
+
+    Raises
+    ------
+    InputError
+        If a setting has the wrong type or value.
+
+    Examples
+    --------
+    >>> from mindyn import Conditioning
+    >>> Conditioning(position_cutoff_hz=20.0, delay_s=0.002).is_resolved
+    False
     """
 
     rate_hz: float | Auto = "auto"
@@ -69,7 +109,7 @@ class Conditioning:
     position_cutoff_hz: float | Auto | None = "auto"
     torque_cutoff_hz: float | None = None
     order: int = 4
-    differentiation: Method = "central"
+    differentiation: DifferentiationMethod = "central"
     window: int = 11
     degree: int = 4
     velocity: Origin = "differentiated"
@@ -82,25 +122,33 @@ class Conditioning:
     slow_speed: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        require_valid({one: getattr(self, one) for one in CONDITIONING["properties"]}, CONDITIONING, "conditioning")
+        require_valid(
+            {key: getattr(self, key) for key in CONDITIONING_SCHEMA["properties"]}, CONDITIONING_SCHEMA, "conditioning"
+        )
         if self.window % 2 == 0 or not 2 <= self.degree < self.window:
-            raise InputError(f"Savitzky-Golay needs an odd window above the degree >= 2: {self.window}, {self.degree}")
+            message = (
+                f"Savitzky-Golay needs an odd window and 2 <= degree < window, got {self.window} and {self.degree}"
+            )
+            raise InputError(message, code=Code.OUT_OF_RANGE, subject="window")
 
     @property
     def is_resolved(self) -> bool:
-        """Whether every setting is a number or a choice."""
+        """Whether no setting is "auto"."""
         return all(getattr(self, entry.name) != "auto" for entry in fields(self))
 
     def with_delay(self, seconds: float) -> Conditioning:
-        """The same with torque taken as logged `seconds` later than motion."""
+        """Return the settings with a torque delay of `seconds`."""
         return replace(self, delay_s=seconds)
 
     def for_prediction(self) -> Conditioning:
-        """The same motion at every row, the torque as logged: nothing cut, masked, decimated, no torque filter."""
+        """Return the settings for the same motion at every row and the torque as logged.
+
+        Rows are not cut, masked or decimated, and the torque is not filtered.
+        """
         return replace(self, torque_cutoff_hz=None, edge_s=0.0, decimation=1, rest_s=None, slow_speed=None)
 
     def for_log(self, *, velocity: bool, acceleration: bool) -> Conditioning:
-        """The same for a log that holds no velocity or no acceleration, which are then differentiated."""
+        """Return the settings for a log; differentiate the velocity or acceleration that it does not hold."""
         return replace(
             self,
             velocity=self.velocity if velocity else "differentiated",
@@ -108,44 +156,45 @@ class Conditioning:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON and TOML can hold them; "none" stands for None, which TOML lacks."""
+        """Return the settings as JSON and TOML can store them; "none" stands for None, which TOML lacks."""
         words = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         return {name: "none" if value is None else value for name, value in words.items()}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Conditioning:
-        """The inverse of `to_dict`; what is left out has its default."""
+        """Create settings from the result of `to_dict`; missing entries have their defaults."""
         words: dict[str, Any] = {name: None if value == "none" else value for name, value in values.items()}
         if isinstance(words.get("slow_speed"), list):
             words["slow_speed"] = tuple(words["slow_speed"])
-        require_valid(words, CONDITIONING, "conditioning")
+        require_valid(words, CONDITIONING_SCHEMA, "conditioning")
         return Conditioning(**words)
 
 
 AS_LOGGED: Final = Conditioning(
     position_cutoff_hz=None, velocity="measured", acceleration="measured", edge_s=0.0, stamps="uniform"
 )
-"""Logged q, qd, qdd and tau as they are, for exact or already conditioned logs."""
+"""Settings that keep the logged q, qd, qdd and tau unchanged, for exact or already conditioned logs."""
 
 
-def number(value: float | Auto | None, name: str) -> float:
-    """A resolved setting."""
+def require_resolved(value: float | Auto | None, name: str) -> float:
+    """Return a setting as a number; raise `InputError` if it is not resolved yet."""
     if not isinstance(value, (int, float)):
-        raise InputError(f"{name} is {value!r}, not yet a number: resolve the conditioning on a training log")
+        message = f"{name} is {value!r} instead of a number: resolve the settings with the training logs first"
+        raise InputError(message, code=Code.WRONG_TYPE, subject=name)
     return float(value)
 
 
 def motion_cutoff(c: Conditioning) -> float | None:
-    """The cut-off on the motion, lowered to 0.8 of the Nyquist frequency that decimation leaves."""
-    stated = None if c.position_cutoff_hz is None else number(c.position_cutoff_hz, "position_cutoff_hz")
+    """Return the cut-off of the motion, at most 0.8 of the Nyquist frequency after decimation."""
+    cutoff = None if c.position_cutoff_hz is None else require_resolved(c.position_cutoff_hz, "position_cutoff_hz")
     if c.decimation == 1:
-        return stated
-    highest = 0.4 * number(c.rate_hz, "rate_hz") / c.decimation
-    return highest if stated is None else min(stated, highest)
+        return cutoff
+    highest = 0.4 * require_resolved(c.rate_hz, "rate_hz") / c.decimation
+    return highest if cutoff is None else min(cutoff, highest)
 
 
 def torque_cutoff(c: Conditioning) -> float | None:
-    """The cut-off on the torque: its own; when rows are decimated, that of the motion if it is lower."""
+    """Return the cut-off of the torque; with decimation, at most that of the motion."""
     if c.decimation == 1:
         return c.torque_cutoff_hz
     cutoffs = [cutoff for cutoff in (c.torque_cutoff_hz, motion_cutoff(c)) if cutoff is not None]
@@ -153,27 +202,30 @@ def torque_cutoff(c: Conditioning) -> float | None:
 
 
 def edge_rows(c: Conditioning) -> int:
-    """Rows cut at both ends of a segment."""
-    return ceil(number(c.edge_s, "edge_s") * number(c.rate_hz, "rate_hz") - 1e-9)
+    """Return the number of rows that are cut at each end of a segment."""
+    return ceil(require_resolved(c.edge_s, "edge_s") * require_resolved(c.rate_hz, "rate_hz") - 1e-9)
 
 
-def fewest_rows(c: Conditioning) -> int:
-    """Rows of a stretch below which no sample comes of it: cut away at both ends, or too few to differentiate."""
+def min_segment_rows(c: Conditioning) -> int:
+    """Return the fewest rows of a segment that yield a sample after cutting and differentiation."""
     to_differentiate = {"spline": 6, "savitzky-golay": c.window}.get(c.differentiation, 2)
     return max(2 * edge_rows(c) + 1, to_differentiate)
 
 
 def rest_rows(c: Conditioning) -> int:
-    """Rows that every joint must rest before they are left out; 0: rest is kept."""
-    return 0 if c.rest_s is None else max(1, ceil(c.rest_s * number(c.rate_hz, "rate_hz")))
+    """Return the number of rows that all joints must rest before the rows are dropped; 0 keeps them."""
+    return 0 if c.rest_s is None else max(1, ceil(c.rest_s * require_resolved(c.rate_hz, "rate_hz")))
 
 
 def reach_rows(c: Conditioning) -> int:
-    """Rows around a row that its sample depends on, to `filters.FORGOTTEN`: what streaming blocks overlap by."""
-    rate = number(c.rate_hz, "rate_hz")
+    """Return the number of rows around a row that affect its sample, to `filters.SETTLED_FRACTION`.
+
+    Blocks of a stream overlap by this number.
+    """
+    rate = require_resolved(c.rate_hz, "rate_hz")
     if c.differentiation == "spline":
         smooth = spline_settling_rows(motion_cutoff(c), rate)
     else:
         smooth = settling_rows(motion_cutoff(c), rate, c.order) + 2 * c.window
-    delay = ceil(abs(number(c.delay_s, "delay_s")) * rate) + SHIFT_REACH
+    delay = ceil(abs(require_resolved(c.delay_s, "delay_s")) * rate) + SHIFT_REACH_ROWS
     return max(smooth + delay, settling_rows(torque_cutoff(c), rate, c.order)) + max(rest_rows(c), edge_rows(c)) + 2

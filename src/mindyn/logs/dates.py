@@ -1,4 +1,4 @@
-"""Stamps that are written as dates or times of the day: integers of nanoseconds, whose unit is `ns`."""
+"""Parse stamps that are written as dates or times of day into integer nanoseconds (unit `ns`)."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Final
 import polars as pl
 from polars.exceptions import PolarsError
 
-DATE: Final = re.compile(
+DATE_PATTERN: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?$"
     r"|\d{1,2}[/.]\d{1,2}[/.]\d{4} \d{1,2}:\d\d:\d\d"
 )
-"""How a date with its time begins (ISO 8601, or with day and month before the year), or a whole time of the day."""
+"""Start of a date with a time (ISO 8601, or day and month before the year), or a complete time of day."""
 
 
-def nanoseconds_of_dates(texts: pl.Series) -> pl.Series | None:
-    """Integers since 1970, null where a cell is no date; None where the first cell is none.
+def parse_dates(texts: pl.Series) -> pl.Series | None:
+    """Parse dates to nanoseconds since 1970, null for cells that are not dates; None if the first cell is not a date.
 
-    Times of the day count from midnight. Month and day that slashes divide are taken in this order unless the first is
-    above 12: between midnights, the only thing that a log asks, both are the same.
+    Times of day count from midnight. In a date with slashes the month comes first unless the first number is above 12:
+    time differences within a day, which are all that a log needs, are the same in both orders.
     """
     filled = texts.drop_nulls()
-    if not len(filled) or not DATE.match(filled[0]):
+    if not len(filled) or not DATE_PATTERN.match(filled[0]):
         return None
     points = texts.str.replace(",", ".", literal=True)
     if ":" in filled[0][:3]:
         points = "1970-01-01 " + points
     try:
         dates = points.str.to_datetime(
-            _form_of(points.drop_nulls()[0]), time_unit="ns", strict=False, ambiguous="earliest"
+            _date_format(points.drop_nulls()[0]), time_unit="ns", strict=False, ambiguous="earliest"
         )
     except PolarsError:
         return None
     return dates.dt.epoch("ns").rename(texts.name)
 
 
-def _form_of(text: str) -> str | None:
-    """How a date is written; None: as ISO 8601 has it."""
+def _date_format(text: str) -> str | None:
+    """Return the format of a date; None for ISO 8601."""
     if "-" in text:
         return None
     first, slash, _ = text.partition("/")

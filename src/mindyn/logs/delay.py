@@ -1,4 +1,4 @@
-"""How much later the torque was logged than the motion: the shift at which motion explains it best."""
+"""Estimate the delay of the torque relative to the motion: the shift at which the motion explains the torque best."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from mindyn.algebra.values import Array
-from mindyn.logs.conditioning import Conditioning, number
-from mindyn.logs.interpolation import SHIFT_REACH, delayed_at
+from mindyn.logs.conditioning import Conditioning, require_resolved
+from mindyn.logs.interpolation import SHIFT_REACH_ROWS, delay_selected_rows
 from mindyn.logs.log import Log
-from mindyn.logs.motion import conditioned_motion
+from mindyn.logs.motion import condition_motion
 from mindyn.logs.samples import Samples
 
-Columns = Callable[[Array, Array, Array], Array]
-"""From q, qd, qdd (N, n) to regressor columns (N, n, p): a model's regressor, or its prediction with p = 1."""
+ColumnFunction = Callable[[Array, Array, Array], Array]
+"""Function of q, qd, qdd (N, n) that returns regressor columns (N, n, p), or a model's prediction with p = 1."""
 
-LONGEST_DELAY_S: Final = 0.1
+MAX_DELAY_S: Final = 0.1
 SCAN_STEPS: Final = 20
-COMPARED_ROWS: Final = 2500
-FEWEST_COMPARED: Final = 100
-BINOMIAL: Final = np.array([1, 4, 6, 4, 1]) / 16
-"""Weights of neighbouring rows of the torque that is compared: symmetric, so that they delay nothing."""
-REPORTED_BELOW: Final = 0.5
-"""A delay is reported when it lowers the unexplained torque to less than this part; without a model, slow motions in
-step are explained to 0.74 by a wrong one."""
-ROUNDING_LEFT: Final = 1e-9
-"""Share of the torque that rounding and interpolation may leave: below it no delay explains more."""
+MAX_COMPARED_ROWS: Final = 2500
+MIN_COMPARED_ROWS: Final = 100
+BINOMIAL_WEIGHTS: Final = np.array([1, 4, 6, 4, 1]) / 16
+"""Weights of neighbouring torque rows in the comparison; they are symmetric and add no delay."""
+MAX_REMAINING_FRACTION: Final = 0.5
+"""A delay is reported if it reduces the unexplained torque to less than this fraction. Without a model, a wrong delay
+reduces it to 0.74 in slow motions that have no delay."""
+ROUNDING_FRACTION: Final = 1e-9
+"""Fraction of the torque that rounding and interpolation may leave; below it no delay is significant."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delay:
-    """Best common delay in s, the share of the torque left unexplained there and without delay, over all joints."""
+    """Best common delay in s, and the unexplained fraction of the torque of all joints with it and without delay."""
 
     seconds: float
     unexplained: float
@@ -43,66 +43,68 @@ class Delay:
 
     @property
     def is_noticeable(self) -> bool:
-        """Whether the torque is explained that much better with the delay."""
-        return self.unexplained_without > ROUNDING_LEFT and self.unexplained < REPORTED_BELOW * self.unexplained_without
+        """Whether the delay explains the torque significantly better."""
+        return (
+            self.unexplained_without > ROUNDING_FRACTION
+            and self.unexplained < MAX_REMAINING_FRACTION * self.unexplained_without
+        )
 
 
 def joint_columns(q: Array, qd: Array, qdd: Array) -> Array:
-    """Columns that need no model: 1, sin and cos of every position, own velocity, its direction, every acceleration."""
+    """Return columns that need no model: 1, sin and cos of all positions, the joint's velocity and its sign, all qdd."""
     n = q.shape[1]
     speed = np.sqrt((qd**2).mean(axis=0))
     direction = np.tanh(qd / np.where(speed > 0, 0.05 * speed, 1.0))
     shared = np.concatenate([np.ones((len(q), 1)), np.sin(q), np.cos(q), qdd], axis=1)
-    own = np.stack([qd, direction], axis=2)
-    return np.concatenate([np.broadcast_to(shared[:, None, :], (len(q), n, shared.shape[1])), own], axis=2)
+    of_joint = np.stack([qd, direction], axis=2)
+    return np.concatenate([np.broadcast_to(shared[:, None, :], (len(q), n, shared.shape[1])), of_joint], axis=2)
 
 
 class DelayScan:
-    """How much of each joint's torque a fit of columns leaves, the torque taken some seconds later than the motion.
+    """Unexplained torque of each joint after a fit of the columns, as a function of the delay of the torque.
 
-    Rows nearer than the longest delay to a segment's ends are not compared, and of the others at most `COMPARED_ROWS`,
-    evenly spread: a delay needs no more. Nor are, of a joint whose friction turns over meanwhile, the rows within the
-    longest delay of that: what happens in single rows there says less of the timing than it would seem, and friction's
-    own shape would pass for a delay.
+    At most `MAX_COMPARED_ROWS` evenly spaced rows are compared, which is enough for a delay. Rows that are closer to
+    the end of a segment than the longest delay are excluded. Rows that are closer to a reversal of the joint's
+    friction are excluded as well, because the shape of the friction would look like a delay.
 
-    columns    for sample numbers (r,) the columns of every joint, arrays (r, p_j)
-    direction  (N, n) speeds whose sign friction follows; None: all rows are alike
+    columns    function of sample indices (r,) that returns the columns (r, p_j) of every joint
+    direction  (N, n) speeds whose sign determines the friction; None uses all rows
     """
 
     def __init__(
         self,
         samples: Samples,
         columns: Callable[[NDArray[np.intp]], Sequence[Array]],
-        longest_s: float = LONGEST_DELAY_S,
+        longest_s: float = MAX_DELAY_S,
         direction: Array | None = None,
     ) -> None:
         self.samples, self.longest_s = samples, longest_s
         reach = int(np.ceil(longest_s * samples.rate_hz))
-        self.rows = _compared_rows(samples.segments, reach + 2 * SHIFT_REACH)
-        # Interpolation takes noise near half the rate out of a torque between rows, which would pass for a good fit.
-        self._torque = np.stack([np.convolve(one, BINOMIAL, mode="same") for one in samples.tau.T], axis=1)
-        self.is_enough = len(self.rows) >= FEWEST_COMPARED
+        self.rows = _select_compared_rows(samples.segments, reach + 2 * SHIFT_REACH_ROWS)
+        # Interpolation between rows removes noise near half the rate, which would look like a better fit.
+        self._torque = np.stack([np.convolve(tau, BINOMIAL_WEIGHTS, mode="same") for tau in samples.tau.T], axis=1)
+        self.is_enough = len(self.rows) >= MIN_COMPARED_ROWS
         self._parts: list[tuple[NDArray[np.intp], Array]] = []
         for joint, Y in enumerate(columns(self.rows) if self.is_enough else ()):
             kept = np.arange(len(self.rows))
             if direction is not None:
-                steady = kept[_steady(direction[:, joint], reach)[self.rows]]
-                kept = steady if len(steady) >= max(FEWEST_COMPARED, 2 * Y.shape[1]) else kept
-            self._parts.append((self.rows[kept], _basis(Y[kept])))
+                steady = kept[_keeps_sign(direction[:, joint], reach)[self.rows]]
+                kept = steady if len(steady) >= max(MIN_COMPARED_ROWS, 2 * Y.shape[1]) else kept
+            self._parts.append((self.rows[kept], _orthonormal_basis(Y[kept])))
 
     def unexplained(self, seconds: float) -> Array:
-        """(n,) |tau - projection|^2 / |tau - mean|^2 of every joint with torque, 1 of others."""
+        """Return |tau - projection|^2 / |tau - mean|^2 (n,) of every joint; 1 for joints without torque."""
         return np.array([self._share(joint, seconds) for joint in range(len(self._parts))])
 
     def best(self) -> Delay:
-        """The common delay; joints count alike."""
+        """Return the best common delay; all joints have the same weight."""
         return self._least(lambda seconds: float(self.unexplained(seconds).mean()))
 
     def _moved(self, joint: int, seconds: float) -> tuple[Array, Array]:
-        """The torque of the rows some seconds later, and the basis of their columns."""
+        """Return the torque of the rows `seconds` later, and the basis of their columns."""
         rows, U = self._parts[joint]
-        # A torque logged later is a torque to be moved earlier: a negative delay.
-        return delayed_at(self._torque[:, joint], -seconds * self.samples.rate_hz, rows), U
+        # A delayed torque must be moved to earlier times: a negative delay.
+        return delay_selected_rows(self._torque[:, joint], -seconds * self.samples.rate_hz, rows), U
 
     def _share(self, joint: int, seconds: float) -> float:
         torque, U = self._moved(joint, seconds)
@@ -112,26 +114,26 @@ class DelayScan:
         return max(0.0, float(torque @ torque) - float(((U.T @ torque) ** 2).sum())) / centred
 
     def _least(self, unexplained: Callable[[float], float]) -> Delay:
-        """A scan of the whole range, then a bounded search between its neighbours."""
+        """Scan the whole range, then search between the neighbours of the best value."""
         if not self.is_enough:
             return Delay(0.0, 1.0, 1.0)
         scan = np.linspace(-self.longest_s, self.longest_s, 2 * SCAN_STEPS + 1)
         best = int(np.argmin([unexplained(value) for value in scan]))
         bounds = (scan[max(0, best - 1)], scan[min(len(scan) - 1, best + 1)])
         xatol = 0.01 / self.samples.rate_hz
-        found = minimize_scalar(unexplained, bounds=bounds, method="bounded", options={"xatol": xatol})
-        return Delay(float(found.x), float(found.fun), unexplained(0.0))
+        result = minimize_scalar(unexplained, bounds=bounds, method="bounded", options={"xatol": xatol})
+        return Delay(float(result.x), float(result.fun), unexplained(0.0))
 
 
-def _steady(speed: Array, reach: int) -> NDArray[np.bool_]:
-    """(N,) whether the sign of a speed is the same from `reach` rows before to as many after."""
+def _keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
+    """Return whether the sign of a speed is constant from `reach` rows before to `reach` rows after, (N,)."""
     turns = np.concatenate([[0], np.cumsum(np.diff(np.sign(speed)) != 0)])
     padded = np.pad(turns, reach, mode="edge")
     return np.asarray(padded[2 * reach :] == padded[: len(turns)])
 
 
-def estimate_delay(samples: Samples, columns: Columns = joint_columns, longest_s: float = LONGEST_DELAY_S) -> Delay:
-    """The common delay at which a least-squares fit of the columns leaves the least torque (`DelayScan`)."""
+def estimate_delay(samples: Samples, columns: ColumnFunction = joint_columns, longest_s: float = MAX_DELAY_S) -> Delay:
+    """Return the common delay at which a least-squares fit of the columns leaves the least torque (`DelayScan`)."""
 
     def of_joints(rows: NDArray[np.intp]) -> list[Array]:
         Y = columns(samples.q[rows], samples.qd[rows], samples.qdd[rows])
@@ -140,24 +142,24 @@ def estimate_delay(samples: Samples, columns: Columns = joint_columns, longest_s
     return DelayScan(samples, of_joints, longest_s).best()
 
 
-def _compared_rows(segments: NDArray[np.int64], margin: int) -> NDArray[np.intp]:
+def _select_compared_rows(segments: NDArray[np.int64], margin: int) -> NDArray[np.intp]:
     starts = np.flatnonzero(np.diff(segments, prepend=-1))
     stops = np.append(starts[1:], len(segments))
     inner = [np.arange(start + margin, stop - margin) for start, stop in zip(starts, stops, strict=True)]
     rows = np.concatenate(inner)
-    return np.asarray(rows[:: 1 + len(rows) // COMPARED_ROWS])
+    return np.asarray(rows[:: 1 + len(rows) // MAX_COMPARED_ROWS])
 
 
-def _basis(Y: Array) -> Array:
-    """An orthonormal basis of columns (r, p)."""
+def _orthonormal_basis(Y: Array) -> Array:
+    """Return an orthonormal basis of columns (r, p)."""
     U, s, _ = np.linalg.svd(Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300), full_matrices=False)
     return np.asarray(U[:, s > 1e-10 * s[0]])
 
 
-def chosen_delay(parts: Sequence[Log], c: Conditioning) -> float:
-    """The delay estimated from uniform stretches without a model."""
-    made = [conditioned_motion(part, c.with_delay(0.0)) for part in parts]
-    q, qd, qdd, tau = (np.concatenate(arrays) for arrays in zip(*made, strict=True))
+def estimate_delay_without_model(parts: Sequence[Log], c: Conditioning) -> float:
+    """Estimate the delay from uniform segments, in s."""
+    motions = [condition_motion(part, c.with_delay(0.0)) for part in parts]
+    q, qd, qdd, tau = (np.concatenate(arrays) for arrays in zip(*motions, strict=True))
     segments = np.concatenate([np.full(len(part), k, dtype=np.int64) for k, part in enumerate(parts)])
-    rate = number(c.rate_hz, "rate_hz")
+    rate = require_resolved(c.rate_hz, "rate_hz")
     return estimate_delay(Samples(parts[0].joint_names, q, qd, qdd, tau, rate, segments)).seconds

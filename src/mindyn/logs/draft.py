@@ -1,4 +1,4 @@
-"""`Draft`: the lines that a sidecar would have, each with its evidence, `?` for what only the user can know."""
+"""`SidecarDraft`: proposed lines of a sidecar file, each with its evidence; `?` marks values that the user must give."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mindyn.escaping import printable, toml_key, toml_string
+from mindyn.escaping import make_printable, toml_key, toml_string
 
-UNKNOWN: Final = "?"
+UNANSWERED: Final = "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """One line of a draft.
+class DraftLine:
+    """Line of a draft.
 
-    key       as in a sidecar, with a point before the entry of a table: units.torque
-    value     what it would say; "?" where only the user can know
-    evidence  why
+    key       key of the sidecar, with a dot before the entry of a table: units.torque
+    value     proposed value; "?" if the user must give it
+    evidence  reason for the value
     """
 
     key: str
@@ -26,81 +26,78 @@ class Belief:
 
     @property
     def is_question(self) -> bool:
-        """Whether only the user can know."""
-        return bool(self.value == UNKNOWN)
+        """Whether the user must give the value."""
+        return bool(self.value == UNANSWERED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
-    """What a log seems to be: the lines of a sidecar, each with its evidence, and what else is worth knowing."""
+class SidecarDraft:
+    """Proposed sidecar of a log: lines with their evidence, and notes."""
 
     name: str
-    beliefs: tuple[Belief, ...]
+    lines: tuple[DraftLine, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Keys that only the user can answer."""
-        return tuple(one.key for one in self.beliefs if one.is_question)
+        """Keys whose value the user must give."""
+        return tuple(line.key for line in self.lines if line.is_question)
 
     def value(self, key: str) -> Any:
-        """What the draft says of a key; None where it says nothing."""
-        return next((one.value for one in self.beliefs if one.key == key), None)
+        """Return the value of a key; None if the draft has no line for it."""
+        return next((line.value for line in self.lines if line.key == key), None)
 
-    def stating(self, belief: Belief) -> Draft:
-        """The draft with another line for the belief's key."""
-        if all(one.key != belief.key for one in self.beliefs):
-            return replace(self, beliefs=(*self.beliefs, belief))
-        return replace(self, beliefs=tuple(belief if one.key == belief.key else one for one in self.beliefs))
+    def with_line(self, line: DraftLine) -> SidecarDraft:
+        """Return the draft with this line in place of any line with the same key."""
+        if all(other.key != line.key for other in self.lines):
+            return replace(self, lines=(*self.lines, line))
+        return replace(self, lines=tuple(line if other.key == line.key else other for other in self.lines))
 
-    def without(self, key: str) -> Draft:
-        """The draft without the lines of a key: its own, those of its table's entries, or that of the whole table."""
+    def without_key(self, key: str) -> SidecarDraft:
+        """Return the draft without the line of a key, of its table's entries, or of the whole table."""
         table = key.partition(".")[0]
-        kept = [one for one in self.beliefs if one.key not in (key, table) and not one.key.startswith(f"{key}.")]
-        return replace(self, beliefs=tuple(kept))
+        kept = [line for line in self.lines if line.key not in (key, table) and not line.key.startswith(f"{key}.")]
+        return replace(self, lines=tuple(kept))
 
-    def noting(self, *notes: str) -> Draft:
-        """The draft with further notes."""
+    def with_notes(self, *notes: str) -> SidecarDraft:
+        """Return the draft with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
-    def stated(self) -> dict[str, Any]:
-        """The keys of a sidecar, without those that are questions."""
-        made: dict[str, Any] = {}
-        for one in self.beliefs:
-            if not one.is_question:
-                key, _, entry = one.key.partition(".")
-                made = {**made, key: {**made.get(key, {}), entry: one.value} if entry else one.value}
-        return made
+    def to_metadata(self) -> dict[str, Any]:
+        """Return the keys of the sidecar that have a value."""
+        metadata: dict[str, Any] = {}
+        for line in self.lines:
+            if not line.is_question:
+                key, _, entry = line.key.partition(".")
+                metadata = {**metadata, key: {**metadata.get(key, {}), entry: line.value} if entry else line.value}
+        return metadata
 
     def toml(self, *, confirmed: bool = False) -> str:
-        """The text of the sidecar; unless it is confirmed, `read_log` refuses it."""
-        lines = [f"# What the columns of {self.name} seem to mean."]
+        """Return the text of the sidecar; `read_log` rejects it until it is confirmed."""
+        text = [f"# Metadata of {self.name}, guessed from its names and numbers."]
         if not confirmed:
-            lines += [
-                "# Put what is right in place of each ?, mend what is wrong, and delete the next line.",
-                "draft = true",
-            ]
-        lines += [f"# note: {_one_line(note)}" for note in self.notes]
-        # Tables come last, as TOML wants it.
-        for one in sorted(self.beliefs, key=lambda belief: belief.key.partition(".")[0] in DRAFT_TABLES):
-            mark = "?  " if one.is_question else ""
-            lines.append(f"{one.key} = {toml_value(one.value)}  # {mark}{_one_line(one.evidence)}")
-        return "\n".join(lines) + "\n"
+            text += ["# Replace each ? by a value, correct what is wrong, and delete the next line.", "draft = true"]
+        text += [f"# note: {_join_lines(note)}" for note in self.notes]
+        # TOML requires that tables come last.
+        for line in sorted(self.lines, key=lambda entry: entry.key.partition(".")[0] in DRAFT_TABLES):
+            mark = "?  " if line.is_question else ""
+            text.append(f"{line.key} = {format_toml_value(line.value)}  # {mark}{_join_lines(line.evidence)}")
+        return "\n".join(text) + "\n"
 
 
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
+def _join_lines(text: str) -> str:
+    return make_printable(" ".join(text.split()))
 
 
 DRAFT_TABLES: Final = ("columns", "units", "side", "files")
 
 
-def toml_value(value: Any) -> str:
-    """A number, text, list or table as TOML writes it."""
+def format_toml_value(value: Any) -> str:
+    """Format a number, text, list or table as TOML."""
     if isinstance(value, str):
         return toml_string(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items()) + " }"
-    return f"[{', '.join(map(toml_value, value))}]" if isinstance(value, Sequence) else repr(value)
+        return "{ " + ", ".join(f"{toml_key(key)} = {format_toml_value(entry)}" for key, entry in value.items()) + " }"
+    return f"[{', '.join(map(format_toml_value, value))}]" if isinstance(value, Sequence) else repr(value)

@@ -1,6 +1,6 @@
-"""What the names of columns say: which belong together, one for each joint, which signal they are, and in which unit.
+"""Guess from column names which columns form a group with one column per joint, their signal and their unit.
 
-Names are read as people write them: `actual_q_0`, `state.tau_J[3]`, `/joint_states/elbow/position`, `field.effort2`,
+Examples of names: `actual_q_0`, `state.tau_J[3]`, `/joint_states/elbow/position`, `field.effort2`,
 `rec.act_vel_mot_deg_per_s`, `q1_rad`.
 """
 
@@ -26,19 +26,18 @@ SIGNAL_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("current", "currents", "curr", "cur", "amps", "i"),
     ),
 }
-"""Words of each signal, the likelier before."""
+"""Words of each signal, the most likely first."""
 CURRENT_WORDS: Final = ("current", "currents", "curr", "cur", "amps", "i")
-WHOLE_STATE: Final = ("state", "axis")
-"""Words that mean the positions where no other word of a signal stands beside: `observation.state` of LeRobot,
-`AxisAct` of KUKA."""
-NOT_MEASURED: Final = frozenset(
+POSITION_FALLBACK_WORDS: Final = ("state", "axis")
+"""Words that mean positions if a name has no other signal word: `observation.state` of LeRobot, `AxisAct` of KUKA."""
+UNMEASURED_WORDS: Final = frozenset(
     [
         *("target", "targets", "desired", "des", "cmd", "command", "commanded", "commands", "ref", "reference"),
         *("setpoint", "sp", "goal", "action", "actions", "nominal", "ff", "feedforward", "fwd", "error", "err"),
         *("model", "ode", "predicted", "sim"),
     ]
 )
-OTHER_THINGS: Final = frozenset(
+UNRELATED_WORDS: Final = frozenset(
     [
         *("temperature", "temperatures", "temp", "voltage", "voltages", "mode", "modes", "status", "limit"),
         *("limits", "min", "max", "tcp", "ee", "cartesian", "pose", "tool", "ext", "external", "hat", "wrench"),
@@ -46,7 +45,7 @@ OTHER_THINGS: Final = frozenset(
         *("episode", "frame", "momentum", "safety", "payload", "cog", "para", "init", "rel"),
     ]
 )
-MEASURED: Final = frozenset(
+MEASURED_WORDS: Final = frozenset(
     [
         *("actual", "act", "meas", "measured", "msr", "real", "feedback", "fb", "observation", "state", "rec"),
         *("read",),
@@ -59,18 +58,18 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Columns that hold one thing, one for each joint.
+class ColumnGroup:
+    """Columns of the same quantity, one for each joint.
 
-    stated   what `columns.SIGNAL` of a sidecar would say: a pattern, a list in the robot's order, an array's name
-    columns  the columns, in the robot's order where they are told by joint names; one where it is an array
+    entry    value of `columns.SIGNAL` in a sidecar: a pattern, a list in the robot's order, or the name of an array
+    columns  the columns, in the robot's order if they are matched by joint name; one column for an array
     count    number of joints
-    words    what its name says, without number and joint
-    ending   the words after number or joint, or an array's last: where units stand
-    order    what the order of the joints is taken from
+    words    words of the name without number and joint
+    ending   words after the number or joint, or the last words of an array's name, which may give the unit
+    order    source of the order of the joints
     """
 
-    stated: str | tuple[str, ...]
+    entry: str | tuple[str, ...]
     columns: tuple[str, ...]
     count: int
     words: tuple[str, ...]
@@ -83,38 +82,37 @@ class Group:
         return any(word in CURRENT_WORDS for word in self.words) and not {"torque", "nm"} & set(self.words)
 
 
-def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name in small letters, numbers left out: `act_pos_motDeg1` gives act, pos, mot, deg."""
+def split_words(name: str) -> tuple[str, ...]:
+    """Split a name into lower-case words without numbers: `act_pos_motDeg1` gives act, pos, mot, deg."""
     return tuple(word.lower() for word in _WORD.findall(name) if not word.isdigit())
 
 
-def signal_of(words: Sequence[str]) -> tuple[str, int] | None:
-    """The signal that the words mean, with the rank of its word among those of the signal; None where they mean none.
+def guess_signal(words: Sequence[str]) -> tuple[str, int] | None:
+    """Return the signal that the words name, and the rank of the word among the words of that signal; None if unknown.
 
-    `current_position` is a position: a current stands for itself alone.
+    `current_position` is a position: "current" names a signal only if no other signal is named.
     """
     without_units = [word for word in words if word not in ("per",)]
-    found = [
+    ranks = [
         (signal, known.index(word))
         for signal, known in SIGNAL_WORDS.items()
         for word in without_units
         if word in known and (len(word) > 1 or len(words) == 1 or word == "q")
     ]
-    plain = [one for one in found if SIGNAL_WORDS[one[0]][one[1]] not in CURRENT_WORDS]
-    if plain or found:
-        return (plain or found)[0]
-    return ("position", 99) if any(word in WHOLE_STATE for word in words) else None
+    other_than_current = [(signal, k) for signal, k in ranks if SIGNAL_WORDS[signal][k] not in CURRENT_WORDS]
+    if ranks:
+        return (other_than_current or ranks)[0]
+    return ("position", 99) if any(word in POSITION_FALLBACK_WORDS for word in words) else None
 
 
 def is_measured(words: Sequence[str]) -> bool:
-    """Whether the words do not say a reference, a model's output or another thing than a joint's motion or torque."""
-    return not (set(words) & (NOT_MEASURED | OTHER_THINGS)) and (len(words) < 2 or words[-1] not in ("d", "c"))
+    """Return whether no word names a reference, a model's output, or anything but a joint's motion or torque."""
+    return not (set(words) & (UNMEASURED_WORDS | UNRELATED_WORDS)) and (len(words) < 2 or words[-1] not in ("d", "c"))
 
 
-def unit_of(signal: str, words: Sequence[str], ending: Sequence[str]) -> str | None:
-    """The unit that the words say, or one letter of their ending; None where they say none."""
-    said = [word for word in words if word != "per" and (len(word) > 1 or word in ending)]
-    text = f" {' '.join(said)} "
+def guess_unit(signal: str, words: Sequence[str], ending: Sequence[str]) -> str | None:
+    """Return the unit that the words, or a single letter of their ending, name; None if they name none."""
+    text = f" {' '.join(word for word in words if word != 'per' and (len(word) > 1 or word in ending))} "
     for unit, spellings in _UNIT_WORDS[signal].items():
         if any(f" {spelling} " in text for spelling in spellings):
             return unit
@@ -151,99 +149,103 @@ _UNIT_WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 }
 
 
-def groups_of(columns: Mapping[str, NDArray[Any]], joints: Sequence[str]) -> list[Group]:
-    """The groups among the columns of a log: arrays, columns by joint name, columns by number."""
+def group_columns(columns: Mapping[str, NDArray[Any]], joints: Sequence[str]) -> list[ColumnGroup]:
+    """Group the columns of a log: arrays, columns by joint name, and columns by number."""
     arrays = [
-        Group(n, (n,), v.shape[1], words_of(n), "array", words_of(n)[-3:]) for n, v in columns.items() if v.ndim == 2
+        ColumnGroup(n, (n,), v.shape[1], split_words(n), "array", split_words(n)[-3:])
+        for n, v in columns.items()
+        if v.ndim == 2
     ]
     single = [name for name, values in columns.items() if values.ndim == 1]
-    by_name = _by_joint(single, joints)
+    by_name = _group_by_joint(single, joints)
     taken = {column for group in by_name for column in group.columns}
-    return [*arrays, *by_name, *_by_number([name for name in single if name not in taken])]
+    return [*arrays, *by_name, *_group_by_number([name for name in single if name not in taken])]
 
 
-def is_named(joint: str, name: str) -> bool:
-    """Whether a column's name holds the joint's, as a whole: `joint10_pos` does not hold joint1's."""
-    return _place_of(joint, name) is not None
+def has_joint_name(joint: str, name: str) -> bool:
+    """Return whether a column's name contains the joint's name as a whole: `joint10_pos` does not contain joint1."""
+    return _find_spelling(joint, name) is not None
 
 
-def _place_of(spelling: str, name: str) -> re.Match[str] | None:
+def _find_spelling(spelling: str, name: str) -> re.Match[str] | None:
     return re.search(rf"(?<![A-Za-z0-9]){re.escape(spelling)}(?![A-Za-z0-9])", name, re.IGNORECASE)
 
 
-def _by_joint(names: Sequence[str], joints: Sequence[str]) -> list[Group]:
-    """Groups in which every joint is named, in full or without what all joints' names have in common."""
-    found: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)
-    spelled = [(joint, spelling, spelling == joint) for joint in joints for spelling in _spellings(joint, joints)]
-    spelled.sort(key=lambda one: -len(one[1]))
+def _group_by_joint(names: Sequence[str], joints: Sequence[str]) -> list[ColumnGroup]:
+    """Return groups that name every joint, in full or without the common start and end of all joint names."""
+    templates: dict[tuple[str, str, bool], dict[str, str]] = defaultdict(dict)
+    spelled = [(joint, spelling, spelling == joint) for joint in joints for spelling in _list_spellings(joint, joints)]
+    spelled.sort(key=lambda entry: -len(entry[1]))
     for name in names:
         for joint, spelling, in_full in spelled:
-            place = _place_of(spelling, name)
+            place = _find_spelling(spelling, name)
             if place:
                 exact = in_full and place[0] == joint
-                found[name[: place.start()], name[place.end() :], exact].setdefault(joint, name)
+                templates[name[: place.start()], name[place.end() :], exact].setdefault(joint, name)
                 break
     groups = []
-    for (before, after, exact), members in found.items():
+    for (before, after, exact), members in templates.items():
         if len(joints) and set(members) == set(joints):
             listed = tuple(members[joint] for joint in joints)
-            pattern = f"{_escaped(before)}{{joint}}{_escaped(after)}"
+            pattern = f"{_escape_braces(before)}{{joint}}{_escape_braces(after)}"
             groups.append(
-                Group(
+                ColumnGroup(
                     pattern if exact else listed,
                     listed,
                     len(joints),
-                    words_of(f"{before} {after}"),
+                    split_words(f"{before} {after}"),
                     "names",
-                    words_of(after),
+                    split_words(after),
                 )
             )
     return groups
 
 
-def _spellings(joint: str, joints: Sequence[str]) -> list[str]:
-    """The joint's name, and without what all names begin or end with, as `_joint`."""
+def _list_spellings(joint: str, joints: Sequence[str]) -> list[str]:
+    """List the joint's name, and its name without the common start and end of all names, such as `_joint`."""
     if len(joints) < 2:
         return [joint]
-    before = _common_start(joints)
-    after = _common_start([name[::-1] for name in joints])
+    before = _common_prefix(joints)
+    after = _common_prefix([name[::-1] for name in joints])
     short = joint[len(before) : len(joint) - len(after)].strip("_-. ")
     return list(dict.fromkeys([joint, *([short] if len(short) > 2 else [])]))
 
 
-def _common_start(names: Sequence[str]) -> str:
+def _common_prefix(names: Sequence[str]) -> str:
     least, most = min(names), max(names)
     same = [a == b for a, b in zip(least, most, strict=False)]
     return least[: same.index(False) if False in same else len(same)]
 
 
-def _by_number(names: Sequence[str]) -> list[Group]:
-    """Groups whose names differ by one number that counts on from 0 or 1."""
+def _group_by_number(names: Sequence[str]) -> list[ColumnGroup]:
+    """Return groups whose names differ by a number that counts from 0 or 1."""
     templates: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for name in names:
         for digits in _DIGITS.finditer(name):
             templates[name[: digits.start()], name[digits.end() :]][int(digits[0])] = name
     groups, taken = [], set[str]()
-    for (before, after), members in sorted(templates.items(), key=lambda one: -len(one[1])):
+    for (before, after), members in sorted(templates.items(), key=lambda entry: -len(entry[1])):
         numbers = sorted(members)
         listed = tuple(members[number] for number in numbers)
-        on_and_on = numbers[0] in (0, 1) and all(b - a == 1 for a, b in pairwise(numbers))
-        if len(numbers) < 2 or not on_and_on or taken & set(listed):
+        is_counted = numbers[0] in (0, 1) and all(b - a == 1 for a, b in pairwise(numbers))
+        if len(numbers) < 2 or not is_counted or taken & set(listed):
             continue
         taken |= set(listed)
-        width = _width(listed, before, after)
+        width = _digit_count(listed, before, after)
         mark = f"{'i' if numbers[0] else 'i0'}{f':0{width}' if width > 1 else ''}"
-        pattern = f"{_escaped(before)}{{{mark}}}{_escaped(after)}"
-        groups.append(Group(pattern, listed, len(listed), words_of(f"{before} {after}"), "numbers", words_of(after)))
+        pattern = f"{_escape_braces(before)}{{{mark}}}{_escape_braces(after)}"
+        groups.append(
+            ColumnGroup(pattern, listed, len(listed), split_words(f"{before} {after}"), "numbers", split_words(after))
+        )
     position = {name: k for k, name in enumerate(names)}
     return sorted(groups, key=lambda group: position[group.columns[0]])
 
 
-def _width(names: Iterable[str], before: str, after: str) -> int:
-    """Digits of numbers that are written with zeros before them; 1 where they are not."""
+def _digit_count(names: Iterable[str], before: str, after: str) -> int:
+    """Return the digits of numbers with leading zeros; 1 without leading zeros."""
     written = [name[len(before) : len(name) - len(after)] for name in names]
     return len(written[0]) if written[0].startswith("0") and len(written[0]) > 1 else 1
 
 
-def _escaped(text: str) -> str:
+def _escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")

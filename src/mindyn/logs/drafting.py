@@ -1,6 +1,6 @@
-"""`draft_of`: the sidecar of a log that has none, with the evidence for every line and a `?` for what nobody told.
+"""`draft_sidecar`: propose a sidecar for a log without one, with evidence for every line and `?` for unknown values.
 
-A draft states nothing: it is read by a person, and used when that person has confirmed it.
+A draft is not used until a person has read and confirmed it.
 """
 
 from __future__ import annotations
@@ -14,252 +14,260 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import listed
-from mindyn.logs.draft import UNKNOWN, Belief, Draft
-from mindyn.logs.draft_gaps import unread
-from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, Head, head_of, lerobot_names
+from mindyn.errors import list_names
+from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
+from mindyn.logs.draft_errors import missing_columns_error
+from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, LogHead, read_lerobot_names, read_log_head
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
-    MEASURED,
+    MEASURED_WORDS,
     MOTOR_WORDS,
-    NOT_MEASURED,
     SIGNAL_WORDS,
-    Group,
-    groups_of,
+    UNMEASURED_WORDS,
+    ColumnGroup,
+    group_columns,
+    guess_signal,
+    guess_unit,
+    has_joint_name,
     is_measured,
-    is_named,
-    signal_of,
-    unit_of,
-    words_of,
+    split_words,
 )
 from mindyn.logs.draft_numbers import (
-    AGREES,
+    MIN_SQUARED_CORRELATION,
     Clock,
-    clock_of,
-    largest,
-    position_side,
-    position_unit,
-    stands_still,
+    detect_clock,
+    fitting_velocity_units,
+    guess_position_side,
+    guess_position_unit,
+    is_still,
+    largest_magnitude,
     velocity_slope,
-    velocity_units,
 )
-from mindyn.logs.units import UNITS
+from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.robot import Robot
 
-FEW_AMPERES: Final = 200.0
-"""Currents of robots' drives stay below, in A; in mA they are above."""
+MAX_DRIVE_CURRENT_A: Final = 200.0
+"""Largest plausible drive current; larger numbers are mA."""
 
 
-def draft_of(path: Path, robot: Robot | None, assumed: str | None = None, topic: str | None = None) -> Draft:
-    """The draft of a log by its names and numbers; the robot gives joints, their order and their limits.
+def draft_sidecar(
+    path: Path, robot: Robot | None, assumed: str | None = None, topic: str | None = None
+) -> SidecarDraft:
+    """Draft the sidecar of a log from its names and numbers; the robot gives the joints, their order and limits.
 
-    assumed  the unit of the positions where neither names nor numbers tell it
-    topic    of a bag with several
+    assumed  unit of the positions if neither names nor numbers determine it
+    topic    JointState topic of a bag that has several
     """
     joints = () if robot is None else robot.primary_names
     for rows in (DRAFT_ROWS, LONG_DRAFT_ROWS):
-        head = head_of(path, robot, rows, topic)
-        groups = [_with_unit(group, head) for group in groups_of(head.columns, joints)]
-        chosen = _chosen(groups, len(joints), ())
-        if "position" not in chosen or not stands_still(_values(chosen["position"], head)):
+        head = read_log_head(path, robot, rows, topic)
+        groups = [_add_unit_words(group, head) for group in group_columns(head.columns, joints)]
+        chosen = _choose_groups(groups, len(joints), ())
+        if "position" not in chosen or not is_still(_stack_values(chosen["position"], head)):
             break
     files: dict[str, str] = {}
-    if "torque" not in chosen and (forces := _with_forces(head, robot)) is not None:
+    if "torque" not in chosen and (forces := _group_torques_and_forces(head, robot)) is not None:
         chosen["torque"] = forces
     if not {"position", "torque"} <= set(chosen):
-        chosen, files = _by_file_names(path, groups, chosen, len(joints))
-    empty = (f"columns without any value: {listed(head.empty)}",) if head.empty else ()
-    draft = Draft(path.name, (), (*head.notes, *empty))
+        chosen, files = _find_signal_files(path, groups, chosen, len(joints))
+    empty = (f"columns without any value: {list_names(head.empty)}",) if head.empty else ()
+    draft = SidecarDraft(path.name, (), (*head.notes, *empty))
     if missing := [signal for signal in ("position", "torque") if signal not in chosen]:
-        counts = {signal: group.count for signal, group in _chosen(groups, 1, ()).items()}
-        raise unread(path, head, missing, joints, counts)
+        counts = {signal: group.count for signal, group in _choose_groups(groups, 1, ()).items()}
+        raise missing_columns_error(path, head, missing, joints, counts)
     if topic is not None:
-        draft = draft.stating(Belief("topic", topic, "as you stated"))
-    clock = clock_of(head.columns, head.units)
-    draft = _with_time(draft, clock)
-    draft = _with_columns(draft, path, chosen, files, joints, head)
-    return _with_units(draft, chosen, files, head, clock, robot, assumed)
+        draft = draft.with_line(DraftLine("topic", topic, "as you specified"))
+    clock = detect_clock(head.columns, head.units)
+    draft = _add_time(draft, clock)
+    draft = _add_columns(draft, path, chosen, files, joints, head)
+    return _add_units(draft, chosen, files, head, clock, robot, assumed)
 
 
-def _with_unit(group: Group, head: Head) -> Group:
-    """The group with the words that a line of units has for it."""
-    said = words_of(head.units.get(group.columns[0], ""))
-    return replace(group, words=(*group.words, *said), ending=(*group.ending, *said)) if said else group
+def _add_unit_words(group: ColumnGroup, head: LogHead) -> ColumnGroup:
+    """Add the words of a line of units to a group."""
+    unit_words = split_words(head.units.get(group.columns[0], ""))
+    return replace(group, words=(*group.words, *unit_words), ending=(*group.ending, *unit_words))
 
 
-def _with_forces(head: Head, robot: Robot | None) -> Group | None:
-    """Torques of joints that turn and forces of those that slide, by the joints' names; None where one has none."""
+def _group_torques_and_forces(head: LogHead, robot: Robot | None) -> ColumnGroup | None:
+    """Group torques of revolute joints and forces of prismatic joints by joint name; None if a joint has none."""
     columns = []
     for joint in () if robot is None else robot.primary_joints:
         words = ("force", "forces") if joint.kind == "prismatic" else SIGNAL_WORDS["torque"]
-        own = [name for name in head.columns if is_named(joint.name, name) and set(words_of(name)) & set(words)]
-        own = [name for name in own if head.columns[name].ndim == 1 and not set(words_of(name)) & NOT_MEASURED]
-        if len(own) != 1:
+        matches = [
+            name for name in head.columns if has_joint_name(joint.name, name) and set(split_words(name)) & set(words)
+        ]
+        matches = [
+            name for name in matches if head.columns[name].ndim == 1 and not set(split_words(name)) & UNMEASURED_WORDS
+        ]
+        if len(matches) != 1:
             return None
-        columns += own
-    return Group(tuple(columns), tuple(columns), len(columns), ("torque",), "names") if columns else None
+        columns += matches
+    return ColumnGroup(tuple(columns), tuple(columns), len(columns), ("torque",), "names") if columns else None
 
 
-def _chosen(groups: Sequence[Group], joint_count: int, file_words: Sequence[str]) -> dict[str, Group]:
-    """For each signal the group that measures it most likely."""
-    made: dict[str, Group] = {}
+def _choose_groups(
+    groups: Sequence[ColumnGroup], joint_count: int, file_words: Sequence[str]
+) -> dict[str, ColumnGroup]:
+    """Choose the most likely group of each signal."""
+    chosen: dict[str, ColumnGroup] = {}
     for signal in ("position", "velocity", "acceleration", "torque"):
         ranked = []
         for place, group in enumerate(groups):
-            words = group.words if signal_of(group.words) else (*group.words, *file_words)
-            meant = signal_of(words)
+            words = group.words if guess_signal(group.words) else (*group.words, *file_words)
+            meant = guess_signal(words)
             if meant is None or meant[0] != signal or not is_measured(words) or group.count < max(joint_count, 1):
                 continue
-            shared = len(set(group.words) & set(made["position"].words)) if "position" in made else 0
-            measured = bool(set(words) & MEASURED)
+            shared = len(set(group.words) & set(chosen["position"].words)) if "position" in chosen else 0
+            measured = bool(set(words) & MEASURED_WORDS)
             ranked.append(((not measured, group.count != joint_count, meant[1], -shared, place), group))
         if ranked:
-            made[signal] = min(ranked, key=lambda one: one[0])[1]
-    return made
+            chosen[signal] = min(ranked, key=lambda entry: entry[0])[1]
+    return chosen
 
 
-def _by_file_names(
-    path: Path, groups: Sequence[Group], chosen: dict[str, Group], joint_count: int
-) -> tuple[dict[str, Group], dict[str, str]]:
-    """Signals that stand in files of their own, whose names say which: pos.csv and current.csv."""
-    chosen = {**_chosen(groups, joint_count, words_of(path.stem)), **chosen}
+def _find_signal_files(
+    path: Path, groups: Sequence[ColumnGroup], chosen: dict[str, ColumnGroup], joint_count: int
+) -> tuple[dict[str, ColumnGroup], dict[str, str]]:
+    """Find signals in separate files by the names of the files, such as pos.csv and current.csv."""
+    chosen = {**_choose_groups(groups, joint_count, split_words(path.stem)), **chosen}
     files: dict[str, str] = {}
     for other in sorted(path.parent.glob(f"*{path.suffix}")):
-        meant = signal_of(words_of(other.stem))
+        meant = guess_signal(split_words(other.stem))
         if other == path or meant is None or meant[0] in ("position", *chosen) or not other.is_file():
             continue
-        if _recording(other.stem) != _recording(path.stem):
+        if _recording_words(other.stem) != _recording_words(path.stem):
             continue
-        beside = head_of(other, None)
-        found = _chosen(groups_of(beside.columns, ()), joint_count, words_of(other.stem))
-        if meant[0] in found:
-            named = found[meant[0]]
-            chosen[meant[0]] = replace(named, words=(*named.words, *words_of(other.stem)))
+        groups_of_file = group_columns(read_log_head(other, None).columns, ())
+        if group := _choose_groups(groups_of_file, joint_count, split_words(other.stem)).get(meant[0]):
+            chosen[meant[0]] = replace(group, words=(*group.words, *split_words(other.stem)))
             files[meant[0]] = other.name
     return chosen, files
 
 
-def _recording(stem: str) -> list[str]:
-    """What a file's name says beside its signal: files of one recording share it, as run1_pos and run1_current."""
-    said = [word for words in SIGNAL_WORDS.values() for word in words] + [*MEASURED, *MOTOR_WORDS, *JOINT_WORDS]
-    return [word for word in re.findall(r"[a-z]+|[0-9]+", stem.lower()) if word not in said]
+def _recording_words(stem: str) -> list[str]:
+    """Return the words of a file name without its signal; run1_pos and run1_current of one recording share them."""
+    known = [word for words in SIGNAL_WORDS.values() for word in words] + [*MEASURED_WORDS, *MOTOR_WORDS, *JOINT_WORDS]
+    return [word for word in re.findall(r"[a-z]+|[0-9]+", stem.lower()) if word not in known]
 
 
-def _with_time(draft: Draft, clock: Clock) -> Draft:
+def _add_time(draft: SidecarDraft, clock: Clock) -> SidecarDraft:
     if not clock.columns:
-        return draft.stating(Belief("rate_hz", UNKNOWN, f"{clock.evidence}: how many rows a second?"))
+        return draft.with_line(DraftLine("rate_hz", UNANSWERED, f"{clock.evidence}: how many rows per second?"))
     column = clock.columns[0] if len(clock.columns) == 1 else list(clock.columns)
-    draft = draft.stating(Belief("columns.time", column, clock.evidence))
+    draft = draft.with_line(DraftLine("columns.time", column, clock.evidence))
     if len(clock.columns) == 1:
-        options = f"one of {', '.join(UNITS['time'])}: " if clock.unit is None else ""
-        draft = draft.stating(Belief("units.time", clock.unit or UNKNOWN, options + clock.evidence))
+        options = f"one of {', '.join(UNIT_FACTORS['time'])}: " if clock.unit is None else ""
+        draft = draft.with_line(DraftLine("units.time", clock.unit or UNANSWERED, options + clock.evidence))
     if clock.restarts:
         times = "once" if clock.restarts == 1 else f"{clock.restarts} times"
         back = f"the time goes back {times}: a new recording begins there, or the clock was set back"
-        draft = draft.stating(Belief("accept", ["restarts"], back))
+        draft = draft.with_line(DraftLine("accept", ["restarts"], back))
     return draft
 
 
-def _with_columns(
-    draft: Draft,
+def _add_columns(
+    draft: SidecarDraft,
     path: Path,
-    chosen: Mapping[str, Group],
+    chosen: Mapping[str, ColumnGroup],
     files: Mapping[str, str],
     joints: Sequence[str],
-    head: Head,
-) -> Draft:
+    head: LogHead,
+) -> SidecarDraft:
     for signal, group in chosen.items():
-        stated = group.stated if isinstance(group.stated, str) else list(group.stated)
-        draft = draft.stating(Belief(f"columns.{signal}", stated, _order_text(group, joints)))
+        entry = group.entry if isinstance(group.entry, str) else list(group.entry)
+        draft = draft.with_line(DraftLine(f"columns.{signal}", entry, _describe_order(group, joints)))
     for signal, file in files.items():
-        draft = draft.stating(Belief(f"files.{signal}", file, "its name says so, and it has a column for each joint"))
+        draft = draft.with_line(DraftLine(f"files.{signal}", file, "from its name; it has a column for each joint"))
     counted = [group for group in chosen.values() if group.order != "names"]
     if not counted or not joints:
         return draft
-    named = head.stated.get("joints") or _named_order(head, max(group.count for group in counted))
+    named = head.metadata.get("joints") or _read_joint_order(head, max(group.count for group in counted))
     if named is None and counted[0].order == "array":
-        named = lerobot_names(path, counted[0].columns[0], joints)
+        named = read_lerobot_names(path, counted[0].columns[0], joints)
     if named is not None:
-        return draft.stating(Belief("joints", named, "the order in which the file itself names the joints"))
+        return draft.with_line(DraftLine("joints", named, "the order of the joint names in the file"))
     further = [f"column {k + 1}" for k in range(len(joints), max(group.count for group in counted))]
     if any(group.order == "array" for group in counted) or further:
-        order = "taken to be the robot's" + (f"; the log has {len(further)} more" if further else "")
-        draft = draft.stating(Belief("joints", [*joints, *further], order))
+        order = "assumed to be the robot's" + (f"; the log has {len(further)} more" if further else "")
+        draft = draft.with_line(DraftLine("joints", [*joints, *further], order))
     return draft
 
 
-def _order_text(group: Group, joints: Sequence[str]) -> str:
+def _describe_order(group: ColumnGroup, joints: Sequence[str]) -> str:
     if group.order == "names":
-        return "by the joints' names"
+        return "by joint name"
     where = "the columns of the array" if group.order == "array" else "the numbers"
-    return f"{group.count} joints; {where} are taken to follow the robot's order" if joints else f"{group.count} joints"
+    return (
+        f"{group.count} joints; {where} are assumed to be in the robot's order" if joints else f"{group.count} joints"
+    )
 
 
-def _named_order(head: Head, count: int) -> list[str] | None:
-    """Joints that a file lists in columns of words, as field.name0, field.name1, ... of a ROS topic."""
-    named = [name for name in head.words if "name" in words_of(name)]
+def _read_joint_order(head: LogHead, count: int) -> list[str] | None:
+    """Return the joints that a file lists in columns of words, such as field.name0, field.name1, ... of a ROS topic."""
+    named = [name for name in head.words if "name" in split_words(name)]
     return [head.words[name] for name in named] if len(named) == count else None
 
 
-def _values(group: Group, head: Head) -> Array:
+def _stack_values(group: ColumnGroup, head: LogHead) -> Array:
     if group.order == "array":
         return np.asarray(head.columns[group.columns[0]], dtype=np.float64)
     return np.column_stack([np.asarray(head.columns[name], dtype=np.float64) for name in group.columns])
 
 
-def _ordered(values: Array, draft: Draft, robot: Robot | None) -> Array:
-    """The columns in the robot's order, where the draft states another."""
+def _reorder_columns(values: Array, draft: SidecarDraft, robot: Robot | None) -> Array:
+    """Return the columns in the robot's order."""
     joints = draft.value("joints")
     if robot is None or joints is None or not set(robot.primary_names) <= set(joints):
         return values
     return np.asarray(values[:, [list(joints).index(name) for name in robot.primary_names]])
 
 
-def _with_units(
-    draft: Draft,
-    chosen: Mapping[str, Group],
+def _add_units(
+    draft: SidecarDraft,
+    chosen: Mapping[str, ColumnGroup],
     files: Mapping[str, str],
-    head: Head,
+    head: LogHead,
     clock: Clock,
     robot: Robot | None,
     assumed: str | None,
-) -> Draft:
+) -> SidecarDraft:
     kinds = [] if robot is None else [joint.kind for joint in robot.primary_joints]
     if robot is not None and len({kind == "prismatic" for kind in kinds}) > 1:
-        draft = draft.noting(f"the robot has joints that turn and joints that slide: state {_of_each_joint(robot)}")
-    known = _known_units(chosen)
+        draft = draft.with_notes(f"the robot has revolute and prismatic joints: set {_describe_units_per_joint(robot)}")
+    known = _standard_units(chosen)
     position = chosen["position"]
-    q = _ordered(_values(position, head), draft, robot)
-    said, seen = unit_of("position", position.words, position.ending), position_unit(q, robot, kinds)
-    unit = said or known.get("position") or seen.value or assumed
-    why = "the name says so" if said else "by definition of the format" if known.get("position") else ""
-    options = f"one of {', '.join(UNITS['position'])}: " if unit is None else ""
-    draft = draft.stating(
-        Belief("units.position", unit or UNKNOWN, options + "; ".join(filter(None, [why, seen.evidence])))
+    q = _reorder_columns(_stack_values(position, head), draft, robot)
+    named_unit, guess = guess_unit("position", position.words, position.ending), guess_position_unit(q, robot, kinds)
+    unit = named_unit or known.get("position") or guess.value or assumed
+    why = "from the name" if named_unit else "defined by the format" if known.get("position") else ""
+    options = f"one of {', '.join(UNIT_FACTORS['position'])}: " if unit is None else ""
+    draft = draft.with_line(
+        DraftLine("units.position", unit or UNANSWERED, options + "; ".join(filter(None, [why, guess.evidence])))
     )
-    draft = _with_velocity(draft, chosen, files, head, clock, unit, kinds)
+    draft = _add_velocity(draft, chosen, files, head, clock, unit, kinds)
     if "acceleration" in chosen:
-        per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNKNOWN
-        draft = draft.stating(Belief("units.acceleration", per_second, "as the position's"))
-    draft = _with_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
-    if "torque" not in files and (constant := _constant_columns(chosen["torque"], head, draft, robot)):
-        draft = draft.noting(f"the torque never changes in {listed(constant)}: is a sensor dead?")
-    left_out = () if draft.value("columns.velocity") is not None else ("velocity",)
-    used = {signal: group for signal, group in chosen.items() if signal not in left_out}
-    return _with_side(draft, used, q, unit, robot)
+        per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNANSWERED
+        draft = draft.with_line(DraftLine("units.acceleration", per_second, "as for the position"))
+    draft = _add_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
+    if "torque" not in files and (constant := _find_constant_columns(chosen["torque"], head, draft, robot)):
+        draft = draft.with_notes(f"the torque never changes in {list_names(constant)}: is a sensor broken?")
+    excluded = () if draft.value("columns.velocity") is not None else ("velocity",)
+    used = {signal: group for signal, group in chosen.items() if signal not in excluded}
+    return _add_side(draft, used, q, unit, robot)
 
 
-def _of_each_joint(robot: Robot) -> str:
-    """How units of both kinds of joint are stated: rad or deg and N m where it turns, m or mm and N where it slides."""
-    stated = []
+def _describe_units_per_joint(robot: Robot) -> str:
+    """Show how to give units per joint: rad and N m for revolute joints, m and N for prismatic joints."""
+    examples = []
     for signal, turning, sliding in (("position", "rad", "m"), ("torque", "N m", "N")):
-        each = (f'{one.name} = "{sliding if one.kind == "prismatic" else turning}"' for one in robot.primary_joints)
-        stated.append(f"units.{signal} = {{{', '.join(each)}}}")
-    return f"units joint by joint, as in {' and '.join(stated)}"
+        units = (f'{j.name} = "{sliding if j.kind == "prismatic" else turning}"' for j in robot.primary_joints)
+        examples.append(f"units.{signal} = {{{', '.join(units)}}}")
+    return f"units per joint, as in {' and '.join(examples)}"
 
 
-def _known_units(chosen: Mapping[str, Group]) -> dict[str, str]:
-    """Units that are part of a format's definition, told by its names: UR's RTDE, Franka's states, ROS JointState."""
+def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
+    """Return units that a format defines, recognised by its names: UR's RTDE, Franka's states, ROS JointState."""
     position, torque = chosen["position"], chosen["torque"]
     si = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2"}
     if position.words == ("actual", "q"):
@@ -271,93 +279,100 @@ def _known_units(chosen: Mapping[str, Group]) -> dict[str, str]:
     return {}
 
 
-def _with_velocity(
-    draft: Draft,
-    chosen: Mapping[str, Group],
+def _add_velocity(
+    draft: SidecarDraft,
+    chosen: Mapping[str, ColumnGroup],
     files: Mapping[str, str],
-    head: Head,
+    head: LogHead,
     clock: Clock,
     position: str | None,
     kinds: Sequence[str],
-) -> Draft:
+) -> SidecarDraft:
     group = chosen.get("velocity")
     if group is None:
         return draft
-    said = unit_of("velocity", group.words, group.ending) or _known_units(chosen).get("velocity")
-    still = stands_still(_values(chosen["position"], head))
+    named_unit = guess_unit("velocity", group.words, group.ending) or _standard_units(chosen).get("velocity")
+    still = is_still(_stack_values(chosen["position"], head))
     if "velocity" in files or clock.seconds is None or position is None or still:
-        unit = said or UNKNOWN
-        return draft.stating(Belief("units.velocity", unit, "the name says so" if said else "rad/s, deg/s, rpm, ...?"))
-    q, v = _values(chosen["position"], head), _values(group, head)
+        why = "from the name" if named_unit else "rad/s, deg/s, rpm, ...?"
+        return draft.with_line(DraftLine("units.velocity", named_unit or UNANSWERED, why))
+    q, v = _stack_values(chosen["position"], head), _stack_values(group, head)
     count = min(q.shape[1], v.shape[1])
-    turn = 2 * np.pi / UNITS["position"][position] if position in ("rad", "deg") else np.inf
+    turn = 2 * np.pi / UNIT_FACTORS["position"][position] if position in ("rad", "deg") else np.inf
     slope, agreement = velocity_slope(q[:, :count], v[:, :count], clock.seconds, turn)
-    fitting = velocity_units(position, slope, kinds[0] if kinds else "revolute")
-    if agreement < AGREES or not fitting:
-        kept = tuple(one for one in draft.beliefs if one.key != "columns.velocity")
-        return replace(draft, beliefs=kept).noting(
-            f"{group.stated} is called a velocity, but is {slope:.3g} times the derivative of the position "
-            f"(agreement {100 * agreement:.0f} %): it is left out"
+    fitting = fitting_velocity_units(position, slope, kinds[0] if kinds else "revolute")
+    if agreement < MIN_SQUARED_CORRELATION or not fitting:
+        kept = tuple(line for line in draft.lines if line.key != "columns.velocity")
+        return replace(draft, lines=kept).with_notes(
+            f"{group.entry} is called a velocity, but is {slope:.3g} times the derivative of the position "
+            f"(agreement {100 * agreement:.0f} %): it is not used"
         )
-    unit = said if said in fitting else fitting[0]
-    ratio = slope * UNITS["velocity"][unit] / UNITS["position"][position]
-    seen = f"{ratio:.3f} times the derivative of the position, which explains {100 * agreement:.1f} % of it"
-    against = f"; its name says {said}, which does not fit" if said is not None and said != unit else ""
-    return draft.stating(Belief("units.velocity", unit, seen + against))
+    unit = named_unit if named_unit in fitting else fitting[0]
+    ratio = slope * UNIT_FACTORS["velocity"][unit] / UNIT_FACTORS["position"][position]
+    why = f"{ratio:.3f} times the derivative of the position, which explains {100 * agreement:.1f} % of it"
+    why += f"; the unit in its name, {named_unit}, does not fit" if named_unit not in (None, unit) else ""
+    return draft.with_line(DraftLine("units.velocity", unit, why))
 
 
-def _with_torque(draft: Draft, group: Group, known: Mapping[str, Any], head: Head | None) -> Draft:
-    said = unit_of("torque", group.words, group.ending)
-    unit = said or known.get("torque")
-    why = "the name says so" if said else "by definition of the format" if unit else ""
-    peak = None if head is None else largest(_values(group, head))
+def _add_torque(
+    draft: SidecarDraft, group: ColumnGroup, known: Mapping[str, Any], head: LogHead | None
+) -> SidecarDraft:
+    named_unit = guess_unit("torque", group.words, group.ending)
+    unit = named_unit or known.get("torque")
+    why = "from the name" if named_unit else "defined by the format" if unit else ""
+    peak = None if head is None else largest_magnitude(_stack_values(group, head))
     size = "" if peak is None else f"up to {peak:.4g}"
     if unit is None and group.is_current and peak is not None:
-        unit, why = ("A" if peak < FEW_AMPERES else "mA"), "the name says current"
-    options = f"one of {', '.join(UNITS['torque'])}" if unit is None else ""
-    draft = draft.stating(Belief("units.torque", unit or UNKNOWN, "; ".join(filter(None, [options, why, size]))))
+        unit, why = ("A" if peak < MAX_DRIVE_CURRENT_A else "mA"), "the name contains current"
+    options = f"one of {', '.join(UNIT_FACTORS['torque'])}" if unit is None else ""
+    draft = draft.with_line(
+        DraftLine("units.torque", unit or UNANSWERED, "; ".join(filter(None, [options, why, size])))
+    )
     if unit in ("A", "mA"):
-        asked = "N m for each ampere at the joint, joint by joint; mindyn.drive_gains finds them with a known load"
-        draft = draft.stating(Belief("current_gains", UNKNOWN, asked))
+        asked = "N m/A at each joint; mindyn.drive_gains estimates them with a known load"
+        draft = draft.with_line(DraftLine("current_gains", UNANSWERED, asked))
     return draft
 
 
-def _constant_columns(group: Group, head: Head, draft: Draft, robot: Robot | None) -> list[str]:
-    """Columns of the robot's joints in the group that hold one value in every row."""
-    values = _values(group, head)
+def _find_constant_columns(group: ColumnGroup, head: LogHead, draft: SidecarDraft, robot: Robot | None) -> list[str]:
+    """Return the columns of the robot's joints that are constant."""
+    values = _stack_values(group, head)
     names = group.columns if group.order != "array" else [f"{group.columns[0]}[{k}]" for k in range(group.count)]
     joints = draft.value("joints")
     used = [joints is None or robot is None or joints[k] in robot.primary_names for k in range(len(names))]
     ends = np.fmin.reduce(values), np.fmax.reduce(values)
-    return [
-        f"{name} ({low:.4g})" for name, low, high, one in zip(names, *ends, used, strict=True) if one and low == high
-    ]
+    columns = zip(names, *ends, used, strict=True)
+    return [f"{name} ({low:.4g})" for name, low, high, is_used in columns if is_used and low == high]
 
 
-def _with_side(draft: Draft, chosen: Mapping[str, Group], q: Array, unit: str | None, robot: Robot | None) -> Draft:
-    position = position_side(q, unit, robot) if unit is not None else None
+def _add_side(
+    draft: SidecarDraft, chosen: Mapping[str, ColumnGroup], q: Array, unit: str | None, robot: Robot | None
+) -> SidecarDraft:
+    position = guess_position_side(q, unit, robot) if unit is not None else None
     motion = set(chosen["position"].words)
-    where = UNKNOWN if position is None or position.value is None else position.value
-    why = "motor or joint: the unit is not known" if position is None else position.evidence
-    if where == UNKNOWN and motion & MOTOR_WORDS:
-        where, why = "motor", f"the name says so; {why}"
-    elif where == UNKNOWN and motion & JOINT_WORDS and robot is None:
-        where, why = "joint", "the name says so"
+    where = UNANSWERED if position is None or position.value is None else position.value
+    why = "motor or joint: the unit is unknown" if position is None else position.evidence
+    if where == UNANSWERED and motion & MOTOR_WORDS:
+        where, why = "motor", f"from the name; {why}"
+    elif where == UNANSWERED and motion & JOINT_WORDS and robot is None:
+        where, why = "joint", "from the name"
     for signal in chosen:
         if signal != "torque":
-            draft = draft.stating(Belief(f"side.{signal}", where, why if signal == "position" else "as the position"))
+            draft = draft.with_line(
+                DraftLine(f"side.{signal}", where, why if signal == "position" else "as the position")
+            )
     words = set(chosen["torque"].words)
     if draft.value("units.torque") in ("A", "mA"):
-        return draft.stating(Belief("side.torque", "joint", "current_gains are then N m per A at the joint"))
-    if _known_units(chosen).get("torque") or words & {"effort"}:
-        draft = draft.stating(Belief("side.torque", "joint", "by definition of the format"))
+        return draft.with_line(DraftLine("side.torque", "joint", "current_gains are then N m per A at the joint"))
+    if _standard_units(chosen).get("torque") or words & {"effort"}:
+        draft = draft.with_line(DraftLine("side.torque", "joint", "defined by the format"))
     elif words & MOTOR_WORDS:
-        draft = draft.stating(Belief("side.torque", "motor", "the name says so"))
+        draft = draft.with_line(DraftLine("side.torque", "motor", "from the name"))
     else:
-        draft = draft.stating(Belief("side.torque", UNKNOWN, "motor or joint: they differ by the gears"))
-    motors = [one.key for one in draft.beliefs if one.key.startswith("side.") and one.value in ("motor", UNKNOWN)]
-    # A ratio of 1 at every joint is what files say that know no gears: behind them motors would turn as joints do.
-    if motors and (robot is None or all(one.ratio == 1 and not one.coupling for one in robot.drives)):
-        needed = "of the motors, where a side is motor: q_motor = G q_joint; delete the line where all are joint"
-        draft = draft.stating(Belief("gears", UNKNOWN, needed))
+        draft = draft.with_line(DraftLine("side.torque", UNANSWERED, "motor or joint: they differ by the gears"))
+    at_motor = any(line.key.startswith("side.") and line.value in ("motor", UNANSWERED) for line in draft.lines)
+    # Robot files without gears have a ratio of 1 at every joint, which cannot convert from the motor side.
+    if at_motor and (robot is None or all(drive.ratio == 1 and not drive.coupling for drive in robot.drives)):
+        needed = "needed if a side is motor: q_motor = G q_joint; delete the line if all sides are joint"
+        draft = draft.with_line(DraftLine("gears", UNANSWERED, needed))
     return draft

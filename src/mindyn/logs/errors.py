@@ -1,68 +1,74 @@
-"""Errors of logs: what is wrong with one, doubts that a caller may accept by name, all faults at once."""
+"""Errors of logs: `LogError`, findings that a caller may accept by name, and a collector of several errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.findings import Finding, Kind, info
 
-DOUBTS: Final = ("degrees", "milli", "velocity", "stamps", "rate", "restarts")
-"""Doubts that reject a log unless the caller accepts them: positions that look like degrees, torques a thousand
-times too large or too small, velocities that are not the derivative of the positions, many repeated stamps, a rate that
-no robot is logged at, a time that goes back because a new recording begins there."""
+ACCEPTABLE_FINDINGS: Final = ("degrees", "milli", "velocity", "stamps", "rate", "restarts")
+"""Names of findings that raise an error unless the caller accepts them: positions that look like degrees, torques a
+thousand times too large or too small, velocities that are not the derivative of the positions, many repeated stamps, an
+implausible rate, and a time that goes back because a new recording begins."""
 
 T = TypeVar("T")
 
 
 class LogError(MindynError):
-    """A log cannot be used: not the format it claims, columns that do not match, impossible time, wrong units, ..."""
+    """A log cannot be used: wrong format, columns that do not match, invalid time stamps, wrong units, ..."""
 
 
-def require_accepted(doubt: str, accepted: Collection[str], message: str, hint: str) -> Finding:
-    """Return the message as a finding if the user accepts the doubt; raise `LogError` otherwise."""
-    if doubt in accepted:
+def require_accepted(name: str, accepted: Collection[str], message: str, hint: str) -> Finding:
+    """Return the message as a finding if the user accepts it by name; raise `LogError` otherwise."""
+    if name in accepted:
         return info(Kind.ACCEPTED, f"accepted: {message}")
-    raise LogError(message, hint=f'{hint}; if the log is right as it is, state accept = ["{doubt}"]')
+    code = Code.DUPLICATE if name == "stamps" else Code.WRONG_UNIT
+    raise LogError(message, hint=f'{hint}; if the log is correct, set accept = ["{name}"]', code=code, subject=name)
 
 
-class Faults:
-    """All that is wrong with what is stated of a log: errors of steps that do not depend on each other.
+class FaultCollector:
+    """Collector of the errors of independent steps.
 
-    One is raised as it is, several as one, instead of one run after another.
+    A single error is raised unchanged; several errors are raised as one, so that a user can fix them all at once.
     """
 
     def __init__(self) -> None:
-        self.found: list[MindynError] = []
+        self.errors: list[MindynError] = []
 
-    def of(self, step: Callable[[], T]) -> T | None:
-        """What the step gives; None where it refuses, and its error is kept."""
+    def collect(self, step: Callable[[], T]) -> T | None:
+        """Return the result of a step; if it raises, keep the error and return None."""
         try:
             return step()
         except MindynError as error:
-            if error.message not in [one.message for one in self.found]:
-                self.found.append(error)
+            if error.message not in [known.message for known in self.errors]:
+                self.errors.append(error)
             return None
 
     def raise_all(self, where: str) -> None:
-        """Nothing where no step refused; else the error of `where`, a sidecar file or a call."""
-        if len(self.found) == 1:
-            raise self.found[0]
-        if self.found:
-            several = f"{len(self.found)} things are wrong with what is stated of {where}:"
-            raise LogError("\n".join([several, *_lines(self.found)]), hint="mindyn log LOG ROBOT drafts a sidecar file")
+        """Raise the collected errors, if any; `where` names the sidecar file or the call."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            first = self.errors[0]
+            raise LogError(
+                "\n".join([f"the metadata of {where} has {len(self.errors)} errors:", *_format_faults(self.errors)]),
+                hint="mindyn log LOG ROBOT drafts a sidecar file",
+                code=first.code,
+                subject=first.subject,
+            )
 
 
-def _lines(found: list[MindynError]) -> list[str]:
-    """Numbered, each with its hint; what several of them end with, such as the columns that there are, is said once."""
+def _format_faults(errors: list[MindynError]) -> list[str]:
+    """Number the errors and add their hints; print a list of columns that several errors share only once."""
     lines, ends, hints = [], [], []
-    for k, one in enumerate(found, 1):
-        message, mark, end = one.message.partition("; the file has: ")
+    for k, error in enumerate(errors, 1):
+        message, mark, end = error.message.partition("; the file has: ")
         lines.append(f"{k}. {message}")
-        if one.hint and one.hint not in hints:
-            lines.append(f"   {one.hint}")
-            hints.append(one.hint)
+        if error.hint and error.hint not in hints:
+            lines.append(f"   {error.hint}")
+            hints.append(error.hint)
         if mark and end not in ends:
             ends.append(end)
     return [*lines, *(f"The file has: {end}" for end in ends)]

@@ -11,95 +11,95 @@ import numpy as np
 from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.kernels.call_list import CallList, Place
-from mindyn.kernels.sections import Cascade
-from mindyn.kernels.threads import of_each, threads_help
+from mindyn.errors import Code, InputError
+from mindyn.numerics.call_list import CallList, RowBlock
+from mindyn.numerics.sections import Cascade
+from mindyn.numerics.threads import can_use_threads, map_in_threads
 
-SHORTEST_EDGE_S: Final = 0.1
-"""s; nearer to the ends of a stretch a filter has one side alone, whatever its cut-off."""
-LARGE: Final = 2**20
-"""Numbers from which on the columns of an array are shared out among threads."""
-ABREAST: Final = 32
-"""Columns that a thread takes at a time."""
-FORGOTTEN: Final = 1e-13
-"""What is left of a disturbance, relative to it, when its effect counts as over."""
+MIN_EDGE_S: Final = 0.1
+"""Closer to the ends of a segment, a filter lacks data on one side, for any cut-off."""
+MIN_THREADED_SIZE: Final = 2**20
+"""Smallest array, in elements, whose columns are filtered on several threads."""
+COLUMNS_PER_TASK: Final = 32
+"""Columns that a thread filters at a time."""
+SETTLED_FRACTION: Final = 1e-13
+"""Fraction of a disturbance below which a filter has settled."""
 
 
 def lowpass(x: Array, cutoff_hz: float | None, rate_hz: float, order: int = 4, out: Array | None = None) -> Array:
-    """The rows of x (N, ...) without what varies faster than the cut-off; no delay.
+    """Remove frequencies above the cut-off from the rows of x (N, ...) without delay.
 
-    The ends are continued by `mirrored_rows`, mirrored through the end point. None: x as it is.
+    The ends are extended by `extension_rows`, mirrored through the end point. Without a cut-off, return x.
 
-    out  where the rows are written, which may be x itself; None: a new array. With a cut-off alone
+    out  array for the result, which may be x itself; None creates a new array. Requires a cut-off
     """
     if cutoff_hz is None or len(x) < 2:
         return x
     _require_below_nyquist(cutoff_hz, rate_hz)
-    extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
-    rows = _as_rows(np.asarray(x, dtype=np.float64))
+    extension = min(len(x) - 1, extension_rows(cutoff_hz, rate_hz))
+    rows = _reshape_to_rows(np.asarray(x, dtype=np.float64))
     smooth = np.empty(rows.shape) if out is None else out
-    _forward_and_back(second_order_sections(cutoff_hz, rate_hz, order), rows, smooth, extension)
+    _filter_forward_and_back(second_order_sections(cutoff_hz, rate_hz, order), rows, smooth, extension)
     return smooth if out is not None else smooth.reshape(np.shape(x))
 
 
-def mirrored_rows(cutoff_hz: float, rate_hz: float) -> int:
-    """Rows by which the ends of a stretch are continued: a period of the cut-off."""
+def extension_rows(cutoff_hz: float, rate_hz: float) -> int:
+    """Return the rows by which the ends of a segment are extended: a period of the cut-off."""
     return ceil(rate_hz / cutoff_hz)
 
 
-def _as_rows(x: Array) -> Array:
-    """x (N, ...) as (N, k) with its columns side by side."""
+def _reshape_to_rows(x: Array) -> Array:
+    """Return x (N, ...) as (N, k) with contiguous rows."""
     rows = x if x.ndim == 2 else x.reshape(len(x), -1)
     return rows if rows.shape[1] == 1 or rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
 
 
-def _forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
-    """What `scipy.signal.sosfiltfilt` gives, to the last bit, with the ends mirrored over `extension` rows.
+def _filter_forward_and_back(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
+    """Compute `scipy.signal.sosfiltfilt`, to the last bit, with the ends mirrored over `extension` rows.
 
-    Columns are filtered each by itself: of a large array some at a time, on threads.
+    Columns are independent; those of a large array are distributed over threads.
     """
     width = x.shape[1]
-    size = ABREAST if x.size >= LARGE and threads_help() else width
+    size = COLUMNS_PER_TASK if x.size >= MIN_THREADED_SIZE and can_use_threads() else width
     taken = [slice(first, first + size) for first in range(0, width, size)]
-    of_each(lambda columns: _of_columns(design, x[:, columns], y[:, columns], extension), taken)
+    map_in_threads(lambda columns: _filter_columns(design, x[:, columns], y[:, columns], extension), taken)
 
 
-def _of_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
+def _filter_columns(design: tuple[Array, Array], x: Array, y: Array, extension: int) -> None:
     before = 2 * x[0] - x[extension:0:-1]
     after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-    there = _pass(design, before)
-    there.on(x, y)
-    there.on(after, after)
-    _pass(design, after[::-1]).on(y[::-1], y[::-1])
+    there = _start_pass(design, before)
+    there.filter_rows(x, y)
+    there.filter_rows(after, after)
+    _start_pass(design, after[::-1]).filter_rows(y[::-1], y[::-1])
 
 
-def _pass(design: tuple[Array, Array], first: Array) -> Cascade:
-    """A pass in one direction; its first rows, filtered in place, come before those that are wanted."""
+def _start_pass(design: tuple[Array, Array], first: Array) -> Cascade:
+    """Start a pass in one direction; filter its leading rows in place."""
     sections, settled = design
-    made = Cascade(sections, settled[:, :, None] * first[0])
-    made.on(first, first)
-    return made
+    cascade = Cascade(sections, settled[:, :, None] * first[0])
+    cascade.filter_rows(first, first)
+    return cascade
 
 
-class ListedLowpass:
-    """`lowpass` of x (N, k) in place, to the same bits, in stretches: each is filtered while it is in the cache.
+class CallListLowpass:
+    """`lowpass` of x (N, k) in place and with the same bits, in blocks that are filtered while they are in the cache.
 
-    calls  lists the filter's part, and what else is to be done with the rows
+    calls  list to which the filter and the other operations on the rows are added
     """
 
     def __init__(self, x: Array, cutoff_hz: float, rate_hz: float, calls: CallList, order: int = 4) -> None:
         _require_below_nyquist(cutoff_hz, rate_hz)
-        self._x, self._place, self._calls = x, Place.of(x), calls
+        self._x, self._place, self._calls = x, RowBlock.from_array(x), calls
         self._design = second_order_sections(cutoff_hz, rate_hz, order)
-        self._extension = min(len(x) - 1, mirrored_rows(cutoff_hz, rate_hz))
+        self._extension = min(len(x) - 1, extension_rows(cutoff_hz, rate_hz))
         self._back: Cascade | None = None
 
     def forward(self, write: Callable[[int, int], None], at_once: int) -> None:
-        """The pass from the first row to the last.
+        """Filter from the first row to the last.
 
-        write    called with first row and row after the last, in their order: writes them, or lists calls that will
-        at_once  the most rows that are written at a time, but for those that the ends are mirrored from
+        write    called with the first row and the row after the last: writes these rows, or lists calls that do
+        at_once  most rows that are written at a time, except for those that the ends are mirrored from
         """
         x, calls, extension = self._x, self._calls, self._extension
         if len(x) < 2:
@@ -109,7 +109,7 @@ class ListedLowpass:
         begun, kept = extension + 1, len(x) - extension - 1
         write(0, begun)
         calls.run()
-        there = _pass(self._design, 2 * x[0] - x[extension:0:-1])
+        there = _start_pass(self._design, 2 * x[0] - x[extension:0:-1])
         self._list(there, 0, min(begun, kept))
         for start in range(begun, kept, at_once):
             stop = min(start + at_once, kept)
@@ -119,45 +119,46 @@ class ListedLowpass:
             write(max(begun, kept), len(x))
         calls.run()
         after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-        there.on(x[kept:], x[kept:])
-        there.on(after, after)
-        self._back = _pass(self._design, after[::-1])
+        there.filter_rows(x[kept:], x[kept:])
+        there.filter_rows(after, after)
+        self._back = _start_pass(self._design, after[::-1])
 
     def back(self, start: int, stop: int) -> None:
-        """Lists the pass back over rows, of which those after them have been passed."""
+        """List the backward pass over rows whose successors have been filtered."""
         if self._back is not None:
-            self._back.list(self._calls, stop - start, self._place.row(stop - 1), -self._place.step)
+            self._back.list_calls(self._calls, stop - start, self._place.row(stop - 1), -self._place.step)
 
     def _list(self, there: Cascade, start: int, stop: int) -> None:
-        there.list(self._calls, max(0, stop - start), self._place.row(start), self._place.step)
+        there.list_calls(self._calls, max(0, stop - start), self._place.row(start), self._place.step)
 
 
 @lru_cache
 def second_order_sections(cutoff_hz: float, rate_hz: float, order: int = 4) -> tuple[Array, Array]:
-    """Second-order sections, and the states in which they rest at an input of one."""
-    # Kept: the choice of settings filters the same short stretches thousands of times, and a design takes 1 ms.
+    """Return the second-order sections, and their steady states for an input of 1."""
+    # Cached: the selection of settings filters the same short segments thousands of times, and a design takes 1 ms.
     sections = np.asarray(butter(order, cutoff_hz, fs=rate_hz, output="sos"))
     return sections, np.asarray(sosfilt_zi(sections))
 
 
-def edge_s(*cutoffs_hz: float | None) -> float:
-    """max(0.1 s, half a period of the lowest cut-off): where filters have seen too little to be trusted."""
-    return max([SHORTEST_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs_hz if cutoff is not None)])
+def edge_duration_s(*cutoffs_hz: float | None) -> float:
+    """Return max(0.1 s, half a period of the lowest cut-off): the time in which filters are not reliable."""
+    return max([MIN_EDGE_S, *(0.5 / cutoff for cutoff in cutoffs_hz if cutoff is not None)])
 
 
 @lru_cache
 def settling_rows(cutoff_hz: float | None, rate_hz: float, order: int = 4) -> int:
-    """Rows after which the filter has forgotten a disturbance to `FORGOTTEN`, the mirrored ends included."""
+    """Return the rows after which the filter has settled to `SETTLED_FRACTION`, including the mirrored ends."""
     if cutoff_hz is None:
         return 0
     _require_below_nyquist(cutoff_hz, rate_hz)
     _, poles, _ = butter(order, cutoff_hz, fs=rate_hz, output="zpk")
     slowest = float(np.abs(poles).max())
-    # Forward and backward passes convolve two decays: n r^n decays as fast as r^n but for the factor n.
-    single = log(FORGOTTEN) / log(slowest)
-    return ceil(1.3 * single) + mirrored_rows(cutoff_hz, rate_hz)
+    # Forward and backward passes convolve two decays: n r^n decays as fast as r^n except for the factor n.
+    single = log(SETTLED_FRACTION) / log(slowest)
+    return ceil(1.3 * single) + extension_rows(cutoff_hz, rate_hz)
 
 
 def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:
     if not cutoff_hz < rate_hz / 2:
-        raise InputError(f"a cut-off of {cutoff_hz:g} Hz must lie below {rate_hz / 2:g} Hz, half the rate of the log")
+        message = f"a cut-off of {cutoff_hz:g} Hz must be below {rate_hz / 2:g} Hz, half the rate of the log"
+        raise InputError(message, code=Code.OUT_OF_RANGE, subject="cutoff_hz")

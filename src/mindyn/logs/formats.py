@@ -1,6 +1,6 @@
-"""Formats of log files: for each suffix the function that opens a file as a `Table`.
+"""Formats of log files: for each suffix, a function that opens a file as a `LogTable`.
 
-A new format is one function and one entry of `LOG_FORMATS`, also of a program that uses mindyn:
+To add a format, also from a program that uses mindyn, write a function and add it to `LOG_FORMATS`:
 `LOG_FORMATS[".dat"] = open_dat`. Readers are imported when a file of their format is opened.
 """
 
@@ -10,100 +10,114 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from mindyn.errors import Code
 from mindyn.logs.errors import LogError
-from mindyn.logs.places import Place, RemoteFile
-from mindyn.logs.statement import Statement
-from mindyn.logs.tables import Guarded, Table, damaged_as
+from mindyn.logs.locations import FileLocation, RemoteFile
+from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.tables import GuardedTable, LogTable, raise_as_damaged
 from mindyn.reading import require_file
 from mindyn.robots.robot import Robot
 
-Opener = Callable[[Path, Robot, Statement], Table]
+Opener = Callable[[Path, Robot, LogMetadata], LogTable]
 
 
-def _text(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001 - one signature for all formats
+def _open_text(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001 - one signature for all formats
     from mindyn.logs.text_table import TextTable
 
-    return TextTable(path, said.separator, said.decimal, said.skip_rows)
+    return TextTable(path, metadata.separator, metadata.decimal, metadata.skip_rows)
 
 
-def _parquet(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001
+def _open_parquet(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
     from mindyn.logs.parquet_table import ParquetTable
 
     return ParquetTable(path)
 
 
-def _json(path: Path, robot: Robot, said: Statement) -> Table:  # noqa: ARG001
+def _open_json(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
     from mindyn.logs.json_table import JsonLinesTable
 
     return JsonLinesTable(path)
 
 
-def _arrays(path: Path, robot: Robot, said: Statement) -> Table:
+def _open_arrays(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
     from mindyn.logs.array_table import open_arrays
 
-    return open_arrays(path, len(said.joints or robot.primary_names))
+    return open_arrays(path, len(metadata.joints or robot.primary_names))
 
 
-def _bag(path: Path, robot: Robot, said: Statement) -> Table:
+def _open_bag(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
     from mindyn.logs.bag_table import BagTable
 
-    return BagTable(path, robot, said.topic)
+    return BagTable(path, robot, metadata.topic)
 
 
 TEXT_FORMATS: Final = (".csv", ".txt", ".tsv")
 LOG_FORMATS: Final[dict[str, Opener]] = {
-    **dict.fromkeys(TEXT_FORMATS, _text),
-    **dict.fromkeys((".jsonl", ".ndjson"), _json),
-    ".parquet": _parquet,
-    **dict.fromkeys((".h5", ".hdf5", ".npz", ".mat"), _arrays),
-    **dict.fromkeys((".mcap", ".db3"), _bag),
+    **dict.fromkeys(TEXT_FORMATS, _open_text),
+    **dict.fromkeys((".jsonl", ".ndjson"), _open_json),
+    ".parquet": _open_parquet,
+    **dict.fromkeys((".h5", ".hdf5", ".npz", ".mat"), _open_arrays),
+    **dict.fromkeys((".mcap", ".db3"), _open_bag),
 }
 
 
-OTHER_FORMATS: Final = {
-    **dict.fromkeys((".gz", ".zip", ".zst", ".xz", ".bz2", ".7z"), "unpack it first"),
-    ".bag": "that is a bag of ROS 1: rosbags-convert (of the package rosbags) makes a rosbag2 of it",
-    ".json": "one JSON object a line is read, as .jsonl: polars.read_json(...).write_ndjson(...) makes it",
-    ".npy": "numpy.savez puts named arrays into one .npz file: time, positions, torques",
+CONVERSION_HINTS: Final = {
+    **dict.fromkeys((".gz", ".zip", ".zst", ".xz", ".bz2", ".7z"), "decompress it first"),
+    ".bag": "this is a bag of ROS 1: convert it to a rosbag2 with rosbags-convert (package rosbags)",
+    ".json": "write one JSON object per line as .jsonl: polars.read_json(...).write_ndjson(...)",
+    ".npy": "write named arrays (time, positions, torques) to one .npz file with numpy.savez",
 }
-"""What to do with a log of a format that is not read."""
+"""Hints on how to convert logs of unsupported formats."""
 
 
-def open_table(path: Place, robot: Robot, said: Statement) -> Table:
-    """The table of a log file; the suffix says the format, a folder is a rosbag2; in object stores Parquet alone."""
+def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTable:
+    """Open a log file by its suffix; a folder is a rosbag2, and object stores support only Parquet."""
     if isinstance(path, RemoteFile):
-        return _remote(path)
+        return _open_remote(path)
     folder = _is_folder(path)
     if not folder and require_file(path, "log", LogError) == 0:
-        raise LogError(f"{path.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
+        raise _empty_error(path)
     suffix = path.suffix.lower()
-    opener = _bag if folder else LOG_FORMATS.get(suffix)
+    opener = _open_bag if folder else LOG_FORMATS.get(suffix)
     if opener is None:
         raise LogError(
-            f"{path.name}: mindyn reads {', '.join(LOG_FORMATS)}, and rosbag2 folders",
-            hint=OTHER_FORMATS.get(suffix, "write it as CSV or Parquet, with pandas or polars for instance"),
+            f"{path.name} has an unsupported format; mindyn reads {', '.join(LOG_FORMATS)}, and rosbag2 folders",
+            hint=CONVERSION_HINTS.get(suffix, "write it as CSV or Parquet, with pandas or polars for instance"),
+            code=Code.UNSUPPORTED,
+            subject=path.name,
         )
     form = "rosbag2" if folder else f"{suffix} file"
-    with damaged_as(form, path.name):
-        return Guarded(opener(path, robot, said), form)
+    with raise_as_damaged(form, path.name):
+        return GuardedTable(opener(path, robot, metadata), form)
 
 
-def _remote(place: RemoteFile) -> Table:
-    if place.suffix.lower() != ".parquet":
+def _open_remote(file: RemoteFile) -> LogTable:
+    if file.suffix.lower() != ".parquet":
         raise LogError(
-            f"{place.name}: from an object store mindyn reads .parquet, which can be fetched block by block",
-            hint="copy the file here first, or write such logs as Parquet",
+            f"{file.name} is not Parquet, the only format that mindyn reads from an object store",
+            hint="copy the file to this machine, or write the log as Parquet",
+            code=Code.UNSUPPORTED,
+            subject=file.name,
         )
-    if place.info().size == 0:
-        raise LogError(f"{place.name} is empty (0 bytes)", hint="did the recording or the copy fail?")
+    if file.info().size == 0:
+        raise _empty_error(file)
     from mindyn.logs.parquet_table import ParquetTable
 
-    with damaged_as(".parquet file", place.name):
-        return Guarded(ParquetTable(place), ".parquet file")
+    with raise_as_damaged(".parquet file", file.name):
+        return GuardedTable(ParquetTable(file), ".parquet file")
+
+
+def _empty_error(file: FileLocation) -> LogError:
+    return LogError(
+        f"{file.name} is empty (0 bytes)",
+        hint="did the recording or the copy fail?",
+        code=Code.TOO_LITTLE_DATA,
+        subject=file.name,
+    )
 
 
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name that the system does not take; `require_file` says which
+    except (OSError, ValueError):  # an invalid file name; `require_file` raises an error that names it
         return False

@@ -1,4 +1,4 @@
-"""Values between rows: polynomials through the nearest rows, so that a block needs only a few rows around it."""
+"""Interpolate between rows with polynomials through the nearest rows; a block needs only a few rows around it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 
-NEIGHBOURS: Final = 2
-"""Rows on either side that `between_stamps` looks at."""
-SHIFT_REACH: Final = 5
-"""Rows on either side that `delayed` looks at, beyond the whole rows of the delay."""
+NEIGHBOUR_ROWS: Final = 2
+"""Rows on either side that `interpolate_between_stamps` uses."""
+SHIFT_REACH_ROWS: Final = 5
+"""Rows on either side that `delay_rows` uses, in addition to the whole rows of the delay."""
 
 
-def between_stamps(time: Array, values: Array, wanted: Array) -> Array:
-    """Values at the wanted times: the cubic through the four nearest stamps (fewer when there are fewer rows)."""
-    count = min(2 * NEIGHBOURS, len(time))
+def interpolate_between_stamps(time: Array, values: Array, wanted: Array) -> Array:
+    """Return values at the wanted times from the cubic through the four nearest stamps (or fewer rows, if necessary)."""
+    count = min(2 * NEIGHBOUR_ROWS, len(time))
     first = np.clip(np.searchsorted(time, wanted, side="right") - count // 2, 0, len(time) - count)
     near = first[:, None] + np.arange(count)
     stamps = time[near]
@@ -30,30 +30,30 @@ def between_stamps(time: Array, values: Array, wanted: Array) -> Array:
     return np.asarray(np.einsum("rk,rk...->r...", weights, values[near]))
 
 
-def delayed(x: Array, rows: float) -> Array:
-    """x(k - rows) for uniform rows k: the polynomial of degree 7 through the eight nearest rows.
+def delay_rows(x: Array, rows: float) -> Array:
+    """Return x(k - rows) for uniform rows k from the polynomial of degree 7 through the eight nearest rows.
 
-    The ends are continued as straight lines.
+    The ends are extended as straight lines.
     """
-    margin = abs(int(np.floor(rows))) + SHIFT_REACH
-    longer = _continued(x, margin)
-    parts = (w * longer[margin - back : margin - back + len(x)] for back, w in _weights(rows))
+    margin = abs(int(np.floor(rows))) + SHIFT_REACH_ROWS
+    longer = _extend_ends(x, margin)
+    parts = (w * longer[margin - back : margin - back + len(x)] for back, w in _delay_weights(rows))
     return np.asarray(sum(parts))
 
 
-def delayed_at(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
-    """x(k - rows) at the rows k of `index` alone, which must lie |rows| + SHIFT_REACH away from the ends."""
-    return np.asarray(sum(w * x[index - back] for back, w in _weights(rows)))
+def delay_selected_rows(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
+    """Return x(k - rows) at the rows k of `index`, which must be |rows| + SHIFT_REACH_ROWS away from the ends."""
+    return np.asarray(sum(w * x[index - back] for back, w in _delay_weights(rows)))
 
 
-def _weights(rows: float) -> list[tuple[int, float]]:
-    """How many rows back the eight rows nearest to a delay lie, and their weights."""
+def _delay_weights(rows: float) -> list[tuple[int, float]]:
+    """Return the offsets and weights of the eight rows nearest to a delay."""
     whole = int(np.floor(rows))
     nodes = range(-3, 5)
     return [(whole + k, prod((rows - whole - m) / (k - m) for m in nodes if m != k)) for k in nodes]
 
 
-def _continued(x: Array, margin: int) -> Array:
+def _extend_ends(x: Array, margin: int) -> Array:
     steps = np.arange(1, margin + 1, dtype=np.float64)[:, None]
     if len(x) < 2:
         return np.repeat(x, 2 * margin + 1, axis=0)

@@ -1,4 +1,4 @@
-"""Lines of JSON as a `Table`: one object a row, entries of inner objects by their path, lists as arrays."""
+"""Read lines of JSON as a `LogTable`: one object per row, nested entries by their path, lists as arrays."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PolarsError
 
+from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
-from mindyn.logs.dates import nanoseconds_of_dates
+from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
-from mindyn.logs.nested import array_of, entries
-from mindyn.logs.tables import BLOCK_BYTES, Chunk, numbers_of
-from mindyn.logs.text_table import LONGEST_LINE
+from mindyn.logs.nested import column_expressions, numbers_in, stack_lists
+from mindyn.logs.tables import BLOCK_BYTES, Chunk
+from mindyn.logs.text_table import MAX_LINE_BYTES
 from mindyn.reading import InputBudget
 
-_FIRST_ROWS: Final = 100
-"""Rows whose entries are the columns."""
-JOINT_LISTS: Final = ("name", "names", "joint_names", "joints")
-"""Entries that list the joints in the order of the other lists: `name` is that of JointState."""
+_SCHEMA_ROWS: Final = 100
+"""Rows whose entries define the columns."""
+JOINT_LIST_NAMES: Final = ("name", "names", "joint_names", "joints")
+"""Entries that list the joints in the order of the other lists; JointState uses `name`."""
 
 
 class JsonLinesTable:
-    """Columns of a file with one JSON object a line: `header.stamp.sec` is an entry of objects within the object.
+    """Columns of a file with one JSON object per line; `header.stamp.sec` is an entry of nested objects.
 
-    A list of numbers is an array with one column for each entry; the names of joints, where a list holds them, are
-    stated as their order. Dates are read as nanoseconds.
+    A list of numbers is an array with one column for each entry. A list of joint names gives the order of the columns.
+    Dates are read as nanoseconds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,15 +39,15 @@ class JsonLinesTable:
         self.name = path.name
         self.notes: tuple[str, ...] = ()
         self._budget = InputBudget(path.name, path.stat().st_size, LogError)
-        first = self._frame(next(self._blocks(_FIRST_ROWS), []), 0)
+        first = self._frame(next(self._blocks(_SCHEMA_ROWS), []), 0)
         self.names: tuple[str, ...] = tuple(first.columns)
-        joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LISTS and len(first)), None)
+        joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LIST_NAMES and len(first)), None)
         listed = first[joints][0].to_list() if joints and _is_list_of(first[joints], pl.String) else []
-        self.stated: Mapping[str, Any] = {"joints": listed} if listed else {}
+        self.metadata: Mapping[str, Any] = {"joints": listed} if listed else {}
         self._joint_list = joints if listed else None
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """`rows` lines at a time."""
+        """Yield `rows` lines at a time."""
         before = 0
         for lines in self._blocks(rows):
             frame = self._frame(lines, before)
@@ -55,15 +56,17 @@ class JsonLinesTable:
             before += len(lines)
 
     def _blocks(self, rows: int) -> Iterator[list[bytes]]:
-        """Lines that hold something, at most `rows` and about `BLOCK_BYTES` at a time."""
+        """Yield lines that are not blank, at most `rows` and about `BLOCK_BYTES` at a time."""
         lines: list[bytes] = []
         held = 0
         with self.path.open("rb") as file:
-            while line := file.readline(LONGEST_LINE + 1):
-                if len(line) > LONGEST_LINE:
+            while line := file.readline(MAX_LINE_BYTES + 1):
+                if len(line) > MAX_LINE_BYTES:
                     raise LogError(
-                        f"{self.name} has a line of more than {LONGEST_LINE // 2**20} MiB",
-                        hint="is it one JSON array? one object a line is read",
+                        f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
+                        hint="is it a single JSON array? write one object per line",
+                        code=Code.TOO_LARGE,
+                        subject=self.name,
                     )
                 if line.strip():
                     lines.append(line)
@@ -76,44 +79,47 @@ class JsonLinesTable:
 
     def _frame(self, lines: list[bytes], before: int) -> pl.DataFrame:
         if not lines:
-            raise LogError(f"{self.name} holds no lines", hint="did the recording or the copy fail?")
+            hint = "did the recording or the copy fail?"
+            raise LogError(f"{self.name} has no lines", hint=hint, code=Code.TOO_LITTLE_DATA, subject=self.name)
         require_polars_threads()
         block = b"".join(lines)
         self._budget.take_json(block)
-        InputBudget(self.name, len(block), LogError).take_bytes(8 * self._budget.keys * len(lines))
+        InputBudget(self.name, len(block), LogError).take_bytes(8 * self._budget.keys * block.count(b"{"))
         try:
             frame = pl.read_ndjson(io.BytesIO(block), infer_schema_length=None)
         except PolarsError as error:
             raise LogError(
-                f"rows {before} to {before + len(lines) - 1} of {self.name} are no JSON objects of the same entries, "
-                f"one a line ({type(error).__name__})",
-                hint="is the last line cut off, or is it one JSON array? one object a line is read",
+                f"rows {before} to {before + len(lines) - 1} of {self.name} are not JSON objects with the same entries, "
+                f"one per line ({type(error).__name__})",
+                hint="is the last line truncated, or is it a single JSON array? write one object per line",
+                code=Code.UNREADABLE,
+                subject=self.name,
             ) from error
-        return frame.select(entries(frame.schema).values())
+        return frame.select(column_expressions(frame.schema).values())
 
     def _require_same_joints(self, frame: pl.DataFrame, before: int) -> None:
         if self._joint_list is None or self._joint_list not in frame.columns:
             return
         other = next(
-            (k for k, names in enumerate(frame[self._joint_list]) if list(names) != self.stated["joints"]), None
+            (k for k, names in enumerate(frame[self._joint_list]) if list(names) != self.metadata["joints"]), None
         )
         if other is not None:
             raise LogError(
-                f"row {before + other} of {self.name} names other joints, or in another order, than the first",
-                hint="do several publishers share the topic? write each to a file of its own",
+                f"row {before + other} of {self.name} names other joints than the first row, or in another order",
+                hint="do several publishers share the topic? write a separate file for each",
+                code=Code.DISAGREEMENT,
+                subject=self._joint_list,
             )
 
     def _values(self, frame: pl.DataFrame, name: str, before: int) -> NDArray[Any]:
         if name not in frame.columns:
             return np.full(len(frame), np.nan)
         series = frame[name]
-        if isinstance(series.dtype, pl.String) and (dated := nanoseconds_of_dates(series)) is not None:
+        if isinstance(series.dtype, pl.String) and (dated := parse_dates(series)) is not None:
             series = dated
         if isinstance(series.dtype, pl.List):
-            return array_of(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
-        if series.null_count():
-            series = series.cast(pl.Float64).fill_null(float("nan"))
-        return numbers_of(series.to_numpy(), name, self.name)
+            return stack_lists(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
+        return numbers_in(series, self.name)
 
 
 def _is_list_of(series: pl.Series, kind: type[pl.DataType]) -> bool:

@@ -1,4 +1,4 @@
-"""`Log`: measured motion and torque of one recording, at the joints, in SI units."""
+"""`Log`: measured motion and torque of a recording, at the joints, in SI units."""
 
 from __future__ import annotations
 
@@ -12,35 +12,55 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, native_array, require_unmasked
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.findings import Finding
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.places import Place, RemoteFile
-from mindyn.logs.statement import Statement
-from mindyn.pages.showing import Page, Shown, drawn
+from mindyn.logs.locations import FileLocation, RemoteFile
+from mindyn.logs.metadata import LogMetadata
+from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A file that a log was read from, and the SHA-256 of its bytes; of an object in a store "etag:" and its etag."""
+class SourceFile:
+    """File of a log with the SHA-256 of its bytes; for an object in a store, "etag:" and its etag."""
 
     path: str
     sha256: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Log(Shown):
-    """One recording, joint side, SI; columns in the robot's order, stamps increasing.
+class Log(NotebookDisplay):
+    """Recording of a robot at the joint side in SI units, with columns in the robot's order and increasing stamps.
 
-    joint_names  n names
-    time         (N,) s since the first row of the file
-    q, tau       (N, n) rad or m; N m or N
-    qd, qdd      (N, n) as logged; None when they are not
-    rows         (N,) row of the file that each row comes from
-    statement    how the file's columns were read: names, units, side, gears
-    sources      files and their hashes
-    findings     what was dropped or is worth knowing
-    name         what reports call it: the file's name unless it was given another, "" of arrays that have none
+    Create it with `read_log` or `log_from_arrays`.
+
+    Parameters
+    ----------
+    joint_names : tuple of str
+        Names of the n joints.
+    time : array of shape (N,)
+        Time since the first row of the file, in s.
+    q : array of shape (N, n)
+        Positions, in rad or m.
+    tau : array of shape (N, n)
+        Torques or forces, in N m or N.
+    rows : array of int of shape (N,)
+        Row of the file that each row comes from.
+    qd, qdd : array of shape (N, n) or None
+        Logged velocities (rad/s or m/s) and accelerations (rad/s^2 or m/s^2); None if they were not logged.
+    metadata : LogMetadata
+        How the columns of the file were read: names, units, side, gears.
+    sources : tuple of SourceFile
+        Files and their hashes.
+    findings : tuple of Finding
+        Dropped rows and other findings about the log.
+    name : str
+        Name in reports; by default the name of the file.
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape.
     """
 
     joint_names: tuple[str, ...]
@@ -50,8 +70,8 @@ class Log(Shown):
     rows: NDArray[np.int64]
     qd: Array | None = None
     qdd: Array | None = None
-    statement: Statement = field(default_factory=Statement)
-    sources: tuple[Source, ...] = ()
+    metadata: LogMetadata = field(default_factory=LogMetadata)
+    sources: tuple[SourceFile, ...] = ()
     findings: tuple[Finding, ...] = ()
     name: str = ""
 
@@ -65,7 +85,8 @@ class Log(Shown):
                 continue
             view = (array if name == "rows" else native_array(array, name)).view()
             if name not in ("time", "rows") and view.shape != shape:
-                raise InputError(f"{name} has shape {view.shape}, but {shape} is needed: torque out of step?")
+                message = f"{name} has shape {view.shape}, but {shape} is needed; is the torque of another recording?"
+                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
             view.flags.writeable = False
             object.__setattr__(self, name, view)
 
@@ -77,28 +98,34 @@ class Log(Shown):
         return f"Log({len(self)} rows of {len(self.joint_names)} joints over {seconds:.4g} s)"
 
     def plot(self) -> Page:
-        """Position and torque of every joint over time, as a page that notebooks show and `.save(path)` writes."""
-        return drawn(self)
+        """Plot position and torque of every joint over time.
+
+        Returns
+        -------
+        Page
+            Page that notebooks show and `save(path)` writes.
+        """
+        return draw_page(self)
 
     def take(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Log:
-        """The selected rows."""
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
+        """Return the selected rows as a log."""
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in LOG_ARRAYS}
         taken: dict[str, Any] = {name: None if a is None else a[index] for name, a in arrays.items()}
         return replace(self, **taken)
 
     def followed_by(self, following: Log) -> Log:
-        """The log with the rows of the recording that come after it."""
-        return joined([self, following])
+        """Append the next rows of the recording."""
+        return join_logs([self, following])
 
     def between(self, start: int, stop: int) -> Log:
-        """The part that comes from rows start <= row < stop of the file."""
+        """Return the part that comes from rows start <= row < stop of the file."""
         return self.take((self.rows >= start) & (self.rows < stop))
 
 
-ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q", "tau", "rows", "qd", "qdd"))
+LOG_ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q", "tau", "rows", "qd", "qdd"))
 
 
-def log_of_arrays(
+def log_from_arrays(
     joint_names: Sequence[str],
     time: ArrayLike,
     q: ArrayLike,
@@ -108,51 +135,86 @@ def log_of_arrays(
     *,
     name: str = "",
 ) -> Log:
-    """A log of joint-side SI arrays that come from no file (a simulation, a test).
+    """Create a log from joint-side arrays in SI units, for example of a simulation.
 
-    Rows that cannot be used are treated as those of a file: repeated stamps and what is no number are left out with a
-    note, rows that came late are put in order, stamps that go back otherwise are refused.
+    Rows are cleaned like those of a file: rows with repeated stamps or values that are not numbers are dropped with a
+    finding, and late rows are sorted.
 
-    name  what reports call it
+    Parameters
+    ----------
+    joint_names : sequence of str
+        Names of the n joints, in the order of the columns and of the robot.
+    time : array_like of shape (N,)
+        Time stamps, in s.
+    q : array_like of shape (N, n)
+        Positions, in rad or m.
+    tau : array_like of shape (N, n)
+        Torques or forces, in N m or N.
+    qd, qdd : array_like of shape (N, n), optional
+        Velocities (rad/s or m/s) and accelerations (rad/s^2 or m/s^2).
+    name : str, optional
+        Name in reports.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape or type.
+    LogError
+        If the time goes back, or too many rows are unusable.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> mindyn.log_from_arrays(["joint1"], [0.0, 0.1, 0.2], [[0.0], [0.1], [0.3]], [[1.0], [1.2], [0.9]])
+    Log(3 rows of 1 joints over 0.2 s)
     """
     if isinstance(joint_names, str) or not isinstance(joint_names, Iterable):
         raise InputError(
-            f"joint_names is a list of names, got {type(joint_names).__name__}", hint="robot.primary_names of a Robot"
+            f"joint_names must be a list of names, got {type(joint_names).__name__}",
+            hint="pass robot.primary_names",
+            code=Code.WRONG_TYPE,
+            subject="joint_names",
         )
-    stamps, positions, torques = (_numbers(values, what) for values, what in ((time, "time"), (q, "q"), (tau, "tau")))
-    speeds, accelerations = (None if v is None else _numbers(v, what) for v, what in ((qd, "qd"), (qdd, "qdd")))
+    stamps, positions, torques = (
+        _require_floats(values, what) for values, what in ((time, "time"), (q, "q"), (tau, "tau"))
+    )
+    speeds, accelerations = (None if v is None else _require_floats(v, what) for v, what in ((qd, "qd"), (qdd, "qdd")))
     rows = np.arange(len(stamps), dtype=np.int64)
     cleaner = Cleaner(name or "the log")
-    made = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
-    cleaned = joined([part for part in (cleaner.clean(made), cleaner.rest()) if part is not None])
+    log = Log(tuple(joint_names), stamps, positions, torques, rows, speeds, accelerations, name=name)
+    cleaned = join_logs([part for part in (cleaner.clean(log), cleaner.rest()) if part is not None])
     return replace(cleaned, findings=tuple(cleaner.dropped_rows()))
 
 
-def _numbers(values: ArrayLike, what: str) -> Array:
-    """The values as an array of floats."""
+def _require_floats(values: ArrayLike, what: str) -> Array:
+    """Return the values as an array of floats."""
     require_unmasked(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} holds no numbers: {error}") from None
+        raise InputError(f"{what} must be an array of numbers: {error}", code=Code.WRONG_TYPE, subject=what) from None
 
 
-def joined(logs: Sequence[Log]) -> Log:
-    """Consecutive chunks of one recording as one log."""
+def join_logs(logs: Sequence[Log]) -> Log:
+    """Join consecutive chunks of a recording."""
     if len(logs) == 1:
         return logs[0]
-    arrays: dict[str, Any] = {name: [getattr(log, name) for log in logs] for name in ARRAYS}
+    arrays: dict[str, Any] = {name: [getattr(log, name) for log in logs] for name in LOG_ARRAYS}
     whole: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in arrays.items()}
     return replace(logs[0], **whole)
 
 
-def source_of(path: Place) -> tuple[Source, ...]:
-    """The file with its hash; for a folder, each file in it."""
+def hash_sources(path: FileLocation) -> tuple[SourceFile, ...]:
+    """Return the file with its hash; for a folder, each file in it."""
     if isinstance(path, RemoteFile):
-        return (Source(str(path), path.info().version),)
+        return (SourceFile(str(path), path.info().version),)
     files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
     sources = []
     for entry in files:
         with entry.open("rb") as stream:
-            sources.append(Source(str(entry), hashlib.file_digest(stream, "sha256").hexdigest()))
+            sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest()))
     return tuple(sources)

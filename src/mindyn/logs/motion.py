@@ -1,20 +1,21 @@
-"""Position, velocity, acceleration and torque of uniform rows, as the conditioning asks."""
+"""Compute position, velocity, acceleration and torque of uniform rows with the settings of `Conditioning`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from mindyn.algebra.values import Array
-from mindyn.logs.conditioning import Conditioning, motion_cutoff, number, torque_cutoff
-from mindyn.logs.derivatives import central, savitzky_golay, smoothed
+from mindyn.errors import Code
+from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
+from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay
 from mindyn.logs.errors import LogError
 from mindyn.logs.filters import lowpass
-from mindyn.logs.interpolation import delayed
+from mindyn.logs.interpolation import delay_rows
 from mindyn.logs.log import Log
 
 
 class ConditionedMotion(NamedTuple):
-    """(N, n) arrays in SI units at the joints."""
+    """Arrays (N, n) in SI units at the joints."""
 
     q: Array
     qd: Array
@@ -22,37 +23,39 @@ class ConditionedMotion(NamedTuple):
     tau: Array
 
 
-def conditioned_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
-    """Filtered motion, delayed to the torque, and the torque, filtered if asked."""
-    rate = number(c.rate_hz, "rate_hz")
-    motion = _motion(rows, c, rate)
-    delay = number(c.delay_s, "delay_s") * rate
-    q, qd, qdd = (delayed(array, delay) for array in motion) if delay else motion
+def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
+    """Filter and differentiate the motion, delay it to match the torque, and filter the torque."""
+    rate = require_resolved(c.rate_hz, "rate_hz")
+    motion = _filter_motion(rows, c, rate)
+    delay = require_resolved(c.delay_s, "delay_s") * rate
+    q, qd, qdd = (delay_rows(array, delay) for array in motion) if delay else motion
     return ConditionedMotion(q, qd, qdd, lowpass(rows.tau, torque_cutoff(c), rate, c.order))
 
 
-def _motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Array]:
+def _filter_motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Array, Array]:
     cutoff = motion_cutoff(c)
     if c.differentiation == "spline":
-        q, qd, qdd = smoothed(rows.q, rate, cutoff)
+        q, qd, qdd = fit_smoothing_spline(rows.q, rate, cutoff)
     elif c.differentiation == "savitzky-golay":
         q, qd, qdd = savitzky_golay(lowpass(rows.q, cutoff, rate, c.order), rate, c.window, c.degree)
     else:
         q = lowpass(rows.q, cutoff, rate, c.order)
-        qd = central(q, rate)
-        qdd = central(qd, rate)
+        qd = central_difference(q, rate)
+        qdd = central_difference(qd, rate)
     if c.velocity == "measured":
-        qd = lowpass(_logged(rows.qd, "velocity"), cutoff, rate, c.order)
-        qdd = central(qd, rate)
+        qd = lowpass(_require_logged(rows.qd, "velocity"), cutoff, rate, c.order)
+        qdd = central_difference(qd, rate)
     if c.acceleration == "measured":
-        qdd = lowpass(_logged(rows.qdd, "acceleration"), cutoff, rate, c.order)
+        qdd = lowpass(_require_logged(rows.qdd, "acceleration"), cutoff, rate, c.order)
     return q, qd, qdd
 
 
-def _logged(values: Array | None, what: str) -> Array:
+def _require_logged(values: Array | None, what: str) -> Array:
     if values is None:
         raise LogError(
-            f'{what} = "measured" is asked for, but the log holds no {what}',
-            hint=f'state columns.{what}, or ask for {what} = "differentiated"',
+            f'{what} = "measured" is set, but the log has no {what}',
+            hint=f'set columns.{what} of the log, or {what} = "differentiated"',
+            code=Code.MISSING_VALUE,
+            subject=what,
         )
     return values

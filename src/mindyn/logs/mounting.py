@@ -1,4 +1,4 @@
-"""How the arm was mounted when a log was made: what its sidecar says, beside the robot that reads it."""
+"""Compare the mounting of the arm in a log's metadata with that of the robot."""
 
 from __future__ import annotations
 
@@ -9,61 +9,69 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.logs.errors import LogError
-from mindyn.logs.places import Place
-from mindyn.logs.statement import Statement, read_sidecar
+from mindyn.logs.locations import FileLocation
+from mindyn.logs.metadata import LogMetadata, read_sidecar
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.robot import Robot
 
-SAME_GRAVITY: Final = 5e-3
-"""Gravities that differ by less of their size are one: 9.78 to 9.83 m/s^2 between equator and pole."""
+GRAVITY_TOLERANCE: Final = 5e-3
+"""Relative difference of equal gravities: 9.78 to 9.83 m/s^2 between equator and pole."""
 
 
-def logged_gravity(statement: Statement, robot: Robot) -> Array | None:
-    """(3,) in the root's frame that the statement's `gravity` and `mount` say; None where it says neither."""
-    if statement.gravity is None and statement.mount is None:
+def logged_gravity(metadata: LogMetadata, robot: Robot) -> Array | None:
+    """Return the gravity (3,) in the root frame from `gravity` and `mount` of the metadata; None without either."""
+    if metadata.gravity is None and metadata.mount is None:
         return None
     down = np.array([0.0, 0.0, -float(np.linalg.norm(robot.gravity))])
-    return with_gravity(replace(robot, gravity=down), statement.gravity, statement.mount).gravity
+    return with_gravity(replace(robot, gravity=down), metadata.gravity, metadata.mount).gravity
 
 
-def require_mount(statement: Statement, robot: Robot) -> None:
-    """Refuse to read a log for a robot under another gravity than the log states."""
-    stated = logged_gravity(statement, robot)
-    if stated is not None and not _same(stated, robot.gravity):
+def require_mount(metadata: LogMetadata, robot: Robot) -> None:
+    """Raise `LogError` if the metadata gives another gravity than the robot has."""
+    gravity = logged_gravity(metadata, robot)
+    if gravity is not None and not _is_same_gravity(gravity, robot.gravity):
         raise LogError(
-            f"the log was made under a gravity of {_vector(stated)} m/s^2 in the root's frame, the robot has "
-            f"{_vector(robot.gravity)}",
-            hint="give the robot --gravity or --mount as the log says, or correct them in the sidecar file",
+            f"the log was recorded with gravity {_format_vector(gravity)} m/s^2 in the root frame, but the robot has "
+            f"{_format_vector(robot.gravity)}",
+            hint="load the robot with the --gravity or --mount of the log, or correct them in the sidecar file",
+            code=Code.DISAGREEMENT,
+            subject="gravity",
         )
 
 
-def mounted_as_logged(robot: Robot, logs: Sequence[Place]) -> Robot:
-    """The robot under the gravity that the sidecars of its logs state; refuses logs that differ."""
-    said = {path: _of_sidecar(path, robot) for path in logs}
-    stated = {path: gravity for path, gravity in said.items() if gravity is not None}
-    if not stated:
+def apply_logged_mount(robot: Robot, logs: Sequence[FileLocation]) -> Robot:
+    """Return the robot with the gravity in the sidecars of its logs; raise `InputError` if logs differ."""
+    gravities = {path: _read_sidecar_gravity(path, robot) for path in logs}
+    given = {path: gravity for path, gravity in gravities.items() if gravity is not None}
+    if not given:
         return robot
-    first = next(iter(stated.values()))
-    other = [path for path, gravity in said.items() if not _same(robot.gravity if gravity is None else gravity, first)]
+    first = next(iter(given.values()))
+    other = [
+        path
+        for path, gravity in gravities.items()
+        if not _is_same_gravity(robot.gravity if gravity is None else gravity, first)
+    ]
     if other:
         raise InputError(
-            f"{', '.join(path.name for path in other)} was made under another gravity than {next(iter(stated)).name}",
-            hint="identify the robot from logs of one mounting at a time",
+            f"{', '.join(path.name for path in other)} was recorded with another gravity than {next(iter(given)).name}",
+            hint="identify the robot from logs with the same mounting",
+            code=Code.DISAGREEMENT,
+            subject="gravity",
         )
     return replace(robot, gravity=first)
 
 
-def _of_sidecar(path: Place, robot: Robot) -> Array | None:
+def _read_sidecar_gravity(path: FileLocation, robot: Robot) -> Array | None:
     sidecar = read_sidecar(path)
     keys = {key: sidecar[key] for key in ("gravity", "mount") if key in sidecar}
-    return logged_gravity(Statement().merged(keys), robot)
+    return logged_gravity(LogMetadata().merge_with(keys), robot)
 
 
-def _same(one: Array, other: Array) -> bool:
-    return bool(np.linalg.norm(one - other) <= SAME_GRAVITY * max(float(np.linalg.norm(other)), 1e-9))
+def _is_same_gravity(gravity: Array, other: Array) -> bool:
+    return bool(np.linalg.norm(gravity - other) <= GRAVITY_TOLERANCE * max(float(np.linalg.norm(other)), 1e-9))
 
 
-def _vector(gravity: Array) -> str:
+def _format_vector(gravity: Array) -> str:
     return f"[{', '.join(f'{component:.4g}' for component in gravity + 0.0)}]"

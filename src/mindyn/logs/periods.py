@@ -1,15 +1,13 @@
-"""Motions that come again, within a log and across logs: `motion_timeline`.
+"""Detect repeated motions within a log and across logs: `build_timeline`.
 
-A log that repeats one motion holds less than its length: a block held out of it was seen in all other periods, so that
-the error on it says nothing of other motions, and what is wrong with the model comes again with every period, where
-noise would average out. Hence every row gets a time on a line along which no motion comes twice: rows of one place on
-it are one piece of evidence, blocks of it are held out together. Where nothing repeats the line is the logs one after
-another.
+A log that repeats a motion holds less information than its length suggests. A held-out block was seen in all other
+periods, so its error does not predict the error on other motions. Model errors repeat with every period, while noise
+averages out. Therefore every row gets a time on a timeline without repetitions: rows at the same time are not
+independent, and blocks of the timeline are held out together. Without repetitions the timeline is the sequence of logs.
 
     change(lag) = max over joints of rms(q_j(t + lag) - q_j(t)) / (largest q_j - smallest q_j)
 
-comes from one Fourier transform for each joint. On measured logs it falls to 1.4 to 2.4 % at a period and stays above
-8 % elsewhere.
+is computed by one Fourier transform per joint. On measured logs it is 1.4 to 2.4 % at a period and above 8 % elsewhere.
 """
 
 from __future__ import annotations
@@ -24,35 +22,35 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from mindyn.algebra.values import Array
 
-Places = NDArray[np.int64]
+TimelineSteps = NDArray[np.int64]
 
-SAME_MOTION: Final = 0.04
-"""Largest rms change, as a part of a joint's range, of a motion that comes again."""
-OTHER_MOTION: Final = 0.08
-"""The change must have risen above this before a fall counts: below it a slow motion has hardly moved on."""
-MOVING_SPREAD: Final = 0.1
-"""Standard deviation that some joint must have, as a part of its range, where two stretches are found to agree:
-poses at rest agree without any motion."""
-STILL_JOINT: Final = 0.02
-"""A joint whose range is a smaller part of the largest one says nothing."""
-SHORTEST_PERIOD_S: Final = 0.5
-"""s; vibrations are no repeated motions."""
-SEEN_AGAIN: Final = 0.25
-"""Part of a period, or of the shorter of two logs, that must agree."""
-THINNED_ROWS: Final = 8000
-"""Rows of all logs after thinning: motions are smooth against their periods."""
-APPROACHES: Final = ((0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.3, 0.1))
-"""Parts of a log that are tried as the way to the motion and back from it."""
+MAX_REPEAT_CHANGE: Final = 0.04
+"""Largest rms change of a repeated motion, relative to a joint's range."""
+MIN_CHANGE_BETWEEN_REPEATS: Final = 0.08
+"""The change must exceed this before it falls again at a period; a smaller change is only a slow motion."""
+MIN_MOTION_DEVIATION: Final = 0.1
+"""Smallest standard deviation of some joint, relative to its range, in segments that agree: poses at rest agree
+without any motion."""
+MIN_RELATIVE_RANGE: Final = 0.02
+"""Joints with a smaller range, relative to the largest range, are ignored."""
+MIN_PERIOD_S: Final = 0.5
+"""Shorter periods are vibrations."""
+MIN_OVERLAP_FRACTION: Final = 0.25
+"""Fraction of a period, or of the shorter of two logs, that must agree."""
+MAX_THINNED_ROWS: Final = 8000
+"""Rows of all logs after thinning; motions are smooth compared with their periods."""
+APPROACH_FRACTIONS: Final = ((0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.2, 0.1), (0.3, 0.1))
+"""Fractions of a log that are tried as the approach to the repeated motion and the return from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """A time for every row such that equal times mean equal motion.
+    """Times of all rows, such that equal times mean equal motion.
 
-    times     for each log (N,) s on the line
-    length_s  of the line
-    period_s  of the shortest motion that a log repeats; None where no log repeats itself
-    repeats   logged seconds for each second of the line: 1 where nothing comes twice
+    times     for each log (N,), times on the timeline in s
+    length_s  length of the timeline
+    period_s  shortest period of a repeated motion; None if no log repeats a motion
+    repeats   logged time divided by the length of the timeline: 1 without repetitions
     """
 
     times: tuple[Array, ...]
@@ -62,38 +60,38 @@ class Timeline:
 
     @property
     def repeated(self) -> bool:
-        """Whether some motion comes again."""
-        return self.repeats > 1 + SEEN_AGAIN
+        """Whether a motion is repeated."""
+        return self.repeats > 1 + MIN_OVERLAP_FRACTION
 
     @property
     def sentence(self) -> str:
-        """For the person who recorded the logs; empty where nothing comes again."""
+        """Warning for the user; empty without repetitions."""
         if not self.repeated:
             return ""
         what = (
             "the logs repeat their motion" if self.period_s is None else f"one motion of {self.period_s:.3g} s repeats"
         )
-        return f"{what} ({self.repeats:.2g} times): errors on it say little of other motions, which may be far worse"
+        return f"{what} ({self.repeats:.2g} times): errors on other motions may be much larger"
 
 
-def motion_timeline(times: Sequence[Array], positions: Sequence[Array]) -> Timeline:
-    """The line of motions of some logs; times (N,) s, positions (N, n)."""
+def build_timeline(times: Sequence[Array], positions: Sequence[Array]) -> Timeline:
+    """Build the timeline of logs with times (N,) in s and positions (N, n)."""
     logged = sum(float(t[-1] - t[0]) for t in times)
-    step = logged / THINNED_ROWS
+    step = logged / MAX_THINNED_ROWS
     joined = np.concatenate(positions)
     ranges = np.ptp(joined, axis=0)
-    moving = ranges > STILL_JOINT * ranges.max()
+    moving = ranges > MIN_RELATIVE_RANGE * ranges.max()
     if not moving.any() or step <= 0:
-        return Timeline(_one_after_another(times), logged, None, 1.0)
-    evens = [_even(t, q[:, moving] / ranges[moving], step) for t, q in zip(times, positions, strict=True)]
-    lines: list[Places] = []
-    known: list[tuple[Array, Places]] = []
+        return Timeline(_concatenate_times(times), logged, None, 1.0)
+    evens = [_resample_evenly(t, q[:, moving] / ranges[moving], step) for t, q in zip(times, positions, strict=True)]
+    lines: list[TimelineSteps] = []
+    known: list[tuple[Array, TimelineSteps]] = []
     end, periods = 0, []
     for even in evens:
-        line, period = _folded(even, step)
+        line, period = _fold_repeats(even, step)
         if period is not None:
             periods.append(period * step)
-        line, end = _joined(even, line, period, known, end)
+        line, end = _place_on_timeline(even, line, period, known, end)
         known.append((even, line))
         lines.append(line)
     placed = tuple(
@@ -104,24 +102,24 @@ def motion_timeline(times: Sequence[Array], positions: Sequence[Array]) -> Timel
     return Timeline(placed, end * step, min(periods, default=None), rows / max(1, end))
 
 
-def _one_after_another(times: Sequence[Array]) -> tuple[Array, ...]:
+def _concatenate_times(times: Sequence[Array]) -> tuple[Array, ...]:
     ends = np.cumsum([0.0, *(float(t[-1] - t[0]) for t in times)])
     return tuple(t - t[0] + begin for t, begin in zip(times, ends[:-1], strict=True))
 
 
-def _even(time: Array, q: Array, step: float) -> Array:
-    """(M, n) positions every `step` seconds."""
+def _resample_evenly(time: Array, q: Array, step: float) -> Array:
+    """Return positions (M, n) every `step` seconds."""
     at = np.arange(time[0], time[-1], step) if time[-1] > time[0] else time[:1]
     return np.column_stack([np.interp(at, time, column) for column in q.T])
 
 
-def _folded(q: Array, step: float) -> tuple[Places, int | None]:
-    """(M,) place of each row on the log's own line, in steps, and the period that its motion repeats with."""
-    for before, after in APPROACHES:
+def _fold_repeats(q: Array, step: float) -> tuple[TimelineSteps, int | None]:
+    """Return the step (M,) of each row on the timeline of its log, and the period in steps if the motion repeats."""
+    for before, after in APPROACH_FRACTIONS:
         first, last = int(before * len(q)), len(q) - int(after * len(q))
-        period = _period(q[first:last], step)
+        period = _find_period(q[first:last], step)
         if period is not None:
-            first, last = _grown(q, first, last, period)
+            first, last = _extend_repeats(q, first, last, period)
             line = np.arange(len(q), dtype=np.int64)
             line[first:last] = first + (line[first:last] - first) % period
             line[last:] += first + period - last
@@ -129,25 +127,25 @@ def _folded(q: Array, step: float) -> tuple[Places, int | None]:
     return np.arange(len(q), dtype=np.int64), None
 
 
-def _grown(q: Array, first: int, last: int, period: int) -> tuple[int, int]:
-    """The stretch that repeats, with rows before and after it that do as well."""
+def _extend_repeats(q: Array, first: int, last: int, period: int) -> tuple[int, int]:
+    """Extend the repeated segment by rows before and after it that also repeat."""
     change = np.abs(q[period:] - q[:-period]).max(axis=1)
-    while first > 0 and change[first - 1] < 2 * SAME_MOTION:
+    while first > 0 and change[first - 1] < 2 * MAX_REPEAT_CHANGE:
         first -= 1
-    while last < len(q) and change[last - period] < 2 * SAME_MOTION:
+    while last < len(q) and change[last - period] < 2 * MAX_REPEAT_CHANGE:
         last += 1
     return first, last
 
 
-def _period(q: Array, step: float) -> int | None:
-    """The smallest lag, in rows, at which all joints repeat."""
-    longest = int(len(q) / (1 + SEEN_AGAIN))
-    shortest = int(SHORTEST_PERIOD_S / step) + 1
+def _find_period(q: Array, step: float) -> int | None:
+    """Return the smallest lag, in rows, at which all joints repeat their motion."""
+    longest = int(len(q) / (1 + MIN_OVERLAP_FRACTION))
+    shortest = int(MIN_PERIOD_S / step) + 1
     if longest <= shortest:
         return None
-    change, deviation = (values[len(q) - 1 :][: longest + 1] for values in _changes(q, q))
-    risen = np.maximum.accumulate(change) > OTHER_MOTION
-    same = np.flatnonzero(risen & (change < SAME_MOTION) & (deviation > MOVING_SPREAD))
+    change, deviation = (values[len(q) - 1 :][: longest + 1] for values in _changes_by_lag(q, q))
+    risen = np.maximum.accumulate(change) > MIN_CHANGE_BETWEEN_REPEATS
+    same = np.flatnonzero(risen & (change < MAX_REPEAT_CHANGE) & (deviation > MIN_MOTION_DEVIATION))
     same = same[same >= shortest]
     if not len(same):
         return None
@@ -156,47 +154,51 @@ def _period(q: Array, step: float) -> int | None:
     return int(dip[np.argmin(change[dip])])
 
 
-def _joined(
-    q: Array, line: Places, period: int | None, known: Sequence[tuple[Array, Places]], end: int
-) -> tuple[Places, int]:
-    """The log's line, on that of the logs before it where it makes the same motion; and where the whole ends now."""
+def _place_on_timeline(
+    q: Array, line: TimelineSteps, period: int | None, known: Sequence[tuple[Array, TimelineSteps]], end: int
+) -> tuple[TimelineSteps, int]:
+    """Place a log on the timeline of the previous logs where the motion is the same; return also the new end."""
     placed = np.full(len(q), -1, dtype=np.int64)
     for other, others in known:
-        lag = _shared(q, other)
+        lag = _find_shared_motion(q, other)
         if lag is None:
             continue
         at = np.arange(len(q)) + lag
         inside = (at >= 0) & (at < len(other))
         agree = np.zeros(len(q), dtype=bool)
-        agree[inside] = np.abs(q[inside] - other[at[inside]]).max(axis=1) < 4 * SAME_MOTION
+        agree[inside] = np.abs(q[inside] - other[at[inside]]).max(axis=1) < 4 * MAX_REPEAT_CHANGE
         fresh = agree & (placed < 0)
         placed[fresh] = others[at[fresh]]
     if period is not None and (placed >= 0).any():
-        # Rows of one phase go where any of them went.
+        # All rows of the same phase have the same place.
         place = np.full(line.max() + 1, -1)
         place[line[placed >= 0]] = placed[placed >= 0]
         placed = np.where(placed < 0, place[line], placed)
     alone = placed < 0
-    own = np.unique(line[alone])
-    placed[alone] = end + np.searchsorted(own, line[alone])
-    return placed, end + len(own)
+    new_steps = np.unique(line[alone])
+    placed[alone] = end + np.searchsorted(new_steps, line[alone])
+    return placed, end + len(new_steps)
 
 
-def _shared(q: Array, other: Array) -> int | None:
-    """Rows to add to those of `q` to come to the same motion in `other`; None where they do not share one."""
-    change, deviation = _changes(q, other)
+def _find_shared_motion(q: Array, other: Array) -> int | None:
+    """Return the offset in rows from `q` to the same motion in `other`; None if they share no motion."""
+    change, deviation = _changes_by_lag(q, other)
     lags = np.arange(-(len(q) - 1), len(other))
     overlap = np.minimum(len(q), len(other) - lags) - np.maximum(0, -lags)
-    good = (overlap >= 2 * SEEN_AGAIN * min(len(q), len(other))) & (change < SAME_MOTION) & (deviation > MOVING_SPREAD)
+    good = (
+        (overlap >= 2 * MIN_OVERLAP_FRACTION * min(len(q), len(other)))
+        & (change < MAX_REPEAT_CHANGE)
+        & (deviation > MIN_MOTION_DEVIATION)
+    )
     if not good.any():
         return None
     return int(lags[good][np.argmin(change[good])])
 
 
-def _changes(x: Array, y: Array) -> tuple[Array, Array]:
-    """Largest rms over joints of y(i + lag) - x(i), and largest deviation of x, where both have rows.
+def _changes_by_lag(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return the largest rms over joints of y(i + lag) - x(i), and the largest deviation of x, over common rows.
 
-    For lag = 1 - len(x) .. len(y) - 1.
+    The lags are 1 - len(x) .. len(y) - 1.
     """
     count = len(x) + len(y) - 1
     size = next_fast_len(count, real=True)

@@ -1,4 +1,4 @@
-"""`condition` and `condition_stream`: logs to samples, at once or block by block, by the same steps."""
+"""`condition` and `condition_stream`: convert logs to samples, at once or block by block, with the same steps."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
+from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
-from mindyn.logs.conditioning import Conditioning, edge_rows, fewest_rows, number, reach_rows, rest_rows
+from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved, rest_rows
 from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
 from mindyn.logs.errors import LogError
-from mindyn.logs.followed_loops import LoopFollower
 from mindyn.logs.log import Log
-from mindyn.logs.motion import ConditionedMotion, conditioned_motion
+from mindyn.logs.loop_follower import LoopFollower
+from mindyn.logs.motion import ConditionedMotion, condition_motion
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import period_of, resolve
+from mindyn.logs.resolving import estimate_period, resolve_conditioning
 from mindyn.logs.samples import Samples
-from mindyn.logs.stamps import even_step, in_bursts
-from mindyn.logs.stretches import Piece, Window, pieces, uniform_pieces, windows
+from mindyn.logs.segments import SegmentPiece, SegmentWindow, cut_windows, resample_pieces, split_at_gaps
+from mindyn.logs.stamps import estimate_even_step, has_bursts
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536
-OTHER_RATE: Final = 2e-3
-"""Part by which the rate of a log may differ from that of the settings: accelerations then differ by twice that."""
-FEWEST_SAMPLES: Final = 10
-"""Samples fewer than this are no log."""
+MAX_RATE_DIFFERENCE: Final = 2e-3
+"""Largest relative difference between the rates of a log and of the settings; accelerations differ by twice that."""
+MIN_SAMPLES: Final = 10
+"""Fewest samples of a log."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Conditioned:
-    """Samples, and how they came about.
+class ConditionedSamples:
+    """Samples of logs and their origin.
 
     samples       motion and torque
-    rows          (N,) row of the log's file that each sample comes from (the nearest, when rows were interpolated)
-    logs          (N,) number of the log that each sample comes from
-    conditioning  the settings, every "auto" replaced by what was chosen
-    findings      what was dropped, split or selected
+    rows          (N,) row of the log's file that each sample comes from (the nearest, if rows were interpolated)
+    logs          (N,) index of the log that each sample comes from
+    conditioning  settings with every "auto" replaced by the selected value
+    findings      dropped rows, gaps and selected settings
     """
 
     samples: Samples
@@ -51,12 +52,12 @@ class Conditioned:
 
 
 class SampleStream:
-    """Blocks of samples of one or more logs, made as they are asked for, anew by every iteration.
+    """Iterable of blocks of samples of one or more logs, computed again by every iteration.
 
-    A segment may go on from one block to the next, with the same number.
+    A segment may continue from one block to the next, with the same number.
 
-    findings        what was dropped, split or selected so far
-    first_segments  number of the first segment of every log begun so far
+    findings        dropped rows, gaps and selected settings so far
+    first_segments  number of the first segment of every log so far
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class SampleStream:
         resolved: Conditioning,
         block: int | None,
         choices: Sequence[Finding],
-        fewest: int = FEWEST_SAMPLES,
+        min_samples: int = MIN_SAMPLES,
     ) -> None:
         self.logs = logs
         self.robot = robot
@@ -74,25 +75,25 @@ class SampleStream:
         self.choices = tuple(choices)
         self.findings = list(choices)
         self.first_segments: list[int] = []
-        self._block, self._fewest = block, fewest
+        self._block, self._min_samples = block, min_samples
         self._segment = -1
         self._total = 0
 
     @property
     def rate_hz(self) -> float:
-        """Sampling rate of the samples."""
-        return number(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
+        """Rate of the samples."""
+        return require_resolved(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
 
     @property
     def count(self) -> int:
-        """Samples made by the last iteration."""
+        """Number of samples of the last iteration."""
         return self._total
 
     def __iter__(self) -> Iterator[Samples]:
         return (samples for samples, _, _ in self.blocks())
 
     def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], int]]:
-        """Samples with the file rows that they come from and the number of their log."""
+        """Yield samples with the file rows that they come from and the index of their log."""
         c = self.conditioning
         self.findings, self._segment, self._total = list(self.choices), -1, 0
         self.first_segments.clear()
@@ -103,43 +104,43 @@ class SampleStream:
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
             short: list[Log] = []
-            for window in windows(self._uniform(chunks), self._block, reach_rows(c)):
-                if len(window.rows) < fewest_rows(c):
+            for window in cut_windows(self._uniform(chunks), self._block, reach_rows(c)):
+                if len(window.rows) < min_segment_rows(c):
                     short.append(window.rows)
                     continue
-                motion = conditioned_motion(window.rows, c)
-                kept = _kept_rows(window, motion, c)
+                motion = condition_motion(window.rows, c)
+                kept = _select_window_rows(window, motion, c)
                 index = window.index + kept
                 if len(kept):
                     segments = self._number_segments(index, window.segment, last)
                     last = (window.segment, int(index[-1]))
                     self._total += len(kept)
                     rows = window.rows.rows[kept]
-                    yield follower.followed(self._samples(motion, kept, segments), rows), rows, number_of_log
+                    yield follower.follow(self._samples(motion, kept, segments), rows), rows, number_of_log
                 elif window.is_last and window.index == 0:
                     short.append(window.rows)
-            self.findings.extend([*_short_segments(short, c), *log.findings])
+            self.findings.extend([*_report_short_segments(short, c), *log.findings])
         if note := follower.note():
             self.findings.append(info(Kind.FOLLOWED_LOOPS, note))
-        require_rows(self._total, self.findings, self._fewest)
+        require_samples(self._total, self.findings, self._min_samples)
 
-    def _uniform(self, chunks: Iterable[Log]) -> Iterator[Piece]:
+    def _uniform(self, chunks: Iterable[Log]) -> Iterator[SegmentPiece]:
         c = self.conditioning
-        rate = number(c.rate_hz, "rate_hz")
+        rate = require_resolved(c.rate_hz, "rate_hz")
         following = iter(chunks)
         first = next(following, None)
         if first is None:
             return iter(())
         steps = np.diff(first.time) if len(first) > 2 else np.array([1 / rate])
-        step = even_step(steps) if in_bursts(steps) else period_of(steps)
-        other_rate = abs(step * rate - 1) > OTHER_RATE
-        if other_rate and c.stamps == "uniform":  # settings of logs of one rate, and a log of another
+        step = estimate_even_step(steps) if has_bursts(steps) else estimate_period(steps)
+        other_rate = abs(step * rate - 1) > MAX_RATE_DIFFERENCE
+        if other_rate and c.stamps == "uniform":  # the settings were selected for another rate
             message = f"rows at {1 / step:.6g} Hz are interpolated to the {rate:.6g} Hz of the settings"
             self.findings.append(info(Kind.LOG_SETTING, message))
-        parts = self._with_gaps(pieces(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
-        return uniform_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
+        parts = self._with_gaps(split_at_gaps(chain([first], following), c.longest_gap_rows * max(1 / rate, step)))
+        return resample_pieces(parts, rate) if other_rate or c.stamps == "measured" else parts
 
-    def _with_gaps(self, parts: Iterator[Piece]) -> Iterator[Piece]:
+    def _with_gaps(self, parts: Iterator[SegmentPiece]) -> Iterator[SegmentPiece]:
         gaps: list[tuple[float, int]] = []
         for part in parts:
             if part.is_last and part.gap_s:
@@ -154,45 +155,47 @@ class SampleStream:
     def _number_segments(
         self, index: NDArray[np.int64], segment: int, last: tuple[int, int] | None
     ) -> NDArray[np.int64]:
-        """A new number wherever consecutive samples are not one decimation step apart in one stretch."""
+        """Start a new number wherever consecutive samples are not one decimation step apart in the same segment."""
         before = last[1] if last is not None and last[0] == segment else -self.conditioning.decimation - 1
         starts = np.diff(index, prepend=before) != self.conditioning.decimation
         segments = self._segment + np.cumsum(starts)
         self._segment = int(segments[-1])
         return np.asarray(segments, dtype=np.int64)
 
-    def _samples(self, motion: ConditionedMotion, kept: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
+    def _samples(self, motion: ConditionedMotion, kept_rows: NDArray[np.int64], segments: NDArray[np.int64]) -> Samples:
         c = self.conditioning
-        whole = len(kept) == kept[-1] - kept[0] + 1
-        taken = slice(int(kept[0]), int(kept[-1]) + 1) if whole else kept  # most often: without copies
+        whole = len(kept_rows) == kept_rows[-1] - kept_rows[0] + 1
+        taken = slice(int(kept_rows[0]), int(kept_rows[-1]) + 1) if whole else kept_rows  # a slice avoids copies
         q, qd, qdd, tau = (array[taken] for array in motion)
         usable = None if c.slow_speed is None else np.abs(qd) > np.asarray(c.slow_speed)
         return Samples(self.robot.primary_names, q, qd, qdd, tau, self.rate_hz, segments, usable)
 
 
-def require_rows(count: int, findings: Sequence[Finding], fewest: int = FEWEST_SAMPLES) -> None:
-    """Refuses what is too short to be a log."""
-    if count < fewest:
+def require_samples(count: int, findings: Sequence[Finding], min_samples: int = MIN_SAMPLES) -> None:
+    """Raise `LogError` if there are too few samples."""
+    if count < min_samples:
         raise LogError(
-            f"too few rows: {count} samples are left after cutting and decimation, {fewest} are needed",
-            hint="; ".join(map(str, findings)) or "a longer log, or a smaller edge_s, is needed",
+            f"too few rows: {count} samples are left after cutting and decimation, {min_samples} are needed",
+            hint="; ".join(map(str, findings)) or "use a longer log, or a smaller edge_s",
+            code=Code.TOO_LITTLE_DATA,
+            subject="samples",
         )
 
 
-def _kept_rows(window: Window, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
-    """Rows of the window's piece that are not at an edge, not at rest, and on the decimation's raster."""
+def _select_window_rows(window: SegmentWindow, motion: ConditionedMotion, c: Conditioning) -> NDArray[np.int64]:
+    """Return the rows of the window's piece that are not at an edge, not at rest, and not removed by decimation."""
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     keep = (rows + window.index) % c.decimation == 0
     keep &= rows + window.index >= edge_rows(c)
     if window.is_last:
         keep &= rows < len(window.rows) - edge_rows(c)
     if c.rest_s is not None:
-        keep &= ~long_rest(motion.qd, c.rest_speed, rest_rows(c))[window.start : window.stop]
+        keep &= ~find_long_rest(motion.qd, c.rest_speed, rest_rows(c))[window.start : window.stop]
     return np.asarray(rows[keep])
 
 
-def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
-    """(N,) whether the row lies in a stretch of at least `rows` rows in which no joint exceeds the speed."""
+def find_long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
+    """Return whether each row (N,) is one of at least `rows` consecutive rows in which no joint exceeds the speed."""
     resting = (np.abs(qd) <= speed).all(axis=1)
     edges = np.flatnonzero(np.diff(resting.astype(np.int8), prepend=0, append=0))
     long = np.zeros(len(qd), dtype=bool)
@@ -201,18 +204,18 @@ def long_rest(qd: Array, speed: float, rows: int) -> NDArray[np.bool_]:
     return long
 
 
-def _short_segments(short: Sequence[Log], c: Conditioning) -> list[Finding]:
-    """Which uninterrupted stretches of a log gave no sample; empty where all did."""
+def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Finding]:
+    """Report the segments of a log that gave no sample."""
     if not short:
         return []
     rows = short[0].rows
     count = sum(map(len, short))
-    where = f"rows {rows[0]} to {rows[-1]}" if len(rows) > 1 else f"row {rows[0]}" if len(rows) else "an empty stretch"
+    where = f"rows {rows[0]} to {rows[-1]}" if len(rows) > 1 else f"row {rows[0]}" if len(rows) else "an empty segment"
     if len(short) > 1:
-        where = f"{len(short)} stretches between gaps, the first of them {where},"
+        where = f"{len(short)} segments between gaps, the first of them {where},"
     size = f"{count} row{'s' * (count != 1)}"
     why = f"nothing remains after {edge_rows(c)} rows are cut at both ends and rest"
-    return [info(Kind.DROPPED_ROWS, f"{where} ({size}) left out: {why}")]
+    return [info(Kind.DROPPED_ROWS, f"{where} ({size}) dropped: {why}")]
 
 
 def condition_stream(
@@ -222,16 +225,38 @@ def condition_stream(
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
     block_rows: int | None = BLOCK_ROWS,
-    fewest: int = FEWEST_SAMPLES,
+    min_samples: int = MIN_SAMPLES,
 ) -> SampleStream:
-    """Samples of the logs block by block, in bounded memory; the same numbers as `condition`.
+    """Convert logs to samples block by block in bounded memory, with the same numbers as `condition`.
 
-    block_rows  of a block, about; None: every uninterrupted stretch is one
-    fewest      samples below which the logs are refused
+    Parameters
+    ----------
+    logs : Log, LogScan, or a sequence of them
+        `scan_log` streams files that do not fit into memory.
+    robot : Robot
+        Robot whose joints were logged.
+    conditioning : Conditioning, optional
+        Settings; each "auto" is selected from the first rows of these logs.
+    cutoff_rule : callable, optional
+        Function (segments, rate_hz) -> cut-off in Hz, or None for no filter.
+    block_rows : int or None
+        Approximate number of rows of a block; None makes every segment a block.
+    min_samples : int
+        Fewest samples of all logs together.
+
+    Returns
+    -------
+    SampleStream
+        Iterable of `Samples`.
+
+    Raises
+    ------
+    LogError
+        If no log is given, or fewer than `min_samples` samples are left.
     """
-    listed = _as_list(logs)
-    resolved, choices = resolve(conditioning or Conditioning(), listed, cutoff_rule)
-    return SampleStream(listed, robot, resolved, block_rows, choices, fewest)
+    listed = _list_logs(logs)
+    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
+    return SampleStream(listed, robot, resolved, block_rows, choices, min_samples)
 
 
 def condition(
@@ -240,20 +265,42 @@ def condition(
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
-) -> Conditioned:
-    """Samples of all rows of the logs; settings left "auto" are chosen from these logs and reported."""
-    listed = _as_list(logs)
-    resolved, choices = resolve(conditioning or Conditioning(), listed, cutoff_rule)
+) -> ConditionedSamples:
+    """Convert logs to samples: filter, differentiate, align and decimate the rows.
+
+    Parameters
+    ----------
+    logs : Log, LogScan, or a sequence of them
+        Logs of the robot.
+    robot : Robot
+        Robot whose joints were logged.
+    conditioning : Conditioning, optional
+        Settings; each "auto" is selected from the first rows of these logs.
+    cutoff_rule : callable, optional
+        Function (segments, rate_hz) -> cut-off in Hz, or None for no filter.
+
+    Returns
+    -------
+    ConditionedSamples
+        Samples, the rows of the logs that they come from, the selected settings, and findings.
+
+    Raises
+    ------
+    LogError
+        If no log is given, or too few samples are left.
+    """
+    listed = _list_logs(logs)
+    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
     stream = SampleStream(listed, robot, resolved, None, choices)
     blocks = list(stream.blocks())
     rows = np.concatenate([rows for _, rows, _ in blocks])
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])
-    samples = joined_samples([block for block, _, _ in blocks])
-    return Conditioned(samples, rows, owners, resolved, tuple(stream.findings))
+    samples = join_samples([block for block, _, _ in blocks])
+    return ConditionedSamples(samples, rows, owners, resolved, tuple(stream.findings))
 
 
-def joined_samples(blocks: Sequence[Samples]) -> Samples:
-    """Consecutive blocks of samples as one."""
+def join_samples(blocks: Sequence[Samples]) -> Samples:
+    """Join consecutive blocks of samples."""
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(b, name) for b in blocks]) for name in ("q", "qd", "qdd", "tau", "segments")
     }
@@ -262,8 +309,9 @@ def joined_samples(blocks: Sequence[Samples]) -> Samples:
     return replace(blocks[0], **arrays)
 
 
-def _as_list(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:
+def _list_logs(logs: Log | LogScan | Sequence[Log | LogScan]) -> list[Log | LogScan]:
     listed = [logs] if isinstance(logs, (Log, LogScan)) else list(logs)
     if not listed:
-        raise LogError("no log was given")
+        message, hint = "no log was given", "pass what read_log or scan_log returns"
+        raise LogError(message, hint=hint, code=Code.MISSING_VALUE, subject="logs")
     return listed

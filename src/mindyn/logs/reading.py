@@ -1,4 +1,4 @@
-"""`read_log` and `scan_log`: a recording at the joints in SI units, at once or chunk by chunk."""
+"""`read_log` and `scan_log`: read a recording at the joints in SI units, at once or chunk by chunk."""
 
 from __future__ import annotations
 
@@ -12,132 +12,140 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import shortened
+from mindyn.errors import Code, shorten_text
 from mindyn.findings import Finding, Kind, info, warning
-from mindyn.logs.checks import Oddities, check_units
+from mindyn.logs.checks import LogInspector, check_units
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import Pick, both_lists, further_columns, further_joints, one_column, pick_signal
-from mindyn.logs.conversion import Conversion, conversion_of
-from mindyn.logs.errors import Faults, LogError
+from mindyn.logs.columns import (
+    ColumnSelection,
+    list_columns_and_joints,
+    list_unused_columns,
+    list_unused_joints,
+    select_columns,
+    take_column,
+)
+from mindyn.logs.conversion import Conversion, create_conversion
+from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.formats import open_table
-from mindyn.logs.log import Log, Source, joined, source_of
+from mindyn.logs.locations import FileLocation, parse_location
+from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
+from mindyn.logs.metadata import SIGNALS, ColumnNames, LogMetadata, find_sidecar, read_sidecar
 from mindyn.logs.mounting import require_mount
-from mindyn.logs.places import Place, place_of
-from mindyn.logs.statement import SIGNALS, ColumnNames, Statement, read_sidecar, sidecar_path
-from mindyn.logs.tables import Table, in_step, row_count
-from mindyn.logs.units import factor
-from mindyn.reading import OUTSIDE_FILES, reason_of
+from mindyn.logs.tables import LogTable, count_rows, read_in_step
+from mindyn.logs.units import unit_factor
+from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
 from mindyn.robots.robot import Robot, require_robot
 
 CHUNK_ROWS: Final = 65_536
-NEEDED: Final = ("position", "torque")
+REQUIRED_SIGNALS: Final = ("position", "torque")
 
 
 class LogScan:
-    """The chunks of one log, read anew by every iteration; each is a `Log`.
+    """Iterable of the chunks of a log; each chunk is a `Log`, and every iteration reads the file again.
 
-    findings what is worth knowing of its columns; after an iteration, of its rows as well
-    sidecar  the keys of its sidecar file; None: they are read
-    outside_files  whether signals may lie in files outside of the log's folder; None: as the command line says
+    findings       findings about its columns; after an iteration, also about its rows
+    sidecar        keys of its sidecar file; None reads the file
+    outside_files  whether signals may be in files outside the log's folder; None uses the command line option
     """
 
     def __init__(
         self,
-        path: Place,
+        path: FileLocation,
         robot: Robot,
-        stated: Mapping[str, Any],
+        metadata: Mapping[str, Any],
         chunk_rows: int,
         sidecar: Mapping[str, Any] | None = None,
         outside_files: bool | None = None,
     ) -> None:
-        outside_files = OUTSIDE_FILES.get() if outside_files is None else outside_files
+        outside_files = ALLOW_OUTSIDE_FILES.get() if outside_files is None else outside_files
         self.path = path
         self.robot = robot
         self.chunk_rows = chunk_rows
-        self._made_of = (path, robot, dict(stated), chunk_rows, sidecar, outside_files)
-        self.tables: dict[str, Table] = {}
-        self.picks: dict[str, Pick] = {}
-        faults = Faults()
+        self._made_of = (path, robot, dict(metadata), chunk_rows, sidecar, outside_files)
+        self.tables: dict[str, LogTable] = {}
+        self.picks: dict[str, ColumnSelection] = {}
+        faults = FaultCollector()
         sidecar = read_sidecar(path) if sidecar is None else sidecar
-        said, wrong = Statement().merged_sound(sidecar)
-        said, wrong_too = said.merged_sound(stated)
-        faults.found.extend([*wrong, *wrong_too])
-        main = open_table(path, robot, said)
-        own, _ = Statement().merged(main.stated).merged_sound(sidecar)
-        self.statement, _ = own.merged_sound(stated)
-        if self.statement.side is None and "side" in {**sidecar, **stated}:
-            self.statement = replace(self.statement, side="joint")  # its fault is told already
+        of_sidecar, sidecar_errors = LogMetadata().merge_valid(sidecar)
+        given, call_errors = of_sidecar.merge_valid(metadata)
+        faults.errors.extend([*sidecar_errors, *call_errors])
+        main = open_table(path, robot, given)
+        of_file, _ = LogMetadata().merge_with(main.metadata).merge_valid(sidecar)
+        self.metadata, _ = of_file.merge_valid(metadata)
+        if self.metadata.side is None and "side" in {**sidecar, **metadata}:
+            self.metadata = replace(self.metadata, side="joint")  # its error is already collected
         if not outside_files:
-            _require_inside(path, self.statement.files)
-        self.signals = faults.of(lambda: _logged_signals(self.statement, main, robot)) or ()
+            _require_inside(path, self.metadata.files)
+        self.signals = faults.collect(lambda: _list_signals(self.metadata, main, robot)) or ()
         for signal in self.signals:
-            faults.of(partial(self._pick, signal, main))
-        self.time_columns = faults.of(lambda: _time_columns(self.statement, main, robot)) or ()
-        self.conversion: Conversion = conversion_of(self.statement, robot, self.signals, faults)
-        faults.of(lambda: require_mount(self.statement, robot))
-        faults.raise_all(_where(path, sidecar))
+            faults.collect(partial(self._pick, signal, main))
+        self.time_columns = faults.collect(lambda: _find_time_columns(self.metadata, main, robot)) or ()
+        self.conversion: Conversion = create_conversion(self.metadata, robot, self.signals, faults)
+        faults.collect(lambda: require_mount(self.metadata, robot))
+        faults.raise_all(_describe_source(path, sidecar))
         self.main = main
-        used = {*self.time_columns, *(one for pick in self.picks.values() for one in pick.names)}
-        needed = {signal: self.tables[signal] for signal in NEEDED}
+        used = {*self.time_columns, *(name for pick in self.picks.values() for name in pick.names)}
+        needed = {signal: self.tables[signal] for signal in REQUIRED_SIGNALS}
         unused = [
-            *_further_note(further_joints(self.statement, robot, needed, used)),
-            *further_columns(self.statement, robot, self.tables),
+            *_describe_unused_joints(list_unused_joints(self.metadata, robot, needed, used)),
+            *list_unused_columns(self.metadata, robot, self.tables),
         ]
-        remedy = "Check that it is the log of this robot"
+        remedy = "Check that the log belongs to this robot"
         self._of_columns = tuple(warning(Kind.UNUSED_COLUMNS, message, remedy) for message in unused)
         self.findings: tuple[Finding, ...] = self._of_columns
 
-    def _pick(self, signal: str, main: Table) -> None:
+    def _pick(self, signal: str, main: LogTable) -> None:
         self.tables[signal] = self._table(signal, main)
-        self.picks[signal] = pick_signal(signal, self.statement, self.robot, self.tables[signal])
+        self.picks[signal] = select_columns(signal, self.metadata, self.robot, self.tables[signal])
 
     @property
     def opening(self) -> partial[LogScan]:
-        """What opens the log anew, in another process too: no row travels."""
+        """Function that opens the log again, also in another process, without transferring rows."""
         return partial(LogScan, *self._made_of)
 
-    def _table(self, signal: str, main: Table) -> Table:
-        file = self.statement.files.get(signal)
-        return main if file is None else open_table(self.path.parent / file, self.robot, self.statement)
+    def _table(self, signal: str, main: LogTable) -> LogTable:
+        file = self.metadata.files.get(signal)
+        return main if file is None else open_table(self.path.parent / file, self.robot, self.metadata)
 
-    def sources(self) -> tuple[Source, ...]:
-        """The files read, with their hashes."""
-        others = dict.fromkeys(self.statement.files[s] for s in self.signals if s in self.statement.files)
+    def sources(self) -> tuple[SourceFile, ...]:
+        """Return the files that are read, with their hashes."""
+        others = dict.fromkeys(self.metadata.files[s] for s in self.signals if s in self.metadata.files)
         paths = dict.fromkeys([self.path, *(self.path.parent / name for name in others)])
-        return tuple(source for path in paths for source in source_of(path))
+        return tuple(source for path in paths for source in hash_sources(path))
 
     def __iter__(self) -> Iterator[Log]:
-        cleaner = Cleaner(self.path.name, restarts="restarts" in self.statement.accept)
-        oddities = Oddities(self.robot)
+        cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
+        inspector = LogInspector(self.robot)
         of_units: list[Finding] = []
-        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(oddities))
-        for cleaned in chain(usable, _last(cleaner)):
+        usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(inspector))
+        for cleaned in chain(usable, _iterate_rest(cleaner)):
             if not len(cleaned):
                 continue
             if cleaner.kept == len(cleaned):
-                of_units = check_units(cleaned, self.robot, self.statement.accept)
-            oddities.see(cleaned)
+                of_units = check_units(cleaned, self.robot, self.metadata.accept)
+            inspector.see(cleaned)
             yield cleaned
-        if not cleaner.row_count and (self.statement.rows or self.statement.times):
-            raise LogError(f"rows and times of {self.path.name} leave no row", hint="rows count from 0, times are in s")
-        dropped = cleaner.findings(tuple(self.statement.accept))
+        if not cleaner.row_count and (self.metadata.rows or self.metadata.times):
+            message, hint = f"rows and times of {self.path.name} select no row", "rows count from 0, times are in s"
+            raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
+        dropped = cleaner.findings(tuple(self.metadata.accept))
         of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
-        self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *oddities.findings())
+        self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *inspector.findings())
 
-    def _converted(self, oddities: Oddities) -> Iterator[Log]:
+    def _converted(self, inspector: LogInspector) -> Iterator[Log]:
         first_row, start = 0, None
-        for parts in in_step(self._wanted(), self.chunk_rows, self.path.name):
-            rows = np.arange(first_row, first_row + row_count(parts[0]), dtype=np.int64)
+        for parts in read_in_step(self._wanted(), self.chunk_rows, self.path.name):
+            rows = np.arange(first_row, first_row + count_rows(parts[0]), dtype=np.int64)
             chunks = dict(zip(map(id, self._distinct()), parts, strict=True))
             values = {}
             for signal, pick in self.picks.items():
                 logged = pick.take(chunks[id(self.tables[signal])])
-                oddities.see_columns(pick, logged)
+                inspector.see_columns(pick, logged)
                 values[signal] = self.conversion.apply(signal, logged)
             if not self.time_columns:
-                time: Array = rows / float(self.statement.rate_hz or np.nan)
+                time: Array = rows / float(self.metadata.rate_hz or np.nan)
             else:
-                stamps = [one_column(chunks[id(self.main)], name) for name in self.time_columns]
+                stamps = [take_column(chunks[id(self.main)], name) for name in self.time_columns]
                 start = [column[0] for column in stamps] if start is None else start
                 time = self._seconds([column - first for column, first in zip(stamps, start, strict=True)])
             yield self._log(time, rows, values)
@@ -146,81 +154,86 @@ class LogScan:
     def _log(self, time: Array, rows: np.ndarray[Any, np.dtype[np.int64]], values: Mapping[str, Array]) -> Log:
         qd, qdd = values.get("velocity"), values.get("acceleration")
         names = self.robot.primary_names
-        return Log(names, time, values["position"], values["torque"], rows, qd, qdd, self.statement)
+        return Log(names, time, values["position"], values["torque"], rows, qd, qdd, self.metadata)
 
     def _seconds(self, since: Sequence[Array]) -> Array:
-        """(N,) s of the stamps since the first row; of two columns, whole seconds and nanoseconds."""
-        # Divided by a power of ten, not multiplied by 1e-9: a second has the same bits in every unit.
+        """Convert stamps since the first row to s (N,); two columns are whole seconds and nanoseconds."""
+        # Dividing by a power of ten, instead of multiplying by 1e-9, gives a second the same bits in every unit.
         if len(since) == 2:
             return np.asarray((since[0] * 10**9 + since[1]) / 10**9)
-        return np.asarray(since[0] / round(1 / factor("time", self.statement.unit("time", ""), "", "")))
+        return np.asarray(since[0] / round(1 / unit_factor("time", self.metadata.unit("time", ""), "", "")))
 
     def _in_range(self, chunk: Log) -> Log:
-        """The rows of the chunk that `rows` and `times` of the statement leave."""
+        """Return the rows of the chunk within `rows` and `times` of the metadata."""
         keep = np.ones(len(chunk), dtype=bool)
-        if self.statement.rows is not None:
-            first, end = self.statement.rows
+        if self.metadata.rows is not None:
+            first, end = self.metadata.rows
             keep &= (chunk.rows >= first) & (chunk.rows < end)
-        if self.statement.times is not None:
-            start, last = self.statement.times
+        if self.metadata.times is not None:
+            start, last = self.metadata.times
             keep &= (chunk.time >= start) & (chunk.time <= last)
         return chunk if keep.all() else chunk.take(keep)
 
-    def _distinct(self) -> list[Table]:
-        """The tables, the main one (of the stamps) among them, each once."""
+    def _distinct(self) -> list[LogTable]:
+        """Return each table once, including the main table with the stamps."""
         used = [*self.tables.values(), *([self.main] if self.time_columns else [])]
         return list({id(table): table for table in used}.values())
 
-    def _wanted(self) -> list[tuple[Table, list[str]]]:
+    def _wanted(self) -> list[tuple[LogTable, list[str]]]:
         wanted = []
         for table in self._distinct():
-            picks: list[Pick] = [self.picks[s] for s in self.signals if self.tables[s] is table]
+            picks: list[ColumnSelection] = [self.picks[s] for s in self.signals if self.tables[s] is table]
             names = [name for pick in picks for name in pick.names]
             times = self.time_columns if table is self.main else ()
             wanted.append((table, list(dict.fromkeys([*times, *names]))))
         return wanted
 
 
-def _last(cleaner: Cleaner) -> Iterator[Log]:
-    """The rows that waited in the cleaner to the end."""
+def _iterate_rest(cleaner: Cleaner) -> Iterator[Log]:
+    """Yield the rows that the cleaner kept back."""
     rest = cleaner.rest()
     if rest is not None:
         yield rest
 
 
-def sparse(scan: LogScan, rows: int, stretches: int = 8) -> Log:
-    """The log, or of one longer than `rows` between a half and all of that number, in evenly spread stretches.
+def sample_segments(scan: LogScan, rows: int, segments: int = 8) -> Log:
+    """Return the log, or between `rows` / 2 and `rows` rows of a longer log in evenly spaced segments.
 
-    One pass, in memory for `rows` rows and a chunk. The stretches are at least `stretches`, with gaps between.
+    The function reads the log once, in memory for `rows` rows and a chunk. There are at least `segments` segments with
+    gaps between them.
     """
-    length, every, seen = max(1, rows // (2 * stretches)), 1, 0
+    length, every, seen = max(1, rows // (2 * segments)), 1, 0
     kept: list[Log] = []
     for chunk in scan:
         for start in range(0, len(chunk), length):
             if seen % every == 0:
-                # An index array copies: a slice would hold on to the chunk.
+                # An index array copies the rows; a slice would keep the whole chunk in memory.
                 kept.append(chunk.take(np.arange(len(chunk))[start : start + length]))
             seen += 1
-            if len(kept) > 2 * stretches:
+            if len(kept) > 2 * segments:
                 kept, every = kept[::2], 2 * every
     if not kept:
-        raise LogError(f"{scan.path.name} has no usable rows")
-    return replace(joined(kept), findings=scan.findings)
+        message = f"{scan.path.name} has no usable rows"
+        raise LogError(message, code=Code.TOO_LITTLE_DATA, subject=scan.path.name)
+    return replace(join_logs(kept), findings=scan.findings)
 
 
-def _logged_signals(statement: Statement, table: Table, robot: Robot) -> tuple[str, ...]:
-    missing = [signal for signal in NEEDED if signal not in statement.columns]
+def _list_signals(metadata: LogMetadata, table: LogTable, robot: Robot) -> tuple[str, ...]:
+    missing = [signal for signal in REQUIRED_SIGNALS if signal not in metadata.columns]
     if missing:
         raise LogError(
-            f"the {' and '.join(missing)} columns of {table.name} are not stated; {both_lists(table.names, robot)}",
-            hint=f'state columns.{missing[0]} = "q{{i}}" (or "{{joint}}.{missing[0]}", or a list of names) '
-            f"in {table.name}.toml beside the log, or in the call",
+            f"columns of {table.name} are missing for {' and '.join(missing)}; "
+            f"{list_columns_and_joints(table.names, robot)}",
+            hint=f'set columns.{missing[0]} = "q{{i}}" (or "{{joint}}.{missing[0]}", or a list of names) '
+            f"in {table.name}.toml next to the log, or in the call",
+            code=Code.MISSING_VALUE,
+            subject=f"columns.{missing[0]}",
         )
-    return tuple(signal for signal in SIGNALS if signal in statement.columns)
+    return tuple(signal for signal in SIGNALS if signal in metadata.columns)
 
 
-def _require_inside(path: Place, files: Mapping[str, str]) -> None:
-    """Raise if a file that holds a signal lies outside of the log's folder, also through a link."""
+def _require_inside(path: FileLocation, files: Mapping[str, str]) -> None:
+    """Raise `LogError` if the file of a signal is outside the log's folder, also through a link."""
     for signal, file in files.items():
         inside = not PurePath(file).is_absolute() and ".." not in PurePath(file).parts
         if isinstance(path, Path) and inside:
@@ -228,89 +241,150 @@ def _require_inside(path: Place, files: Mapping[str, str]) -> None:
                 inside = (path.parent / file).resolve().is_relative_to(path.parent.resolve())
             except (OSError, ValueError, RuntimeError) as problem:
                 raise LogError(
-                    f"files.{signal} = {shortened(repr(file), 200)} cannot be the name of a file: {reason_of(problem)}",
+                    f"files.{signal} = {shorten_text(repr(file), 200)} is not a valid file name: "
+                    f"{describe_exception(problem)}",
                     hint="name a file in the folder of the log",
+                    code=Code.INVALID_VALUE,
+                    subject=f"files.{signal}",
                 ) from problem
         if not inside:
             raise LogError(
-                f"files.{signal} = {shortened(repr(file), 200)} lies outside of the folder of {path.name}",
-                hint="if you trust the sidecar file: mindyn --outside-files ..., or read_log(..., outside_files=True)",
+                f"files.{signal} = {shorten_text(repr(file), 200)} is outside the folder of {path.name}",
+                hint="if you trust the sidecar file, use mindyn --outside-files or read_log(..., outside_files=True)",
+                code=Code.UNSAFE_INPUT,
+                subject=f"files.{signal}",
             )
 
 
-def _further_note(joints: Sequence[str]) -> tuple[str, ...]:
+def _describe_unused_joints(joints: Sequence[str]) -> tuple[str, ...]:
     if not joints:
         return ()
-    return (f"logged joints that the robot has not are not used: {', '.join(joints)}",)
+    return (f"logged joints that the robot does not have are not used: {', '.join(joints)}",)
 
 
-def _where(path: Place, sidecar: Mapping[str, Any]) -> str:
-    file = sidecar_path(path)
+def _describe_source(path: FileLocation, sidecar: Mapping[str, Any]) -> str:
+    file = find_sidecar(path)
     return f"{path.name} in {file.name}" if sidecar and file is not None else path.name
 
 
-def _time_columns(statement: Statement, table: Table, robot: Robot) -> tuple[str, ...]:
-    """The column of stamps, or those of whole seconds and nanoseconds; none where a rate is stated."""
-    if statement.rate_hz is not None:
+def _find_time_columns(metadata: LogMetadata, table: LogTable, robot: Robot) -> tuple[str, ...]:
+    """Return the column of stamps, or the columns of seconds and nanoseconds; none if the rate is given."""
+    if metadata.rate_hz is not None:
         return ()
-    stated: ColumnNames | None = statement.columns.get("time")
-    columns = (stated,) if isinstance(stated, str) else tuple(stated or ())
-    if not columns or isinstance(stated, Mapping) or len(columns) > 2:
+    entry: ColumnNames | None = metadata.columns.get("time")
+    columns = (entry,) if isinstance(entry, str) else tuple(entry or ())
+    if not columns or isinstance(entry, Mapping) or len(columns) > 2:
         raise LogError(
-            f"the time of {table.name} is not stated; {both_lists(table.names, robot)}",
-            hint='state columns.time = "..." with units.time, or = ["SECONDS", "NANOSECONDS"], or rate_hz = ... if the '
+            f"the time column of {table.name} is missing; {list_columns_and_joints(table.names, robot)}",
+            hint='set columns.time = "..." with units.time, or = ["SECONDS", "NANOSECONDS"], or rate_hz = ... if the '
             "rows are uniform",
+            code=Code.MISSING_VALUE,
+            subject="columns.time",
         )
     for column in columns:
         if column not in table.names:
             raise LogError(
-                f"{table.name} has no time column {column!r}; {both_lists(table.names, robot)}",
-                hint=f"columns.time in {table.name}.toml, or in the call, names it",
+                f"{table.name} has no time column {column!r}; {list_columns_and_joints(table.names, robot)}",
+                hint=f"correct columns.time in {table.name}.toml or in the call",
+                code=Code.UNKNOWN_NAME,
+                subject=column,
             )
     if len(columns) == 1:
-        statement.unit("time", "")
+        metadata.unit("time", "")
     return columns
 
 
 def scan_log(
-    path: str | Place,
+    path: str | FileLocation,
     robot: Robot,
     *,
     columns: Mapping[str, ColumnNames] | None = None,
     units: Mapping[str, str | Mapping[str, str]] | None = None,
     side: str | Mapping[str, str] | None = None,
-    stated: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     outside_files: bool | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> LogScan:
-    """The log as an iterable of chunks of at most `chunk_rows` rows, for a log larger than memory.
+    """Open a log as an iterable of chunks, for a log that does not fit into memory.
 
-    What is not given is taken from the sidecar file (`run1.parquet.toml` or `run1.log.toml`, else the `logs.toml`
-    of its folder); see `Statement`.
+    Metadata that you do not pass is read from the sidecar file: `run1.parquet.toml` or `run1.log.toml`, or else the
+    `logs.toml` of the folder.
 
-    path                   of a file; or the URL of a Parquet file in an object store, such as "s3://bucket/run.parquet",
-                           which is read block by block without a local copy
-    columns, units, side   as in `Statement`; above the sidecar's
-    stated                 any other key of `Statement`: rate_hz, gears, files, joints, position_offset, ...
-    outside_files          whether a sidecar's `files` may lie outside of the log's folder; those of `stated` may
+    Parameters
+    ----------
+    path : str or Path
+        File, or the URL of a Parquet file in an object store, such as "s3://bucket/run.parquet", which is read block by
+        block without a local copy.
+    robot : Robot
+        Robot whose joints were logged.
+    columns, units, side : optional
+        Keys of `LogMetadata`; they take precedence over the sidecar file.
+    metadata : mapping, optional
+        Any other keys of `LogMetadata`: rate_hz, gears, files, joints, position_offset, ...
+    outside_files : bool, optional
+        Whether `files` of a sidecar may be outside the log's folder. Files in `metadata` always may.
+    chunk_rows : int
+        Most rows of a chunk.
+
+    Returns
+    -------
+    LogScan
+        Iterable of `Log`.
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read, or its metadata is missing or wrong.
     """
     require_robot(robot, "a log is read for")
     given = {"columns": columns, "units": units, "side": side}
-    over = {**(stated or {}), **{key: value for key, value in given.items() if value is not None}}
-    return LogScan(place_of(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)
+    over = {**(metadata or {}), **{key: value for key, value in given.items() if value is not None}}
+    return LogScan(parse_location(path), robot, over, chunk_rows, outside_files="files" in over or outside_files)
 
 
 def read_log(
-    path: str | Place,
+    path: str | FileLocation,
     robot: Robot,
     *,
     columns: Mapping[str, ColumnNames] | None = None,
     units: Mapping[str, str | Mapping[str, str]] | None = None,
     side: str | Mapping[str, str] | None = None,
-    stated: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     outside_files: bool | None = None,
 ) -> Log:
-    """The whole log; arguments as for `scan_log`."""
-    scan = scan_log(path, robot, columns=columns, units=units, side=side, stated=stated, outside_files=outside_files)
+    """Read a log: measured motion and torque of a robot, at the joints, in SI units.
+
+    Metadata that you do not pass is read from the sidecar file: `run1.parquet.toml` or `run1.log.toml`, or else the
+    `logs.toml` of the folder.
+
+    Parameters
+    ----------
+    path : str or Path
+        File, or the URL of a Parquet file in an object store.
+    robot : Robot
+        Robot whose joints were logged.
+    columns, units, side : optional
+        Keys of `LogMetadata`; they take precedence over the sidecar file.
+    metadata : mapping, optional
+        Any other keys of `LogMetadata`: rate_hz, gears, files, joints, position_offset, ...
+    outside_files : bool, optional
+        Whether `files` of a sidecar may be outside the log's folder. Files in `metadata` always may.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read, its metadata is missing or wrong, or its values contradict the metadata.
+
+    Examples
+    --------
+    >>> log = mindyn.read_log("run1.csv", robot, units={"position": "deg"})  # doctest: +SKIP
+    """
+    scan = scan_log(
+        path, robot, columns=columns, units=units, side=side, metadata=metadata, outside_files=outside_files
+    )
     chunks = list(scan)
-    return replace(joined(chunks), sources=scan.sources(), findings=scan.findings)
+    return replace(join_logs(chunks), sources=scan.sources(), findings=scan.findings)

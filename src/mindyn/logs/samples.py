@@ -1,4 +1,4 @@
-"""`Samples`: conditioned motion and torque at the joints, ready for regression."""
+"""`StridedSamples`: conditioned motion and torque at the joints, ready for regression."""
 
 from __future__ import annotations
 
@@ -8,25 +8,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, column_ends, native_array
-from mindyn.errors import InputError
-from mindyn.logs.cleaning import LARGEST
-from mindyn.pages.showing import Shown
+from mindyn.algebra.values import Array, column_extremes, native_array
+from mindyn.errors import Code, InputError
+from mindyn.logs.cleaning import MAX_MAGNITUDE
+from mindyn.pages.notebook import NotebookDisplay
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Samples(Shown):
-    """Motion and torque, joint side, SI; rows in time order, one block for each segment.
+class Samples(NotebookDisplay):
+    """Conditioned motion and torque at the joint side in SI units, in time order.
 
-    joint_names  n names, in the order of the columns and of the robot
-    q, qd, qdd   (N, n) rad or m, and per s, s^2
-    tau          (N, n) N m or N, at the joints
-    rate_hz      sampling rate of the rows
-    segments     (N,) number of the uninterrupted stretch that each row belongs to
-    usable       (N, n) whether the row of each joint may enter a fit or a score (slow rows may not); None: all
-    dependent_q  (N, m) positions of the joints that solved loops make dependent, followed along the log; None: none
-                 were, and each is solved for from the robot's home when it is needed
-    closure      (N, 2) how well these loops close, and how far they are from singular (see NOTATION.md)
+    Parameters
+    ----------
+    joint_names : tuple of str
+        Names of the n joints, in the order of the columns and of the robot.
+    q, qd, qdd : array of shape (N, n)
+        Positions (rad or m), velocities (rad/s or m/s) and accelerations (rad/s^2 or m/s^2).
+    tau : array of shape (N, n)
+        Torques or forces, in N m or N.
+    rate_hz : float
+        Sampling rate, in Hz.
+    segments : array of int of shape (N,)
+        Number of the uninterrupted segment of each row.
+    usable : array of bool of shape (N, n), optional
+        Whether the row of each joint may be used in a fit or a score; None uses all rows.
+    dependent_q : array of shape (N, m), optional
+        Positions of the joints that depend on solved loops, followed along the log. If None, they are solved from the
+        robot's home when they are needed.
+    closure : array of shape (N, 2), optional
+        Residual of these loops, and their distance from a singular configuration (see NOTATION.md).
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape, or a value is not finite or implausibly large.
     """
 
     joint_names: tuple[str, ...]
@@ -49,44 +64,54 @@ class Samples(Shown):
             array = native_array(getattr(self, name), name)
             object.__setattr__(self, name, array)
             if array.shape != shape:
-                raise InputError(f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint")
-            largest = np.maximum(*map(np.abs, column_ends(array))) if len(array) else np.zeros(0)
-            if not (largest < LARGEST).all():
-                row, column = np.argwhere(~(np.abs(array) < LARGEST))[0]
+                message = f"{name} has shape {array.shape}, but {shape} is needed: one column for each joint"
+                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
+            largest = np.maximum(*map(np.abs, column_extremes(array))) if len(array) else np.zeros(0)
+            if not (largest < MAX_MAGNITUDE).all():
+                row, column = np.argwhere(~(np.abs(array) < MAX_MAGNITUDE))[0]
                 raise InputError(
                     f"{name} of joint {self.joint_names[column]!r} is {array[row, column]} at sample {row}",
-                    hint=f"numbers must be smaller than {LARGEST:g}: is a value missing, or is its unit another?",
+                    hint=f"numbers must be below {MAX_MAGNITUDE:g}: is a value missing, or is its unit wrong?",
+                    code=Code.NOT_FINITE,
+                    subject=name,
                 )
-        if (tiny := np.flatnonzero((largest > 0) & (largest < 1 / LARGEST))).size:  # of tau, the last
+        if (
+            tiny := np.flatnonzero((largest > 0) & (largest < 1 / MAX_MAGNITUDE))
+        ).size:  # `largest` of tau, the last array
             raise InputError(
-                f"no torque of joint {self.joint_names[tiny[0]]!r} is larger than {1 / LARGEST:g}",
-                hint="is its unit another? exact zeros say that there is none",
+                f"no torque of joint {self.joint_names[tiny[0]]!r} is larger than {1 / MAX_MAGNITUDE:g}",
+                hint="is its unit wrong? use exact zeros for a joint without torque",
+                code=Code.OUT_OF_RANGE,
+                subject="tau",
             )
         if self.segments.shape != shape[:1]:
-            raise InputError(f"segments has shape {self.segments.shape}, but {shape[:1]} is needed")
+            message = f"segments has shape {self.segments.shape}, but {shape[:1]} is needed"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="segments")
         if self.usable is not None and self.usable.shape != shape:
-            raise InputError(f"usable has shape {self.usable.shape}, but {shape} is needed")
+            message = f"usable has shape {self.usable.shape}, but {shape} is needed"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="usable")
         for name in ("dependent_q", "closure"):
             if (given := getattr(self, name)) is None:
                 continue
             object.__setattr__(self, name, native_array(given, name))
             if len(given) != len(self.q):
-                raise InputError(f"{name} has {len(given)} rows, but {len(self.q)} are needed")
+                message = f"{name} has {len(given)} rows, but {len(self.q)} are needed"
+                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
 
     def __len__(self) -> int:
         return len(self.q)
 
     def take(self, index: slice | NDArray[np.intp]) -> Samples:
-        """Some of the rows, in their order."""
+        """Return the selected rows, in order."""
         names = ("q", "qd", "qdd", "tau", "segments", *self.optional)
         arrays: dict[str, Any] = {name: getattr(self, name)[index] for name in names}
         return replace(self, **arrays)
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """Names of the arrays that need not be there, and are."""
+        """Names of the optional arrays that are present."""
         return tuple(name for name in ("usable", "dependent_q", "closure") if getattr(self, name) is not None)
 
-    def of_rows(self, **arrays: Any) -> Samples:
-        """The samples with other rows, of which nothing else is known."""
+    def replace_rows(self, **arrays: Any) -> Samples:
+        """Return the samples with other rows and without optional arrays."""
         return replace(self, **arrays, usable=None, dependent_q=None, closure=None)

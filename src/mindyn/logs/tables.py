@@ -1,7 +1,4 @@
-"""`Table`: named columns of any log file, read in chunks of rows, several tables in step.
-
-It is what each format gives (`mindyn.logs.formats`).
-"""
+"""`LogTable`: named columns of a log file, read in chunks of rows; every format provides one (`mindyn.logs.formats`)."""
 
 from __future__ import annotations
 
@@ -12,23 +9,23 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.errors import MindynError
+from mindyn.errors import Code, MindynError
 from mindyn.logs.errors import LogError
-from mindyn.reading import reason_of
+from mindyn.reading import describe_exception
 
 BLOCK_BYTES: Final = 16 * 2**20
-"""Of a file of text that are read at once."""
+"""Bytes of a text file that are read at once."""
 Chunk = Mapping[str, NDArray[Any]]
-"""Columns of some rows: (rows,) numbers, or (rows, k) for a column that holds arrays."""
+"""Columns of some rows: (rows,) numbers, or (rows, k) for a column of arrays."""
 
 
-class Table(Protocol):
-    """Named columns of one log.
+class LogTable(Protocol):
+    """Named columns of a log.
 
-    name    what messages call the file
-    names   names of its columns
-    stated  what the format itself says about its columns (see `Statement`)
-    notes   what is worth knowing of the file; after its chunks were read, of its rows as well
+    name      name of the file in messages
+    names     names of its columns
+    metadata  metadata that the format itself defines (see `LogMetadata`)
+    notes     notes on the file; after its chunks were read, also on its rows
     """
 
     @property
@@ -38,85 +35,88 @@ class Table(Protocol):
     def names(self) -> Collection[str]: ...  # noqa: D102 - see the class
 
     @property
-    def stated(self) -> Mapping[str, Any]: ...  # noqa: D102 - see the class
+    def metadata(self) -> Mapping[str, Any]: ...  # noqa: D102 - see the class
 
     @property
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """The named columns, at most about `rows` rows at a time, in file order."""
+        """Yield the named columns, at most about `rows` rows at a time, in file order."""
         ...
 
 
 @contextmanager
-def damaged_as(form: str, name: str) -> Iterator[None]:
-    """Whatever a reader trips over inside is told as a damaged file; polars' panics too, which are no `Exception`."""
+def raise_as_damaged(form: str, name: str) -> Iterator[None]:
+    """Raise any error of a reader as `LogError`, also panics of polars, which do not derive from `Exception`."""
     try:
         yield
     except MindynError:
         raise
     except Exception as error:
-        raise _damaged(form, name, error) from error
+        raise _damage_error(form, name, error) from error
     except BaseException as error:
         if type(error).__name__ == "PanicException":
-            raise _damaged(form, name, error) from None
+            raise _damage_error(form, name, error) from None
         raise
 
 
-def _damaged(form: str, name: str, error: BaseException) -> LogError:
+def _damage_error(form: str, name: str, error: BaseException) -> LogError:
     system = isinstance(error, OSError) and error.strerror
-    hint = "may you read it?" if isinstance(error, PermissionError) else "is the copy complete?"
-    as_what = "" if system else f" as {form}"
-    return LogError(f"{name} cannot be read{as_what}: {reason_of(error)}", hint=hint)
+    hint = "check the permissions of the file" if isinstance(error, PermissionError) else "is the copy complete?"
+    message = f"{name} cannot be read{'' if system else f' as {form}'}: {describe_exception(error)}"
+    return LogError(message, hint=hint, code=Code.UNREADABLE, subject=name)
 
 
-class Guarded:
-    """A table whose damage, wherever it is met, is a `LogError`."""
+class GuardedTable:
+    """Table that raises `LogError` wherever its file is damaged."""
 
-    def __init__(self, table: Table, form: str) -> None:
+    def __init__(self, table: LogTable, form: str) -> None:
         self._table, self._form = table, form
-        self.name, self.names, self.stated = table.name, table.names, table.stated
+        self.name, self.names, self.metadata = table.name, table.names, table.metadata
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Those of the table."""
+        """Notes of the table."""
         return self._table.notes
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """The chunks of the table."""
-        with damaged_as(self._form, self.name):
+        """Yield the chunks of the table."""
+        with raise_as_damaged(self._form, self.name):
             yield from self._table.chunks(names, rows)
 
 
-def row_count(chunk: Chunk) -> int:
-    """Number of rows of a chunk."""
+def count_rows(chunk: Chunk) -> int:
+    """Return the number of rows of a chunk."""
     return len(next(iter(chunk.values())))
 
 
-def numbers_of(values: NDArray[Any], column: str, file: str) -> NDArray[Any]:
-    """The values if they are real numbers; integers stay integers, so that stamps in ns keep every digit."""
+def require_numbers(values: NDArray[Any], column: str, file: str) -> NDArray[Any]:
+    """Return the values if they are real numbers; keep integers, so that stamps in ns keep every digit."""
     if values.dtype.kind not in "iufb":
-        raise LogError(f"column {column!r} of {file} holds {values.dtype}, not numbers")
+        message = f"column {column!r} of {file} holds {values.dtype}, not numbers"
+        raise LogError(message, code=Code.WRONG_TYPE, subject=column)
     return values if values.dtype.kind in "iu" else np.asarray(values, dtype=np.float64)
 
 
-def in_step(wanted: Sequence[tuple[Table, list[str]]], rows: int, name: str) -> Iterator[list[Chunk]]:
-    """Chunks of the same `rows` rows of every table; refuses tables of different lengths."""
+def read_in_step(wanted: Sequence[tuple[LogTable, list[str]]], rows: int, name: str) -> Iterator[list[Chunk]]:
+    """Yield chunks of the same `rows` rows of every table; raise `LogError` if the lengths differ."""
     if len(wanted) == 1:
         table, names = wanted[0]
         yield from ([chunk] for chunk in table.chunks(names, rows))
         return
-    readers = [exact_blocks(table.chunks(names, rows), rows) for table, names in wanted]
+    readers = [regroup_rows(table.chunks(names, rows), rows) for table, names in wanted]
     counts = [0] * len(readers)
     while True:
         parts = [next(reader, None) for reader in readers]
-        counts = [count + (row_count(part) if part else 0) for count, part in zip(counts, parts, strict=True)]
+        counts = [count + (count_rows(part) if part else 0) for count, part in zip(counts, parts, strict=True)]
         if len(set(counts)) > 1:
-            rest = [sum(map(row_count, reader)) for reader in readers]
+            rest = [sum(map(count_rows, reader)) for reader in readers]
             lengths = [f"{t.name} {count + more}" for (t, _), count, more in zip(wanted, counts, rest, strict=True)]
             raise LogError(
                 f"the files of {name} have different numbers of rows: {', '.join(lengths)}",
-                hint="torque and motion would be out of step; was one file cut, or recorded at another rate?",
+                hint="was a file cut, or recorded at another rate?",
+                code=Code.DISAGREEMENT,
+                subject=name,
             )
         present = [part for part in parts if part is not None]
         if not present:
@@ -124,19 +124,19 @@ def in_step(wanted: Sequence[tuple[Table, list[str]]], rows: int, name: str) -> 
         yield present
 
 
-def exact_blocks(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
-    """The same rows in blocks of exactly `rows`, but for the last."""
+def regroup_rows(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
+    """Yield the same rows in blocks of exactly `rows`, except for the last block."""
     waiting: list[Chunk] = []
     for chunk in chunks:
         waiting.append(chunk)
-        while sum(map(row_count, waiting)) >= rows:
-            whole = _joined(waiting)
+        while sum(map(count_rows, waiting)) >= rows:
+            whole = _join_chunks(waiting)
             yield {name: values[:rows] for name, values in whole.items()}
             rest = {name: values[rows:] for name, values in whole.items()}
-            waiting = [rest] if row_count(rest) else []
+            waiting = [rest] if count_rows(rest) else []
     if waiting:
-        yield _joined(waiting)
+        yield _join_chunks(waiting)
 
 
-def _joined(chunks: Sequence[Chunk]) -> Chunk:
+def _join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}

@@ -1,4 +1,4 @@
-"""CSV and other separated text as a `Table`: blocks of whole lines, parsed by polars."""
+"""Read CSV and other separated text as a `LogTable`: blocks of whole lines, parsed by polars."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from typing import IO, Any, Final
 import polars as pl
 from polars.exceptions import PolarsError
 
-from mindyn.errors import listed, shortened
+from mindyn.errors import Code, list_names, shorten_text
 from mindyn.executors import require_polars_threads
-from mindyn.logs.dates import DATE, nanoseconds_of_dates
+from mindyn.logs.dates import DATE_PATTERN, parse_dates
 from mindyn.logs.errors import LogError
-from mindyn.logs.statement import SEPARATORS, WHERE
+from mindyn.logs.metadata import METADATA_LOCATION, SEPARATORS
 from mindyn.logs.tables import BLOCK_BYTES, Chunk
-from mindyn.reading import MOST_COLUMNS
+from mindyn.reading import MAX_COLUMNS
 
-LONGEST_LINE: Final = 2**24
-"""Bytes of a line: a hundred thousand columns take less."""
-FIRST_LINES: Final = 20
-"""Lines after the names that are searched for a row of numbers."""
-COMMENTS: Final = (b"#", b"%", b"//")
-"""What begins a line of comment."""
+MAX_LINE_BYTES: Final = 2**24
+"""Longest line: a hundred thousand columns take less."""
+SEARCHED_LINES: Final = 20
+"""Lines after the names in which a row of numbers must occur."""
+COMMENT_MARKS: Final = (b"#", b"%", b"//")
+"""Start of a comment line."""
 _SEPARATOR_LINE: Final = re.compile(rb'"?sep=([,;\t])"?')
-"""What spreadsheets write first."""
-_OLD_LETTERS: Final = frozenset("°µ·²³äöüÄÖÜßéèêàáóíúçñ±")
-"""Of text that old programs write (Windows-1252): units and names have no others."""
-_MISSING: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
+"""First line that some spreadsheets write."""
+_CP1252_LETTERS: Final = frozenset("°µ·²³äöüÄÖÜßéèêàáóíúçñ±")
+"""Letters of units and names in Windows-1252, which old programs write."""
+_MISSING_VALUES: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 
 
 class TextTable:
     """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
-    Lines of comment (`#`, `%`, `//`) and empty ones may come first; the last comment is the header where the next line
-    has as many cells. A second line of words is one of units, or where the first line repeats names or leaves some
-    empty, the second half of the names. Empty lines after the header are no rows, and a separator that ends the rows
-    alone divides off a column without a name. Dates are read as nanoseconds.
+    Comments (`#`, `%`, `//`) and empty lines may come first. The last comment is the header if it has as many cells as
+    the next line. A second line of words gives the units; if the first line repeats names or leaves some empty, it is
+    the second half of the names. Empty lines after the header are ignored. A separator at the end of the rows only
+    creates a column without a name. Dates are read as nanoseconds.
 
-    separator  between cells; None: the first of comma, semicolon, tab, space that divides names and numbers alike
-    decimal    "." or ","; None: a comma where the first row is numbers only with it
-    skip_rows  lines after the header that are left out (units)
+    separator  separator of cells; None selects the first of comma, semicolon, tab and space that splits header and
+               rows into the same number of cells
+    decimal    "." or ","; None selects a comma if the first row is numeric only with it
+    skip_rows  lines after the header to skip (units)
 
-    units      what a second line of words says of each column; empty without one
+    units      units from a second line of words; empty without such a line
     """
 
     def __init__(
@@ -55,103 +56,112 @@ class TextTable:
     ) -> None:
         self.path = path
         self.name = path.name
-        self.stated: Mapping[str, Any] = {}
+        self.metadata: Mapping[str, Any] = {}
         self.legacy = False
         with self._open() as file:
-            said, stated = self._before_header(file)
-            file.seek(said)
+            header_start, separator_line = self._before_header(file)
+            file.seek(header_start)
             lines, blank = [self._line(file) for _ in range(1 + skip_rows)], 0
             while (after := self._line(file)) and not after.strip():
                 blank += len(after)
             following = self._line(file)
         header, first = self._text(lines[0]), self._text(after)
         if not header.strip():
-            raise LogError(f"{path.name} holds no line of names", hint="its first line must be the names of columns")
-        self.separator = separator or stated or _separator(header, first)
+            message, hint = f"{path.name} has no line of names", "write the names of the columns in its first line"
+            raise LogError(message, hint=hint, code=Code.MISSING_VALUE, subject=path.name)
+        self.separator = separator or separator_line or _detect_separator(header, first)
         row = split_line(first, self.separator)
-        given = _without_mark(split_line(header, self.separator), row)
+        given = _strip_comment_mark(split_line(header, self.separator), row)
         second = row if not skip_rows and self._are_words(given, row, following) else []
         if second:
             blank += len(after)
             row = split_line(self._text(following), self.separator)
         self.open_ended = len(row) == len(given) + 1 and row[-1] == ""
-        self.decimal = decimal or _decimal(row, self.separator)
+        self.decimal = decimal or _detect_decimal(row, self.separator)
         named = not all(_is_number(word, self.decimal) for word in given)
-        if named and not self._holds_numbers(said + len(lines[0])):
-            raise LogError(  # without a word of it: it may be any file
-                f"the {FIRST_LINES} lines of {path.name} after the first hold no row of numbers; is it a log?",
-                hint=f"if more lines of text follow the names of the columns, state skip_rows = ... {WHERE}",
+        if named and not self._holds_numbers(header_start + len(lines[0])):
+            raise LogError(  # do not quote the content: it may be any file
+                f"the {SEARCHED_LINES} lines of {path.name} after the first have no row of numbers; is it a log?",
+                hint=f"if more lines of text follow the names of the columns, set skip_rows = ... {METADATA_LOCATION}",
+                code=Code.WRONG_FORMAT,
+                subject=path.name,
             )
-        names, self.units = _names_and_units(given, second)
+        names, self.units = _combine_header_lines(given, second)
         words = [*names, ""] if self.open_ended else names
         self.names = tuple(words) if named else tuple(f"column_{k + 1}" for k in range(len(words)))
-        self.data_start = said + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
+        self.data_start = header_start + sum(map(len, lines[: named + skip_rows])) + (blank if named else 0)
         count = len(self.names)
         unnamed = f"{path.name} has no line of names: its columns are called column_1 to column_{count}"
         self.is_named = named
         self.notes: tuple[str, ...] = () if named else (unnamed,)
         if self.units:
-            self.notes = (f"the line after the names of {path.name} holds no number: it is taken as one of units",)
+            self.notes = (f"the line after the names of {path.name} has no number: it is read as a line of units",)
         repeated = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if repeated:
-            raise LogError(f"{path.name} has more than one column named {listed(repeated)}")
+            message = f"{path.name} has more than one column named {list_names(repeated)}"
+            raise LogError(message, code=Code.DUPLICATE, subject=repeated[0])
 
     def _holds_numbers(self, start: int) -> bool:
-        """Whether one of the first lines is a row of a log, half of it numbers or dates; also if there is no line."""
+        """Return whether at least half of the cells of one of the first lines are numbers or dates, or no line exists."""
         with self._open() as file:
             file.seek(start)
-            lines = [line for _ in range(FIRST_LINES) if (line := self._line(file)).strip()]
+            lines = [line for _ in range(SEARCHED_LINES) if (line := self._line(file)).strip()]
         rows = [list(filter(None, split_line(line.decode("utf-8", "replace"), self.separator))) for line in lines]
-        numbers = [sum(_is_number(one, self.decimal) or bool(DATE.match(one)) for one in row) for row in rows]
+        numbers = [sum(_is_number(c, self.decimal) or bool(DATE_PATTERN.match(c)) for c in row) for row in rows]
         return not rows or any(2 * count >= len(row) > 0 for count, row in zip(numbers, rows, strict=True))
 
     def _are_words(self, names: list[str], row: list[str], following: bytes) -> bool:
-        """Whether the line after the names holds words alone, as many as the line of numbers that follows it."""
+        """Return whether the line after the names has only words, as many as there are numbers in the next line."""
         if len(row) != len(names) or not any(row) or any(cell and _is_number(cell, ",") for cell in row):
             return False
         numbers = split_line(self._text(following), self.separator)
-        decimal = _decimal(numbers, self.separator)
-        return len(numbers) == len(row) > 1 and all(_is_number(one, decimal) or DATE.match(one) for one in numbers)
+        decimal = _detect_decimal(numbers, self.separator)
+        return len(numbers) == len(row) > 1 and all(
+            _is_number(cell, decimal) or DATE_PATTERN.match(cell) for cell in numbers
+        )
 
     def _before_header(self, file: IO[bytes]) -> tuple[int, str | None]:
-        """Bytes of the lines of comment and the empty ones before the header, and the separator that `sep=;` states."""
-        start, last, comments, stated = 0, 0, 0, None
+        """Return the bytes of comments and empty lines before the header, and the separator of a line `sep=;`."""
+        start, last, comments, separator_line = 0, 0, 0, None
         while line := self._line(file):
             text = line.lstrip(codecs.BOM_UTF8 + b" \t")
-            if found := _SEPARATOR_LINE.fullmatch(text.strip(b"\r\n")):
-                start, stated = start + len(line), found[1].decode()
+            if match := _SEPARATOR_LINE.fullmatch(text.strip(b"\r\n")):
+                start, separator_line = start + len(line), match[1].decode()
                 continue
-            is_comment = text.startswith(COMMENTS)
+            is_comment = text.startswith(COMMENT_MARKS)
             if not is_comment and text.strip():
                 break
             last, comments = (start if is_comment else last), comments + is_comment
             start += len(line)
         if not comments:
-            return start, stated
+            return start, separator_line
         file.seek(last)
         comment, after = self._text(self._line(file)), self._text(line)
-        separator = _separator(comment, after)
+        separator = _detect_separator(comment, after)
         row = split_line(after, separator)
-        is_header = len(_without_mark(split_line(comment, separator), row)) == len(row) > 1
-        return last if is_header else start, stated
+        is_header = len(_strip_comment_mark(split_line(comment, separator), row)) == len(row) > 1
+        return last if is_header else start, separator_line
 
     def _open(self) -> IO[bytes]:
-        """The bytes of the file; returns that end the lines of old programs are taken as line feeds."""
+        """Open the file; if it has no line feeds, replace carriage returns by line feeds."""
         with self.path.open("rb") as file:
-            start = file.read(LONGEST_LINE)
+            start = file.read(MAX_LINE_BYTES)
         if b"\r" not in start or b"\n" in start:
             return self.path.open("rb")
-        return io.BufferedReader(_LineFeeds(self.path.open("rb", buffering=0)))
+        return io.BufferedReader(_LineFeedFile(self.path.open("rb", buffering=0)))
 
     def _line(self, file: IO[bytes]) -> bytes:
-        line = file.readline(LONGEST_LINE + 1)
-        if len(line) > LONGEST_LINE:
+        line = file.readline(MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
             raise self._too_long()
         return line
 
     def _too_long(self) -> LogError:
         return LogError(
-            f"{self.name} has a line of more than {LONGEST_LINE // 2**20} MiB", hint="is it a binary file, or one line?"
+            f"{self.name} has a line of more than {MAX_LINE_BYTES // 2**20} MiB",
+            hint="is it a binary file, or a file without line breaks?",
+            code=Code.TOO_LARGE,
+            subject=self.name,
         )
 
     def _text(self, line: bytes) -> str:
@@ -159,17 +169,19 @@ class TextTable:
             return line.decode("utf-8-sig").strip("\r\n")
         except UnicodeDecodeError as error:
             text = line.decode("cp1252", "replace").strip("\r\n")
-            if all((one.isascii() and one.isprintable()) or one in _OLD_LETTERS or one == "\t" for one in text):
+            if all((c.isascii() and c.isprintable()) or c in _CP1252_LETTERS or c == "\t" for c in text):
                 self.legacy = True
                 return text
             wide = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             raise LogError(
                 f"{self.name} is not UTF-8 text (byte {error.start}); is it a binary log?",
-                hint="it begins as UTF-16 does: save it as UTF-8" if wide else "",
+                hint="it starts like UTF-16: save it as UTF-8" if wide else "",
+                code=Code.WRONG_FORMAT,
+                subject=self.name,
             ) from error
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Blocks of whole lines; a block has at most about `rows` rows."""
+        """Yield blocks of whole lines with at most about `rows` rows."""
         before = 0
         for block in self._line_blocks():
             frame = self._parsed(block, list(names), before)
@@ -179,7 +191,7 @@ class TextTable:
             before += len(frame)
 
     def texts(self, rows: int) -> pl.DataFrame:
-        """The first rows, at most `rows`, of all columns, every cell as it is written."""
+        """Return at most the first `rows` rows of all columns as text."""
         block = next(self._line_blocks(), b"")
         lines = block.split(b"\n", rows)[:rows]
         return (
@@ -199,7 +211,7 @@ class TextTable:
                     rest = tail
                 else:
                     rest += data
-                if len(rest) > LONGEST_LINE:
+                if len(rest) > MAX_LINE_BYTES:
                     raise self._too_long()
             if rest.strip() and not self._cut_off(rest):
                 ended = not self.open_ended or self._cells(rest) == len(self.names)
@@ -209,45 +221,49 @@ class TextTable:
         return len(split_line(line.decode("utf-8", "replace").strip("\r\n"), self.separator))
 
     def _cut_off(self, line: bytes) -> bool:
-        """Whether the last line, which no line feed ends, lacks cells; a note then says that it is left out."""
+        """Return whether the last line, without a line feed, lacks cells; add a note that it is dropped."""
         cells = self._cells(line)
         if cells >= len(self.names) - self.open_ended:
             return False
-        cut = f"the last line of {self.name} is cut off after {cells} of {len(self.names)} cells; left out"
+        cut = f"the last line of {self.name} is truncated after {cells} of {len(self.names)} cells; dropped"
         self.notes = (*(note for note in self.notes if note != cut), cut)
         return True
 
     def _parsed(self, block: bytes, names: list[str], before: int) -> pl.DataFrame:
-        if len(self.names) * block.count(b"\n") > 2 * len(block) + LONGEST_LINE:  # a cell takes a byte and more
+        if len(self.names) * block.count(b"\n") > 2 * len(block) + MAX_LINE_BYTES:  # a cell takes at least a byte
             raise LogError(
                 f"{self.name} has {len(self.names)} columns, but most of its rows have far fewer cells",
-                hint="is the first line the names of the columns?",
+                hint="does the first line hold the names of the columns?",
+                code=Code.WRONG_SHAPE,
+                subject=self.name,
             )
         try:
             return self._read(block, pl.Float64, before).select(names)
-        except PolarsError:  # a cell with blanks around its number, or one that is no number: slower, and names it
+        except PolarsError:  # a cell with blanks or a word: parse as text, which is slower but can name the cell
             frame = self._read(block, pl.String, before).select(pl.col(names).str.strip_chars())
             frame = self.without_names(frame)
         texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
         numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
-        dates = [dated for name in names if (dated := nanoseconds_of_dates(frame[name])) is not None]
+        dates = [dated for name in names if (dated := parse_dates(frame[name])) is not None]
         numbers = numbers.with_columns(dates)
         for name in names:
-            wrong = (numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING)).arg_true()
+            wrong = (
+                numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING_VALUES)
+            ).arg_true()
             if len(wrong):
                 text = frame[name][wrong[0]]
                 row = before + wrong[0]
-                message = f"column {name!r} of {self.name} holds {shortened(text, 40)!r} in row {row}, not a number"
-                raise LogError(message, hint=_hint(text, row))
+                message = f"column {name!r} of {self.name} holds {shorten_text(text, 40)!r} in row {row}, not a number"
+                raise LogError(message, hint=_cell_hint(text, row), code=Code.WRONG_TYPE, subject=name)
         return numbers.with_columns(pl.col(pl.Float64).fill_null(float("nan")))
 
     def without_names(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Without lines that repeat the names, as of files that were put one behind the other; a note counts them."""
+        """Drop lines that repeat the names, as in concatenated files, and add a note."""
         again = frame.select(pl.all_horizontal(pl.col(name) == name for name in frame.columns)).to_series()
         if not again.any():
             return frame
-        again_said = f"the line of names stands again in {self.name}: left out"
-        self.notes = (*(note for note in self.notes if note != again_said), again_said)
+        dropped = f"the line of names is repeated in {self.name}: dropped"
+        self.notes = (*(note for note in self.notes if note != dropped), dropped)
         return frame.filter(~again.fill_null(value=False))
 
     def _read(self, block: bytes, kind: type[pl.DataType], before: int) -> pl.DataFrame:
@@ -261,7 +277,7 @@ class TextTable:
                 separator=self.separator,
                 decimal_comma=self.decimal == "," != self.separator,
                 schema=dict.fromkeys(self.names, kind),
-                null_values=list(_MISSING) if kind is pl.Float64 else None,
+                null_values=list(_MISSING_VALUES) if kind is pl.Float64 else None,
                 encoding="utf8-lossy" if self.legacy else "utf8",
             )
         except PolarsError as error:
@@ -270,26 +286,29 @@ class TextTable:
             raise LogError(
                 f"{self.name} is not a table of {len(self.names)} columns separated by {self.separator!r}: "
                 f"{self._odd_row(block, before)}",
-                hint=f'state separator = ";" (or ",", "\\t", " ") {WHERE}, if it is another',
+                hint=f'if the separator is wrong, set separator = ";" (or ",", "\\t", " ") {METADATA_LOCATION}',
+                code=Code.WRONG_SHAPE,
+                subject=self.name,
             ) from error
         if self.open_ended and frame[""].is_not_null().any():
             row = before + int(frame[""].is_not_null().arg_true()[0])
-            message = f"row {row} of {self.name} has {len(self.names)} cells, its header {len(self.names) - 1} names"
-            raise LogError(message, hint="name all columns in the header, that of row numbers too")
+            message = f"row {row} of {self.name} has {len(self.names)} cells, but its header has {len(self.names) - 1}"
+            hint = "name all columns in the header, also a column of row numbers"
+            raise LogError(message, hint=hint, code=Code.WRONG_SHAPE, subject=self.name)
         return frame.fill_null(float("nan")) if kind is pl.Float64 else frame
 
     def _odd_row(self, block: bytes, before: int) -> str:
-        """The first row that cannot be read: one with too many cells, or a first one with too few."""
+        """Describe the first row that cannot be read: too many cells, or too few cells in the first row."""
         count = len(self.names)
         for k, line in enumerate(block.splitlines()):
             cells = len(split_line(line.decode("utf-8", "replace"), self.separator))
             if cells > count or (k == 0 and cells < count):
                 return f"row {before + k} has {cells} cells"
-        return "its quotes are not in pairs"
+        return "its quotes do not match"
 
 
-class _LineFeeds(io.RawIOBase):
-    """A file with line feeds in place of its returns, byte by byte."""
+class _LineFeedFile(io.RawIOBase):
+    """File whose carriage returns are replaced by line feeds."""
 
     def __init__(self, file: io.FileIO) -> None:
         self._file = file
@@ -314,20 +333,22 @@ class _LineFeeds(io.RawIOBase):
 
 
 def split_line(line: str, separator: str) -> list[str]:
-    """The cells of a line, without quotes and the blanks around."""
-    if line.count(separator) > MOST_COLUMNS:
-        raise LogError(f"a line has more than {MOST_COLUMNS} cells", hint="is it a table of numbers?")
+    """Split a line into cells without quotes and surrounding blanks."""
+    if line.count(separator) > MAX_COLUMNS:
+        hint = "is it a table of numbers?"
+        raise LogError(f"a line has more than {MAX_COLUMNS} cells", hint=hint, code=Code.TOO_LARGE, subject="line")
     if separator == " " and '"' not in line:
         return line.split()
     try:
         cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
     except csv.Error as error:  # such as a cell of more than 131 072 characters
-        raise LogError(f"a line cannot be divided into cells: {error}", hint="is it a table of numbers?") from error
+        message, hint = f"a line cannot be split into cells: {error}", "is it a table of numbers?"
+        raise LogError(message, hint=hint, code=Code.UNREADABLE, subject="line") from error
     return [cell.strip() for cell in cells]
 
 
-def _names_and_units(first: list[str], second: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Names and units of columns; two lines of names, where the first repeats or leaves out some, are joined."""
+def _combine_header_lines(first: list[str], second: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return names and units of the columns; join two lines of names if the first has repeated or empty names."""
     if not second or (all(first) and len(set(first)) == len(first)):
         return first, dict(zip(first, second, strict=False))
     above, filled = "", []
@@ -337,40 +358,42 @@ def _names_and_units(first: list[str], second: list[str]) -> tuple[list[str], di
     return [" ".join(filter(None, pair)) for pair in zip(filled, second, strict=True)], {}
 
 
-def _without_mark(words: list[str], row: list[str]) -> list[str]:
-    """The header's words without the mark of a comment, which is a name of its own where the row has a cell for it."""
-    mark = next((one for one in map(bytes.decode, COMMENTS) if words and words[0].startswith(one)), "")
+def _strip_comment_mark(words: list[str], row: list[str]) -> list[str]:
+    """Strip the comment mark from the header, unless the mark is the name of a column with a cell in the row."""
+    mark = next((mark for mark in map(bytes.decode, COMMENT_MARKS) if words and words[0].startswith(mark)), "")
     if mark and words[0] == mark and len(words) == len(row) + 1:
         return words[1:]
     return [words[0].removeprefix(mark).strip() or words[0], *words[1:]] if words else words
 
 
-def _separator(header: str, first: str) -> str:
-    """The separator that divides header and first row into the same number of cells, numbers in the row if possible."""
-    divided = [(one, split_line(header, one), split_line(first, one)) for one in SEPARATORS]
-    alike = [(one, row) for one, names, row in divided if len(names) == len(row) > 1]
-    numeric = [one for one, row in alike if all(_is_number(c, _decimal(row, one)) or DATE.match(c) for c in row)]
-    found = numeric or [one for one, _ in alike] or [one for one, names, _ in divided if len(names) > 1]
-    return found[0] if found else ","
+def _detect_separator(header: str, first: str) -> str:
+    """Return the separator that splits header and first row into equally many cells, if possible numbers in the row."""
+    divided = [(s, split_line(header, s), split_line(first, s)) for s in SEPARATORS]
+    alike = [(s, row) for s, names, row in divided if len(names) == len(row) > 1]
+    numeric = [
+        s for s, row in alike if all(_is_number(c, _detect_decimal(row, s)) or DATE_PATTERN.match(c) for c in row)
+    ]
+    candidates = numeric or [s for s, _ in alike] or [s for s, names, _ in divided if len(names) > 1]
+    return candidates[0] if candidates else ","
 
 
-def _decimal(row: list[str], separator: str) -> str:
-    """A comma where it makes numbers of all cells and a point does not; "1,234" beside "5.6" stays a doubt."""
-    row = [cell for cell in row if not DATE.match(cell)]
+def _detect_decimal(row: list[str], separator: str) -> str:
+    """Return a comma if all cells are numbers only with it; "1,234" together with "5.6" stays ambiguous."""
+    row = [cell for cell in row if not DATE_PATTERN.match(cell)]
     if separator == "," or any("." in cell for cell in row) or all(_is_number(cell, ".") for cell in row):
         return "."
     return "," if all(_is_number(cell, ",") for cell in row) else "."
 
 
-def _hint(text: str, row: int) -> str:
+def _cell_hint(text: str, row: int) -> str:
     if _is_number(text, ","):
-        return f'if that is a decimal comma, state decimal = "," {WHERE}'
-    return f"if that is a line of units, state skip_rows = 1 {WHERE}" if row == 0 else ""
+        return f'if that is a decimal comma, set decimal = "," {METADATA_LOCATION}'
+    return f"if that is a line of units, set skip_rows = 1 {METADATA_LOCATION}" if row == 0 else ""
 
 
 def _is_number(word: str, decimal: str) -> bool:
     try:
         float(word if decimal == "." else word.replace(",", ".", 1))
     except ValueError:
-        return word in _MISSING
+        return word in _MISSING_VALUES
     return True

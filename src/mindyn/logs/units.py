@@ -1,43 +1,47 @@
-"""Units that a log may state, as factors to SI."""
+"""Units of a log and their factors to SI."""
 
 from __future__ import annotations
 
 from math import pi
 from typing import Final
 
+from mindyn.errors import Code
 from mindyn.logs.errors import LogError
 
-DEGREE: Final = pi / 180
+RAD_PER_DEGREE: Final = pi / 180
 
-UNITS: Final = {
+UNIT_FACTORS: Final = {
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
-    "position": {"rad": 1.0, "deg": DEGREE, "m": 1.0, "mm": 1e-3},
-    "velocity": {"rad/s": 1.0, "deg/s": DEGREE, "rpm": pi / 30, "m/s": 1.0, "mm/s": 1e-3},
-    "acceleration": {"rad/s^2": 1.0, "deg/s^2": DEGREE, "m/s^2": 1.0, "mm/s^2": 1e-3},
+    "position": {"rad": 1.0, "deg": RAD_PER_DEGREE, "m": 1.0, "mm": 1e-3},
+    "velocity": {"rad/s": 1.0, "deg/s": RAD_PER_DEGREE, "rpm": pi / 30, "m/s": 1.0, "mm/s": 1e-3},
+    "acceleration": {"rad/s^2": 1.0, "deg/s^2": RAD_PER_DEGREE, "m/s^2": 1.0, "mm/s^2": 1e-3},
     "torque": {"N m": 1.0, "mN m": 1e-3, "N": 1.0, "mN": 1e-3, "A": 1.0, "mA": 1e-3},
 }
 """Factor from each unit to SI, by signal; A and mA are currents and need gains."""
 
-CURRENTS: Final = ("A", "mA")
-_LINEAR: Final = {"m", "mm", "m/s", "mm/s", "m/s^2", "mm/s^2", "N", "mN"}
+CURRENT_UNITS: Final = ("A", "mA")
+_LINEAR_UNITS: Final = {"m", "mm", "m/s", "mm/s", "m/s^2", "mm/s^2", "N", "mN"}
 _SPELLINGS: Final = {"Nm": "N m", "N*m": "N m", "mNm": "mN m", "mN*m": "mN m", "degree": "deg", "degrees": "deg"}
 
 
-def factor(signal: str, unit: str, kind: str, joint: str) -> float:
-    """SI value of one `unit` of a signal of a revolute or prismatic joint; refuses a unit of the other kind."""
+def unit_factor(signal: str, unit: str, kind: str, joint: str) -> float:
+    """Return the SI value of a unit of a signal; raise `LogError` if it does not fit the kind of the joint."""
     unit = _SPELLINGS.get(unit, unit)
-    known = UNITS[signal]
+    known = UNIT_FACTORS[signal]
     if unit not in known:
-        raise LogError(f"units.{signal} = {unit!r} is not a unit of {signal}; mindyn reads: {', '.join(known)}")
-    if signal != "time" and unit not in CURRENTS and (unit in _LINEAR) != (kind == "prismatic"):
-        fitting = [name for name in known if name in CURRENTS or (name in _LINEAR) == (kind == "prismatic")]
+        message = f"units.{signal} = {unit!r} is not a unit of {signal}; valid units: {', '.join(known)}"
+        raise LogError(message, code=Code.WRONG_UNIT, subject=f"units.{signal}")
+    if signal != "time" and unit not in CURRENT_UNITS and (unit in _LINEAR_UNITS) != (kind == "prismatic"):
+        fitting = [name for name in known if name in CURRENT_UNITS or (name in _LINEAR_UNITS) == (kind == "prismatic")]
         raise LogError(
-            f"units.{signal} = {unit!r} does not fit the {kind} joint {joint!r}; fitting: {', '.join(fitting)}",
-            hint=f"a robot with both kinds of joint states them one by one: units.{signal} = {{{joint} = ...}}",
+            f"units.{signal} = {unit!r} does not fit the {kind} joint {joint!r}; valid units: {', '.join(fitting)}",
+            hint=f"for a robot with revolute and prismatic joints, set units.{signal} = {{{joint} = ...}} per joint",
+            code=Code.WRONG_UNIT,
+            subject=f"units.{signal}",
         )
     return known[unit]
 
 
 def is_current(unit: str) -> bool:
-    """Whether a unit of the torque signal is a current."""
-    return unit in CURRENTS
+    """Return whether a unit of the torque is a current."""
+    return unit in CURRENT_UNITS

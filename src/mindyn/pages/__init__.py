@@ -1,1 +1,1 @@
-"""Pages: HTML, plots and drawings in one file that opens from disk and loads nothing."""
+"""HTML pages with plots and 3D views in one file that opens from disk and loads nothing."""

@@ -1,4 +1,4 @@
-"""HTML by construction: text is escaped wherever it enters, and only `Html` enters as it is."""
+"""Build HTML safely: every text is escaped, only `Html` is inserted unchanged."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from re import sub
 from typing import Any, Final
 
 Attributes = Mapping[str, str | bool]
-VOID: Final = ("input", "meta")
+VOID_TAGS: Final = ("input", "meta")
 MINUS: Final = "\u2212"
-SPACE: Final = "\u00a0"
-"""That does not break a line."""
-THIN: Final = "\u202f"
-"""Between thousands; it does not break a line either."""
+NO_BREAK_SPACE: Final = "\u00a0"
+"""Space that does not break a line."""
+THIN_SPACE: Final = "\u202f"
+"""Space between thousands that does not break a line."""
 SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -28,41 +28,41 @@ class Html(str):
 Content = Html | str | Iterable["Content"]
 
 
-def markup(content: Content) -> Html:
-    """Escaped unless it is `Html`; of several, one after the other."""
+def to_html(content: Content) -> Html:
+    """Return the content as HTML: escape texts, keep `Html`, join sequences."""
     if isinstance(content, Html):
         return content
-    return Html(escape(content)) if isinstance(content, str) else Html("".join(markup(one) for one in content))
+    return Html(escape(content)) if isinstance(content, str) else Html("".join(to_html(part) for part in content))
 
 
 def tag(name: str, attributes: Attributes | None = None, *content: Content) -> Html:
-    """An element; an attribute that is True has no value, one that is False is left out."""
+    """Return an element; an attribute that is True has no value, one that is False is omitted."""
     written = "".join(
         f" {key}" if value is True else f' {key}="{escape(str(value))}"'
         for key, value in (attributes or {}).items()
         if value is not False
     )
-    return Html(f"<{name}{written}>" if name in VOID else f"<{name}{written}>{markup(content)}</{name}>")
+    return Html(f"<{name}{written}>" if name in VOID_TAGS else f"<{name}{written}>{to_html(content)}</{name}>")
 
 
-def classed(name: str, kind: str, *content: Content) -> Html:
-    """An element of one class."""
+def class_tag(name: str, kind: str, *content: Content) -> Html:
+    """Return an element with a class attribute."""
     return tag(name, {"class": kind}, *content)
 
 
 def p(*content: Content) -> Html:
-    """A paragraph."""
+    """Return a paragraph."""
     return tag("p", {}, *content)
 
 
 def card(title: str, content: Sequence[Content]) -> Html:
-    """A box with a title of its own."""
-    return classed("div", "card", tag("h3", {}, title), content)
+    """Return a box with a title."""
+    return class_tag("div", "card", tag("h3", {}, title), content)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """One section of the page and the plots in it, by the names that its figures ask for them."""
+    """Section of a page, and its plots by the names that its figures use."""
 
     key: str
     title: str
@@ -72,7 +72,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numbers stand to the right."""
+    """Column of a table; numbers are aligned to the right."""
 
     title: str
     number: bool = False
@@ -80,26 +80,26 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str) -> Html:
-    """A table whose first cell of every row names it."""
-    return _framed(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
+    """Return a table; the first cell of every row is its heading."""
+    return _wrap_table(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
 
 
 def annotated_table(
     columns: Sequence[Column], rows: Sequence[tuple[Sequence[Content], str]], caption: str, key: str
 ) -> Html:
-    """A long table with a line below some of its rows; it scrolls downwards too."""
+    """Return a long table that also scrolls vertically; a note can follow each row."""
     bodies = []
     for row, note in rows:
         text = tag("td", {"colspan": str(len(columns)), "class": "below"}, tag("span", {}, note))
         bodies.append(tag("tbody", {}, _row(columns, row), tag("tr", {}, text) if note else ""))
-    return _framed(columns, bodies, caption, {"class": "scroll tall", "id": key})
+    return _wrap_table(columns, bodies, caption, {"class": "scroll tall", "id": key})
 
 
-def _framed(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
-    """Wide tables scroll inside their frame, by keyboard too."""
+def _wrap_table(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
+    """Wrap a table in a frame in which wide tables scroll, also by keyboard."""
     head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
-    made = tag("table", {}, tag("caption", {}, caption), head, bodies)
-    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, made)
+    content = tag("table", {}, tag("caption", {}, caption), head, bodies)
+    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, content)
 
 
 def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
@@ -108,18 +108,18 @@ def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
 
 
 def _heading(column: Column) -> Html:
-    label = classed("button", "sort", column.title) if column.sortable else markup(column.title)
+    label = class_tag("button", "sort", column.title) if column.sortable else to_html(column.title)
     return tag("th", {"scope": "col", **({"class": "number"} if column.number else {})}, label)
 
 
-def _cell(column: Column, place: int, content: Content) -> Html:
-    if place == 0:
+def _cell(column: Column, index: int, content: Content) -> Html:
+    if index == 0:
         return tag("th", {"scope": "row"}, content)
     return tag("td", {"class": "number"} if column.number else {}, content)
 
 
 def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
-    """One panel at a time, chosen by its title; the arrow keys go round."""
+    """Return panels of which one is visible, selected by title; the arrow keys cycle through them."""
     heads = [
         tag(
             "button",
@@ -143,66 +143,66 @@ def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
         )
         for k, (title, body) in enumerate(panels)
     ]
-    return classed("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
+    return class_tag("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
 
 
 def legend(*keys: tuple[str, str, str]) -> Html:
-    """What the colours of several plots mean: name, role and kind of each."""
+    """Return the legend of several plots: name, role and kind of each key."""
     items = [
-        classed("li", f"key role-{role} kind-{kind}", classed("span", "swatch"), name) for name, role, kind in keys
+        class_tag("li", f"key role-{role} kind-{kind}", class_tag("span", "swatch"), name) for name, role, kind in keys
     ]
-    return classed("ul", "legend", items)
+    return class_tag("ul", "legend", items)
 
 
 def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
-    """A place for a plot, and in words what it shows."""
+    """Return the place of a plot, with a caption that describes it."""
     area = tag("div", {"class": "area", "data-label": label})
     chosen: Attributes = {} if log is None else {"data-log": str(log), "hidden": log > 0}
     return tag("figure", {"class": f"plot {shape}", "data-plot": plot, **chosen}, area, tag("figcaption", {}, caption))
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """A number with so many significant digits; powers of ten where it is very large or small."""
+def format_number(value: float | None, digits: int = 4) -> str:
+    """Format a number with significant digits, using powers of ten if it is very large or small."""
     if value is None or not isfinite(value):
         return "–"
     if value == 0:
         return "0"
     exponent = floor(log10(abs(value)))
     if -4 <= exponent < 6:
-        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN).replace("-", MINUS)
+        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN_SPACE).replace("-", MINUS)
     mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa}·10{_raised(int(power))}".replace("-", MINUS)
+    return f"{mantissa}·10{_superscript(int(power))}".replace("-", MINUS)
 
 
-def quantity(value: float | None, unit: str, digits: int = 3) -> str:
-    """A number and its unit, which stay on one line."""
-    return f"{number(value, digits)} {unit}".replace(" ", SPACE)
+def format_quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """Format a number and its unit without a line break between them."""
+    return f"{format_number(value, digits)} {unit}".replace(" ", NO_BREAK_SPACE)
 
 
 def typeset(text: str) -> str:
-    """Plain text as it is printed, minus signs, powers, units, thousands: `-1e-05 kg m^2` is `−1·10⁻⁵ kg m²`."""
-    powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_raised(int(m[2]))}", text)
-    grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: count(int(m[0])), powers)
-    return sub(r"\^(\d)", lambda m: _raised(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
+    """Typeset minus signs, powers, units and thousands of a plain text: `-1e-05 kg m^2` becomes `−1·10⁻⁵ kg m²`."""
+    powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_superscript(int(m[2]))}", text)
+    grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: format_count(int(m[0])), powers)
+    return sub(r"\^(\d)", lambda m: _superscript(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
 
 
-def _raised(exponent: int) -> str:
+def _superscript(exponent: int) -> str:
     return str(exponent).translate(SUPERSCRIPTS)
 
 
-def percent(value: float) -> str:
-    """A part of one as percent, three digits."""
+def format_percent(value: float) -> str:
+    """Format a fraction as percent with three digits."""
     if not isfinite(value):
         return "–"
-    shown = count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
-    return f"{shown}{SPACE}%"
+    shown = format_count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
+    return f"{shown}{NO_BREAK_SPACE}%"
 
 
-def count(value: int) -> str:
-    """A whole number with thin spaces between thousands."""
-    return f"{value:,}".replace(",", THIN)
+def format_count(value: int) -> str:
+    """Format an integer with thin spaces between thousands."""
+    return f"{value:,}".replace(",", THIN_SPACE)
 
 
-def plural(value: int, word: str) -> str:
-    """`1 log`, `2 logs`."""
-    return f"{count(value)} {word}" if value == 1 else f"{count(value)} {word}s"
+def format_plural(value: int, word: str) -> str:
+    """Format a count and its noun: `1 log`, `2 logs`."""
+    return f"{format_count(value)} {word}" if value == 1 else f"{format_count(value)} {word}s"

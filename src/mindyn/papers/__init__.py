@@ -1,5 +1,5 @@
-"""What reproduces the tables, figures and experiments of the five papers, and nothing that anything else needs."""
+"""Reproduce tables, figures and experiments of the five papers; no other package depends on this one."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

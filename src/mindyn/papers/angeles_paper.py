@@ -7,18 +7,27 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.papers.counting import Counts
-from mindyn.papers.drawing import line_drawing
-from mindyn.papers.lin_paper import BUT_NOTED, SIZE, explained_row
+from mindyn.papers.drawing import draw_lines
+from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import angeles_rows
-from mindyn.papers.reproduction import Figure, Reproduction, Row, Table, as_printed, count_row, not_told, number_row
-from mindyn.papers.traced_robots import ON_HAND, kane_chain
+from mindyn.papers.reproduction import (
+    Figure,
+    PaperTable,
+    Reproduction,
+    Row,
+    count_row,
+    number_row,
+    printed_row,
+    unpublished_row,
+)
+from mindyn.papers.traced_robots import GIVEN_LINES, kane_chain
 from mindyn.robots.loading import load_robot
 
 CITATION = (
     "J. Angeles, O. Ma, A. Rojas, An algorithm for the inverse dynamics of n-axis general manipulators using Kane's "
     "equations, 1988"
 )
-OTHERS = (
+OTHER_ALGORITHMS = (
     ("Hollerbach [3], Euler-Lagrange", "412n-277 M, 320n-201 A; n = 6: 2195M 1719A"),
     ("Luh et al. [2], Newton-Euler", "150n-48 M, 131n-48 A; n = 6: 852M 738A"),
     ("Walker & Orin [20], Newton-Euler", "137n-22 M, 101n-11 A; n = 6: 800M 595A"),
@@ -29,30 +38,30 @@ OTHERS = (
 GRAVITY = 9.81
 
 
-def reproduced() -> Reproduction:
-    """Table 1 and both examples."""
+def reproduce() -> Reproduction:
+    """Reproduce table 1 and both examples."""
     return Reproduction("angeles", CITATION, (_table_1(), *_example_1(), *_example_2()))
 
 
-def _table_1() -> Table:
-    rows: list[Row] = [as_printed(*one) for one in OTHERS]
+def _table_1() -> PaperTable:
+    rows: list[Row] = [printed_row(*algorithm) for algorithm in OTHER_ALGORITHMS]
     rows += [explained_row(row) for row in angeles_rows()]
-    general = kane_chain(SIZE, dense={"motion before"}, gravity="any").tape.counts(without=ON_HAND)
-    coincident = kane_chain(SIZE, dense={"motion before"}).tape.counts(without=ON_HAND)
+    general = kane_chain(JOINT_COUNT, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES)
+    coincident = kane_chain(JOINT_COUNT, dense={"motion before"}).tape.counts(without=GIVEN_LINES)
     rows.append(
         count_row(
             "saved with Z_0, Z_1 and their origins coincident (521 - 513, 435 - 432)",
             Counts(8, 3),
             general - coincident,
             Counts(-1, -1),
-            "counted with gravity along Z_0, which spares one product and one sum with zero more",
+            "counted with gravity along Z_0, which saves another product and a sum with zero",
         )
     )
-    return Table("Table 1: operations of inverse dynamics", BUT_NOTED, tuple(rows))
+    return PaperTable("Table 1: operations of inverse dynamics", NOTED_TOLERANCE, tuple(rows))
 
 
 def stanford_motion(times: Array) -> tuple[Array, Array, Array]:
-    """The joint motion of example 1: q, qd, qdd (N, 6); joint 3 is the paper's b3."""
+    """Return the joint motion of example 1: q, qd, qdd (N, 6); joint 3 is the paper's b3."""
     start = np.array([0, np.pi / 2, 0, 0, 0, 0])
     A, B = np.array([np.pi / 30, -np.pi / 60, 0.01, np.pi / 30, np.pi / 30, np.pi / 30]), 2 * np.pi / 10
     t = times[:, None]
@@ -64,7 +73,7 @@ def _torques(name: str, motion: tuple[Array, Array, Array]) -> Array:
     return np.array([np.array(function(*sample)).ravel() for sample in zip(*motion, strict=True)])
 
 
-def _example_1() -> list[Table | Figure]:
+def _example_1() -> list[PaperTable | Figure]:
     times = np.linspace(0, 10, 101)
     motion = stanford_motion(times)
     tau = _torques("stanford", motion)
@@ -75,83 +84,99 @@ def _example_1() -> list[Table | Figure]:
         ),
         number_row("|tau4(10)|, the same in every reading of table 2", 0.22938, abs(tau[-1, 3]), 5e-6, form=".5f"),
         number_row("|tau5(0)|, the same in every reading of table 2", 0.35316, abs(tau[0, 4]), 5e-6, form=".5f"),
-        not_told("figure 5, the torques", "a figure", "the paper prints no numbers, and table 2 is damaged", "drawn"),
+        unpublished_row(
+            "figure 5, the torques", "a figure", "the paper prints no numbers, and table 2 is damaged", "drawn"
+        ),
     )
-    table = Table("Example 1: Stanford arm", "5 in the last digit", rows, "Reference: recomputed by another program.")
+    table = PaperTable(
+        "Example 1: Stanford arm", "5 in the last digit", rows, "Reference: recomputed by another program."
+    )
     q = motion[0] - motion[0][0]
     names = [f"joint {i + 1}" for i in range(6)]
     moved = {f"{n}, {'m' if i == 2 else 'rad'}": (times, q[:, i]) for i, n in enumerate(names)}
     forces = {f"{n}, {'N' if i == 2 else 'N m'}": (times, tau[:, i]) for i, n in enumerate(names)}
     return [
         table,
-        Figure("angeles-figure-4", "Figure 4: joint trajectories of example 1, from the start", _drawn(moved, "moved")),
-        Figure("angeles-figure-5", "Figure 5: driving torques and force of example 1", _drawn(forces, "torque, force")),
+        Figure(
+            "angeles-figure-4",
+            "Figure 4: joint trajectories of example 1, from the start",
+            _draw_curves(moved, "moved"),
+        ),
+        Figure(
+            "angeles-figure-5",
+            "Figure 5: driving torques and force of example 1",
+            _draw_curves(forces, "torque, force"),
+        ),
     ]
 
 
-def _drawn(curves: dict[str, tuple[Array, Array]], what: str) -> str:
-    return line_drawing(curves, "t, s", what)
+def _draw_curves(curves: dict[str, tuple[Array, Array]], what: str) -> str:
+    return draw_lines(curves, "t, s", what)
 
 
-STROKE, MENDED_THETA_4 = 0.5, 93.4
+STROKE, CORRECTED_THETA_4 = 0.5, 93.4
 TARGET = (1.33, 1.80)
 
 
-def _example_2() -> list[Table | Figure]:
-    """Thomas & Tesar's arm along y = s(t), x = 1.33 m, z = 1.80 m without turning."""
+def _example_2() -> list[PaperTable | Figure]:
+    """Move Thomas & Tesar's arm along y = s(t), x = 1.33 m, z = 1.80 m with constant orientation."""
     robot = load_robot("thomas_tesar")
     pose, jacobian = (
         equation(robot, "forward_kinematics", place="link6"),
         equation(robot, "geometric_jacobian", place="link6"),
     )
-    printed, mended = (np.radians([0, 68.5, -135, theta, 90, 90]) for theta in (39.6, MENDED_THETA_4))
+    printed, corrected = (np.radians([0, 68.5, -135, theta, 90, 90]) for theta in (39.6, CORRECTED_THETA_4))
     times = np.linspace(0, 1, 51)
     s, v, a = (
         np.asarray(STROKE * np.polyval(c, times), dtype=np.float64)
         for c in ([6, -15, 10, 0, 0, 0], [30, -60, 30, 0, 0], [120, -180, 60, 0])
     )
-    R, q, states = np.array(pose(mended))[:3, :3], mended, []
+    R, q, states = np.array(pose(corrected))[:3, :3], corrected, []
     for k in range(len(times)):
-        q = _solved(pose, jacobian, q, R, np.array([TARGET[0], s[k], TARGET[1]]))
+        q = _solve_pose(pose, jacobian, q, R, np.array([TARGET[0], s[k], TARGET[1]]))
         J = np.array(jacobian(q))
         qd = np.linalg.solve(J, [0, 0, 0, 0, v[k], 0])
         Jd = (np.array(jacobian(q + 1e-6 * qd)) - np.array(jacobian(q - 1e-6 * qd))) / 2e-6
         states.append((q, qd, np.linalg.solve(J, np.array([0, 0, 0, 0, a[k], 0]) - Jd @ qd)))
     moves = tuple(np.array([state[k] for state in states]) for k in range(3))
     tau = _torques("thomas_tesar", (moves[0], moves[1], moves[2]))
-    hand = {theta: np.array(pose(q0))[:3, 3] for theta, q0 in ((39.6, printed), (MENDED_THETA_4, mended))}
+    hand = {theta: np.array(pose(q0))[:3, 3] for theta, q0 in ((39.6, printed), (CORRECTED_THETA_4, corrected))}
     rows = (
         number_row("x of the hand at the start, theta_4 as printed", TARGET[0], float(hand[39.6][0]), 0.01, form=".3f"),
-        not_told(
+        unpublished_row(
             "z of the hand at the start, theta_4 = 39.6 deg as printed",
             f"{TARGET[1]:.2f}",
-            "theta_4 of table 3 looks wrong: 93.4 deg puts the hand where the line is",
+            "theta_4 of table 3 seems to be wrong: 93.4 deg puts the hand on the line",
             f"{hand[39.6][2]:.3f}",
         ),
-        number_row("z with theta_4 = 93.4 deg", TARGET[1], float(hand[MENDED_THETA_4][2]), 0.015, form=".3f"),
-        not_told("figure 6, the spline s(t)", "a figure", "its stroke is not told: 0.5 m in 1 s is taken", "drawn"),
+        number_row("z with theta_4 = 93.4 deg", TARGET[1], float(hand[CORRECTED_THETA_4][2]), 0.015, form=".3f"),
+        unpublished_row(
+            "figure 6, the spline s(t)", "a figure", "its stroke is not published: 0.5 m in 1 s is assumed", "drawn"
+        ),
     )
     note = "The arm is Thomas & Tesar's (reference 4 of the paper), bundled as `thomas_tesar`."
     q0 = moves[0] - moves[0][0]
     joints = {f"joint {i + 1}": (times, q0[:, i]) for i in range(6)}
     torques = {f"joint {i + 1}": (times, tau[:, i]) for i in range(6)}
     return [
-        Table(
+        PaperTable(
             "Example 2: Thomas & Tesar's arm along a straight line",
             "10 to 15 mm, angles are printed to 0.5 deg",
             rows,
             note,
         ),
-        Figure("angeles-figure-6", "Figure 6: y of the hand, m", _drawn({"s(t)": (times, s)}, "y, m")),
+        Figure("angeles-figure-6", "Figure 6: y of the hand, m", _draw_curves({"s(t)": (times, s)}, "y, m")),
         Figure(
-            "angeles-figure-7", "Figure 7: joint trajectories of example 2, from the start", _drawn(joints, "q, rad")
+            "angeles-figure-7",
+            "Figure 7: joint trajectories of example 2, from the start",
+            _draw_curves(joints, "q, rad"),
         ),
-        Figure("angeles-figure-8", "Figure 8: driving torques of example 2", _drawn(torques, "torque, N m")),
+        Figure("angeles-figure-8", "Figure 8: driving torques of example 2", _draw_curves(torques, "torque, N m")),
     ]
 
 
-def _solved(pose: object, jacobian: object, q: Array, R: Array, p: Array) -> Array:
-    """Newton's method on the pose: q with rotation R and origin p of the last link."""
+def _solve_pose(pose: object, jacobian: object, q: Array, R: Array, p: Array) -> Array:
+    """Solve for the pose by Newton's method: q with rotation R and origin p of the last link."""
     for _ in range(50):
         X = np.array(pose(q))  # type: ignore[operator]
         turn = R @ X[:3, :3].T

@@ -1,9 +1,9 @@
-"""Operation counts of equations as they are written: a scalar that writes down what is done to it.
+"""Operation counts of equations as they are written: a scalar that records its operations.
 
-Numbers and constants (symbols known before the robot moves) fold: sums and products of constants, and whatever meets 0
-or +-1, are free; so is a change of sign. Everything else is one multiplication or one addition each time it is written.
-One trace answers for every convention: all lines as written, without dead code (what no output needs), with common
-subexpressions computed once.
+Numbers and constants (symbols known before the robot moves) fold: sums and products of constants, and all operations
+with 0 or +-1, are free; so is a change of sign. Everything else is one multiplication or one addition each time it is
+written. One trace serves every convention: all lines as written, without dead code (results that no output needs), and
+with common subexpressions computed once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from mindyn.equations.triples import Scalar, mapped
+from mindyn.equations.triples import Scalar, map_scalars
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Node:
-    """One result: `twin` is the first node that computes the same, `costs` whether it is not a constant."""
+    """A result: `twin` is the first node that computes the same, `costs` says whether it is not a constant."""
 
     kind: Kind
     operands: tuple[int, ...]
@@ -55,9 +55,10 @@ class _Node:
 class Tape:
     """The nodes of one trace.
 
-    dense  lines whose results are taken as new variables, entry by entry: what is known of their zeros and constants
-           does not reach the next line, as when a table is counted row by row
-    joint  to which what is written is charged, where that is kept
+    dense  lines whose results are replaced by new variables, entry by entry: their zeros and constants are unknown to
+    the
+           next line, as if a table is counted row by row
+    joint  the joint that operations are charged to, if this is recorded
     """
 
     dense: Collection[str] = ()
@@ -66,40 +67,42 @@ class Tape:
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
     _labelled: int = 0
 
-    def variable(self) -> Traced:
-        """A new quantity that changes with the motion."""
-        return Traced(self, self._append("variable", (), True), 1)
+    def variable(self) -> TracedScalar:
+        """Return a new quantity that changes with the motion."""
+        return TracedScalar(self, self._append("variable", (), True), 1)
 
-    def constant(self) -> Traced:
-        """A new quantity that is known beforehand, though not its value."""
-        return Traced(self, self._append("constant", (), False), 1)
+    def constant(self) -> TracedScalar:
+        """Return a new quantity that is constant but unknown."""
+        return TracedScalar(self, self._append("constant", (), False), 1)
 
     def line(self, name: str, value: T, /) -> T:
-        """Labels what was written since the last line; gives new variables in place of a dense one."""
+        """Label the operations since the last line; return new variables instead of the value of a dense line."""
         for node in self.nodes[self._labelled :]:
             if not node.line:
                 node.line, node.joint = name, self.joint
         self._labelled = len(self.nodes)
-        return mapped(value, lambda _: self.variable()) if name in self.dense else value
+        return map_scalars(value, lambda _: self.variable()) if name in self.dense else value
 
     def counts(self, *, without: Collection[str] = (), twice: Literal["mul", "add"] = "add") -> Counts:
-        """Every line as written, but those named in `without`; 2 x is an addition, or a multiplication."""
+        """Count every line as written, except those named in `without`; 2 x is an addition, or a multiplication."""
         return _tally((node for node in self.nodes if node.costs and node.line not in without), twice)
 
     def by_line(self, twice: Literal["mul", "add"] = "add") -> dict[str, Counts]:
-        """Counts of each line."""
+        """Count the operations of each line."""
         names = dict.fromkeys(node.line for node in self.nodes if node.costs)
         return {name: _tally((n for n in self.nodes if n.costs and n.line == name), twice) for name in names}
 
     def by_line_of(self, joint: int) -> dict[str, Counts]:
-        """Counts of each line of one joint."""
-        own = [node for node in self.nodes if node.costs and node.joint == joint]
-        return {name: _tally((n for n in own if n.line == name), "add") for name in dict.fromkeys(n.line for n in own)}
+        """Count the operations of each line of a joint."""
+        nodes = [node for node in self.nodes if node.costs and node.joint == joint]
+        return {
+            name: _tally((n for n in nodes if n.line == name), "add") for name in dict.fromkeys(n.line for n in nodes)
+        }
 
-    def needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
-        """What the outputs need, but lines named in `without`; with `shared`, equal expressions are computed once."""
+    def count_needed(self, outputs: Iterable[Scalar], *, shared: bool = False, without: Collection[str] = ()) -> Counts:
+        """Count what the outputs need, except lines named in `without`; with `shared`, equal expressions count once."""
         marked: set[int] = set()
-        waiting = [value.node for value in outputs if isinstance(value, Traced)]
+        waiting = [value.node for value in outputs if isinstance(value, TracedScalar)]
         while waiting:
             number = self.nodes[waiting[-1]].twin if shared else waiting[-1]
             waiting.pop()
@@ -110,15 +113,15 @@ class Tape:
         return _tally((node for node in live if node.costs and node.line not in without), "add")
 
     def number(self, value: float) -> int:
-        """The node of a known number."""
+        """Return the node of a known number."""
         return self._append("number", (), False, ("number", value))
 
     def write(self, kind: Kind, operands: tuple[int, ...], key: tuple[object, ...]) -> int:
-        """A new node; it is a constant if all that it is made of is."""
+        """Return a new node; it is a constant if all its operands are."""
         return self._append(kind, operands, any(self._moves(k) for k in operands), key)
 
     def twin(self, number: int) -> int:
-        """The first node that computes the same as a node."""
+        """Return the first node that computes the same as a node."""
         return self.nodes[number].twin
 
     def _moves(self, number: int) -> bool:
@@ -133,32 +136,32 @@ class Tape:
 
 
 def _tally(nodes: Iterable[_Node], twice: Literal["mul", "add"]) -> Counts:
-    found = [twice if node.kind == "twice" else node.kind for node in nodes]
-    return Counts(found.count("mul"), found.count("add"))
+    kinds = [twice if node.kind == "twice" else node.kind for node in nodes]
+    return Counts(kinds.count("mul"), kinds.count("add"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced:
+class TracedScalar:
     """A scalar on a tape: sign times a node."""
 
     tape: Tape
     node: int
     sign: int
 
-    def __neg__(self) -> Traced:
-        return Traced(self.tape, self.node, -self.sign)
+    def __neg__(self) -> TracedScalar:
+        return TracedScalar(self.tape, self.node, -self.sign)
 
     def __add__(self, other: Scalar) -> Scalar:
         if isinstance(other, (int, float)):
             if other == 0:
                 return self
-            other = Traced(self.tape, self.tape.number(float(other)), 1)
+            other = TracedScalar(self.tape, self.tape.number(float(other)), 1)
         tape, relative = self.tape, self.sign * other.sign
         pair = sorted((tape.twin(self.node), tape.twin(other.node)))
         node = tape.write("add", (self.node, other.node), ("add", *pair, relative))
-        # a - b and b - a are one expression: its sign is that of the operand with the lower number.
+        # a - b and b - a are the same expression, with the sign of the operand with the lower number.
         first = self if tape.twin(self.node) == pair[0] else other
-        return Traced(tape, node, first.sign)
+        return TracedScalar(tape, node, first.sign)
 
     def __radd__(self, other: Scalar) -> Scalar:
         return self + other
@@ -177,15 +180,15 @@ class Traced:
             sign = self.sign if other > 0 else -self.sign
             size = abs(float(other))
             if size == 1.0:
-                return Traced(tape, self.node, sign)
+                return TracedScalar(tape, self.node, sign)
             kind: Kind = "twice" if size == 2.0 else "mul"
             key = (kind, tape.twin(self.node), size)
-            return Traced(tape, tape.write(kind, (self.node,), key), sign)
-        if not isinstance(other, Traced):
-            return NotImplemented  # a vector: its own __rmul__ knows
+            return TracedScalar(tape, tape.write(kind, (self.node,), key), sign)
+        if not isinstance(other, TracedScalar):
+            return NotImplemented  # a vector: use its __rmul__
         pair = sorted((tape.twin(self.node), tape.twin(other.node)))
         node = tape.write("mul", (self.node, other.node), ("mul", *pair))
-        return Traced(tape, node, self.sign * other.sign)
+        return TracedScalar(tape, node, self.sign * other.sign)
 
     def __rmul__(self, other: Scalar) -> Scalar:
         return self * other

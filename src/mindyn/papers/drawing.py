@@ -1,4 +1,4 @@
-"""Line drawings as SVG: axes with round numbers, curves with their names at the end; nothing is loaded."""
+"""Line drawings as SVG: axes with round numbers, and curves with their names at the end; no external resources."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mindyn.algebra.values import Array
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 74, 150, 14, 44
 CURVE_COLOURS = ("#1f6fb2", "#c5512d", "#2f8f4e", "#7d4fa3", "#b38a00", "#4a4a4a", "#d1478c", "#0f8b8d")
 MOST_POINTS = 400
-"""Points of a curve: more would not be seen."""
+"""Points of a curve: more would not be visible."""
 
 Curve = tuple[Array, Array]
 """x and y."""
 
 
-def line_drawing(
+def draw_lines(
     curves: Mapping[str, Curve], x_title: str, y_title: str, *, logarithmic: bool = False, marks: Sequence[str] = ()
 ) -> str:
-    """The curves by name; with `logarithmic` y in decades; curves named in `marks` as points."""
+    """Draw the curves by name; with `logarithmic` y in decades; curves named in `marks` as points."""
     every_x = np.concatenate([x for x, _ in curves.values()])
     every_y = np.concatenate([_height(y, logarithmic) for _, y in curves.values()])
     every_y = every_y[np.isfinite(every_y)]
@@ -47,9 +47,9 @@ def line_drawing(
         parts.append(f'<text x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{_label(value)}</text>')
     for value in y_ticks:
         _, (y,) = place(np.array([x_range[0]]), np.array([value]))
-        said = _decade(value) if logarithmic else _label(value)
+        text = _decade(value) if logarithmic else _label(value)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#e4e4e4"/>')
-        parts.append(f'<text x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{said}</text>')
+        parts.append(f'<text x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     ends: list[float] = []
     for k, (name, (x, y)) in enumerate(curves.items()):
         step = max(1, len(x) // MOST_POINTS)
@@ -65,7 +65,7 @@ def line_drawing(
         else:
             points = " ".join(f"{a:.1f},{d:.1f}" for a, d in zip(across[shown], down[shown], strict=True))
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-        height = _apart(float(down[shown][-1]), ends)
+        height = _separate_height(float(down[shown][-1]), ends)
         ends.append(height)
         parts.append(f'<text x="{right + 7}" y="{height + 4:.1f}" fill="{colour}">{escape(name)}</text>')
     middle = (TOP + bottom) / 2
@@ -84,7 +84,7 @@ def _height(y: Array, logarithmic: bool) -> Array:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers, five or so, that span the range."""
+    """Return about five round numbers that span the range."""
     width = (high - low) or abs(high) or 1.0
     unit = 10.0 ** floor(log10(width / 5))
     step = next(k * unit for k in (1, 2, 5, 10) if width / (k * unit) <= 6)
@@ -100,8 +100,8 @@ def _decade(value: float) -> str:
     return f"{10.0**value:.0e}".replace("e-0", "e−").replace("e+0", "e").replace("e-", "e−").replace("e+", "e")
 
 
-def _apart(height: float, taken: Sequence[float], distance: float = 15.0) -> float:
-    """The nearest height at which a name does not cover another."""
+def _separate_height(height: float, taken: Sequence[float], distance: float = 15.0) -> float:
+    """Return the nearest height at which a name does not cover another."""
     for shift in np.arange(0, 60) * distance / 2:
         for candidate in (height - shift, height + shift):
             if all(abs(candidate - other) >= distance for other in taken) and TOP < candidate < HEIGHT - 4:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mindyn.papers.counting import Counts
-from mindyn.papers.drawing import line_drawing
-from mindyn.papers.lin_paper import BUT_NOTED, SIZE, explained_row
+from mindyn.papers.drawing import draw_lines
+from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import (
-    COLUMN,
+    COLUMN_NOTE,
     FANG_DENSE,
     SLIDE_F5,
     TABLE_VI,
@@ -22,8 +22,17 @@ from mindyn.papers.operation_tables import (
     table_vi_rows,
     table_viii_rows,
 )
-from mindyn.papers.reproduction import Figure, Reproduction, Row, Table, as_printed, claim_row, count_row, erratum
-from mindyn.papers.traced_robots import ON_HAND, formulation_chain, moments_chain
+from mindyn.papers.reproduction import (
+    Figure,
+    PaperTable,
+    Reproduction,
+    Row,
+    claim_row,
+    count_row,
+    erratum_row,
+    printed_row,
+)
+from mindyn.papers.traced_robots import GIVEN_LINES, formulation_chain, moments_chain
 
 CITATION = (
     "S.-K. Lin, C.-J. Fang, Efficient formulations for the manipulator inertia matrix in terms of minimal linear "
@@ -31,14 +40,14 @@ CITATION = (
 )
 SIZES = range(3, 13)
 TABLE_VIII_SIZES = (4, 6, 8)
-CONTRADICTED = {(2, 3): "table VI gives formulation 1 60 operations and formulation 2 73 at n = 3"}
+CONTRADICTED_CLAIMS = {(2, 3): "table VI gives formulation 1 60 operations and formulation 2 73 at n = 3"}
 MANIPULATOR_TYPES = {1: "all joints rotational", 2: "joint 3 translational"}
 Entry = tuple[str, Counts, Callable[[int], int]]
-"""A line as printed: what, its operations, and how often it is done at n joints."""
+"""A line as printed: its name, its operations, and how often it is executed at n joints."""
 
 
-def reproduced() -> Reproduction:
-    """Every table of the paper, and the choice among the formulations."""
+def reproduce() -> Reproduction:
+    """Reproduce every table of the paper, and the choice of the best formulation."""
     rows = list(table_vi_rows())
     figures = [_figure(rows, kind) for kind in MANIPULATOR_TYPES]
     return Reproduction(
@@ -46,53 +55,66 @@ def reproduced() -> Reproduction:
     )
 
 
-def _line_tables() -> list[Table]:
-    found: dict[str, list[Row]] = {}
+def _line_tables() -> list[PaperTable]:
+    tables: dict[str, list[Row]] = {}
     traced: dict[tuple[str, int], dict[str, Counts]] = {}
-    for one in fang_lines():
-        key = (one.table, one.kind)
+    for lines in fang_lines():
+        key = (lines.table, lines.kind)
         if key not in traced:
-            traced[key] = traced_lines(*key, SIZE)
-        entries = ", ".join(f"{what} {each} x {times(SIZE)}" for what, each, times in one.entries if times(SIZE))
-        name = f"type {one.kind}: {entries}"
-        counted = traced[key].get(one.label, Counts())
-        found.setdefault(one.table, []).append(count_row(name, one.printed(SIZE), counted, one.saved(SIZE), one.why))
+            traced[key] = traced_lines(*key, JOINT_COUNT)
+        entries = ", ".join(
+            f"{what} {each} x {times(JOINT_COUNT)}" for what, each, times in lines.entries if times(JOINT_COUNT)
+        )
+        name = f"type {lines.kind}: {entries}"
+        counted = traced[key].get(lines.label, Counts())
+        tables.setdefault(lines.table, []).append(
+            count_row(name, lines.printed(JOINT_COUNT), counted, lines.saved(JOINT_COUNT), lines.why)
+        )
     titles = {"Table VII": "first moments and inertia tensors"}
-    note = f"Lines as printed, with how often they are done at n = {SIZE}; lines without operations are left out."
+    note = (
+        f"Lines as printed, with their number of executions at n = {JOINT_COUNT}; lines without operations are omitted."
+    )
     return [
-        Table(f"{name}: {titles.get(name, f'formulation {number}')}, line by line", BUT_NOTED, tuple(rows), note)
-        for number, (name, rows) in enumerate(found.items(), start=1)
+        PaperTable(
+            f"{name}: {titles.get(name, f'formulation {number}')}, line by line", NOTED_TOLERANCE, tuple(rows), note
+        )
+        for number, (name, rows) in enumerate(tables.items(), start=1)
     ]
 
 
-def _table_vi(rows: list[PaperRow]) -> Table:
-    """Compare every printed number with the traced lines; one that its own formula contradicts is an erratum."""
+def _table_vi(rows: list[PaperRow]) -> PaperTable:
+    """Compare every printed number with the traced lines; a number that its own formula contradicts is an erratum."""
     compared: list[Row] = []
-    for one, (_, kind) in zip(rows, TABLE_VI, strict=True):
+    for paper_row, (_, kind) in zip(rows, TABLE_VI, strict=True):
         for n in TABLE_VI_SIZES[kind]:
-            row = replace(explained_row(replace(one, size=n)), name=f"{one.name}, n = {n}")
-            if misprint := TABLE_VI_MISPRINTS.get((one.name, n)):
-                why = f"the printed formula, {one.printed}, gives {row.printed}"
-                row = erratum(row.name, str(misprint), row.ours, why)
+            row = replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
+            if misprint := TABLE_VI_MISPRINTS.get((paper_row.name, n)):
+                why = f"the printed formula, {paper_row.printed}, gives {row.printed}"
+                row = erratum_row(row.name, str(misprint), row.ours, why)
             compared.append(row)
-    formulas = "; ".join(f"{one.name}: {one.printed}" for one in rows)
-    title = "Table VI: the five formulations, m^, c^ and J^ on hand"
-    return Table(title, BUT_NOTED, tuple(compared), f"Formulas as printed: {formulas}.")
+    formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in rows)
+    title = "Table VI: the five formulations, with given m^, c^ and J^"
+    return PaperTable(title, NOTED_TOLERANCE, tuple(compared), f"Formulas as printed: {formulas}.")
 
 
-def _table_viii() -> Table:
-    """The table prints its formulas at three sizes as well."""
+def _table_viii() -> PaperTable:
+    """Compare the formulas, which the table also prints at three sizes."""
     rows: list[Row] = []
-    for one in table_viii_rows():
-        rows += [replace(explained_row(replace(one, size=n)), name=f"{one.name}, n = {n}") for n in TABLE_VIII_SIZES]
-    formulas = "; ".join(f"{one.name}: {one.printed}" for one in table_viii_rows())
+    for paper_row in table_viii_rows():
+        rows += [
+            replace(explained_row(replace(paper_row, size=n)), name=f"{paper_row.name}, n = {n}")
+            for n in TABLE_VIII_SIZES
+        ]
+    formulas = "; ".join(f"{paper_row.name}: {paper_row.printed}" for paper_row in table_viii_rows())
     others = {
         "Kawasaki et al. I, type 1": "11n^2+15n-41 M, 7n^2+32n-66 A; n = 4, 6, 8: 194M 174A, 445M 378A, 783M 638A",
         "Kawasaki et al. II, type 1": "11n^2+9n-35 M, 7n^2+23n-57 A; n = 4, 6, 8: 177M 147A, 415M 333A, 741M 575A",
     }
-    rows += [as_printed(name, printed) for name, printed in others.items()]
+    rows += [printed_row(name, printed) for name, printed in others.items()]
     note = f"Formulas as printed: {formulas}. Kawasaki's first formula gives 195, not 194, multiplications at n = 4."
-    return Table("Table VIII: first moments and inertia tensors from MLC included", BUT_NOTED, tuple(rows), note)
+    return PaperTable(
+        "Table VIII: including first moments and inertia tensors from MLC", NOTED_TOLERANCE, tuple(rows), note
+    )
 
 
 def _total(counts: Counts) -> int:
@@ -105,35 +127,35 @@ def _cheapest(kind: int, counts: dict[tuple[int, int], Counts]) -> list[int]:
     return [number for number, total in totals.items() if total == least]
 
 
-def _counted(rows: list[PaperRow], n: int) -> dict[tuple[int, int], Counts]:
+def _count_rows(rows: list[PaperRow], n: int) -> dict[tuple[int, int], Counts]:
     return {key: row.live(n) for key, row in zip(TABLE_VI, rows, strict=True)}
 
 
-def _winners(rows: list[PaperRow]) -> Table:
-    """The paper's statements on which formulation is the best, by its own formulas; and by the traced equations."""
+def _winners(rows: list[PaperRow]) -> PaperTable:
+    """Check the paper's statements on the best formulation, by its own formulas and by the traced equations."""
     printed = {n: {key: formula(n) for key, (formula, _) in TABLE_VI.items()} for n in SIZES}
-    said = {
+    claims = {
         **{(1, n): 2 if n <= 4 else 1 for n in SIZES if n <= 11},
         **{(2, n): 2 if n <= 8 else 1 for n in SIZES if n <= 11},
     }
-    found = []
-    for (kind, n), claimed in said.items():
+    results = []
+    for (kind, n), claimed in claims.items():
         by_print = _cheapest(kind, printed[n])
-        by_trace = _cheapest(kind, _counted(rows, n))
+        by_trace = _cheapest(kind, _count_rows(rows, n))
         note = f"by the traced equations without dead code: {', '.join(map(str, by_trace))}"
         name, text, shown = (
             f"type {kind}, n = {n}",
             f"formulation {claimed}",
             f"formulation {', '.join(map(str, by_print))}",
         )
-        if (kind, n) in CONTRADICTED:
-            found.append(erratum(name, text, shown, CONTRADICTED[kind, n]))
+        if (kind, n) in CONTRADICTED_CLAIMS:
+            results.append(erratum_row(name, text, shown, CONTRADICTED_CLAIMS[kind, n]))
         else:
-            found.append(claim_row(name, text, shown, claimed in by_print, note))
-    return Table(
+            results.append(claim_row(name, text, shown, claimed in by_print, note))
+    return PaperTable(
         "Section 2: the formulation with the fewest operations",
         "the formulation that the text names has the fewest operations by the printed formulas",
-        tuple(found),
+        tuple(results),
     )
 
 
@@ -142,22 +164,24 @@ def _figure(rows: list[PaperRow], kind: int) -> Figure:
     curves = {
         f"formulation {number}": (
             sizes.astype(float),
-            np.array([_total(_counted(rows, int(n))[number, kind]) / n for n in sizes]),
+            np.array([_total(_count_rows(rows, int(n))[number, kind]) / n for n in sizes]),
         )
         for number in range(1, 6)
     }
-    drawing = line_drawing(curves, "n", "multiplications and additions a joint")
-    title = f"Operations of the inertia matrix a joint, {MANIPULATOR_TYPES[kind]}"
-    return Figure(f"lin-fang-type-{kind}", title, drawing, "Traced equations without dead code, m^, c^ and J^ on hand.")
+    drawing = draw_lines(curves, "n", "multiplications and additions per joint")
+    title = f"Operations of the inertia matrix per joint, {MANIPULATOR_TYPES[kind]}"
+    return Figure(
+        f"lin-fang-type-{kind}", title, drawing, "Traced equations without dead code, with given m^, c^ and J^."
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """Lines of one table that are traced under one label, for one type of manipulator.
+class TableLines:
+    """Lines of a table that are traced under one label, for one type of manipulator.
 
     label    of the traced lines; f and t of formulations 1 and 5 are traced as one
     entries  as printed
-    saved    what is printed but not counted, at n joints, and why
+    saved    operations that are printed but not counted, at n joints, and why
     """
 
     table: str
@@ -168,7 +192,7 @@ class Lines:
     why: str = ""
 
     def printed(self, n: int) -> Counts:
-        """The sum of the entries at n joints."""
+        """Return the sum of the entries at n joints."""
         total = Counts()
         for _, each, times in self.entries:
             total = total + times(n) * each
@@ -180,16 +204,16 @@ def _pairs(n: int) -> int:
 
 
 def _far(n: int) -> int:
-    """Pairs j, k with k >= j + 2."""
+    """Return the number of pairs j, k with k >= j + 2."""
     return _pairs(n - 1)
 
 
 def _inner(n: int) -> int:
-    """i = 4 .. n, j = 2 .. i - 2."""
+    """Return the number of pairs i = 4 .. n, j = 2 .. i - 2."""
     return _pairs(n - 2)
 
 
-FIRST = "for i = n - 1, l_n and V_n are zero, which the printed total uses and the line does not say"
+FIRST_STEP_NOTE = "for i = n - 1, l_n and V_n are zero: the printed total uses this, the line does not"
 
 
 def _always(times: int) -> Callable[[int], int]:
@@ -207,8 +231,8 @@ def _all_but(fewer: int) -> Callable[[int], int]:
 _once = _always(1)
 
 
-def _shared() -> tuple[Entry, ...]:
-    """What tables I and V end with."""
+def _common_lines() -> tuple[Entry, ...]:
+    """Return the last lines of tables I and V."""
     return (
         ("f_j,i", Counts(8, 4), _inner),
         ("t_j,i", Counts(12, 8), _inner),
@@ -216,8 +240,8 @@ def _shared() -> tuple[Entry, ...]:
     )
 
 
-def fang_lines() -> Iterator[Lines]:
-    """Every line that costs something, of both types: all rotational, and joint 3 translational."""
+def fang_lines() -> Iterator[TableLines]:
+    """Return every line with operations, for both types: all rotational, and joint 3 translational."""
     for kind in (1, 2):
         t = kind - 1  # translational joints
         first = [
@@ -226,29 +250,29 @@ def fang_lines() -> Iterator[Lines]:
             ("t_i-1,i, K", Counts(8, 6), _always(t)),
             ("t_1,2", Counts(12, 8), _once),
         ]
-        yield Lines("Table I", kind, "t", (*first, *_shared()))
-        yield Lines("Table I", kind, "s_2", (("s in frame 2", Counts(2, 0), _once),))
+        yield TableLines("Table I", kind, "t", (*first, *_common_lines()))
+        yield TableLines("Table I", kind, "s_2", (("s in frame 2", Counts(2, 0), _once),))
         turning = lambda n, t=t: _far(n) - t * (n - 4)  # noqa: E731 - lines of joint 3 fall away
-        yield Lines("Table II", kind, "u", (("u_j in frame k", Counts(8, 4), _far),))
-        yield Lines("Table II", kind, "s", (("s_j in frame k", Counts(8, 6), turning),))
-        yield Lines("Table II", kind, "D", _pair_entries(t, Counts(7, 6), Counts(4, 3)))
+        yield TableLines("Table II", kind, "u", (("u_j in frame k", Counts(8, 4), _far),))
+        yield TableLines("Table II", kind, "s", (("s_j in frame k", Counts(8, 6), turning),))
+        yield TableLines("Table II", kind, "D", _pair_entries(t, Counts(7, 6), Counts(4, 3)))
         swings = (("first s^", Counts(4, 2), _all_but(1 + t)), ("s^_j in frame k", Counts(12, 8), turning))
-        yield Lines("Table III", kind, "u", (("u_j in frame k", Counts(8, 4), _far),))
-        yield Lines("Table III", kind, "swing", swings)
-        yield Lines("Table III", kind, "D", _pair_entries(t, Counts(5, 4), Counts(3, 2)))
+        yield TableLines("Table III", kind, "u", (("u_j in frame k", Counts(8, 4), _far),))
+        yield TableLines("Table III", kind, "swing", swings)
+        yield TableLines("Table III", kind, "D", _pair_entries(t, Counts(5, 4), Counts(3, 2)))
         yield from _table_iv(kind, t)
-        yield Lines("Table V", kind, "f", (("f_i-1,i", Counts(4, 4), _all_but(1 + t)),))
+        yield TableLines("Table V", kind, "f", (("f_i-1,i", Counts(4, 4), _all_but(1 + t)),))
         moments = (
             ("t_i-1,i, K*", Counts(14, 10), _all_but(1 + t)),
             ("t_i-1,i, K", Counts(8, 5), _always(t)),
         )
         flat = {1: Counts(), 2: Counts(4, 4)}[kind]
-        yield Lines("Table V", kind, "t", (*moments, *_shared()), _saved(flat), SLIDE_F5 if t else "")
+        yield TableLines("Table V", kind, "t", (*moments, *_common_lines()), _saved(flat), SLIDE_F5 if t else "")
         yield from _table_vii(kind, t)
 
 
 def _pair_entries(t: int, both: Counts, onto: Counts) -> tuple[Entry, ...]:
-    """D_ji of two rotational joints; of joint 3 with those behind it and those before it."""
+    """Return D_ji of two rotational joints, and of joint 3 with later and with earlier joints."""
     return (
         ("D, K*_j K*_i", both, lambda n, t=t: _pairs(n - t)),
         ("D, K_j K*_i", Counts(2, 1), lambda n, t=t: t * (n - 3)),
@@ -256,54 +280,54 @@ def _pair_entries(t: int, both: Counts, onto: Counts) -> tuple[Entry, ...]:
     )
 
 
-def _table_iv(kind: int, t: int) -> Iterator[Lines]:
-    yield Lines("Table IV", kind, "iRn", (("iRn", Counts(24, 12), _all_but(2)),))
+def _table_iv(kind: int, t: int) -> Iterator[TableLines]:
+    yield TableLines("Table IV", kind, "iRn", (("iRn", Counts(24, 12), _all_but(2)),))
     charged: Entry = ("u_i in frame n", Counts(8, 4), _all_but(2))
-    yield Lines("Table IV", kind, "u", (charged,), lambda n: (n - 2) * Counts(8, 4), COLUMN)
+    yield TableLines("Table IV", kind, "u", (charged,), lambda n: (n - 2) * Counts(8, 4), COLUMN_NOTE)
     arms: tuple[Entry, ...] = (("last s", Counts(2, 0), _once), ("s in frame n", Counts(6, 3), _all_but(2)))
-    yield Lines("Table IV", kind, "s", arms)
+    yield TableLines("Table IV", kind, "s", arms)
     for label, turns, slides in (("f_ii", Counts(6, 3), Counts(3, 0)), ("t_ii", Counts(9, 6), Counts(6, 3))):
-        own: tuple[Entry, ...] = (
+        entries: tuple[Entry, ...] = (
             (f"{label}, K*", turns, _all_but(2 + t)),
             (f"{label}, K", slides, _always(t)),
         )
-        yield Lines("Table IV", kind, label, own)
-    yield Lines("Table IV", kind, "t", (("t_j,i", Counts(6, 6), _pairs),))
-    yield Lines("Table IV", kind, "D", (("D_ji", Counts(3, 2), _pairs),))
+        yield TableLines("Table IV", kind, label, entries)
+    yield TableLines("Table IV", kind, "t", (("t_j,i", Counts(6, 6), _pairs),))
+    yield TableLines("Table IV", kind, "D", (("D_ji", Counts(3, 2), _pairs),))
 
 
-def _table_vii(kind: int, t: int) -> Iterator[Lines]:
+def _table_vii(kind: int, t: int) -> Iterator[TableLines]:
     first_l: tuple[Entry, ...] = (
         ("l, K*", Counts(8, 4), _all_but(1 + t)),
         ("l, K", Counts(9, 5), _always(t)),
     )
-    yield Lines("Table VII", kind, "l", first_l, lambda _: Counts(2, 2), FIRST)
+    yield TableLines("Table VII", kind, "l", first_l, lambda _: Counts(2, 2), FIRST_STEP_NOTE)
     inner: tuple[Entry, ...] = (
         ("X, K*", Counts(3, 6), _all_but(1 + t)),
         ("X, K", Counts(4, 5), _always(t)),
     )
-    yield Lines("Table VII", kind, "X", inner, lambda _: Counts(3, 6), FIRST)
+    yield TableLines("Table VII", kind, "X", inner, lambda _: Counts(3, 6), FIRST_STEP_NOTE)
     turned: tuple[Entry, ...] = (("Y", Counts(18, 14), _all_but(2)), ("Y_33, i = s - 1", Counts(10, 5), _once))
-    yield Lines("Table VII", kind, "Y", turned, lambda n: Counts(n - 2, 0), TWICE)
+    yield TableLines("Table VII", kind, "Y", turned, lambda n: Counts(n - 2, 0), TWICE)
     shifted: tuple[Entry, ...] = (("V", Counts(3, 4), _all_but(2)), ("V_33, i = s - 1", Counts(1, 1), _once))
-    yield Lines("Table VII", kind, "V", shifted)
+    yield TableLines("Table VII", kind, "V", shifted)
     sums: tuple[Entry, ...] = (
         ("c^, K*", Counts(0, 2), _all_but(1 + t)),
         ("c^, K", Counts(0, 3), _always(t)),
     )
-    yield Lines("Table VII", kind, "c", sums)
+    yield TableLines("Table VII", kind, "c", sums)
     tensors: tuple[Entry, ...] = (("J^", Counts(0, 3), _all_but(2 + t)), ("J^_33, i < s", Counts(0, 1), _once))
-    yield Lines("Table VII", kind, "J", tensors)
+    yield TableLines("Table VII", kind, "J", tensors)
 
 
 FORMULATION_OF_TABLE = {"Table I": 1, "Table II": 2, "Table III": 3, "Table IV": 4, "Table V": 5}
 
 
 def traced_lines(table: str, kind: int, n: int) -> dict[str, Counts]:
-    """Counts of the traced equations of a table by label; 2 x is a multiplication, as in the print."""
+    """Count the traced equations of a table by label; 2 x is a multiplication, as in the print."""
     slide = None if kind == 1 else 2
     if table == "Table VII":
         tape = moments_chain(n, slide=slide, dense={"X"}).tape
     else:
         tape = formulation_chain(FORMULATION_OF_TABLE[table], n, slide=slide, dense=FANG_DENSE).tape
-    return {label: counts for label, counts in tape.by_line("mul").items() if label not in ON_HAND}
+    return {label: counts for label, counts in tape.by_line("mul").items() if label not in GIVEN_LINES}

@@ -5,15 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.tensor_turns import shifted, turned
+from mindyn.equations.tensor_rotation import rotate_symmetric, shift_symmetric
 from mindyn.equations.triples import Symmetric, Triple
 from mindyn.kernels.model import compile_model
 from mindyn.papers.counting import Counts, Tape
-from mindyn.papers.drawing import line_drawing
+from mindyn.papers.drawing import draw_lines
 from mindyn.papers.lin_table import table_ii
 from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows
-from mindyn.papers.reproduction import Figure, Reproduction, Row, Table, as_printed, claim_row, count_row, not_told
-from mindyn.papers.traced_robots import ON_HAND, constants, general_joint, lin_chain, variables
+from mindyn.papers.reproduction import (
+    Figure,
+    PaperTable,
+    Reproduction,
+    Row,
+    claim_row,
+    count_row,
+    printed_row,
+    unpublished_row,
+)
+from mindyn.papers.traced_robots import GIVEN_LINES, constants, general_joint, lin_chain, variables
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
 from mindyn.parameters.lin import lin_base
 from mindyn.parameters.lin_structure import lin_structure
@@ -21,19 +30,19 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 CITATION = "S.-K. Lin, Minimal linear combinations of the inertia parameters of a manipulator, 1995"
-BUT_NOTED = "exact, but for operations that the note names"
-SAME_SET = 1e-12
-SIZE = 6
+NOTED_TOLERANCE = "exact, except for operations that the note lists"
+SAME_SET_TOLERANCE = 1e-12
+JOINT_COUNT = 6
 """n at which formulas in n are compared."""
 SAMPLES, SECONDS, MOTIONS, HARMONICS = 200, 10.0, 4, 3
-TORQUE_NOISE = 1e-3
-"""Torque noise of the second experiment, as part of each joint's root mean square torque."""
-CLOSELY = 1e-9
+RELATIVE_TORQUE_NOISE = 1e-3
+"""Torque noise of the second experiment, relative to each joint's root mean square torque."""
+MAX_NOISELESS_ERROR = 1e-9
 """Largest relative error that counts as "matched the true values very closely" without noise."""
 
 
-def reproduced() -> Reproduction:
-    """Every table of the paper."""
+def reproduce() -> Reproduction:
+    """Reproduce every table of the paper."""
     return Reproduction(
         "lin",
         CITATION,
@@ -41,55 +50,57 @@ def reproduced() -> Reproduction:
     )
 
 
-def _table_i() -> Table:
-    """Lin's constants of a prismatic joint hold the mass behind it, Gautier's do not: one space, two sets."""
+def _table_i() -> PaperTable:
+    """Compare the sets: Lin's constants of a prismatic joint include the mass after it, Gautier's do not."""
     robot = load_robot("stanford")
-    one, other = lin_base(robot), gautier_khalil_base(robot)
-    T = one.to(other)
-    gap = float(np.abs(T @ one.matrix - other.matrix).max())
-    said = f"a map of rank {np.linalg.matrix_rank(T)} between sets of {one.count}, to {gap:.0e}"
-    row = claim_row("the sets differ, their span does not", "formulas", said, gap < SAME_SET)
-    return Table(
-        "Table I: the set beside that of Gautier et al.",
-        f"{SAME_SET:g} between one set and the other mapped to it, on the Stanford arm",
+    lin, gautier = lin_base(robot), gautier_khalil_base(robot)
+    T = lin.transform_to(gautier)
+    gap = float(np.abs(T @ lin.matrix - gautier.matrix).max())
+    text = f"a map of rank {np.linalg.matrix_rank(T)} between sets of {lin.count}, to {gap:.0e}"
+    row = claim_row("the sets differ, their span is the same", "formulas", text, gap < SAME_SET_TOLERANCE)
+    return PaperTable(
+        "Table I: the set compared with that of Gautier et al.",
+        f"{SAME_SET_TOLERANCE:g} between one set and the other mapped to it, on the Stanford arm",
         (row,),
         "The table prints formulas, no numbers; both are implemented (`lin`, `gautier`) and tested on random chains.",
     )
 
 
-def _table_ii() -> Table:
+def _table_ii() -> PaperTable:
     rows = [
         count_row(
-            f"{one.column}: {one.line}",
-            one.printed,
-            one.counted,
-            one.printed - one.counted if one.why else Counts(),
-            one.why,
+            f"{entry.column}: {entry.line}",
+            entry.printed,
+            entry.counted,
+            entry.printed - entry.counted if entry.why else Counts(),
+            entry.why,
         )
-        for one in table_ii()
+        for entry in table_ii()
     ]
-    return Table("Table II: operations of one joint, in all seven columns and the footnotes", BUT_NOTED, tuple(rows))
+    return PaperTable(
+        "Table II: operations of a joint, in all seven columns and the footnotes", NOTED_TOLERANCE, tuple(rows)
+    )
 
 
-def _table_iii() -> Table:
+def _table_iii() -> PaperTable:
     rows = [
-        as_printed("Khalil & Kleinfinger", "101n-129 M, 90n-118 A; Stanford 240M 227A, simplified 142M 99A"),
-        as_printed("Balafoutis et al.", "93n-69 M, 81n-66 A; no Stanford arm"),
-        as_printed("Gautier & Khalil", "92n-127 M, 81n-117 A; Stanford 232M 218A, simplified 142M 99A"),
+        printed_row("Khalil & Kleinfinger", "101n-129 M, 90n-118 A; Stanford 240M 227A, simplified 142M 99A"),
+        printed_row("Balafoutis et al.", "93n-69 M, 81n-66 A; no Stanford arm"),
+        printed_row("Gautier & Khalil", "92n-127 M, 81n-117 A; Stanford 232M 218A, simplified 142M 99A"),
         *(explained_row(row) for row in lin_rows()),
     ]
-    return Table("Table III: operations of inverse dynamics", BUT_NOTED, tuple(rows))
+    return PaperTable("Table III: operations of inverse dynamics", NOTED_TOLERANCE, tuple(rows))
 
 
 def explained_row(row: PaperRow) -> Row:
-    """A row of a table of counts, at n = 6 where it is a formula."""
-    n = row.size or SIZE
+    """Return a row of a table of counts, at n = 6 if it is a formula."""
+    n = row.size or JOINT_COUNT
     if row.note:
-        return not_told(f"present: {row.name}", str(row.printed(n)), row.note, str(row.counted(n)))
+        return unpublished_row(f"present: {row.name}", str(row.printed(n)), row.note, str(row.counted(n)))
     explained = Counts()
-    for one in row.differences:
-        explained = explained + one.worth(n)
-    why = "; ".join(f"{one.why} ({_short(one.worth(n))})" for one in row.differences)
+    for difference in row.differences:
+        explained = explained + difference.worth(n)
+    why = "; ".join(f"{difference.why} ({_short(difference.worth(n))})" for difference in row.differences)
     return count_row(row.name, row.printed(n), row.counted(n), explained, why, "" if row.size else str(row.printed))
 
 
@@ -97,20 +108,22 @@ def _short(counts: Counts) -> str:
     return f"{counts.multiplications:+d}M {counts.additions:+d}A"
 
 
-def _composites() -> Table:
-    """Section III: c^_i and J^_i where joint i turns and joint i + 1 slides, in Lin's set and in that of Gautier."""
+def _composites() -> PaperTable:
+    """Compare section III: c^_i and J^_i if joint i turns and joint i + 1 slides, in Lin's and Gautier's sets."""
     lin_c, lin_J, gautier_c, gautier_J = slide_operations()
-    left_out = "m^ d and its sum with l_z are left out; Lin & Fang's table VII charges them (l: 9M 5A)"
-    missing = "{} is not at hand, and how R X R^T is computed is not told; counted with Lin & Fang's eq. 41-54"
+    left_out = "m^ d and its sum with l_z are omitted; Lin & Fang's table VII charges them (l: 9M 5A)"
+    missing = (
+        "{} is not available, and the paper does not say how R X R^T is computed; counted with Lin & Fang's eq. 41-54"
+    )
     saved = f"by {gautier_c - lin_c} and {gautier_J - lin_J}"
     rows = (
         count_row("c^_i, present set: (11)", Counts(8, 7), lin_c, Counts(-1, -1), left_out),
         count_row("c^_i, set of Gautier et al.", Counts(11, 9), gautier_c, Counts()),
-        not_told("J^_i, present set", "50M 40A", missing.format("(36) of [23]"), str(lin_J)),
-        not_told("J^_i, set of Gautier et al.", "55M 41A", missing.format("(A8) of [21]"), str(gautier_J)),
+        unpublished_row("J^_i, present set", "50M 40A", missing.format("(36) of [23]"), str(lin_J)),
+        unpublished_row("J^_i, set of Gautier et al.", "55M 41A", missing.format("(A8) of [21]"), str(gautier_J)),
         claim_row("the present set is more efficient", "by 3M 2A and 5M 1A", saved, "-" not in saved),
     )
-    return Table("Section III: composite bodies of a joint before a sliding one", BUT_NOTED, rows)
+    return PaperTable("Section III: composite bodies of a joint before a sliding one", NOTED_TOLERANCE, rows)
 
 
 def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
@@ -118,57 +131,59 @@ def slide_operations() -> tuple[Counts, Counts, Counts, Counts]:
     tape = Tape()
     step, mass = general_joint(tape, True), tape.constant()
     l, c, k, w = variables(tape), variables(tape), constants(tape), variables(tape)  # noqa: E741 - Lin's symbol
-    tensor, own = (Symmetric(*(new() for _ in range(6))) for new in (tape.variable, tape.constant))
+    tensor, constant_tensor = (Symmetric(*(new() for _ in range(6))) for new in (tape.variable, tape.constant))
     along = Triple(0.0, 0.0, mass * step.d)
     grown, shift = step.d * (along + 2.0 * c).z, (2.0 * step.b) * w.x
     X = tensor + Symmetric(grown, grown, 0.0, 0.0, -(step.d * c.x), -(step.d * c.y))
-    V = turned(step, X) + Symmetric(0.0, shift, shift, -(step.b * w.y), -(step.b * w.z), 0.0)
-    J = turned(step, tensor) + shifted(step.s_before, w + 0.5 * mass * step.s_before)
+    V = rotate_symmetric(step, X) + Symmetric(0.0, shift, shift, -(step.b * w.y), -(step.b * w.z), 0.0)
+    J = rotate_symmetric(step, tensor) + shift_symmetric(step.s_before, w + 0.5 * mass * step.s_before)
 
     def needed(*vectors: Triple) -> Counts:
-        return tape.needed([scalar for one in vectors for scalar in one.scalars], without=ON_HAND)
+        return tape.count_needed([scalar for vector in vectors for scalar in vector.scalars], without=GIVEN_LINES)
 
     return (
         needed(k + step.to_parent(l + along)),
-        needed(*(own + V).rows),
+        needed(*(constant_tensor + V).rows),
         needed(k + step.to_parent(c) + step.to_parent(along)),
-        needed(*(own + J).rows),
+        needed(*(constant_tensor + J).rows),
     )
 
 
-def _savings() -> Table:
-    """Axes parallel or perpendicular: products with R take 4M 2A in place of 8M 4A."""
+def _savings() -> PaperTable:
+    """Compare savings for parallel or perpendicular axes: products with R take 4M 2A instead of 8M 4A."""
     rows = []
     for n in (4, 6, 8):
         printed = 5 * (n - 1) * Counts(4, 2) + Counts(2, 1)
-        general = lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=ON_HAND)
-        square = lin_chain(n, wrench=True, dense=LIN_DENSE, right_angles=True).tape.counts(without=ON_HAND)
+        general = lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=GIVEN_LINES)
+        square = lin_chain(n, wrench=True, dense=LIN_DENSE, right_angles=True).tape.counts(without=GIVEN_LINES)
         more = Counts(3 * n - 8, 3 * n - 5)
-        why = f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which spares {more} more"
+        why = (
+            f"the rule counts products with R; beta = 90 deg also makes s_z = 0 in Omega s, which saves another {more}"
+        )
         rows.append(count_row(f"n = {n}: 5(n-1)(4M+2A) + 2M+1A", printed, general - square, Counts() - more, why))
-    return Table("Section III: what axes parallel or perpendicular save", BUT_NOTED, tuple(rows))
+    return PaperTable("Section III: savings by parallel or perpendicular axes", NOTED_TOLERANCE, tuple(rows))
 
 
-def stanford_identification() -> tuple[Table, Figure]:
-    """Identified beside true MLC without noise, and the error with noise beside cond(A_i)."""
+def stanford_identification() -> tuple[PaperTable, Figure]:
+    """Compare identified with true MLC without noise, and the error with noise with cond(A_i)."""
     robot = load_robot("stanford")
     rows, conditions, errors = [], [], []
     for seed in range(MOTIONS):
         motion = sinusoids(robot, seed)
-        clean, found = identified(robot, motion, 0.0, seed)
-        noisy, _ = identified(robot, motion, TORQUE_NOISE, seed)
-        conditions.append(found)
+        clean, condition = identify_mlc(robot, motion, 0.0, seed)
+        noisy, _ = identify_mlc(robot, motion, RELATIVE_TORQUE_NOISE, seed)
+        conditions.append(condition)
         errors.append(noisy)
-        rows.append(_row(seed, clean, found))
-    table = Table(
+        rows.append(_row(seed, clean, condition))
+    table = PaperTable(
         "Section IV: the Stanford arm identified from the last link to the first",
-        f"relative error of every MLC below {CLOSELY:g} (the paper: 'matched the true values very closely')",
+        f"relative error of every MLC below {MAX_NOISELESS_ERROR:g} (the paper: 'matched the true values very closely')",
         tuple(rows),
-        "The report with the paper's trajectories [22] is not at hand: these are sums of three sinusoids a joint.",
+        "The report with the paper's trajectories [22] is not available: these are sums of three sinusoids per joint.",
     )
     x, y = np.ravel(conditions), np.ravel(errors)
     order = np.argsort(x)
-    drawing = line_drawing(
+    drawing = draw_lines(
         {"joints": (np.log10(x[order]), y[order])},
         "log10 of cond(A_i)",
         "relative error of the joint's MLC",
@@ -176,7 +191,7 @@ def stanford_identification() -> tuple[Table, Figure]:
         marks=("joints",),
     )
     note = (
-        f"With torque noise of {100 * TORQUE_NOISE:g} % the error of a joint's MLC grows with cond(A_i), "
+        f"With torque noise of {100 * RELATIVE_TORQUE_NOISE:g} % the error of a joint's MLC grows with cond(A_i), "
         "as section IV says."
     )
     return table, Figure(
@@ -186,12 +201,14 @@ def stanford_identification() -> tuple[Table, Figure]:
 
 def _row(seed: int, errors: Array, conditions: Array) -> Row:
     shown = ", ".join(f"{value:.3g}" for value in conditions)
-    name, said = f"motion {seed + 1}", f"largest relative error {errors.max():.0e}"
-    return claim_row(name, "very closely", said, bool(errors.max() <= CLOSELY), f"cond(A_i), i = 1 .. 6: {shown}")
+    name, text = f"motion {seed + 1}", f"largest relative error {errors.max():.0e}"
+    return claim_row(
+        name, "very closely", text, bool(errors.max() <= MAX_NOISELESS_ERROR), f"cond(A_i), i = 1 .. 6: {shown}"
+    )
 
 
 def sinusoids(robot: Robot, seed: int) -> tuple[Array, Array, Array]:
-    """q, qd, qdd (SAMPLES, n): three harmonics a joint, drawn from a seed."""
+    """Return q, qd, qdd (SAMPLES, n): three harmonics per joint, drawn from a seed."""
     rng = np.random.default_rng(seed)
     t = np.linspace(0, SECONDS, SAMPLES)[:, None]
     n = robot.joint_count
@@ -204,25 +221,25 @@ def sinusoids(robot: Robot, seed: int) -> tuple[Array, Array, Array]:
     return q, qd, qdd
 
 
-def identified(robot: Robot, motion: tuple[Array, Array, Array], noise: float, seed: int) -> tuple[Array, Array]:
-    """Relative error of each joint's MLC, and cond(A_i) with columns of unit length [eq. 94-116].
+def identify_mlc(robot: Robot, motion: tuple[Array, Array, Array], noise: float, seed: int) -> tuple[Array, Array]:
+    """Return the relative error of each joint's MLC, and cond(A_i) with columns of unit length [eq. 94-116].
 
-    From i = n to 1: A_i w_i = tau_i - phi_i, phi_i the torque of the links behind with the values found for them.
+    From i = n to 1: A_i w_i = tau_i - phi_i, phi_i the torque of the later links with their identified values.
     """
     base, structure = lin_base(robot), lin_structure(robot)
     Y = compile_model(robot, base=base).regressor(*motion)
     tau = Y @ base.values
     spread = noise * np.sqrt((tau**2).mean(axis=0))
     tau = tau + np.random.default_rng(100 + seed).normal(size=tau.shape) * spread
-    found = np.zeros(base.count)
+    mlc = np.zeros(base.count)
     n = robot.joint_count
     errors, conditions = np.zeros(n), np.zeros(n)
     for i in reversed(range(n)):
-        own = [position for (joint, _), position in structure.layout.items() if joint == i]
-        A = Y[:, i, own]
+        columns = [position for (joint, _), position in structure.layout.items() if joint == i]
+        A = Y[:, i, columns]
         units = np.linalg.norm(A, axis=0)
-        w = np.linalg.lstsq(A / units, tau[:, i] - Y[:, i] @ found, rcond=None)[0] / units
-        found[own] = w
-        errors[i] = np.abs(w - base.values[own]).max() / np.abs(base.values[own]).max()
+        w = np.linalg.lstsq(A / units, tau[:, i] - Y[:, i] @ mlc, rcond=None)[0] / units
+        mlc[columns] = w
+        errors[i] = np.abs(w - base.values[columns]).max() / np.abs(base.values[columns]).max()
         conditions[i] = np.linalg.cond(A / units)
     return errors, conditions

@@ -1,8 +1,8 @@
-"""The seeds' operation counts beside those of the traced equations, and what lies between them.
+"""The papers' operation counts compared with those of the traced equations, with the reasons for differences.
 
 printed(n) = counted(n) + the sum of differences(n): `counted` comes from tracing the equations under the paper's
-convention, and each difference is a statement about the print with the operations it is worth. What then remains is
-zero in every row but one, whose note says what the print does not tell.
+convention, and each difference is a statement about the print with the number of operations that it explains. The
+remainder is zero in every row but one, whose note says what the print leaves open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.equations.mlc_links import mlc_links
 from mindyn.papers.counting import Counts
 from mindyn.papers.traced_robots import (
-    ON_HAND,
+    GIVEN_LINES,
     CountedTrace,
     formulation_chain,
     kane_chain,
@@ -30,14 +30,14 @@ from mindyn.robots.loading import load_robot
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class CountFormula:
     """Counts as polynomials of the joint count: coefficients of n^2, n and 1."""
 
     multiplications: tuple[float, float, float]
     additions: tuple[float, float, float]
 
     def __call__(self, n: int) -> Counts:
-        """Counts of n joints."""
+        """Return the counts of n joints."""
         return Counts(*(round(a * n * n + b * n + c) for a, b, c in (self.multiplications, self.additions)))
 
     def __str__(self) -> str:
@@ -52,71 +52,71 @@ def _text(coefficients: tuple[float, float, float]) -> str:
     return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ") or "0"
 
 
-def linear(m1: float, m0: float, a1: float, a0: float) -> Formula:
-    """m1 n + m0 multiplications, a1 n + a0 additions."""
-    return Formula((0, m1, m0), (0, a1, a0))
+def linear(m1: float, m0: float, a1: float, a0: float) -> CountFormula:
+    """Return m1 n + m0 multiplications, a1 n + a0 additions."""
+    return CountFormula((0, m1, m0), (0, a1, a0))
 
 
-def fixed(multiplications: int, additions: int) -> Formula:
-    """Counts that do not depend on n."""
+def fixed(multiplications: int, additions: int) -> CountFormula:
+    """Return counts that do not depend on n."""
     return linear(0, multiplications, 0, additions)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Why a printed count is not the counted one, and by how much (printed less counted)."""
+class CountDifference:
+    """Why a printed count differs from the counted one, and by how much (printed minus counted)."""
 
     why: str
-    worth: Formula
+    worth: CountFormula
 
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """One printed count.
+    """A printed count.
 
     counted  the traced equations under the paper's convention, at n joints
     live     the same equations with constants folded and without dead code, at n joints
     size     n of a robot; 0 for a formula in n
-    note     what is to be said of a row that is not reproduced
+    note     why a row is not reproduced
     """
 
     table: str
     name: str
-    printed: Formula
+    printed: CountFormula
     counted: Callable[[int], Counts]
     live: Callable[[int], Counts]
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[CountDifference, ...] = ()
     size: int = 0
     note: str = ""
 
     def unexplained(self, n: int) -> Counts:
-        """printed - counted - differences."""
+        """Return printed - counted - differences."""
         rest = self.printed(n) - self.counted(n)
-        for one in self.differences:
-            rest = rest - one.worth(n)
+        for difference in self.differences:
+            rest = rest - difference.worth(n)
         return rest
 
 
 LIN_DENSE = frozenset({"D", "motion before"})
-"""Lin counts D_22 = 0 as an entry, and the motion of joint 1 as a general one when joint 2 takes it over."""
+"""Lin counts D_22 = 0 as an entry, and the motion of joint 1 as a general one when joint 2 uses it."""
 FANG_DENSE = frozenset({"t_ii", "f_ii", "f", "u", "s", "swing", "R_n"})
-"""Lin & Fang count every line with dense operands, but f_ii, whose zeros the line after it uses."""
+"""Lin & Fang count every line with dense operands, except f_ii, whose zeros the next line uses."""
 
 
-def written(trace: CountedTrace) -> Counts:
-    """Every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
-    return trace.tape.counts(without=ON_HAND, twice="mul")
+def count_written(trace: CountedTrace) -> Counts:
+    """Count every line as written; 2 x is a multiplication, as in Lin & Fang's tables."""
+    return trace.tape.counts(without=GIVEN_LINES, twice="mul")
 
 
 def lin_rows() -> Iterator[PaperRow]:
-    """Lin 1995, table III."""
+    """Return Lin 1995, table III."""
     yield PaperRow(
         "Lin 1995, Table III",
         "n revolute joints, general",
         linear(89, -82, 77, -71),
-        lambda n: lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=ON_HAND),
+        lambda n: lin_chain(n, wrench=True, dense=LIN_DENSE).tape.counts(without=GIVEN_LINES),
         lambda n: lin_chain(n, wrench=False).live(),
-        (Difference("cos(beta_1) g of a_1 is a constant and still charged", fixed(1, 0)),),
+        (CountDifference("cos(beta_1) g of a_1 is a constant and still charged", fixed(1, 0)),),
     )
     robot = load_robot("stanford")
     structure, base = lin_structure(robot), lin_base(robot)
@@ -125,13 +125,13 @@ def lin_rows() -> Iterator[PaperRow]:
         "Lin 1995, Table III",
         "Stanford arm, general (33 MLC)",
         fixed(231, 219),
-        lambda _: general.tape.counts(without=ON_HAND),
+        lambda _: general.tape.counts(without=GIVEN_LINES),
         lambda _: general.live(),
         (
-            Difference("Omega_3 is a permutation of Omega_2 and is not counted again", fixed(-6, -9)),
-            Difference("d_3 W_3, which D_2 needs, is not counted", fixed(-4, -4)),
-            Difference("the three differences of Psi_3 are counted though joint 3 slides", fixed(0, 3)),
-            Difference("mu_2 in frame 1 has no use since b_2 = 0", fixed(-4, -2)),
+            CountDifference("Omega_3 is a permutation of Omega_2 and is not counted again", fixed(-6, -9)),
+            CountDifference("d_3 W_3, which D_2 needs, is not counted", fixed(-4, -4)),
+            CountDifference("the three differences of Psi_3 are counted although joint 3 slides", fixed(0, 3)),
+            CountDifference("mu_2 in frame 1 is not needed because b_2 = 0", fixed(-4, -2)),
         ),
         6,
     )
@@ -150,7 +150,9 @@ def lin_rows() -> Iterator[PaperRow]:
 
 
 def plain_counts() -> Iterator[tuple[str, Counts, Counts]]:
-    """Lin's formulas on robots with general links: name, without dead code, and with equal expressions shared."""
+    """Return counts of Lin's formulas on robots with general links: name, without dead code, and with shared
+    expressions.
+    """
     for name in ("stanford", "puma560_fgl", "puma560"):
         robot = load_robot(name)
         structure, base = lin_structure(robot), lin_base(robot)
@@ -160,51 +162,51 @@ def plain_counts() -> Iterator[tuple[str, Counts, Counts]]:
 
 SLIP_F2 = "the lines of Table II add up to 57 M and 43 A: the print is 3 too high in both"
 SLIP_F4 = "the lines of Table IV add up to -104 M (type 2: -110): the print is 4 too low"
-COLUMN = "u_i in frame n is charged as a product, but it is a column of the rotation"
+COLUMN_NOTE = "u_i in frame n is charged as a product, but it is a column of the rotation"
 SLIDE_F5 = "h x u of the prismatic joint takes 4M 1A, since u_x = 0; 8M 5A are charged"
-TWICE = "2 sin(beta) is a constant, and its product is charged with every turned tensor"
-FIRST_C = "c^_1, 2A in Table VII, is left out of the total"
+TWICE = "2 sin(beta) is a constant, and its product is charged with every rotated tensor"
+FIRST_C = "c^_1, 2A in Table VII, is missing in the total"
 
-TABLE_VI: dict[tuple[int, int], tuple[Formula, tuple[Difference, ...]]] = {
-    (1, 1): (Formula((10, -18, 10), (6, -10, 4)), ()),
-    (1, 2): (Formula((10, -18, 0), (6, -10, 0)), ()),
-    (2, 1): (Formula((11.5, -27.5, 16), (8, -18, 10)), ()),
-    (2, 2): (Formula((11.5, -40.5, 60), (8, -29, 46)), (Difference(SLIP_F2, fixed(3, 3)),)),
-    (3, 1): (Formula((12.5, -28.5, 16), (8, -18, 10)), ()),
-    (3, 2): (Formula((12.5, -43.5, 65), (8, -29, 45)), ()),
+TABLE_VI: dict[tuple[int, int], tuple[CountFormula, tuple[CountDifference, ...]]] = {
+    (1, 1): (CountFormula((10, -18, 10), (6, -10, 4)), ()),
+    (1, 2): (CountFormula((10, -18, 0), (6, -10, 0)), ()),
+    (2, 1): (CountFormula((11.5, -27.5, 16), (8, -18, 10)), ()),
+    (2, 2): (CountFormula((11.5, -40.5, 60), (8, -29, 46)), (CountDifference(SLIP_F2, fixed(3, 3)),)),
+    (3, 1): (CountFormula((12.5, -28.5, 16), (8, -18, 10)), ()),
+    (3, 2): (CountFormula((12.5, -43.5, 65), (8, -29, 45)), ()),
     (4, 1): (
-        Formula((4.5, 48.5, -108), (4, 24, -56)),
-        (Difference(COLUMN, linear(8, -16, 4, -8)), Difference(SLIP_F4, fixed(-4, 0))),
+        CountFormula((4.5, 48.5, -108), (4, 24, -56)),
+        (CountDifference(COLUMN_NOTE, linear(8, -16, 4, -8)), CountDifference(SLIP_F4, fixed(-4, 0))),
     ),
     (4, 2): (
-        Formula((4.5, 48.5, -114), (4, 24, -62)),
-        (Difference(COLUMN, linear(8, -16, 4, -8)), Difference(SLIP_F4, fixed(-4, 0))),
+        CountFormula((4.5, 48.5, -114), (4, 24, -62)),
+        (CountDifference(COLUMN_NOTE, linear(8, -16, 4, -8)), CountDifference(SLIP_F4, fixed(-4, 0))),
     ),
-    (5, 1): (Formula((10, -18, 14), (6, -6, 2)), ()),
-    (5, 2): (Formula((10, -18, 4), (6, -6, -7)), (Difference(SLIDE_F5, fixed(4, 4)),)),
+    (5, 1): (CountFormula((10, -18, 14), (6, -6, 2)), ()),
+    (5, 2): (CountFormula((10, -18, 4), (6, -6, -7)), (CountDifference(SLIDE_F5, fixed(4, 4)),)),
 }
-"""Printed counts of formulations 1-5 by (formulation, type), with what separates them from the traced lines."""
+"""Printed counts of formulations 1-5 by (formulation, type), with their differences from the traced lines."""
 
 TABLE_VI_SIZES = {1: (4, 6, 11), 2: (6, 8, 9)}
 """n at which table VI prints its formulas, by type."""
 TABLE_VI_MISPRINTS = {("formulation 5, type 1", 11): Counts(1016, 662)}
 """Numbers of table VI that its own formulas contradict, by row and n."""
 
-TABLE_VIII: dict[tuple[int, int], Formula] = {
-    (1, 1): Formula((10, 14, -37), (6, 23, -53)),
-    (1, 2): Formula((10, 14, -45), (6, 23, -59)),
-    (2, 1): Formula((11.5, 4.5, -31), (8, 15, -47)),
-    (2, 2): Formula((11.5, -8.5, 15), (8, 4, -13)),
+TABLE_VIII: dict[tuple[int, int], CountFormula] = {
+    (1, 1): CountFormula((10, 14, -37), (6, 23, -53)),
+    (1, 2): CountFormula((10, 14, -45), (6, 23, -59)),
+    (2, 1): CountFormula((11.5, 4.5, -31), (8, 15, -47)),
+    (2, 2): CountFormula((11.5, -8.5, 15), (8, 4, -13)),
 }
 
 
 def _slide(kind: int) -> int | None:
-    """Type 1: all joints revolute; type 2: joint 3 slides."""
+    """Return None for type 1 (all joints revolute), or joint 3, which slides, for type 2."""
     return None if kind == 1 else 2
 
 
 def table_vi_rows() -> Iterator[PaperRow]:
-    """Lin & Fang 1999, table VI: m^, c^, J^ on hand."""
+    """Return Lin & Fang 1999, table VI, with given m^, c^, J^."""
     for (number, kind), (printed, differences) in TABLE_VI.items():
         yield PaperRow(
             "Lin & Fang 1999, Table VI",
@@ -217,7 +219,7 @@ def table_vi_rows() -> Iterator[PaperRow]:
 
 
 def _by_lines(number: int, slide: int | None, n: int) -> Counts:
-    return written(formulation_chain(number, n, slide=slide, dense=FANG_DENSE))
+    return count_written(formulation_chain(number, n, slide=slide, dense=FANG_DENSE))
 
 
 def _live(number: int, slide: int | None, n: int) -> Counts:
@@ -225,8 +227,8 @@ def _live(number: int, slide: int | None, n: int) -> Counts:
 
 
 def _with_moments(number: int, slide: int | None, n: int) -> Counts:
-    """Table VI's lines and table VII's, added as the paper adds them."""
-    return _by_lines(number, slide, n) + written(moments_chain(n, slide=slide, dense={"X"}))
+    """Return the lines of tables VI and VII, added as in the paper."""
+    return _by_lines(number, slide, n) + count_written(moments_chain(n, slide=slide, dense={"X"}))
 
 
 def _live_with_moments(number: int, slide: int | None, n: int) -> Counts:
@@ -234,9 +236,9 @@ def _live_with_moments(number: int, slide: int | None, n: int) -> Counts:
 
 
 def table_viii_rows() -> Iterator[PaperRow]:
-    """Lin & Fang 1999, table VIII: first moments and tensors from MLC included."""
+    """Return Lin & Fang 1999, table VIII, including first moments and tensors from MLC."""
     for (number, kind), printed in TABLE_VIII.items():
-        moments = (Difference(TWICE, linear(1, -2, 0, 0)), Difference(FIRST_C, fixed(0, -2)))
+        moments = (CountDifference(TWICE, linear(1, -2, 0, 0)), CountDifference(FIRST_C, fixed(0, -2)))
         yield PaperRow(
             "Lin & Fang 1999, Table VIII",
             f"formulation {number} in MLC, type {kind}",
@@ -248,23 +250,23 @@ def table_viii_rows() -> Iterator[PaperRow]:
 
 
 def angeles_rows() -> Iterator[PaperRow]:
-    """Angeles, Ma & Rojas 1988, table 1."""
+    """Return Angeles, Ma & Rojas 1988, table 1."""
     yield PaperRow(
         "Angeles et al. 1988, Table 1",
         "n revolute joints, general",
         linear(105, -109, 90, -105),
-        lambda n: kane_chain(n, dense={"motion before"}, gravity="any").tape.counts(without=ON_HAND),
+        lambda n: kane_chain(n, dense={"motion before"}, gravity="any").tape.counts(without=GIVEN_LINES),
         lambda n: kane_chain(n).live(),
         (
-            Difference("a_i - rho_{i-1} is a constant and still charged", linear(0, 0, 3, -3)),
-            Difference("p_1'' is charged an addition of zero", fixed(0, 1)),
-            Difference("stage 2 takes off 10 of the 13M 13A that w_1 along z saves", fixed(-10, -10)),
-            Difference("the last pass of stage 3 needs one component: 15M 10A", fixed(-24, -18)),
-            Difference("stage 3 is printed 4A too low: its own lines give 44n - 54", fixed(0, -4)),
+            CountDifference("a_i - rho_{i-1} is a constant and still charged", linear(0, 0, 3, -3)),
+            CountDifference("p_1'' is charged an addition of zero", fixed(0, 1)),
+            CountDifference("stage 2 subtracts 10 of the 13M 13A that w_1 along z saves", fixed(-10, -10)),
+            CountDifference("the last pass of stage 3 needs one component: 15M 10A", fixed(-24, -18)),
+            CountDifference("stage 3 is printed 4A too low: its own lines give 44n - 54", fixed(0, -4)),
         ),
     )
 
 
 def paper_rows() -> list[PaperRow]:
-    """Every row of the seeds' tables that is the seeds' own."""
+    """Return every row of the papers' tables that describes their own method."""
     return [*lin_rows(), *table_vi_rows(), *table_viii_rows(), *angeles_rows()]

@@ -1,4 +1,4 @@
-"""What a reproduction says: tables with the paper's number, ours and the difference, and figures that are drawn."""
+"""Tables with the paper's number, ours and the difference, and redrawn figures."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
 
-from mindyn.escaping import COLUMNS
+from mindyn.escaping import TERMINAL_COLUMNS
 from mindyn.papers.counting import Counts
-from mindyn.robots.table import table_rows
+from mindyn.robots.table import wrap_rows
 
-Verdict = Literal["within", "OUTSIDE", "as printed", "not told", "erratum", "ours"]
+Verdict = Literal["within", "OUTSIDE", "as printed", "unpublished", "erratum", "ours"]
 """Within the stated tolerance; outside it; a competitor's row, as the paper gives it; not reproducible, for the reason
-in the note; a statement that the paper itself contradicts; a number of ours that the paper does not print."""
+in the note; a statement that the paper itself contradicts; a number of ours that the paper does not print.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a printed table, or one number of a paper's text."""
+    """A row of a printed table, or a number of a paper's text."""
 
     name: str
     printed: str
@@ -29,8 +30,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of one printed table, with the tolerance within which a row counts as reproduced."""
+class PaperTable:
+    """Rows of a printed table, with the tolerance within which a row counts as reproduced."""
 
     title: str
     tolerance: str
@@ -40,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure drawn: `name` is its file without suffix, `svg` its text."""
+    """A redrawn figure: `name` is its file without suffix, `svg` its text."""
 
     name: str
     title: str
@@ -54,12 +55,12 @@ class Reproduction:
 
     paper: str
     citation: str
-    parts: tuple[Table | Figure, ...]
+    parts: tuple[PaperTable | Figure, ...]
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[PaperTable]:
         """The tables."""
-        return [part for part in self.parts if isinstance(part, Table)]
+        return [part for part in self.parts if isinstance(part, PaperTable)]
 
     @property
     def figures(self) -> list[Figure]:
@@ -82,7 +83,7 @@ def number_row(
     form: str = ".4g",
     relative: bool = False,
 ) -> Row:
-    """A number beside the printed one; the tolerance is absolute, or a part of the printed number."""
+    """Compare a number with the printed one; the tolerance is absolute, or relative to the printed number."""
     allowed = tolerance * abs(printed) if relative else tolerance
     within = abs(ours - printed) <= allowed
     difference = f"{ours - printed:+.2g}"
@@ -90,7 +91,7 @@ def number_row(
 
 
 def count_row(name: str, printed: Counts, counted: Counts, explained: Counts, note: str = "", formula: str = "") -> Row:
-    """Operations beside the printed ones: within where the difference is what the note explains."""
+    """Compare operations with the printed ones; they agree if the note explains the difference."""
     difference = printed - counted
     shown = f"{formula} = {printed}" if formula else str(printed)
     verdict: Verdict = "within" if difference == explained else "OUTSIDE"
@@ -98,66 +99,66 @@ def count_row(name: str, printed: Counts, counted: Counts, explained: Counts, no
 
 
 def signed(counts: Counts) -> str:
-    """Printed less counted: `+1M -2A`, or 0."""
+    """Return printed minus counted: `+1M -2A`, or 0."""
     if counts == Counts():
         return "0"
     return f"{counts.multiplications:+d}M {counts.additions:+d}A"
 
 
-def as_printed(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
-    """A competitor's row."""
+def printed_row(name: str, printed: str, note: str = "not implemented here; as the paper gives it") -> Row:
+    """Return a competitor's row."""
     return Row(name, printed, "", "", "as printed", note)
 
 
-def not_told(name: str, printed: str, why: str, ours: str = "") -> Row:
-    """What cannot be reproduced, with the reason."""
-    return Row(name, printed, ours, "", "not told", why)
+def unpublished_row(name: str, printed: str, why: str, ours: str = "") -> Row:
+    """Return a row that cannot be reproduced, with the reason."""
+    return Row(name, printed, ours, "", "unpublished", why)
 
 
-def erratum(name: str, printed: str, ours: str, why: str) -> Row:
-    """What the print says in one place and contradicts in another."""
+def erratum_row(name: str, printed: str, ours: str, why: str) -> Row:
+    """Return a row for a statement that the paper contradicts elsewhere."""
     return Row(name, printed, ours, "differs", "erratum", why)
 
 
-def of_ours(name: str, ours: str, note: str = "") -> Row:
-    """A number that the paper does not print."""
+def computed_row(name: str, ours: str, note: str = "") -> Row:
+    """Return a row for a number that the paper does not print."""
     return Row(name, "", ours, "", "ours", note)
 
 
 def claim_row(name: str, printed: str, ours: str, holds: bool, note: str = "") -> Row:
-    """A statement of the paper, and whether it holds."""
+    """Return a row for a statement of the paper, and whether it holds."""
     return Row(name, printed, ours, "" if holds else "differs", "within" if holds else "OUTSIDE", note)
 
 
-HEADER = ("", "paper", "ours", "difference", "")
+TABLE_HEADER = ("", "paper", "ours", "difference", "")
 
 
-def as_text(reproduction: Reproduction) -> str:
-    """For a terminal."""
+def format_text(reproduction: Reproduction) -> str:
+    """Format a reproduction for a terminal."""
     parts = [reproduction.citation]
     for table in reproduction.tables:
-        rows = [HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
-        head, *lines = table_rows(rows, indent=2)
+        rows = [TABLE_HEADER, *((r.name, r.printed, r.ours, r.difference, r.verdict) for r in table.rows)]
+        head, *lines = wrap_rows(rows, indent=2)
         rule = "-" * max(len(line) for block in (head, *lines) for line in block)
-        parts += ["", table.title, *_wrapped(f"tolerance: {table.tolerance}", "  ")]
+        parts += ["", table.title, *_wrap_text(f"tolerance: {table.tolerance}", "  ")]
         parts += [*(f"  {line}".rstrip() for line in head), f"  {rule}"]
         for row, block in zip(table.rows, lines, strict=True):
-            parts += [*(f"  {line}".rstrip() for line in block), *_wrapped(row.note, "      ")]
-        parts += _wrapped(table.note, "  ")
-    figures = [f"  {one.name}.svg: {one.title}" for one in reproduction.figures]
+            parts += [*(f"  {line}".rstrip() for line in block), *_wrap_text(row.note, "      ")]
+        parts += _wrap_text(table.note, "  ")
+    figures = [f"  {figure.name}.svg: {figure.title}" for figure in reproduction.figures]
     return "\n".join([*parts, *(["", "Figures (written with --out)", *figures] if figures else [])])
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    return wrap(text, COLUMNS.get() or 110, initial_indent=indent, subsequent_indent=indent)
+def _wrap_text(text: str, indent: str) -> list[str]:
+    return wrap(text, TERMINAL_COLUMNS.get() or 110, initial_indent=indent, subsequent_indent=indent)
 
 
-def as_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
-    """A page of the documentation; `figures` is the folder of the drawings beside it."""
+def format_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
+    """Format a page of the documentation; `figures` is the folder of the drawings."""
     parts = ["---", "hide:", "  - toc", "---", "", "# Tables and figures of the five papers", "", *INTRODUCTION]
-    for one in reproductions:
-        parts += ["", f"## {one.citation}"]
-        for part in one.parts:
+    for reproduction in reproductions:
+        parts += ["", f"## {reproduction.citation}"]
+        for part in reproduction.parts:
             parts += ["", f"### {part.title}", ""]
             parts += _figure(part, figures) if isinstance(part, Figure) else _table(part)
     return "\n".join([*parts, ""])
@@ -165,13 +166,13 @@ def as_markdown(reproductions: Sequence[Reproduction], figures: str) -> str:
 
 INTRODUCTION = (
     "Written by `mindyn papers --all --out docs`. *within*: the difference is within the tolerance stated with the",
-    "table, or is what the note explains; *as printed*: a competitor's row that is not implemented here; *not told*:",
+    "table, or the note explains it; *as printed*: a competitor's row that is not implemented here; *unpublished*:",
     "the paper does not say enough to repeat it; *erratum*: the print contradicts itself; *ours*: not printed in the",
     "paper. M and A are multiplications and additions.",
 )
 
 
-def _table(table: Table) -> Iterable[str]:
+def _table(table: PaperTable) -> Iterable[str]:
     yield f"Tolerance: {table.tolerance}."
     yield ""
     yield "| | paper | ours | difference | | |"
@@ -191,8 +192,8 @@ def _figure(figure: Figure, folder: str) -> Iterable[str]:
         yield figure.note
 
 
-def as_data(reproduction: Reproduction) -> dict[str, object]:
-    """For JSON."""
+def to_data(reproduction: Reproduction) -> dict[str, object]:
+    """Return a reproduction as data for JSON."""
     return {
         "paper": reproduction.paper,
         "citation": reproduction.citation,
@@ -208,6 +209,8 @@ def as_data(reproduction: Reproduction) -> dict[str, object]:
             }
             for table in reproduction.tables
         ],
-        "figures": [{"name": one.name, "title": one.title, "note": one.note} for one in reproduction.figures],
+        "figures": [
+            {"name": figure.name, "title": figure.title, "note": figure.note} for figure in reproduction.figures
+        ],
         "outside": reproduction.outside,
     }

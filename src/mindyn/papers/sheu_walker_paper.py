@@ -14,55 +14,55 @@ from mindyn.algebra.poses import Pose
 from mindyn.algebra.rotations import rot_x
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_batches import evaluated
-from mindyn.identifiability.design_questions import place_point_mass
+from mindyn.equations.loop_batches import evaluate_batch
+from mindyn.identifiability.design_changes import place_point_mass
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
-from mindyn.identifiability.random_states import regressors_of
+from mindyn.identifiability.random_states import make_regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
-from mindyn.papers.drawing import line_drawing
+from mindyn.papers.drawing import draw_lines
 from mindyn.papers.reproduction import (
     Figure,
+    PaperTable,
     Reproduction,
     Row,
-    Table,
-    as_printed,
     claim_row,
-    erratum,
-    not_told,
+    computed_row,
+    erratum_row,
     number_row,
-    of_ours,
+    printed_row,
+    unpublished_row,
 )
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 CITATION = "S.-Y. Sheu, M. W. Walker, Identifying the independent inertial parameter space of robot manipulators, 1991"
-NAMES = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
-"""The paper's names in our order of link parameters; its products of inertia have the other sign."""
-SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in NAMES])
-PRINTED = 1.1e-3
-"""What rounding of table 6 to three digits does to tables 7 and 8."""
+PAPER_NAMES = ("m", "mcx", "mcy", "mcz", "Ix", "Ixy", "Iy", "Ixz", "Iyz", "Iz")
+"""The paper's names in our order of link parameters; its products of inertia have the opposite sign."""
+SIGNS = np.array([-1.0 if name in ("Ixy", "Ixz", "Iyz") else 1.0 for name in PAPER_NAMES])
+PRINTED_TOLERANCE = 1.1e-3
+"""Effect of rounding table 6 to three digits on tables 7 and 8."""
 DRAWS, SAMPLES, FACTOR = 8, 101, 1.35
 """Random draws over which singular values are averaged; states of a draw; the factor within which they must agree."""
 ROUNDED_RIGHT_ANGLE = 1.5708
 OFF_DIAGONAL_ZERO = 1e-9
 """Singular value, relative to the largest, below which a direction does not change the off-diagonal inertias."""
-RATE = 4.0
-"""rad/s of the sinusoidal motion, of which the paper tells nothing; every joint moves through its whole range."""
-UNPUBLISHED = "lengths and masses of the arm are not published: an example's are taken"
-SLOW_RATE = 0.3
-"""rad/s of the motion on which a counterweight is judged: there weight counts more than speed."""
+MOTION_RATE_RAD_S = 4.0
+"""Rate of the sinusoidal motion, which the paper does not describe; every joint moves through its whole range."""
+UNPUBLISHED = "lengths and masses of the arm are not published: those of an example are used"
+SLOW_RATE_RAD_S = 0.3
+"""Rate of the motion on which a counterweight is evaluated: weight has more effect than speed there."""
 
 
-def reproduced() -> Reproduction:
-    """Every table with numbers, and the figures."""
+def reproduce() -> Reproduction:
+    """Reproduce every table with numbers, and the figures."""
     data = json.loads((resources.files("mindyn.papers") / "data" / "sheu_walker.json").read_text(encoding="utf-8"))
     puma, tilted, arm = load_robot("puma560_fgl"), rounded_puma(), load_robot("five_bar")
     q, qd = puma_states(data, 0)
     motion = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]))
     by_states = reduce_model(puma, *motion, states=(q, qd))
-    slow = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]), SLOW_RATE)
+    slow = sinusoid(np.array(data["ranges"]["q_min"]), np.array(data["ranges"]["q_max"]), SLOW_RATE_RAD_S)
     p_motion = five_bar_motion(data)
     p_states = five_bar_states(data, 0)
     loop = reduce_model(arm, *p_motion, states=p_states)
@@ -92,13 +92,13 @@ def reproduced() -> Reproduction:
             _energies({"PUMA 560": by_states, "five-bar arm": loop}),
             _torques(puma, motion, by_states, (10, 25, 36), 0, "figure-4", "Figure 4: torque of joint 1, PUMA 560"),
             _torques(arm, p_motion, loop, (10, 20, 26), 1, "figure-6", "Figure 6: torque of joint 2, five-bar arm"),
-            _placed(puma, slow),
+            _place_mass(puma, slow),
         ),
     )
 
 
 def rounded_puma() -> Robot:
-    """The PUMA with its twists of +-90 degrees written as +-1.5708 rad, as the paper's table 5 has them."""
+    """Return the PUMA with its twists of +-90 degrees written as +-1.5708 rad, as in the paper's table 5."""
     robot = load_robot("puma560_fgl")
     joints = []
     for joint in robot.joints:
@@ -110,22 +110,22 @@ def rounded_puma() -> Robot:
 
 
 def puma_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
-    """Positions uniform in table 1's ranges; velocities v_max sin(uniform phase), the law that fits table 2."""
+    """Draw positions uniformly in table 1's ranges, and velocities v_max sin(uniform phase), which fits table 2."""
     rng, ranges = np.random.default_rng(seed), data["ranges"]
     q = rng.uniform(ranges["q_min"], ranges["q_max"], (SAMPLES, 6))
     return q, np.array(ranges["qd_max"]) * np.sin(rng.uniform(0, 2 * np.pi, (SAMPLES, 6)))
 
 
 def five_bar_states(data: dict[str, Any], seed: int) -> tuple[Array, Array]:
-    """Joints 1 and 2 uniform in table 9's ranges, p2 - p3 within the range that keeps the loop open."""
+    """Draw joints 1 and 2 uniformly in table 9's ranges, with p2 - p3 in the range that keeps the loop open."""
     rng, ranges = np.random.default_rng(seed), data["table9"]
     p = rng.uniform(ranges["q_min"], ranges["q_max"], (SAMPLES, 2))
     p3 = p[:, 1:] - rng.uniform(ranges["apart"][0], ranges["apart"][1], (SAMPLES, 1))
     return np.hstack([p, p3]), np.array(ranges["qd_max"]) * np.sin(rng.uniform(0, 2 * np.pi, (SAMPLES, 3)))
 
 
-def sinusoid(low: Array, high: Array, rate: float = RATE) -> tuple[Array, Array, Array]:
-    """One period in which every joint moves through its range."""
+def sinusoid(low: Array, high: Array, rate: float = MOTION_RATE_RAD_S) -> tuple[Array, Array, Array]:
+    """Return one period in which every joint moves through its range."""
     angle = np.linspace(0, 2 * np.pi, 2 * SAMPLES)[:, None]
     half = (high - low) / 2
     q = (low + high) / 2 + half * np.sin(angle)
@@ -133,21 +133,21 @@ def sinusoid(low: Array, high: Array, rate: float = RATE) -> tuple[Array, Array,
 
 
 def five_bar_motion(data: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Joints 1 and 2 through their ranges, joint 3 behind joint 2 by an angle within the range."""
+    """Move joints 1 and 2 through their ranges, with joint 3 behind joint 2 by an angle within the range."""
     ranges = data["table9"]
     p, pd, pdd = sinusoid(np.array(ranges["q_min"]), np.array(ranges["q_max"]))
     a, ad, add = sinusoid(np.array([ranges["apart"][0]]), np.array([ranges["apart"][1]]))
     return np.hstack([p, p[:, 1:] - a]), np.hstack([pd, pd[:, 1:] - ad]), np.hstack([pdd, pdd[:, 1:] - add])
 
 
-def _singular_values(robot: Robot, data: dict[str, Any]) -> Table:
+def _singular_values(robot: Robot, data: dict[str, Any]) -> PaperTable:
     function = equation(robot, "energy_regressor")
-    found = []
+    draws = []
     for seed in range(DRAWS):
-        E = evaluated(function, *puma_states(data, seed))
+        E = evaluate_batch(function, *puma_states(data, seed))
         H = np.diff(2 * E[:, 0] + E[:, 1], axis=0)
-        found.append(np.linalg.svd(H, compute_uv=False))
-    values = np.array(found)
+        draws.append(np.linalg.svd(H, compute_uv=False))
+    values = np.array(draws)
     mean = np.exp(np.log(values[:, :36]).mean(axis=0))
     rows = []
     for k, (printed, ours) in enumerate(zip(data["table2"][:36], mean, strict=True)):
@@ -161,39 +161,41 @@ def _singular_values(robot: Robot, data: dict[str, Any]) -> Table:
         claim_row("sigma 37 .. 60: zero, rank 36", "5.7e-12 .. 0", f"at most {zero:.0e}", zero < 1e-8 * mean[-1])
     )
     note = (
-        "The paper does not tell its law of sampling. Of those tried, velocities v_max sin(uniform phase) with "
+        "The paper does not describe its sampling. Among those tried, velocities v_max sin(uniform phase) with "
         f"twice the kinetic energy fit: geometric means over {DRAWS} draws of {SAMPLES} states are shown."
     )
-    return Table("Table 2: singular values of the PUMA 560", f"a factor of {FACTOR:g}", tuple(rows), note)
+    return PaperTable("Table 2: singular values of the PUMA 560", f"a factor of {FACTOR:g}", tuple(rows), note)
 
 
-def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: int, *, published: bool) -> Table:
+def _errors(title: str, printed: dict[str, Any], by_states: Reduction, enough: int, *, published: bool) -> PaperTable:
     """Compare the energy and the torque that reduced models miss, ranked on random states as in the paper."""
-    why = "amplitude and frequency of the sinusoid, and the law of the states, are not told"
+    why = "amplitude and frequency of the sinusoid, and the distribution of the states, are not published"
     rows: list[Row] = []
     for k, percent in zip(printed["components"], printed["energy_percent"], strict=True):
         ours = 100 * by_states.energy_error[k]
-        rows.append(not_told(f"{k} components, energy missed", f"{percent:g} %", why, f"{ours:.2g} %"))
+        rows.append(unpublished_row(f"{k} components, energy missed", f"{percent:g} %", why, f"{ours:.2g} %"))
     for joint, values in enumerate(printed["mean_square"]):
         pairs = zip(printed["components"], values, strict=True)
         shown = ", ".join(f"{value:.1e}" for _, value in pairs)
         ours_text = ", ".join(f"{by_states.torque_error[k, joint] ** 2:.1e}" for k in printed["components"])
-        rows.append(not_told(f"joint {joint + 1}, mean square torque error", shown, why, ours_text))
+        rows.append(unpublished_row(f"joint {joint + 1}, mean square torque error", shown, why, ours_text))
     last, size = printed["components"][-1], by_states.torque_size
     worst = float((by_states.torque_error[last] / size).max())
     rows.append(claim_row(f"all {last} components: no error", "0", f"{worst:.0e} of the torque", worst < 1e-9))
     share = float((by_states.torque_error[enough] / size).max())
     fewer = float((by_states.torque_error[10] / size).max())
     words = f"{enough} components are good, 10 are not"
-    said = f"{100 * share:.2g} % and {100 * fewer:.2g} % of the torque"
+    text = f"{100 * share:.2g} % and {100 * fewer:.2g} % of the torque"
     if published:
-        rows.append(claim_row(words, "in words", said, share < fewer / 10))
+        rows.append(claim_row(words, "in words", text, share < fewer / 10))
     else:
-        rows.append(not_told(words, "in words", UNPUBLISHED, said))
+        rows.append(unpublished_row(words, "in words", UNPUBLISHED, text))
     for k, percent in printed.get("energy_below", {}).items():
         ours = 100 * by_states.energy_error[int(k)]
-        rows.append(not_told(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
-    return Table(title, "the claims in words: a tenth of the error with 10 components, and none with all", tuple(rows))
+        rows.append(unpublished_row(f"{k} components, energy missed", f"< {percent:g} %", UNPUBLISHED, f"{ours:.2g} %"))
+    return PaperTable(
+        title, "the claims in words: a tenth of the error with 10 components, and none with all", tuple(rows)
+    )
 
 
 def _labels(pattern: dict[str, Sequence[Any]]) -> set[str]:
@@ -201,45 +203,51 @@ def _labels(pattern: dict[str, Sequence[Any]]) -> set[str]:
     return {f"{double.get(name, name)}{i + 1}" for name in pattern for i, mark in enumerate(pattern[name]) if mark}
 
 
-def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Table:
+def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> PaperTable:
     base = numeric_base(robot, priority=default_priority(robot))
     kept, printed = {base.labels[k] for k in base.survivors or ()}, _labels(pattern)
     rows = []
     for name in ("m", "mcx", "mcy", "mcz", "Ixx", "Iyy", "Izz", "Ixy", "Ixz", "Iyz"):
-        told, ours = (
-            "".join("x" if f"{name}{i + 1}" in one else "." for i in range(robot.joint_count))
-            for one in (printed, kept)
+        theirs, ours = (
+            "".join("x" if f"{name}{i + 1}" in labels else "." for i in range(robot.joint_count))
+            for labels in (printed, kept)
         )
-        rows.append(claim_row(name, told, ours, told == ours))
+        rows.append(claim_row(name, theirs, ours, theirs == ours))
     note = (
-        "With twists of exactly 90 deg the printed columns have rank 33: 1.5708 rad is taken."
+        "With twists of exactly 90 deg the printed columns have rank 33: 1.5708 rad is used."
         if len(printed) == 36
         else ""
     )
-    return Table(f"{title} ({len(printed)})", "every mark", tuple(rows), note)
+    return PaperTable(f"{title} ({len(printed)})", "every mark", tuple(rows), note)
 
 
-def _vectors(robot: Robot, data: dict[str, Any]) -> list[Table]:
+def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
     base = numeric_base(robot, priority=default_priority(robot))
-    found = {"7": essential_space(robot).vector(robot.phi), "8": base.embedding @ (base.matrix @ robot.phi)}
+    by_table = {"7": essential_space(robot).vector(robot.phi), "8": base.embedding @ (base.matrix @ robot.phi)}
     tables = []
     for number, title in (("7", "essential parameters"), ("8", "independent parameters")):
-        ours = found[number].reshape(-1, len(NAMES)).T * SIGNS[:, None]
+        ours = by_table[number].reshape(-1, len(PAPER_NAMES)).T * SIGNS[:, None]
         rows = []
-        for name, values in zip(NAMES, ours, strict=True):
+        for name, values in zip(PAPER_NAMES, ours, strict=True):
             printed = np.array([value or 0.0 for value in data[f"table{number}"][name]])
             gap = float(np.abs(values - printed).max())
-            told, own = (", ".join(f"{value:.3f}" for value in np.round(one, 3) + 0.0) for one in (printed, values))
-            rows.append(Row(name, told, own, f"{gap:.1e}", "within" if gap < PRINTED else "OUTSIDE"))
+            theirs, ours_text = (
+                ", ".join(f"{value:.3f}" for value in np.round(row, 3) + 0.0) for row in (printed, values)
+            )
+            rows.append(Row(name, theirs, ours_text, f"{gap:.1e}", "within" if gap < PRINTED_TOLERANCE else "OUTSIDE"))
         tables.append(
-            Table(f"Table {number}: {title} of the PUMA 560, links 1 .. 6", f"{PRINTED:g}, from table 6", tuple(rows))
+            PaperTable(
+                f"Table {number}: {title} of the PUMA 560, links 1 .. 6",
+                f"{PRINTED_TOLERANCE:g}, from table 6",
+                tuple(rows),
+            )
         )
     return tables
 
 
 def decoupling_constraints(robot: Robot, q: Array) -> Array:
     """Return independent rows C: C phi = 0 makes every off-diagonal inertia between primary joints zero at all q."""
-    torque_rows, rest, count = regressors_of(robot).torque_rows, np.zeros_like(q), q.shape[1]
+    torque_rows, rest, count = make_regressors(robot).torque_rows, np.zeros_like(q), q.shape[1]
     still = torque_rows(q, rest, rest)
     columns = [torque_rows(q, rest, rest + unit) - still for unit in np.eye(count)]
     rows = np.vstack([columns[j][:, i] for j in range(count) for i in range(j)])
@@ -247,87 +255,89 @@ def decoupling_constraints(robot: Robot, q: Array) -> Array:
     return np.asarray(directions[sizes > OFF_DIAGONAL_ZERO * sizes[0]])
 
 
-def _comparison(puma: Robot, data: dict[str, Any]) -> Table:
+def _comparison(puma: Robot, data: dict[str, Any]) -> PaperTable:
     three, arm = puma.lock({"joint4": 0.3, "joint5": -0.4, "joint6": 0.1}), load_robot("five_bar")
     serial, loop = numeric_base(three).count, numeric_base(arm).count
     counts = {
-        "links": ((3, 5), [len(one.links) for one in (three, arm)]),
-        "joints": ((3, 6), [len(one.joints) + len(one.loops) for one in (three, arm)]),
-        "primary joints": ((3, 3), [len(one.primary_names) for one in (three, arm)]),
-        "inertial parameters in all": ((30, 50), [len(one.phi) for one in (three, arm)]),
+        "links": ((3, 5), [len(robot.links) for robot in (three, arm)]),
+        "joints": ((3, 6), [len(robot.joints) + len(robot.loops) for robot in (three, arm)]),
+        "primary joints": ((3, 3), [len(robot.primary_names) for robot in (three, arm)]),
+        "inertial parameters in all": ((30, 50), [len(robot.phi) for robot in (three, arm)]),
     }
     why = "15 = 7 x 3 - 4 - 2 by every method"
     C = decoupling_constraints(arm, five_bar_states(data, 0)[0])
-    three_less, decoupled = (numeric_base(arm, constraints=one).count for one in (C[:3], C))
-    any_three = "any three independent constraints that the dynamics show take away three parameters"
-    all_q = "the paper counts one constraint for each of the three entries; each of them alone takes four"
+    three_less, decoupled = (numeric_base(arm, constraints=C_used).count for C_used in (C[:3], C))
+    any_three = "any three independent constraints with an effect on the dynamics remove three parameters"
+    all_q = "the paper counts one constraint for each of the three entries; each of them alone removes four"
     rows = (
         *(
-            claim_row(f"number of {name}", f"{told[0]}, {told[1]}", f"{ours[0]}, {ours[1]}", list(told) == ours)
-            for name, (told, ours) in counts.items()
+            claim_row(f"number of {name}", f"{theirs[0]}, {theirs[1]}", f"{ours[0]}, {ours[1]}", list(theirs) == ours)
+            for name, (theirs, ours) in counts.items()
         ),
-        as_printed("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
-        erratum("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
+        printed_row("number of actuators", "3, 3", "one at each primary joint; of the arms' design"),
+        erratum_row("dimension of the essential space, PUMA 560", "16; the conclusion says eight", str(serial), why),
         claim_row("dimension of the essential space, semi-direct-drive arm", "26", str(loop), loop == 26),
         number_row("with three constraints by mass redistribution", 23, three_less, 0, any_three, form=".0f"),
-        of_ours(
+        computed_row(
             "with all off-diagonal inertias zero in every configuration", f"{decoupled}, by {len(C)} constraints", all_q
         ),
     )
     note = "Tables 1, 4, 6, 9 and 11 are inputs: ranges of the states, the order of removal, true values."
-    return Table("Table 13: the PUMA's first three links beside the semi-direct-drive arm", "exact", rows, note)
+    return PaperTable(
+        "Table 13: the PUMA's first three links compared with the semi-direct-drive arm", "exact", rows, note
+    )
 
 
-def _energies(found: dict[str, Reduction]) -> Figure:
+def _energies(reductions: dict[str, Reduction]) -> Figure:
     curves = {}
-    for name, one in found.items():
-        error = 100 * one.energy_error[:-1]
+    for name, reduction in reductions.items():
+        error = 100 * reduction.energy_error[:-1]
         curves[name] = (np.arange(len(error), dtype=float), error)
-    drawing = line_drawing(curves, "components kept", "energy missed, %")
+    drawing = draw_lines(curves, "components kept", "energy missed, %")
     return Figure("sheu-walker-figure-3", "Figure 3: energy missed over the components kept", drawing)
 
 
 def _torques(
     robot: Robot,
     motion: tuple[Array, Array, Array],
-    found: Reduction,
+    reduction: Reduction,
     sizes: Sequence[int],
     joint: int,
     name: str,
     title: str,
 ) -> Figure:
-    Y = regressors_of(robot).torque_rows(*motion)[:, joint]
-    t = np.linspace(0, 2 * np.pi / RATE, len(Y))
+    Y = make_regressors(robot).torque_rows(*motion)[:, joint]
+    t = np.linspace(0, 2 * np.pi / MOTION_RATE_RAD_S, len(Y))
     curves = {"all parameters": (t, Y @ robot.phi)}
     for k in sizes:
-        phi = found.coordinates[:k] @ found.components[:k]
+        phi = reduction.coordinates[:k] @ reduction.components[:k]
         error = float(((Y @ (robot.phi - phi)) ** 2).mean())
         curves[f"{k}, ms {error:.1e}"] = (t, Y @ phi)
-    note = "Mean square errors stand with the curves."
-    return Figure(f"sheu-walker-{name}", title, line_drawing(curves, "t, s", "torque, N m"), note)
+    note = "Mean square errors are given with the curves."
+    return Figure(f"sheu-walker-{name}", title, draw_lines(curves, "t, s", "torque, N m"), note)
 
 
-def _placed(robot: Robot, motion: tuple[Array, Array, Array]) -> Table:
-    """Section 6: a counterweight on link 2, and the place on link 3 that changes the dynamics least."""
+def _place_mass(robot: Robot, motion: tuple[Array, Array, Array]) -> PaperTable:
+    """Reproduce section 6: a counterweight on link 2, and the place on link 3 that changes the dynamics least."""
     base = structural_base(robot)
     box = (-0.8, -0.3, -0.3), (0.2, 0.3, 0.3)
     lightest = place_point_mass(base, "link2", (0.0, 20.0), *box, motion, aim="lightest")
     simplest = place_point_mass(base, "link3", 1.0, (-0.3, -0.3, -0.3), (0.3, 0.3, 0.3), motion, aim="simplest")
     rows = (
-        of_ours(
+        computed_row(
             "counterweight on link 2, least torque along the motion",
             f"{lightest.mass:.2f} kg at {', '.join(f'{x:.3f}' for x in lightest.position)} m",
             f"mean squared torque relative to the arm's own {lightest.value:.3f}, without it {lightest.without:.3f}",
         ),
-        of_ours(
+        computed_row(
             "1 kg on link 3, least essential part",
             f"at {', '.join(f'{x:.3f}' for x in simplest.position)} m",
             f"norm of the essential part {simplest.value:.3f}",
         ),
     )
-    return Table(
+    return PaperTable(
         "Section 6: the best place of an added mass",
         "no numbers are printed",
         rows,
-        "`identifiability/design_questions.py`.",
+        "`identifiability/design_changes.py`.",
     )

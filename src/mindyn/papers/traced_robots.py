@@ -1,4 +1,4 @@
-"""Robots of symbols to count on: general chains of unknown geometry, and robots with their own zeros."""
+"""Robots of symbols for counting: general chains of unknown geometry, and robots with their own zeros."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from mindyn.algebra.rotations import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
 from mindyn.equations.mlc_links import MlcLink, lin_joints
-from mindyn.equations.triples import Scalar, Symmetric, Triple, mapped
+from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
 from mindyn.papers.counting import Counts, Tape
 from mindyn.parameters.lin_structure import LinStructure
 
 T = TypeVar("T")
 
-ON_HAND = ("R", "R_n", "first moment")
+GIVEN_LINES = ("R", "R_n", "first moment")
 """Lines that no table charges: the entries of R_i and s_i, and the moments h of formulation 5."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedTrace:
-    """A tape with the outputs that its equations lead to."""
+    """A tape with the outputs of its equations."""
 
     tape: Tape
     outputs: tuple[Scalar, ...]
 
     def live(self, *, shared: bool = False) -> Counts:
-        """Operations that the outputs need: constants folded, no dead code; `shared` without repeats too."""
-        return self.tape.needed(self.outputs, shared=shared, without=ON_HAND)
+        """Count operations that the outputs need: constants folded, no dead code, `shared` expressions once."""
+        return self.tape.count_needed(self.outputs, shared=shared, without=GIVEN_LINES)
 
 
 def constants(tape: Tape) -> Triple:
-    """A vector of unknown constants."""
+    """Return a vector of unknown constants."""
     return Triple(tape.constant(), tape.constant(), tape.constant())
 
 
 def variables(tape: Tape) -> Triple:
-    """A vector of variables."""
+    """Return a vector of variables."""
     return Triple(tape.variable(), tape.variable(), tape.variable())
 
 
 def general_joint(tape: Tape, slides: bool, *, right_angle: bool = False) -> DhJoint:
-    """A joint of unknown geometry. R of a prismatic joint counts as variable too: the tables do not fold it."""
+    """Return a joint of unknown geometry. R of a prismatic joint counts as variable too: the tables do not fold it."""
     twist: tuple[Scalar, Scalar] = (0.0, 1.0) if right_angle else (tape.constant(), tape.constant())
     turn = (*twist, tape.variable(), tape.variable())
     joint = dh_joint(slides, *turn, tape.constant(), tape.variable() if slides else tape.constant())
@@ -51,12 +51,12 @@ def general_joint(tape: Tape, slides: bool, *, right_angle: bool = False) -> DhJ
 
 
 def chain_kinds(count: int, slide: int | None = None) -> list[bool]:
-    """Whether each joint slides: none (type 1), or joint `slide` counted from 0 (type 2: joint 3)."""
+    """Return whether each joint slides: none (type 1), or joint `slide` counted from 0 (type 2: joint 3)."""
     return [i == slide for i in range(count)]
 
 
 def general_links(tape: Tape, slides: Sequence[bool]) -> list[MlcLink]:
-    """MLC of a general chain: joint 1 is the parallel group, gravity along its axis does not hold (delta = 1)."""
+    """Return the MLC of a general chain: joint 1 is the parallel group, gravity is not along its axis (delta = 1)."""
     links = [MlcLink("parallel", Triple(0.0, 0.0, 1.0), 0.0, _flat(tape), _only_zz(tape))]
     for slide in slides[1:]:
         if slide:
@@ -81,35 +81,39 @@ def _five(tape: Tape) -> Symmetric:
 def lin_chain(
     count: int, *, slide: int | None = None, wrench: bool, dense: Collection[str] = (), right_angles: bool = False
 ) -> CountedTrace:
-    """Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other axes."""
+    """Trace Lin's inverse dynamics of a general chain with gravity along z_0; with `right_angles` between the other
+    axes.
+    """
     tape, slides = Tape(dense), chain_kinds(count, slide)
-    joints = [general_joint(tape, one, right_angle=right_angles and i > 0) for i, one in enumerate(slides)]
+    joints = [
+        general_joint(tape, is_prismatic, right_angle=right_angles and i > 0) for i, is_prismatic in enumerate(slides)
+    ]
     end = EndWrench(variables(tape), variables(tape), constants(tape)) if wrench else None
     gravity = Triple(0.0, 0.0, tape.constant())
     return _lin_trace(tape, joints, general_links(tape, slides), gravity, end)
 
 
 Kind = Literal["sliding", "parallel turn", "parallel slide", "turn", "slide"]
-"""A joint's place in Lin's groups: i < r; r <= i < s, rotational or translational; i >= s, likewise."""
+"""A joint's position in Lin's groups: i < r; r <= i < s, rotational or translational; i >= s, likewise."""
 
 
 def lin_groups_chain(kinds: Sequence[Kind], dense: Collection[str] = ()) -> CountedTrace:
-    """Lin's inverse dynamics of a chain with joints of every group, its operations charged joint by joint.
+    """Trace Lin's inverse dynamics of a chain with joints of every group, with operations charged joint by joint.
 
-    Every joint has a rotation and lengths of its own; u_r is the axis of a rotational joint of the parallel group, and
-    a general constant direction seen from a translational one.
+    Every joint has its own rotation and lengths; u_r is the axis of a rotational joint of the parallel group, and a
+    general constant direction seen from a translational one.
     """
     tape = Tape(dense)
     joints = [general_joint(tape, kind in ("sliding", "parallel slide", "slide")) for kind in kinds]
     links = [_link_of_kind(tape, kind) for kind in kinds]
     end = EndWrench(variables(tape), variables(tape), constants(tape))
-    charge = _ByJoint(tape, len(kinds))
+    charge = _JointLabeller(tape, len(kinds))
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
-    return CountedTrace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, charge.inward)))
+    motions = mlc_dynamics.propagate_outward(joints, links, Triple(0.0, 0.0, tape.constant()), qd, qdd, charge.outward)
+    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, charge.inward)))
 
 
-class _ByJoint:
+class _JointLabeller:
     """Labels the lines of a recursion with the joint that they belong to, by the order in which they are written."""
 
     def __init__(self, tape: Tape, count: int) -> None:
@@ -117,13 +121,15 @@ class _ByJoint:
         self.next_joint, self.carried = 0, False
 
     def outward(self, name: str, value: T, /) -> T:
-        """The acceleration is the last line of a joint."""
+        """Label lines outwards: the acceleration is the last line of a joint."""
         self.tape.joint = self.next_joint
         self.next_joint += name == "a"
         return self.tape.line(name, value)
 
     def inward(self, name: str, value: T, /) -> T:
-        """After mu-bar and its sum, mu is carried to the joint before, and what follows is that joint's."""
+        """Label lines inwards: after mu-bar and its sum, mu is carried to the previous joint, which owns the next
+        lines.
+        """
         if self.next_joint == self.count:
             self.next_joint = self.count - 1
             self.carried = False
@@ -153,15 +159,15 @@ def _lin_trace(
     tape: Tape, joints: Sequence[DhJoint], links: Sequence[MlcLink], gravity: Triple, end: EndWrench | None
 ) -> CountedTrace:
     qd, qdd = ([tape.variable() for _ in joints] for _ in range(2))
-    motions = mlc_dynamics.outward(joints, links, gravity, qd, qdd, tape.line)
-    return CountedTrace(tape, tuple(mlc_dynamics.inward(joints, links, motions, qd, qdd, end, tape.line)))
+    motions = mlc_dynamics.propagate_outward(joints, links, gravity, qd, qdd, tape.line)
+    return CountedTrace(tape, tuple(mlc_dynamics.propagate_inward(joints, links, motions, qd, qdd, end, tape.line)))
 
 
 def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
-    """The joints of a robot: twists as numbers, lengths as constants, theta of a prismatic joint as a number."""
+    """Return the joints of a robot: twists as numbers, lengths as constants, theta of a prismatic joint as a number."""
     joints = []
     for row, kind in zip(structure.dh.rows, lin_joints(structure), strict=True):
-        lengths = [_known(tape, row.a), _known(tape, row.d)]
+        lengths = [_make_known(tape, row.a), _make_known(tape, row.d)]
         turn = cos_sin(row.theta) if kind == "prismatic" else (tape.variable(), tape.variable())
         if kind == "prismatic":
             lengths[1] = tape.variable()
@@ -169,13 +175,13 @@ def robot_joints(tape: Tape, structure: LinStructure) -> list[DhJoint]:
     return joints
 
 
-def _known(tape: Tape, value: float) -> Scalar:
-    """0 and +-1 as such, any other number as a constant."""
+def _make_known(tape: Tape, value: float) -> Scalar:
+    """Return 0 and +-1 as numbers, any other number as a constant."""
     return value if value in (0.0, 1.0, -1.0) else tape.constant()
 
 
 def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
-    """MLC of a robot as constants where they are not zero."""
+    """Return the MLC of a robot as constants, except for zeros."""
 
     def constant(value: Scalar) -> Scalar:
         return 0.0 if float(value) == 0.0 else tape.constant()
@@ -183,9 +189,9 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
     return [
         MlcLink(
             link.group,
-            mapped(link.u, lambda value: _known(tape, value)),
+            map_scalars(link.u, lambda value: _make_known(tape, value)),
             constant(link.mass),
-            *(mapped(link.k, constant), mapped(link.U, constant)),
+            *(map_scalars(link.k, constant), map_scalars(link.U, constant)),
             *(constant(link.kap1), constant(link.kap2)),
         )
         for link in links
@@ -193,16 +199,16 @@ def robot_links(tape: Tape, links: Sequence[MlcLink]) -> list[MlcLink]:
 
 
 def lin_robot(structure: LinStructure, links: Sequence[MlcLink], dense: Collection[str] = ()) -> CountedTrace:
-    """Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
+    """Trace Lin's inverse dynamics of a robot, with the zeros of its geometry and of the given MLC."""
     tape = Tape(dense)
-    gravity = Triple(*(_known(tape, float(v)) for v in structure.gravity))
+    gravity = Triple(*(_make_known(tape, float(v)) for v in structure.gravity))
     return _lin_trace(tape, robot_joints(tape, structure), robot_links(tape, links), gravity, None)
 
 
 def formulation_chain(number: int, count: int, *, slide: int | None, dense: Collection[str]) -> CountedTrace:
-    """A formulation of the inertia matrix with m^, c^, J^ on hand [Lin & Fang, table VI]."""
+    """Trace a formulation of the inertia matrix with given m^, c^, J^ [Lin & Fang, table VI]."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
-    joints = [general_joint(tape, one) for one in slides]
+    joints = [general_joint(tape, is_prismatic) for is_prismatic in slides]
     bodies = [
         composite_bodies.Composite(tape.constant(), variables(tape), Symmetric(*(tape.variable() for _ in range(6))))
         for _ in joints
@@ -212,17 +218,17 @@ def formulation_chain(number: int, count: int, *, slide: int | None, dense: Coll
 
 
 def moments_chain(count: int, *, slide: int | None, dense: Collection[str], number: int | None = None) -> CountedTrace:
-    """First moments and tensors from MLC [table VII], with `number` followed by formulation 1 or 2 [table VIII]."""
+    """Trace moments and tensors from MLC [table VII], with `number` followed by formulation 1 or 2 [table VIII]."""
     tape, slides = Tape(dense), chain_kinds(count, slide)
-    joints, links = [general_joint(tape, one) for one in slides], general_links(tape, slides)
-    found = mlc_inertia.moments(joints, links, tape.line)
+    joints, links = [general_joint(tape, is_prismatic) for is_prismatic in slides], general_links(tape, slides)
+    bodies = mlc_inertia.moments(joints, links, tape.line)
     if number is None:
         return CountedTrace(tape, ())
-    return CountedTrace(tape, tuple(mlc_inertia.MLC_FORMULATIONS[number](joints, links, found, tape.line).values()))
+    return CountedTrace(tape, tuple(mlc_inertia.MLC_FORMULATIONS[number](joints, links, bodies, tape.line).values()))
 
 
 def kane_chain(count: int, *, dense: Collection[str] = (), gravity: str = "along z") -> CountedTrace:
-    """Angeles' algorithm on a general chain of revolute joints."""
+    """Trace Angeles' algorithm on a general chain of revolute joints."""
     tape = Tape(dense)
     joints = [general_joint(tape, False) for _ in range(count)]
     bodies = [

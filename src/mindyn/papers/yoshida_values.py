@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import UnknownNameError
+from mindyn.errors import unknown_name_error
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.parameters.parameter import Parameter
 from mindyn.robots.loading import load_robot
@@ -21,13 +21,13 @@ from mindyn.robots.robot import Robot
 VALUE_TABLES = ("table1", "table2", "table3")
 """Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
 
-_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
+_YOSHIDA_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
 
 
 def yoshida_values(table: str = "table1") -> dict[str, float]:
-    """The 52 values of a table by Yoshida's names: J1z and J2z contain the rotors of motors 1 and 2."""
+    """Return the 52 values of a table by Yoshida's names: J1z and J2z contain the rotors of motors 1 and 2."""
     if table not in VALUE_TABLES:
-        raise UnknownNameError(f"no table {table!r} of values; there are: {', '.join(VALUE_TABLES)}")
+        raise unknown_name_error("table", table, VALUE_TABLES, "the thesis has")
     return dict(_data()["values"][table])
 
 
@@ -43,7 +43,23 @@ def _data() -> dict[str, Any]:
 
 
 def yoshida_puma(table: str = "table1") -> Robot:
-    """The robot `puma560_yoshida` with the values of a table, each in the place of one parameter."""
+    """Load the robot `puma560_yoshida` with the identified values of a table.
+
+    Parameters
+    ----------
+    table : {"table1", "table2", "table3"}
+        Step by step; least squares; instrumental variables [Yoshida 1996, section 3.6].
+
+    Returns
+    -------
+    Robot
+        Each value is in the position of one parameter.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such table.
+    """
     robot, values = load_robot("puma560_yoshida"), yoshida_values(table)
     links = [Link(link.name, _phi(i + 1, values), link.shapes) for i, link in enumerate(robot.links)]
     drives = [_drive(i + 1, drive, values) for i, drive in enumerate(robot.drives)]
@@ -51,27 +67,29 @@ def yoshida_puma(table: str = "table1") -> Robot:
 
 
 def _phi(i: int, values: dict[str, float]) -> Array:
-    """m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz with the base values in place, all else zero."""
+    """Return m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz with the base values in place, all else zero."""
     names = ("", f"R{i}x", f"R{i}y", "", f"J{i}(x-y)", f"J{i}xy", "", f"J{i}xz", f"J{i}yz", f"J{i}z")
     return np.array([values.get(name, 0.0) for name in names])
 
 
 def _drive(i: int, drive: Drive, values: dict[str, float]) -> Drive:
-    rotor, viscous, coulomb, offset = (values.get(f"{_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS)
+    rotor, viscous, coulomb, offset = (
+        values.get(f"{_YOSHIDA_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS
+    )
     return replace(drive, rotor_inertia=rotor, viscous=viscous, coulomb=coulomb, offset=offset)
 
 
-_SYMBOLS = {
+_LINK_SYMBOLS = {
     "mcx": "R{}x", "mcy": "R{}y", "Ixx": "J{}(x-y)", "Izz": "J{}z", "Ixy": "J{}xy", "Ixz": "J{}xz", "Iyz": "J{}yz",
     "Im": "h{}", "fv": "b{}", "fc": "c{}",
 }  # fmt: skip
-"""Of the parameters in the structural set, by their labels there."""
+"""Yoshida's symbols of the parameters in the structural set, by their labels."""
 
 
 def yoshida_symbols(parameters: Sequence[Parameter]) -> dict[str, int]:
-    """The numbers of Yoshida's parameters in the structural set with drives, by his names."""
-    found = {}
-    for k, one in enumerate(parameters):
-        if one.label in _SYMBOLS:
-            found[_SYMBOLS[one.label].format(one.link_or_joint[-1])] = k
-    return found
+    """Return the indices of Yoshida's parameters in the structural set with drives, by his names."""
+    indices = {}
+    for k, parameter in enumerate(parameters):
+        if parameter.label in _LINK_SYMBOLS:
+            indices[_LINK_SYMBOLS[parameter.label].format(parameter.link_or_joint[-1])] = k
+    return indices

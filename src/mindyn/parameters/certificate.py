@@ -1,8 +1,9 @@
-"""The last net under every reduction: a plain Newton-Euler on standard parameters, and base sets compared with it.
+"""Verify base sets and equations against a plain Newton-Euler recursion on standard parameters.
 
-The standard parameters are the truth. Nothing here is reduced, traced, snapped or regrouped: NumPy, the robot's own
-frames, wrenches link by link. A base set must give the torques of any links: random consistent ones, at a few states of
-the robot's own scale, joint by joint within PROMISED of the sum of the terms' sizes, sum_k |Y_ik phi_k|.
+Standard parameters are the reference. Nothing here is reduced, traced, snapped or regrouped: NumPy, the robot's own
+frames, wrenches link by link. A base set must reproduce the torques of any links: random consistent ones, at a few
+states of the robot's own scale, joint by joint within MAX_RELATIVE_ERROR of the sum of the terms' sizes, sum_k |Y_ik
+phi_k|.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.inertia import phi_of_pseudo_inertia
+from mindyn.algebra.inertia import phi_from_pseudo_inertia
 from mindyn.algebra.rotations import skew
 from mindyn.algebra.values import Array
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
@@ -22,18 +23,18 @@ from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
 
-PROMISED: Final = 1e-9
-"""Largest error of a joint's torque, as a share of the sum of the sizes of its terms."""
+MAX_RELATIVE_ERROR: Final = 1e-9
+"""Largest error of a joint's torque relative to the sum of the sizes of its terms."""
 
-UNDERSTATED: Final = 10.0
-"""What a few states may understate: an error passes only where it is this much smaller than promised."""
+SAMPLING_MARGIN: Final = 10.0
+"""A few states may underestimate the error: it must be this many times smaller than MAX_RELATIVE_ERROR to pass."""
 
 COMPARED_STATES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Positions, speeds and accelerations (N, n)."""
+    """Positions, velocities and accelerations (N, n)."""
 
     q: Array
     qd: Array
@@ -46,19 +47,19 @@ class States:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """The worst joint: its index, and its error as a share of the sum of the sizes of its torque's terms."""
+    """The worst joint: its index, and its torque error relative to the sum of the sizes of its terms."""
 
     joint: int
     size: float
 
     @property
     def is_wrong(self) -> bool:
-        """Whether more may come elsewhere than is promised: MARGIN for other states; what is not finite is wrong."""
-        return not self.size <= PROMISED / UNDERSTATED
+        """Whether the error may exceed MAX_RELATIVE_ERROR at other states (see SAMPLING_MARGIN), or is not finite."""
+        return not self.size <= MAX_RELATIVE_ERROR / SAMPLING_MARGIN
 
 
-def own_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> States:
-    """Random states of the robot's own scale: turns anywhere, slides within its length L, speeds near sqrt(g / L)."""
+def sample_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> States:
+    """Return random states of the robot's scale: any angle, slides within its length L, speeds near sqrt(g / L)."""
     rng = np.random.default_rng(seed)
     L, g = length_unit(robot), float(np.linalg.norm(robot.gravity))
     time = np.sqrt(L / g) if g > 0 else 1.0
@@ -69,8 +70,8 @@ def own_states(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Sta
     return States(q, rng.normal(size=shape) * unit / time, rng.normal(size=shape) * unit / time**2)
 
 
-def random_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
-    """(count, 10 n): solid bodies from the robot's own size to a thirtieth of it, masses over three decades."""
+def sample_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> Array:
+    """Return (count, 10 n) solid bodies from the robot's size to a thirtieth of it, with masses over three decades."""
     rng = np.random.default_rng(seed)
     L, n = length_unit(robot), robot.joint_count
     points = np.ones((count * n, 4, 8))
@@ -78,11 +79,11 @@ def random_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> A
     points[:, :3] = sizes * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))
     masses = rng.uniform(0.1, 1.0, (count * n, 8)) * 10.0 ** rng.uniform(-2, 1, (count * n, 1))
     bodies = np.einsum("bik,bk,bjk->bij", points, masses, points)
-    return np.stack([phi_of_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
+    return np.stack([phi_from_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
 
 
 def standard_rows(robot: Robot, states: States) -> Array:
-    """Y (N, n, 10 n) with tau = Y phi: Newton and Euler for each link in its own frame, in the source's numbers."""
+    """Return Y (N, n, 10 n) with tau = Y phi: Newton-Euler for each link in its own frame."""
     N, n = states.q.shape
     Y = np.zeros((N, n, PARAMETERS_PER_LINK * n))
     w: dict[int, Array] = {-1: np.zeros((N, 3))}
@@ -92,27 +93,27 @@ def standard_rows(robot: Robot, states: States) -> Array:
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         speed, push = states.qd[:, i, None] * joint.axis, states.qdd[:, i, None] * joint.axis
         R, p = _joint_pose(robot, i, states.q[:, i])
-        at_joint = a[parent] + _carried(wd[parent], w[parent], p)
-        w_j, wd_j, a_j = _turned(R, w[parent]), _turned(R, wd[parent]), _turned(R, at_joint)
+        at_joint = a[parent] + _offset_acceleration(wd[parent], w[parent], p)
+        w_j, wd_j, a_j = _rotate_to_child(R, w[parent]), _rotate_to_child(R, wd[parent]), _rotate_to_child(R, at_joint)
         if joint.kind == "revolute":
             w_j, wd_j = w_j + speed, wd_j + np.cross(w_j, speed) + push
         else:
             a_j = a_j + 2 * np.cross(w_j, speed) + push
         tip = joint.tip
-        a_j = a_j + _carried(wd_j, w_j, tip.translation)
+        a_j = a_j + _offset_acceleration(wd_j, w_j, tip.translation)
         w[i], wd[i], a[i] = w_j @ tip.rotation, wd_j @ tip.rotation, a_j @ tip.rotation
         steps.append((R, p))
         wrench = _link_wrenches(w[i], wd[i], a[i])
         for j in reversed(robot.path(i)):
-            wrench = _at(robot.joints[j].tip.rotation, robot.joints[j].tip.translation, wrench)
+            wrench = _move_wrenches(robot.joints[j].tip.rotation, robot.joints[j].tip.translation, wrench)
             part = wrench[:, :3] if robot.joints[j].kind == "revolute" else wrench[:, 3:]
             Y[:, j, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] = robot.joints[j].axis @ part
-            wrench = _at(*steps[j], wrench)
+            wrench = _move_wrenches(*steps[j], wrench)
     return Y
 
 
 def _joint_pose(robot: Robot, index: int, q: Array) -> tuple[Array, Array]:
-    """Rotation (N, 3, 3) and origin (N, 3) of the moved joint frame in the parent's link frame."""
+    """Return rotation (N, 3, 3) and origin (N, 3) of the moved joint frame in the parent's link frame."""
     joint = robot.joints[index]
     R, p = joint.origin.rotation, joint.origin.translation
     if joint.kind == "prismatic":
@@ -122,31 +123,33 @@ def _joint_pose(robot: Robot, index: int, q: Array) -> tuple[Array, Array]:
     return R @ turn, np.broadcast_to(p, (len(q), 3))
 
 
-def _turned(R: Array, v: Array) -> Array:
-    """R^T v for each state."""
+def _rotate_to_child(R: Array, v: Array) -> Array:
+    """Return R^T v for each state."""
     return np.asarray(np.einsum("nji,nj->ni", R, v))
 
 
-def _carried(wd: Array, w: Array, p: Array) -> Array:
-    """wd x p + w x (w x p)."""
+def _offset_acceleration(wd: Array, w: Array, p: Array) -> Array:
+    """Return wd x p + w x (w x p)."""
     return np.asarray(np.cross(wd, p) + np.cross(w, np.cross(w, p)))
 
 
-def _at(R: Array, p: Array, wrench: Array) -> Array:
-    """Wrenches (N, 6, k) (moment, force) of an inner frame, at the outer one in which it has axes R and origin p."""
+def _move_wrenches(R: Array, p: Array, wrench: Array) -> Array:
+    """Return wrenches (N, 6, k) (moment, force) of an inner frame at the outer frame, in which it has axes R and origin
+    p.
+    """
     force = R @ wrench[:, 3:]
     return np.concatenate([R @ wrench[:, :3] + _skews(np.atleast_2d(p)) @ force, force], axis=1)
 
 
 def _skews(v: Array) -> Array:
-    """[v] for each row."""
+    """Return [v] for each row."""
     S = np.zeros((len(v), 3, 3))
     S[:, 2, 1], S[:, 0, 2], S[:, 1, 0] = v[:, 0], v[:, 1], v[:, 2]
     return S - S.swapaxes(1, 2)
 
 
 def _link_wrenches(w: Array, wd: Array, a: Array) -> Array:
-    """(N, 6, 10): moment and force about the frame's origin for each unit of a link's parameters."""
+    """Return (N, 6, 10): moment and force about the frame's origin for each unit of a link's parameters."""
     W = np.zeros((len(w), 6, PARAMETERS_PER_LINK))
     sw = _skews(w)
     W[:, 3:, 0] = a
@@ -157,7 +160,7 @@ def _link_wrenches(w: Array, wd: Array, a: Array) -> Array:
 
 
 def _tensor_columns(x: Array) -> Array:
-    """(N, 3, 6) with J x = columns @ (Jxx, Jxy, Jyy, Jxz, Jyz, Jzz)."""
+    """Return (N, 3, 6) with J x = columns @ (Jxx, Jxy, Jyy, Jxz, Jyz, Jzz)."""
     columns = np.zeros((len(x), 3, 6))
     for entry, (row, column) in enumerate(((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))):
         columns[:, row, entry] += x[:, column]
@@ -167,7 +170,7 @@ def _tensor_columns(x: Array) -> Array:
 
 
 def drive_rows(robot: Robot, states: States) -> Array:
-    """(N, n, 4 drives) with the drives' torques = rows @ drive parameters, extra torques left out."""
+    """Return (N, n, 4 drives) with the drives' torques = rows @ drive parameters, without extra torques."""
     G, F = gear_matrix(robot), friction_matrix(robot)
     speed = states.qd @ F.T
     ones = np.ones_like(speed)
@@ -176,10 +179,10 @@ def drive_rows(robot: Robot, states: States) -> Array:
     return rows.reshape(*states.q.shape, len(robot.drives) * len(DRIVE_PARAMETERS))
 
 
-def worst(error: Array, size: Array) -> Deviation:
-    """The worst of errors (..., n) beside the sizes of the terms (..., n).
+def find_worst_deviation(error: Array, size: Array) -> Deviation:
+    """Return the largest of errors (..., n) relative to the sizes of the terms (..., n).
 
-    Where the sizes are not finite there is nothing to compare with: a declared formula has no value there.
+    States with sizes that are not finite are skipped: a declared formula has no value there.
     """
     with np.errstate(invalid="ignore"):
         share = np.where(np.abs(error) == 0, 0.0, np.abs(error) / np.where(size > 0, size, 1e-300))
@@ -188,31 +191,33 @@ def worst(error: Array, size: Array) -> Deviation:
     return Deviation(int(by_joint.argmax()), float(by_joint.max()))
 
 
-def deviation_of(base: BaseParameters, rows: Array, links: Array) -> Deviation:
-    """How far torques from base values are from those of standard parameters.
+def compute_deviation(base: BaseParameters, rows: Array, links: Array) -> Deviation:
+    """Return how far torques from base values are from those of standard parameters.
 
-    rows   (N, n, p) Y of the standard parameters that `base` is over, extra torques left out
+    rows   (N, n, p) Y of the standard parameters that `base` combines, without extra torques
     links  (k, p) standard parameters
     """
     p = rows.shape[-1]
     missed = links - (links @ base.matrix[:, :p].T) @ base.embedding[:p].T
-    return worst(np.einsum("nip,kp->kni", rows, missed), np.einsum("nip,kp->kni", np.abs(rows), np.abs(links)))
+    return find_worst_deviation(
+        np.einsum("nip,kp->kni", rows, missed), np.einsum("nip,kp->kni", np.abs(rows), np.abs(links))
+    )
 
 
 def tree_deviation(base: BaseParameters) -> Deviation:
-    """`deviation_of` a base set of an open tree, at states and with links of the robot's own scale."""
+    """Return `compute_deviation` of a base set of an open tree, at states and with links of the robot's own scale."""
     robot = base.robot
-    states, links = own_states(robot), random_links(robot)
+    states, links = sample_states(robot), sample_links(robot)
     if robot.has_parameters:
         links = np.vstack([links, robot.phi])
     rows = standard_rows(robot, states)
     if base.drives and robot.drives:
-        rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), with_drives(robot, links)
-    return deviation_of(base, rows, links)
+        rows, links = np.concatenate([rows, drive_rows(robot, states)], axis=2), append_drive_parameters(robot, links)
+    return compute_deviation(base, rows, links)
 
 
-def with_drives(robot: Robot, links: Array) -> Array:
-    """Link parameters (k, 10 n) followed by random drive parameters of like torques."""
+def append_drive_parameters(robot: Robot, links: Array) -> Array:
+    """Append random drive parameters of similar torques to link parameters (k, 10 n)."""
     G, F = np.abs(gear_matrix(robot)).max(axis=1, initial=0.0), np.abs(friction_matrix(robot)).max(axis=1, initial=0.0)
     inertia = np.abs(links[:, 4::PARAMETERS_PER_LINK]).max()
     torque = inertia * (float(np.linalg.norm(robot.gravity)) or 1.0) / length_unit(robot)
@@ -222,7 +227,7 @@ def with_drives(robot: Robot, links: Array) -> Array:
 
 
 def standard_set(robot: Robot, *, drives: bool, note: str) -> BaseParameters:
-    """All standard parameters as they are: more than the dynamics show, and right; `note` says why."""
+    """Return the set of all standard parameters: not minimal, but correct; `note` says why it is used."""
     labels = parameter_labels(robot, drives=drives)
     return BaseParameters(
         robot, "standard", drives, np.eye(len(labels)), labels, tuple(range(len(labels))), notes=(note,)

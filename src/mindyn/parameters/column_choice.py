@@ -1,14 +1,15 @@
-"""Columns of a matrix that all others are combinations of: how many by rounding level, which by preference.
+"""Choose columns of a matrix that span all others: their number by the rounding level, the columns by preference.
 
-The residual of a column that is left out is the error of everything computed without it, so a column goes only where
-its residual is below its floor. Three steps keep amplified rounding out of that decision:
+The residual of an excluded column is the error of everything computed without it, so a column is excluded only if its
+residual is below its floor. Three steps keep amplified rounding out of that decision:
 
 1. how many: a pivoted choice, largest residual first, whose own factors are small, until all residuals are below;
-2. which: in the order of preference, those first that stand well clear of the columns kept before;
-3. exchange: while a factor of A_rest = A_kept X is larger than BOUND, its two columns change places. Each exchange
-   multiplies the volume of the kept columns by more than BOUND, so it ends; then columns still above the floor join.
+2. which: in the order of preference, first those that are well separated from the columns kept before;
+3. exchange: while a factor of A_rest = A_kept X is larger than MAX_FACTOR, its two columns change places. Each
+   exchange multiplies the volume of the kept columns by more than MAX_FACTOR, so it ends; then columns still above
+   the floor join.
 
-Preference before rank would pass through ill-conditioned sets, whose residuals are rounding blown up.
+Preference before rank would pass through ill-conditioned sets, whose residuals are amplified rounding.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from scipy.linalg import solve_triangular
 
 from mindyn.algebra.values import Array
 
-BOUND: Final = 20.0
-"""Largest factor by which a kept column may stand for one that is left out."""
+MAX_FACTOR: Final = 20.0
+"""Largest factor of a kept column in the combination that replaces an excluded one."""
 
-CLEAR_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
-"""Residual, as a share of the column, that a preferred column must show to be kept; tried in turn."""
+MIN_RESIDUALS: Final = (0.1, 1e-3, 1e-6, 1e-9, 0.0)
+"""Relative residual that a preferred column must have to be kept; tried in turn."""
 
 
 def combination(A: Array, kept: Sequence[int], B: Array) -> Array:
-    """X with A[:, kept] X = B by least squares: QR of scaled columns and one refinement, never a pseudo-inverse.
+    """Return X with A[:, kept] X = B by least squares: QR of scaled columns and one refinement, never a pseudo-inverse.
 
-    Backward stable: |A_kept X - B| is at the level of rounding however small a kept column is.
+    It is backward stable: |A_kept X - B| is at the level of rounding however small a kept column is.
     """
     if not len(kept):
         return np.zeros((0, B.shape[1]))
@@ -45,7 +46,7 @@ def combination(A: Array, kept: Sequence[int], B: Array) -> Array:
 
 
 def residuals(A: Array, kept: Sequence[int]) -> Array:
-    """|A_k - A_kept X_k| of every column; zero for those kept."""
+    """Return |A_k - A_kept X_k| of every column; zero for kept columns."""
     rest = A.copy()
     if len(kept):
         columns = A[:, list(kept)]
@@ -56,8 +57,8 @@ def residuals(A: Array, kept: Sequence[int]) -> Array:
     return np.asarray(np.linalg.norm(rest, axis=0))
 
 
-class _Deflated:
-    """A matrix from whose columns those kept are taken out one after the other."""
+class _DeflatedMatrix:
+    """A matrix from which kept columns are projected out one after the other."""
 
     def __init__(self, A: Array) -> None:
         self.rest = A.copy()
@@ -81,8 +82,8 @@ class _Deflated:
 
 
 def rank(A: Array, floor: Array) -> int:
-    """How many columns a pivoted choice keeps until every residual is below its floor."""
-    state = _Deflated(A)
+    """Return how many columns a pivoted choice keeps until every residual is below its floor."""
+    state = _DeflatedMatrix(A)
     for _ in range(A.shape[1]):
         sizes = state.sizes
         above = sizes > floor
@@ -92,16 +93,16 @@ def rank(A: Array, floor: Array) -> int:
     return len(state.kept)
 
 
-def chosen_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
-    """Columns, as many as the rank, such that residuals of the others are below the floor and factors below BOUND."""
-    kept = _preferred(A, order, floor, rank(A, floor))
-    # A volume of unit columns is above eps^rank and grows by BOUND with each exchange: 200 are far more than it takes.
+def choose_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
+    """Return as many columns as the rank, with residuals of the others below the floor and factors below MAX_FACTOR."""
+    kept = _choose_by_preference(A, order, floor, rank(A, floor))
+    # A volume of unit columns is above eps^rank and grows by MAX_FACTOR with each exchange: 200 are more than enough.
     for _ in range(200):
         rest = [column for column in range(A.shape[1]) if column not in kept]
         if not rest:
             break
         X = np.abs(combination(A, kept, A[:, rest]))
-        if kept and X.max() > BOUND:
+        if kept and X.max() > MAX_FACTOR:
             row, column = np.unravel_index(X.argmax(), X.shape)
             kept[int(row)] = rest[int(column)]
             continue
@@ -112,10 +113,10 @@ def chosen_columns(A: Array, order: Sequence[int], floor: Array) -> list[int]:
     return sorted(kept)
 
 
-def _preferred(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
+def _choose_by_preference(A: Array, order: Sequence[int], floor: Array, count: int) -> list[int]:
     sizes = np.linalg.norm(A, axis=0)
-    state = _Deflated(A)
-    for share in CLEAR_RESIDUALS:
+    state = _DeflatedMatrix(A)
+    for share in MIN_RESIDUALS:
         for column in order:
             if len(state.kept) == count:
                 return state.kept

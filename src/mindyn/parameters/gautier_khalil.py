@@ -1,7 +1,7 @@
-"""Gautier and Khalil's base set of serial and tree arms: standard parameters in place, the rest regrouped into them.
+"""Gautier and Khalil's base set of serial and tree arms: standard parameters in place, the others regrouped into them.
 
-K = [I X] P: every base parameter is one standard parameter of a DH frame plus a combination of parameters that do not
-survive [Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. Rules for prismatic joints beside an oblique
+K = [I X] P: every base parameter is a standard parameter of a DH frame plus a combination of eliminated parameters
+[Gautier & Khalil 1990, in the closed form of Khalil & Dombre]. The rules for prismatic joints next to an oblique
 parent, and for coaxial joints, go beyond the textbook, which counts too many there.
 """
 
@@ -14,10 +14,19 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
-from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, refuse_loops
-from mindyn.parameters.base import BaseParameters, without_rounding
-from mindyn.parameters.lin_structure import dh_frames, from_centre
-from mindyn.parameters.linear_forms import Moments, link_moments, moved, nothing, outer, shift, turned, turned_tensor
+from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_no_loops
+from mindyn.parameters.base import BaseParameters, remove_rounding
+from mindyn.parameters.lin_structure import dh_frames, distance_from_centre
+from mindyn.parameters.linear_forms import (
+    Moments,
+    link_moments,
+    move_moments,
+    outer,
+    rotate_tensor,
+    rotate_vector,
+    shift_tensor,
+    zero_moments,
+)
 from mindyn.robots.joint_frames import DhRow, modified_dh
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
@@ -31,8 +40,8 @@ FIRST_MOMENTS: Final = ("mcx", "mcy", "mcz")
 
 
 @dataclass(frozen=True, slots=True)
-class _Joint:
-    """A joint's kind, its place among the axes, u_r in its frame, its step, and dl of the correction for g = 0."""
+class _KhalilJoint:
+    """A joint's kind, its axis group, u_r in its frame, its step, and dl of the correction for g = 0."""
 
     kind: JointKind
     place: AxisGroup
@@ -42,7 +51,7 @@ class _Joint:
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        """The standard parameters that stay, in the order of phi."""
+        """Standard parameters that stay, in the order of phi."""
         if self.kind == "prismatic":
             if self.place.group == "spatial":
                 return ("m", *FIRST_MOMENTS)
@@ -61,29 +70,29 @@ class _Joint:
 
 
 def gautier_khalil_base(robot: Robot) -> BaseParameters:
-    """Gautier and Khalil's set of a serial or tree robot.
+    """Return Gautier and Khalil's set of a serial or tree robot.
 
-    `survivors` are given where every source link frame is the DH frame of its joint: the columns stay in place there.
+    It has `survivors` if every source link frame is the DH frame of its joint, because columns then stay in place.
     """
-    refuse_loops(robot, "gautier")
+    require_no_loops(robot, "gautier")
     dh = modified_dh(robot)
     joints = [
-        _Joint(joint.kind, place, _first_axis(place, frame.rotation), row, from_centre(place, frame))
+        _KhalilJoint(joint.kind, place, _first_axis(place, frame.rotation), row, distance_from_centre(place, frame))
         for joint, place, frame, row in zip(robot.joints, axis_groups(robot), dh_frames(dh), dh.rows, strict=True)
     ]
-    own = link_moments(dh.links)
+    moments = link_moments(dh.links)
     rows, names, survivors = [], [], []
-    for i, regrouped in enumerate(_regrouped(robot.parents, joints, own)):
-        plain = _entries(own[i])
+    for i, regrouped in enumerate(_regroup_links(robot.parents, joints, moments)):
+        plain = _entries(moments[i])
         entries = _entries(regrouped)
         for name in joints[i].survivors:
             rows.append(entries[name])
             names.append(_name(name, i, alone=np.array_equal(entries[name], plain[name])))
             survivors.append(PARAMETERS_PER_LINK * i + LINK_PARAMETERS.index(name))
     in_place = all(X.is_identity for X in dh.links)
-    matrix = without_rounding(robot, np.array(rows))
+    matrix = remove_rounding(robot, np.array(rows))
     kept = tuple(survivors) if in_place else None
-    return BaseParameters(robot, "gautier", False, matrix, tuple(names), kept, far_notes(dh.far))
+    return BaseParameters(robot, "gautier", False, matrix, tuple(names), kept, note_far_joints(dh.far))
 
 
 def _first_axis(place: AxisGroup, R: Array) -> Array | None:
@@ -91,19 +100,19 @@ def _first_axis(place: AxisGroup, R: Array) -> Array | None:
 
 
 def _name(parameter: str, joint: int, *, alone: bool) -> str:
-    """Khalil's name: `XZ3`, or `XXR3` when other parameters are regrouped into it."""
+    """Return Khalil's name: `XZ3`, or `XXR3` if other parameters are regrouped into it."""
     return f"{KHALIL_NAMES[parameter]}{'' if alone else 'R'}{joint + 1}"
 
 
 def _entries(body: Moments) -> dict[str, Array]:
-    """Forms of the ten parameters by name."""
+    """Return the forms of the ten parameters by name."""
     tensor = [body.tensor[index] for index in TENSOR_INDICES]
     return dict(zip(LINK_PARAMETERS, [body.mass, *body.first, *tensor], strict=True))
 
 
-def _regrouped(parents: tuple[int, ...], joints: list[_Joint], own: list[Moments]) -> list[Moments]:
-    """Links from the last to the first: what a joint does not show moves to its parent."""
-    totals = list(own)
+def _regroup_links(parents: tuple[int, ...], joints: list[_KhalilJoint], moments: list[Moments]) -> list[Moments]:
+    """Process links from the last to the first and move what has no effect at a joint to its parent."""
+    totals = list(moments)
     for i in reversed(range(len(joints))):
         regroup = _regroup_revolute if joints[i].kind == "revolute" else _regroup_prismatic
         totals[i], handed = regroup(joints[i], totals[i])
@@ -112,36 +121,40 @@ def _regrouped(parents: tuple[int, ...], joints: list[_Joint], own: list[Moments
     return totals
 
 
-def _regroup_revolute(joint: _Joint, body: Moments) -> tuple[Moments, Moments]:
-    """Iyy, mcz and m go to the parent; Ixx becomes Ixx - Iyy.
+def _regroup_revolute(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Moments]:
+    """Move Iyy, mcz and m to the parent; Ixx becomes Ixx - Iyy.
 
-    Without gravity and with all axes through C, the tensor about C is seen: Ixz - dl mcx, Iyz - dl mcy.
+    Without gravity and with all axes through C, the tensor about C remains: Ixz - dl mcx, Iyz - dl mcy.
     """
     R, s = joint.row.pose.rotation, joint.row.pose.translation
     Iyy = body.tensor[1, 1]
     disc = outer(np.diag([1.0, 1.0, 0.0]), Iyy)
-    handed = moved(R, s, Moments(body.mass, outer(np.array([0.0, 0.0, 1.0]), body.first[2]), disc))
+    handed = move_moments(R, s, Moments(body.mass, outer(np.array([0.0, 0.0, 1.0]), body.first[2]), disc))
     kept = body.tensor - outer(np.diag([1.0, 0.0, 0.0]), Iyy)
     if joint.from_centre is not None:
-        kept = kept + shift(np.array([0.0, 0.0, joint.from_centre]), body.first * np.array([[1.0], [1.0], [0.0]]))
+        kept = kept + shift_tensor(
+            np.array([0.0, 0.0, joint.from_centre]), body.first * np.array([[1.0], [1.0], [0.0]])
+        )
     return Moments(body.mass, body.first, kept), handed
 
 
-def _regroup_prismatic(joint: _Joint, body: Moments) -> tuple[Moments, Moments]:
-    """The tensor goes to the parent; between r and s, first moments too that the one direction of rotation hides."""
+def _regroup_prismatic(joint: _KhalilJoint, body: Moments) -> tuple[Moments, Moments]:
+    """Move the tensor to the parent; between r and s, also first moments without effect for the single rotation
+    direction.
+    """
     R, z = joint.row.pose.rotation, joint.row.pose.rotation[:, 2]
-    empty = nothing(body.mass.size)
-    handed = Moments(empty.mass, empty.first, turned_tensor(R, body.tensor))
+    empty = zero_moments(body.mass.size)
+    handed = Moments(empty.mass, empty.first, rotate_tensor(R, body.tensor))
     if joint.place.group != "parallel":
         return body, handed
     if joint.place.oblique:
-        return Moments(body.mass, _without_dropped(joint, body.first), body.tensor), handed
-    h = turned(R, body.first * np.array([[1.0], [1.0], [0.0]]))
+        return Moments(body.mass, _eliminate_dropped(joint, body.first), body.tensor), handed
+    h = rotate_vector(R, body.first * np.array([[1.0], [1.0], [0.0]]))
     p = joint.row.pose.translation - joint.row.d * z
-    return body, Moments(empty.mass, h, handed.tensor + shift(p, h))
+    return body, Moments(empty.mass, h, handed.tensor + shift_tensor(p, h))
 
 
-def _without_dropped(joint: _Joint, first: Array) -> Array:
-    """mc - (u / u_k) mc_k: columns of an oblique joint obey u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
+def _eliminate_dropped(joint: _KhalilJoint, first: Array) -> Array:
+    """Return mc - (u / u_k) mc_k: columns of an oblique joint satisfy u_x D(mcx) + u_y D(mcy) + u_z D(mcz) = 0."""
     assert joint.u is not None
     return first - outer(joint.u / joint.u[joint.dropped], first[joint.dropped])

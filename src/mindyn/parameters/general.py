@@ -4,8 +4,8 @@ It extends Yoshida's theorems 2.3.1 and 2.4.1 from parallel and perpendicular ax
 
   Z(n) = RC_{n+1}^z + cos(alpha_{n+2}) Z(n+1)              first moments along z that reach link n through joint n+1
   u_n  = (0, -sin(alpha) Z(n), cos(alpha) Z(n))            the same in frame n
-  Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       its tensor where joint n+1 sits
-  Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia across axes, handed down alike
+  Jt_n = J_n + 2 (L_n.u_n) E - L_n u_n^T - u_n L_n^T       tensor with these moments at the position of joint n+1
+  Y(n) = Jt_{n+1}^y + cos^2(alpha_{n+2}) Y(n+1)            moments of inertia perpendicular to the axes
 
 and Z(N) = Y(N) = 0. RC, J, M and L are those of augmented_links.py.
 """
@@ -19,18 +19,18 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, augmented_links, far_joints
-from mindyn.parameters.axis_groups import AxisGroup, axis_groups, far_notes, require_serial
-from mindyn.parameters.base import BaseParameters, without_rounding
-from mindyn.parameters.lin_structure import from_centre
-from mindyn.parameters.linear_forms import outer, shift
+from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_serial
+from mindyn.parameters.base import BaseParameters, remove_rounding
+from mindyn.parameters.lin_structure import distance_from_centre
+from mindyn.parameters.linear_forms import outer, shift_tensor
 from mindyn.robots.robot import Robot
 
 NamedRows = list[tuple[str, Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """What link n bears for the links beyond: u_n (3, p), Jt_n (3, 3, p), and Y(n) (p,)."""
+class CarriedMoments:
+    """Contribution of the links after link n: u_n (3, p), Jt_n (3, 3, p), and Y(n) (p,)."""
 
     u: Array
     Jt: Array
@@ -38,16 +38,16 @@ class Carried:
 
 
 def general_base(robot: Robot) -> BaseParameters:
-    """The general closed form of a serial robot.
+    """Return the general closed form of a serial robot.
 
-    Names: `J3z`, `J3(x-y)`, `J3xy`, `J3xz`, `J3yz`, `R3x`, `R3y` of revolute joint 3; `M4` and `R4x`, ... of prismatic
-    joint 4, whose moments are in the frame of the revolute link that it slides on.
+    Names: `J3z`, `J3(x-y)`, `J3xy`, `J3xz`, `J3yz`, `R3x`, `R3y` for revolute joint 3; `M4` and `R4x`, ... for
+    prismatic joint 4, whose moments are in the frame of the revolute link that it slides on.
     """
     require_serial(robot, "general")
     links = augmented_links(robot)
     places = axis_groups(robot)
     named: NamedRows = []
-    for link, carried in zip(links, carried_parts(links), strict=True):
+    for link, carried in zip(links, sum_carried_moments(links), strict=True):
         if link.joint >= 0:
             named += _revolute_rows(link, carried, places[link.joint])
         for slide in link.sliding:
@@ -56,36 +56,38 @@ def general_base(robot: Robot) -> BaseParameters:
 
 
 def base_of_rows(robot: Robot, form: str, named: NamedRows) -> BaseParameters:
-    """The base set of named rows of K."""
+    """Return the base set of named rows of K."""
     names, rows = zip(*named, strict=True)
     return BaseParameters(
-        robot, form, False, without_rounding(robot, np.array(rows)), names, notes=far_notes(far_joints(robot))
+        robot, form, False, remove_rounding(robot, np.array(rows)), names, notes=note_far_joints(far_joints(robot))
     )
 
 
-def carried_parts(links: Sequence[AugmentedLink]) -> list[Carried]:
-    """u_n, Jt_n and Y(n), from the last link to the first."""
+def sum_carried_moments(links: Sequence[AugmentedLink]) -> list[CarriedMoments]:
+    """Return u_n, Jt_n and Y(n), from the last link to the first."""
     size = links[0].first.shape[-1]
     Z_after, Y_after = np.zeros(size), np.zeros(size)
     parts = []
     for link in reversed(links):
         u = outer(link.next_axis, Z_after)
-        Jt = link.tensor + shift(link.length, u)
-        parts.append(Carried(u, Jt, Y_after))
+        Jt = link.tensor + shift_tensor(link.length, u)
+        parts.append(CarriedMoments(u, Jt, Y_after))
         Z_after = link.first[2] + link.twist[0] * Z_after
         Y_after = Jt[1, 1] + link.twist[0] ** 2 * Y_after
     return parts[::-1]
 
 
-def _revolute_rows(link: AugmentedLink, carried: Carried, place: AxisGroup) -> NamedRows:
-    """J^z always; the first moments across the axis where they swing; the rest of the tensor beyond parallel axes."""
+def _revolute_rows(link: AugmentedLink, carried: CarriedMoments, place: AxisGroup) -> NamedRows:
+    """Return J^z; first moments perpendicular to the axis if it swings; the other tensor entries after the parallel
+    axes.
+    """
     i = link.joint + 1
     cosine, sine = link.twist
     Jt, Y = carried.Jt, carried.Y
     R = link.first + carried.u
     named = [(f"J{i}z", Jt[2, 2] + sine**2 * Y)]
     if place.group == "spatial":
-        dl = from_centre(place, link.frame) or 0.0
+        dl = distance_from_centre(place, link.frame) or 0.0
         named += [
             (f"J{i}(x-y)", Jt[0, 0] - Jt[1, 1] + sine**2 * Y),
             (f"J{i}xy", Jt[0, 1]),
@@ -97,8 +99,10 @@ def _revolute_rows(link: AugmentedLink, carried: Carried, place: AxisGroup) -> N
     return named
 
 
-def _prismatic_rows(slide: SlidingLink, carried: Carried, place: AxisGroup) -> NamedRows:
-    """M always; h = RC_{n,t} + u_n wholly beyond parallel axes, its part across z_n between them if oblique."""
+def _prismatic_rows(slide: SlidingLink, carried: CarriedMoments, place: AxisGroup) -> NamedRows:
+    """Return M; h = RC_{n,t} + u_n after the parallel axes; its part perpendicular to z_n between them if it is
+    oblique.
+    """
     i = slide.joint + 1
     h = slide.first + carried.u
     named = [(f"M{i}", slide.mass)]

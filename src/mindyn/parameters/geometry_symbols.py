@@ -1,7 +1,7 @@
-"""Base parameters with the geometry as symbols: `mcx2 + a3 m3 + ...` in place of `mcx2 + 0.4318 m3 + ...`.
+"""Base parameters with symbolic geometry: `mcx2 + a3 m3 + ...` instead of `mcx2 + 0.4318 m3 + ...`.
 
-With the angles fixed, every coefficient is a polynomial of degree two in the lengths. It is found exactly by
-interpolation: the set is made again for robots of other lengths, which keep the same zeros.
+With fixed angles, every coefficient is a polynomial of degree two in the lengths. Interpolation finds it exactly: the
+set is computed again for robots with other lengths and the same zeros.
 """
 
 from __future__ import annotations
@@ -14,31 +14,33 @@ import numpy as np
 
 from mindyn.algebra.poses import IDENTITY
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.reading import cleaned
+from mindyn.parameters.formula_text import snap_coefficients
 from mindyn.parameters.structural import structural_base
-from mindyn.robots.edits import described_in
+from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import modified_dh
 from mindyn.robots.robot import Robot
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Nonzero lengths of a robot by symbol, and the robot with other values for them."""
+    """Nonzero lengths of a robot by symbol, and a function that returns the robot with other lengths."""
 
     values: dict[str, float]
     with_values: Callable[[dict[str, float]], Robot]
 
 
-def lengths_of(robot: Robot) -> Lengths:
-    """a_i, b_i, d_i of a robot whose link frames are modified DH frames."""
+def find_lengths(robot: Robot) -> Lengths:
+    """Return a_i, b_i, d_i of a robot whose link frames are modified DH frames."""
     dh = modified_dh(robot)
     if not all(link.is_identity for link in dh.links):
         raise InputError(
-            f"the link frames of {robot.name!r} are not modified DH frames, in which formulas have symbols",
-            hint="describe the robot in such frames first: in_dh_frames(robot)",
+            f"formulas with symbols need modified DH frames, and the link frames of {robot.name!r} are not",
+            hint="convert the robot first: convert_to_dh_frames(robot)",
+            code=Code.UNSUPPORTED,
+            subject=robot.name,
         )
     values = {
         f"{name}{i + 1}": getattr(row, name) for i, row in enumerate(dh.rows) for name in "abd" if getattr(row, name)
@@ -54,10 +56,10 @@ def lengths_of(robot: Robot) -> Lengths:
     return Lengths(values, with_values)
 
 
-def in_dh_frames(robot: Robot) -> Robot:
-    """The robot with its modified DH frames as link frames and joint frames."""
+def convert_to_dh_frames(robot: Robot) -> Robot:
+    """Return the robot with its modified DH frames as link frames and joint frames."""
     dh = modified_dh(robot)
-    moved = described_in(robot, dh.links)
+    moved = change_link_frames(robot, dh.links)
     joints = [
         replace(
             joint,
@@ -71,30 +73,40 @@ def in_dh_frames(robot: Robot) -> Robot:
 
 
 def symbolic_expressions(base: BaseParameters) -> tuple[str, ...]:
-    """Every parameter of a structural set with lengths as symbols."""
+    """Return every parameter of a structural set as a formula with symbolic lengths."""
     if base.survivors is None or base.form != "structural":
-        raise InputError(f"formulas with symbols for the geometry are made for structural sets, not for {base.form!r}")
+        raise InputError(
+            f"formulas with symbolic geometry exist for structural sets only, not for form {base.form!r}",
+            code=Code.UNSUPPORTED,
+            subject=base.form,
+        )
     links = PARAMETERS_PER_LINK * base.robot.joint_count
     kept = [k for k in base.survivors if k < links]
-    lengths = lengths_of(base.robot)
+    lengths = find_lengths(base.robot)
     symbols = tuple(lengths.values)
     monomials = [(), *((k,) for k in range(len(symbols))), *combinations_with_replacement(range(len(symbols)), 2)]
     samples = np.random.default_rng(0).uniform(0.5, 2.0, (len(monomials) + 2, len(symbols)))
     matrices = []
     for sample in samples:
         robot = lengths.with_values(dict(zip(symbols, sample, strict=True)))
-        made = structural_base(robot, drives=base.drives, survivors=kept)
-        if made.names != base.names:
+        variant = structural_base(robot, drives=base.drives, survivors=kept)
+        if variant.names != base.names:
             raise InputError(
-                "these lengths are special: other values of them give another base set, so no formula holds"
+                "other values of these lengths give another base set, so there is no common formula",
+                code=Code.UNSUPPORTED,
+                subject=base.robot.name,
             )
-        matrices.append(made.matrix)
+        matrices.append(variant.matrix)
     powers = np.array([[np.prod(sample[list(m)]) for m in monomials] for sample in samples])
     stack = np.stack(matrices).reshape(len(samples), -1)
-    found, *_ = np.linalg.lstsq(powers, stack, rcond=None)
-    if np.abs(powers @ found - stack).max() > 1e-8 * np.abs(stack).max():
-        raise InputError("the coefficients are no polynomials in the lengths; keep other parameters in place")
-    coefficients = cleaned(found, noise=1e-8).reshape(len(monomials), *base.matrix.shape)
+    solution, *_ = np.linalg.lstsq(powers, stack, rcond=None)
+    if np.abs(powers @ solution - stack).max() > 1e-8 * np.abs(stack).max():
+        raise InputError(
+            "the coefficients are not polynomials in the lengths; choose other survivors",
+            code=Code.UNSUPPORTED,
+            subject=base.robot.name,
+        )
+    coefficients = snap_coefficients(solution, noise=1e-8).reshape(len(monomials), *base.matrix.shape)
     names = [" ".join(_power(symbols, m)) for m in monomials]
     return tuple(_expression(base.labels, names, coefficients[:, row]) for row in range(base.count))
 
@@ -106,7 +118,7 @@ def _power(symbols: tuple[str, ...], monomial: tuple[int, ...]) -> list[str]:
 
 
 def _expression(labels: tuple[str, ...], names: list[str], coefficients: Array) -> str:
-    """A sum of products: number, lengths, link parameter; plain parameters first."""
+    """Return a sum of products (number, lengths, link parameter), plain parameters first."""
     text = ""
     for name, row in sorted(zip(names, coefficients, strict=True), key=lambda pair: pair[0] != ""):
         for label, factor in zip(labels, row, strict=True):

@@ -12,7 +12,7 @@ DRIVE_SYMBOLS: Final[Mapping[str, str]] = {"rotor_inertia": "Im", "viscous": "fv
 
 
 def parameter_labels(robot: Robot, *, drives: bool) -> tuple[str, ...]:
-    """Symbol and joint number of every parameter, in the order of phi and, with drives, drive parameters and extras."""
+    """Return symbol and joint number of every parameter, in the order of phi and, with `drives`, of drives."""
     links = [f"{symbol}{i + 1}" for i in range(robot.joint_count) for symbol in LINK_PARAMETERS]
     numbers = [robot.joint_index(drive.joint) + 1 for drive in robot.drives] if drives else []
     extras = [extra.name for extra in robot.extras] if drives else []

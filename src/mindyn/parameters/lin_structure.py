@@ -22,7 +22,7 @@ SPATIAL_WITHOUT_K: Final = SPATIAL_MLC[:5]
 
 @dataclass(frozen=True, slots=True)
 class LinJoint:
-    """One joint of the chain.
+    """A joint of the chain.
 
     kind        "revolute" (K* = 1) or "prismatic" (K = 1)
     group       "sliding" i < r, "parallel" r <= i < s, "spatial" i >= s
@@ -30,7 +30,7 @@ class LinJoint:
     sigma       prismatic, parallel: whether its axis is not parallel to u_r; False elsewhere
     u           (3,) u_r^{<i>}, constant in frame i of the parallel group; None elsewhere
     row         modified DH numbers of the step i-1 -> i: Lin's beta, b, theta, d are alpha, a, theta, d
-    from_centre dl with O_i = C + dl z_i of a spatial joint that loses k_x, k_y for want of gravity; None elsewhere
+    from_centre dl with O_i = C + dl z_i of a spatial joint that loses k_x, k_y without gravity; None elsewhere
     """
 
     kind: JointKind
@@ -43,7 +43,7 @@ class LinJoint:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The MLC entries of this joint, in order [Lin 1995, theorem 2, corrected for g = 0]."""
+        """MLC entries of this joint, in order [Lin 1995, theorem 2, corrected for g = 0]."""
         if self.kind == "prismatic":
             if self.group == "spatial":
                 return ("m", "kx", "ky", "kz")
@@ -55,9 +55,9 @@ class LinJoint:
 
 @dataclass(frozen=True, slots=True)
 class LinStructure:
-    """A serial chain as Lin's formulas see it.
+    """A serial chain in the terms of Lin's formulas.
 
-    joints   one for each joint
+    joints   the joints in order
     gravity  (3,) in frame 0, m/s^2
     dh       the frames: base pose, rows, and the source link frames in them
     layout   position of an entry in the MLC vector by (joint, symbol); joints count from 0
@@ -85,7 +85,7 @@ class LinStructure:
 
 
 def lin_structure(robot: Robot) -> LinStructure:
-    """r, s, delta, sigma, kappa's u, the DH numbers and the MLC layout of a serial robot."""
+    """Return r, s, delta, sigma, u of kappa, the DH numbers and the MLC layout of a serial robot."""
     require_serial(robot, "lin")
     dh = modified_dh(robot)
     frames = dh_frames(dh)
@@ -93,26 +93,26 @@ def lin_structure(robot: Robot) -> LinStructure:
         _joint(joint.kind, group, frame, row)
         for joint, group, frame, row in zip(robot.joints, axis_groups(robot), frames, dh.rows, strict=True)
     )
-    return _laid_out(robot, dh, joints)
+    return _lay_out(robot, dh, joints)
 
 
 def lin_structure_on_moving_root(robot: Robot) -> LinStructure:
-    """The structure where the root turns and accelerates at will: every joint moves in space (r = s = 1)."""
+    """Return the structure for a root that turns and accelerates freely: every joint moves in space (r = s = 1)."""
     require_serial(robot, "lin")
     dh = modified_dh(robot)
     kinds = [joint.kind for joint in robot.joints]
     joints = [LinJoint(kind, "spatial", True, False, None, row, None) for kind, row in zip(kinds, dh.rows, strict=True)]
-    return _laid_out(robot, dh, tuple(joints))
+    return _lay_out(robot, dh, tuple(joints))
 
 
-def _laid_out(robot: Robot, dh: ModifiedDh, joints: tuple[LinJoint, ...]) -> LinStructure:
+def _lay_out(robot: Robot, dh: ModifiedDh, joints: tuple[LinJoint, ...]) -> LinStructure:
     keys = [(i, symbol) for i, joint in enumerate(joints) for symbol in joint.symbols]
     layout = MappingProxyType({key: position for position, key in enumerate(keys)})
     return LinStructure(joints, dh.base.rotation.T @ robot.gravity, dh, layout)
 
 
 def dh_frames(dh: ModifiedDh) -> tuple[Pose, ...]:
-    """DH frames in the root frame at q = 0."""
+    """Return the DH frames in the root frame at q = 0."""
     frames: list[Pose] = []
     for row, parent in zip(dh.rows, dh.parents, strict=True):
         frames.append((dh.base if parent < 0 else frames[parent]) @ row.pose)
@@ -122,16 +122,18 @@ def dh_frames(dh: ModifiedDh) -> tuple[Pose, ...]:
 def _joint(kind: JointKind, place: AxisGroup, frame: Pose, row: DhRow) -> LinJoint:
     turns = kind == "revolute"
     u = frame.rotation.T @ place.first if place.group == "parallel" and place.first is not None else None
-    return LinJoint(kind, place.group, place.swings or not turns, place.oblique, u, row, from_centre(place, frame))
+    return LinJoint(
+        kind, place.group, place.swings or not turns, place.oblique, u, row, distance_from_centre(place, frame)
+    )
 
 
-def from_centre(place: AxisGroup, frame: Pose) -> float | None:
-    """dl with O = C + dl z, of a frame whose z axis passes through the fixed centre C; None without a centre."""
+def distance_from_centre(place: AxisGroup, frame: Pose) -> float | None:
+    """Return dl with O = C + dl z for a frame whose z axis passes through the fixed centre C; None without a centre."""
     if place.centre is None:
         return None
     return float((frame.translation - place.centre) @ frame.rotation[:, 2])
 
 
 def constant_translation(joint: LinJoint) -> Array:
-    """s_i^{<i-1>} = (b, -d sin beta, d cos beta) of a revolute joint, (b, 0, 0) of a prismatic one (d moves)."""
+    """Return s_i^{<i-1>} = (b, -d sin beta, d cos beta) of a revolute joint, (b, 0, 0) of a prismatic one (d moves)."""
     return joint.row.pose.translation if joint.kind == "revolute" else np.array([joint.row.a, 0.0, 0.0])

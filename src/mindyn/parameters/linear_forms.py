@@ -1,7 +1,7 @@
 """Mass, first moment and inertia tensor as linear forms over the standard parameters of all links.
 
 A quantity x of shape (...) that is linear in phi (p = 10 n) is stored as an array (..., p): x = form @ phi. Recursions
-of the closed forms run on such arrays, so the matrix K of a base set comes out of them directly.
+of the closed forms run on such arrays and so produce the matrix K of a base set directly.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Moments:
         return Moments(self.mass + other.mass, self.first + other.first, self.tensor + other.tensor)
 
 
-def nothing(size: int) -> Moments:
-    """The moments of no body, over `size` parameters."""
+def zero_moments(size: int) -> Moments:
+    """Return zero moments over `size` parameters."""
     return Moments(np.zeros(size), np.zeros((3, size)), np.zeros((3, 3, size)))
 
 
 def link_moments(links: Sequence[Pose]) -> list[Moments]:
-    """Moments of every link in a frame in which `links[i]` is the pose of its source link frame.
+    """Return the moments of every link in a frame in which `links[i]` is the pose of its source link frame.
 
     They are forms over the parameters in the source frames: phi_frame = phi_map(links[i]) phi_i.
     """
-    return [_of_columns(i, phi_map(X), PARAMETERS_PER_LINK * len(links)) for i, X in enumerate(links)]
+    return [_moments_of_columns(i, phi_map(X), PARAMETERS_PER_LINK * len(links)) for i, X in enumerate(links)]
 
 
-def _of_columns(link: int, T: Array, size: int) -> Moments:
+def _moments_of_columns(link: int, T: Array, size: int) -> Moments:
     forms = np.zeros((PARAMETERS_PER_LINK, size))
     forms[:, PARAMETERS_PER_LINK * link : PARAMETERS_PER_LINK * (link + 1)] = T
     tensor = np.zeros((3, 3, size))
@@ -57,33 +57,33 @@ def _of_columns(link: int, T: Array, size: int) -> Moments:
 
 
 def outer(a: Array, form: Array) -> Array:
-    """a form, of a constant array and one linear form or several: (*a.shape, *form.shape)."""
+    """Return the outer product of a constant array and linear forms: (*a.shape, *form.shape)."""
     return np.multiply.outer(a, form)
 
 
-def turned(R: Array, vector: Array) -> Array:
-    """R v of a vector of forms (3, p)."""
+def rotate_vector(R: Array, vector: Array) -> Array:
+    """Return R v of a vector of forms (3, p)."""
     return np.asarray(R @ vector)
 
 
-def turned_tensor(R: Array, tensor: Array) -> Array:
-    """R J R^T of a tensor of forms (3, 3, p)."""
+def rotate_tensor(R: Array, tensor: Array) -> Array:
+    """Return R J R^T of a tensor of forms (3, 3, p)."""
     return np.asarray(np.einsum("ij,jkp,lk->ilp", R, tensor, R))
 
 
-def shift(s: Array, vector: Array) -> Array:
-    """2 (s.v) E - s v^T - v s^T = -[s][v] - [v][s], of a constant vector s and a vector v of forms (3, p)."""
+def shift_tensor(s: Array, vector: Array) -> Array:
+    """Return 2 (s.v) E - s v^T - v s^T = -[s][v] - [v][s] for a constant vector s and a vector v of forms (3, p)."""
     product = np.einsum("i,jp->ijp", s, vector)
     return np.asarray(2 * outer(np.eye(3), s @ vector) - product - product.swapaxes(0, 1))
 
 
-def point(s: Array, mass: Array) -> Array:
-    """m ((s.s) E - s s^T) = -m [s][s]: the tensor of a mass form (p,) at s."""
+def point_mass_tensor(s: Array, mass: Array) -> Array:
+    """Return m ((s.s) E - s s^T) = -m [s][s]: the tensor of a mass form (p,) at s."""
     return outer(point_tensor(s), mass)
 
 
-def moved(R: Array, s: Array, body: Moments) -> Moments:
-    """Moments in frame a of a body given in frame b, whose axes are R and whose origin is s in frame a."""
-    first = turned(R, body.first)
-    tensor = turned_tensor(R, body.tensor) + shift(s, first) + point(s, body.mass)
+def move_moments(R: Array, s: Array, body: Moments) -> Moments:
+    """Return the moments in frame a of a body given in frame b, which has axes R and origin s in frame a."""
+    first = rotate_vector(R, body.first)
+    tensor = rotate_tensor(R, body.tensor) + shift_tensor(s, first) + point_mass_tensor(s, body.mass)
     return Moments(body.mass, first + outer(s, body.mass), tensor)

@@ -1,8 +1,8 @@
-"""Mayeda and Yoshida's base set: revolute axes parallel or perpendicular to their neighbours, prismatic axes any way.
+"""Mayeda and Yoshida's base set: revolute axes parallel or perpendicular to their neighbours, any prismatic axes.
 
-Revolute links fall into clusters of parallel axes: cluster d is a(d)..b(d), its first axis perpendicular to the one
-before. Theorem 2.3.1 (revolute joints alone) is the case without sliding links of theorem 2.4.1 [Yoshida 1996, eq.
-2.22-2.26, 2.69-2.82]. Four corrections to the text of 2.4.1 are marked below; without them it fails on random arms.
+Revolute links form clusters of parallel axes: cluster d is a(d)..b(d), its first axis perpendicular to the one before.
+Theorem 2.3.1 (only revolute joints) is the case without sliding links of theorem 2.4.1 [Yoshida 1996, eq. 2.22-2.26,
+2.69-2.82]. Four corrections to the text of 2.4.1 are marked below; without them it fails on random arms.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.rotations import PARALLEL, perpendicular_to
+from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD, perpendicular_vector
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotError
+from mindyn.errors import Code, RobotError
 from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, upright_links
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, require_serial
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.general import NamedRows, base_of_rows
-from mindyn.parameters.lin_structure import from_centre
+from mindyn.parameters.lin_structure import distance_from_centre
 from mindyn.robots.robot import Robot
 
 
 def mayeda_base(robot: Robot) -> BaseParameters:
-    """Mayeda and Yoshida's set of a serial robot with parallel and perpendicular revolute axes.
+    """Return Mayeda and Yoshida's set of a serial robot with parallel and perpendicular revolute axes.
 
-    Names: `J3z`, `J3(x-y)`, `J3xz`, `J3yz`, `J3xy`, `R3x`, `R3y` of revolute joint 3; of prismatic joint 4 `M4`, and
-    `R4x`, `R4y`, `R4z` in its own frame, or between parallel axes `R4n` across both axes and `R4t` along its own.
+    Names: `J3z`, `J3(x-y)`, `J3xz`, `J3yz`, `J3xy`, `R3x`, `R3y` for revolute joint 3; for prismatic joint 4 `M4`, and
+    `R4x`, `R4y`, `R4z` in its own frame, or between parallel axes `R4n` perpendicular to both axes and `R4t` along its
+    own.
     """
     require_serial(robot, "mayeda")
     base, *turning = upright_links(robot)
@@ -45,7 +46,7 @@ def mayeda_base(robot: Robot) -> BaseParameters:
 
 
 def _clusters(robot: Robot, links: Sequence[AugmentedLink]) -> list[list[AugmentedLink]]:
-    """Links a(d)..b(d) of parallel axes, d = 1..K."""
+    """Return links a(d)..b(d) of parallel axes, d = 1..K."""
     clusters: list[list[AugmentedLink]] = []
     perpendicular = True
     for n, link in enumerate(links):
@@ -53,8 +54,8 @@ def _clusters(robot: Robot, links: Sequence[AugmentedLink]) -> list[list[Augment
             clusters.append([])
         clusters[-1].append(link)
         cosine, sine = link.twist
-        perpendicular = abs(cosine) <= PARALLEL
-        if not perpendicular and abs(sine) > PARALLEL:
+        perpendicular = abs(cosine) <= PARALLEL_ANGLE_RAD
+        if not perpendicular and abs(sine) > PARALLEL_ANGLE_RAD:
             raise _oblique(robot.joint_names[links[n + 1].joint], np.degrees(np.arctan2(sine, cosine)))
     return clusters
 
@@ -62,16 +63,18 @@ def _clusters(robot: Robot, links: Sequence[AugmentedLink]) -> list[list[Augment
 def _oblique(joint: str, degrees: float) -> RobotError:
     return RobotError(
         f"form 'mayeda' needs neighbouring revolute axes to be parallel or perpendicular; "
-        f"the axis of joint {joint!r} is turned by {degrees:.6g} deg",
+        f"the axis of joint {joint!r} is rotated by {degrees:.6g} deg",
         hint='use form="general" or "structural", or load with snap=True if the file rounds its angles',
+        code=Code.UNSUPPORTED,
+        subject=joint,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Hats:
-    """Parameters of link n with what the links beyond add to them.
+    """Sums over the links after link n that are added to its parameters.
 
-    RCZ   (p,) sum of RC^z of the links beyond in the same cluster, eq. (2.69)
+    RCZ   (p,) sum of RC^z of the later links in the same cluster, eq. (2.69)
     RCZB  (p,) sum of RC^z of the next cluster if n = b(d), d < K, else 0, eq. (2.70)
     JY    (p,) sum of Jhat^y of the next cluster if n = b(d), d < K, else 0, eq. (2.76)
     """
@@ -82,10 +85,10 @@ class _Hats:
 
 
 def _hats(link: AugmentedLink, beyond: Sequence[AugmentedLink], after: Sequence[AugmentedLink]) -> _Hats:
-    """`beyond` are the links n+1..b(d) of the same cluster, `after` the next cluster if n = b(d)."""
+    """Return the sums; `beyond` are the links n+1..b(d) of the same cluster, `after` the next cluster if n = b(d)."""
     size = link.first.shape[-1]
-    # (2.76) as read leaves out that only the last link of a cluster takes the next cluster's sum.
-    JY = sum((_J_y(one, after[k + 1 :]) for k, one in enumerate(after)), np.zeros(size))
+    # (2.76) as read does not say that only the last link of a cluster gets the next cluster's sum.
+    JY = sum((_J_y(next_link, after[k + 1 :]) for k, next_link in enumerate(after)), np.zeros(size))
     return _Hats(_sum_z(beyond, size), _sum_z(after, size), JY)
 
 
@@ -94,17 +97,17 @@ def _sum_z(links: Sequence[AugmentedLink], size: int) -> Array:
 
 
 def _J_y(link: AugmentedLink, beyond: Sequence[AugmentedLink]) -> Array:
-    """Jhat_n^y = J_n^y + 2 L_n^z RCZ(n); its definition is missing in section 2.4, eq. (2.24) has it."""
+    """Return Jhat_n^y = J_n^y + 2 L_n^z RCZ(n); its definition is missing in section 2.4, eq. (2.24) has it."""
     return np.asarray(link.tensor[1, 1] + 2 * link.length[2] * _sum_z(beyond, link.first.shape[-1]))
 
 
 def _revolute_rows(link: AugmentedLink, hats: _Hats, place: AxisGroup) -> NamedRows:
-    """(2.77) always, (2.79) beyond the first cluster, (2.78) for n > Q."""
+    """Return the rows (2.77), after the first cluster (2.79), and for n > Q (2.78)."""
     i, J, R, (Lx, _, Lz) = link.joint + 1, link.tensor, link.first, link.length
     Rx, Ry = R[0], R[1] - hats.RCZB  # the hat is missing in (2.78)
     named = [(f"J{i}z", J[2, 2] + hats.JY)]
     if place.group == "spatial":
-        dl = from_centre(place, link.frame) or 0.0
+        dl = distance_from_centre(place, link.frame) or 0.0
         named += [
             (f"J{i}(x-y)", J[0, 0] - J[1, 1] + hats.JY),
             (f"J{i}xz", J[0, 2] - Lx * hats.RCZ - dl * Rx),  # (2.72) as read has the opposite sign
@@ -117,10 +120,10 @@ def _revolute_rows(link: AugmentedLink, hats: _Hats, place: AxisGroup) -> NamedR
 
 
 def _prismatic_rows(slide: SlidingLink, hats: _Hats, place: AxisGroup) -> NamedRows:
-    """(2.80) always, (2.81) beyond the first cluster, (2.82) in it where the axis is not parallel to z_n."""
+    """Return the rows (2.80), after the first cluster (2.81), in it (2.82) if the axis is not parallel to z_n."""
     i, axis = slide.joint + 1, slide.axis
     named = [(f"M{i}", slide.mass)]
-    x = perpendicular_to(axis)
+    x = perpendicular_vector(axis)
     A = np.column_stack([x, np.cross(axis, x), axis])  # frame (n, t): z along the joint, x and y free
     RC = A.T @ (slide.first + np.stack([np.zeros_like(hats.RCZ), -hats.RCZB, hats.RCZ]))  # (2.74)
     if place.group == "spatial":

@@ -1,4 +1,4 @@
-"""`Parameter`: what one dynamic parameter is; of the standard, drive and extra ones, and of base sets made of them."""
+"""`Parameter`: description of a dynamic parameter, standard, of a drive, of an extra torque or of a base set."""
 
 from __future__ import annotations
 
@@ -24,19 +24,27 @@ _DRIVE_KINDS: Final[Mapping[str, tuple[Kind, tuple[str, str]]]] = {
     "coulomb": ("coulomb", FRICTION_LAWS["direction"].unit),
     "offset": ("offset", ("N m", "N")),
 }
-"""Kind and unit of a drive's parameters; the unit by the motion that they belong to: turning, sliding."""
+"""Kind and units of a drive's parameters; the units are for revolute and for prismatic motion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an estimate, or behind it.
+    """Description of a parameter of an estimate.
 
-    name           unique: symbol and joint number, `Izz3`; of a base set with R where it has taken others up, `Izz3R`
-    kind           link; rotor, viscous, coulomb, offset of a drive; friction: a further shape; joint_side: friction of
-                   a joint's own motion beside its motor's; extra: the coefficient of an extra torque
-    link_or_joint  the name of the link, or of the joint that the drive, friction or torque belongs to
-    unit           empty where a parameter has none of the usual ones
-    label          symbol without a number: `Izz`, `fc`, `f_root`, `fvj`; of an extra torque its name
+    Attributes
+    ----------
+    name : str
+        Unique symbol and joint number, `Izz3`; in a base set with R if others are regrouped with it, `Izz3R`.
+    kind : str
+        "link"; "rotor", "viscous", "coulomb" or "offset" of a drive; "friction": a further friction shape;
+        "joint_side": friction of a joint's own motion in addition to its motor's; "extra": the coefficient of an extra
+        torque.
+    link_or_joint : str
+        Name of the link, or of the joint of the drive, friction or torque.
+    unit : str
+        Empty if the parameter has no usual unit.
+    label : str
+        Symbol without a number: `Izz`, `fc`, `f_root`, `fvj`; for an extra torque its name.
     """
 
     name: str
@@ -46,23 +54,23 @@ class Parameter:
     label: str
 
     @property
-    def place(self) -> tuple[Kind, str, str]:
-        """What tells it from the others, whatever it is called: kind, link or joint, label."""
+    def identity(self) -> tuple[Kind, str, str]:
+        """Kind, link or joint, and label: they identify the parameter independently of its name."""
         return self.kind, self.link_or_joint, self.label
 
     @property
-    def brakes(self) -> bool:
-        """Whether it is friction."""
+    def is_friction(self) -> bool:
+        """Whether the parameter is friction."""
         return self.kind in FRICTION_KINDS
 
     @property
-    def turns_over(self) -> bool:
-        """Whether its torque depends on the direction of the motion, not on position and speed alone."""
+    def depends_on_direction(self) -> bool:
+        """Whether its torque depends on the direction of motion in addition to position and speed."""
         return self.kind in ("coulomb", "friction") or (self.kind, self.label) == ("joint_side", "fcj")
 
     @property
     def load_shape(self) -> str:
-        """Of friction that depends on the load, which of `LOAD_SHAPES` it is; else empty."""
+        """Which of `LOAD_SHAPES` a load-dependent friction is; empty for other parameters."""
         shapes = [shape for shape in LOAD_SHAPES if (self.kind, self.label) == ("friction", friction_label(shape))]
         return shapes[0] if shapes else ""
 
@@ -75,51 +83,53 @@ class Parameter:
 
 
 def standard_parameters(robot: Robot, *, drives: bool) -> tuple[Parameter, ...]:
-    """Every parameter in the order of phi and, with drives, drive parameters and coefficients of extra torques."""
-    made = [
+    """Return every parameter in the order of phi and, with `drives`, of drive parameters and coefficients of extra
+    torques.
+    """
+    parameters = [
         Parameter(f"{symbol}{i}", "link", link.name, unit, symbol)
         for i, link in enumerate(robot.links, 1)
         for symbol, unit in zip(LINK_PARAMETERS, LINK_PARAMETER_UNITS, strict=True)
     ]
     if drives:
-        made += [_of_drive(robot, drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
-        made += [Parameter(one.name, "extra", one.joint, "", one.name) for one in robot.extras]
-    return tuple(made)
+        parameters += [_drive_parameter(robot, drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
+        parameters += [Parameter(extra.name, "extra", extra.joint, "", extra.name) for extra in robot.extras]
+    return tuple(parameters)
 
 
-def parameters_of_base(base: BaseParameters) -> tuple[Parameter, ...]:
-    """Every parameter of a base set: what the standard one is that carries it.
+def list_base_parameters(base: BaseParameters) -> tuple[Parameter, ...]:
+    """Return every parameter of a base set, described by the standard parameter that carries it.
 
-    Where the form has none that do, a combination is a link's as soon as a link takes part in it.
+    If the form has no such parameters, a combination with a link parameter belongs to a link.
     """
     standard = standard_parameters(base.robot, drives=base.drives)
     if base.survivors is not None:
         carriers = [standard[k] for k in base.survivors]
-        return tuple(replace(one, name=name) for one, name in zip(carriers, base.names, strict=True))
+        return tuple(replace(parameter, name=name) for parameter, name in zip(carriers, base.names, strict=True))
     behind = [[standard[k] for k in np.flatnonzero(row)] for row in base.matrix]
-    return tuple(replace(_carrier(one), name=name) for one, name in zip(behind, base.names, strict=True))
+    return tuple(replace(_carrier(combined), name=name) for combined, name in zip(behind, base.names, strict=True))
 
 
 def _carrier(behind: Sequence[Parameter]) -> Parameter:
-    """Of a combination, the link parameter of the highest moment: the others count times a length or its square."""
-    links = [one for one in behind if one.kind == "link"]
-    return max(links, key=lambda one: LINK_PARAMETERS.index(one.label)) if links else behind[0]
+    """Return the link parameter of the highest moment in a combination: the others are multiplied by lengths."""
+    links = [parameter for parameter in behind if parameter.kind == "link"]
+    return max(links, key=lambda parameter: LINK_PARAMETERS.index(parameter.label)) if links else behind[0]
 
 
 def friction_label(shape: str) -> str:
-    """The label of the coefficient of a further friction shape."""
+    """Return the label of the coefficient of a further friction shape."""
     return f"f_{shape}"
 
 
 def friction_parameter(robot: Robot, joint: str, shape: str) -> Parameter:
-    """The coefficient of a further friction shape of a joint's drive."""
+    """Return the coefficient of a further friction shape of a joint's drive."""
     label, index = friction_label(shape), robot.joint_index(joint)
     unit = FRICTION_LAWS[shape].unit[robot.joints[index].kind == "prismatic"]
     return Parameter(f"{label}{index + 1}", "friction", joint, unit, label)
 
 
 def joint_side_parameters(robot: Robot, joint: str) -> tuple[Parameter, Parameter]:
-    """Viscous and Coulomb friction of a joint's own motion."""
+    """Return viscous and Coulomb friction of a joint's own motion."""
     number = robot.joint_index(joint) + 1
     slides = robot.joints[number - 1].kind == "prismatic"
     units = _DRIVE_KINDS["viscous"][1][slides], _DRIVE_KINDS["coulomb"][1][slides]
@@ -129,10 +139,10 @@ def joint_side_parameters(robot: Robot, joint: str) -> tuple[Parameter, Paramete
     )
 
 
-def _of_drive(robot: Robot, drive: Drive, name: str) -> Parameter:
+def _drive_parameter(robot: Robot, drive: Drive, name: str) -> Parameter:
     (kind, units), symbol = _DRIVE_KINDS[name], DRIVE_SYMBOLS[name]
     index = robot.joint_index(drive.joint)
-    # A motor with a gear turns, whatever its joint does: its rotor does, and its friction where that is at its side.
+    # A geared motor rotates even if its joint slides; so do its rotor and its friction on the motor side.
     turns = drive.ratio != 1 and (kind == "rotor" or drive.side == "motor")
     slides = robot.joints[index].kind == "prismatic" and not turns
     return Parameter(f"{symbol}{index + 1}", kind, drive.joint, units[slides], symbol)

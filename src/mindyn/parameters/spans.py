@@ -1,32 +1,34 @@
-"""Which motions a link can make, and what of its parameters they can show: the conditions behind structural base sets.
+"""Find the motions of every link and the parameters that they reveal: the conditions behind structural base sets.
 
 The energy of link i is a linear form in its ten parameters. Remove a last link: its joint's speed qd_i appears in the
 energy as a polynomial, its position q_i as a trigonometric polynomial (revolute) or polynomial (prismatic), and neither
-appears elsewhere. A change d of its parameters is unseen at joint i iff
+appears elsewhere. A change d of its parameters has no effect at joint i iff
 
   (a) z.I(d) z = 0                         the coefficient of qd_i^2,
   (b) z.I(d) v = 0 for all v in V          the coefficient of qd_i; V the span of velocities that come from the parent,
   (c) s(d) does not depend on q_i, s in S  S the span of energy forms that the parent gives frame i;
 
-and is then the same as the change of the parent's parameters that it makes at q_i = 0. What reaches the root is never
-seen. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the links.
-The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; forms of energy make gravity, its absence,
-rotors and translational joints one case. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by the joint
-speeds. A torque offset adds a term linear in q, which on a slide looks like a weight: S is extended by the constant.
+and is then equivalent to the change of the parent's parameters that it causes at q_i = 0. Changes that reach the root
+have no effect. V and S pass outwards, parameter changes inwards, so the count is exact and the work linear in the
+number of links. The idea of velocity spans is that of [Wensing, Niemeyer & Slotine 2024]; energy forms treat gravity,
+its absence, rotors and translational joints in the same way. Rotor inertia h adds h (G_k qd)^2 / 2: V is extended by
+the joint speeds. A torque offset adds a term linear in q, which on a prismatic joint is equivalent to a weight: S is
+extended by the constant.
 
-*Graded spans.* Next to special geometry a rank is a matter of opinion: axes 1e-8 rad off parallel show a parameter by
-1e-8, and an orthonormal basis blows that direction up to one or loses it. So no rank is decided here. V and S are
-factors of second moments: V V^T is the mean of v v^T over joint angles and unit speeds. They carry the true size of
-what they hold: a deviation of 1e-8 stays 1e-8, rounding of 1e-16 stays 1e-16, and the rows of conditions say by how
-much each joint sees each parameter. Whoever drops a column drops a stated size of torque (structural.py).
+*Graded spans.* Near special geometry the rank depends on a tolerance: axes 1e-8 rad away from parallel reveal a
+parameter by 1e-8, and an orthonormal basis either amplifies that direction to one or loses it. So no rank is decided
+here. V and S are factors of second moments: V V^T is the mean of v v^T over joint angles and unit speeds. They keep the
+true size of their contents: a deviation of 1e-8 stays 1e-8, rounding of 1e-16 stays 1e-16, and the rows of conditions
+give the effect of each parameter at each joint. Dropping a column drops a known size of torque (structural.py).
 
-*Closure by harmonics.* Under a turn a form is a sum of harmonics 0, 1 and 2 of the angle (velocities: 0 and 1). The
+*Closure by harmonics.* Under a rotation a form is a sum of harmonics 0, 1 and 2 of the angle (velocities: 0 and 1). The
 projections on them are polynomials in the square of the generator, so the closure is exact in one step; with the weight
-sqrt(1/2) of a harmonic's mean square a turn does not inflate the span. Slides are polynomials: travel of one unit.
+sqrt(1/2) of a harmonic's mean square a rotation does not inflate the span. Prismatic joints are polynomials: travel of
+one unit.
 
 *Units.* Lengths in the robot's own unit (robots/scale.py), g in the power of two nearest to |g|, rotors and offsets in
-the square and the size of their largest gear: all conditions are then of order one, and powers of two make no rounding.
-Joint frames are turned so that the axis is z, and the closure matrices are constants.
+the square and the size of their largest gear: all conditions are then of order one, and powers of two cause no
+rounding. Joint frames are rotated so that the axis is z, which makes the closure matrices constant.
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map, spatial_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import perpendicular_to, skew
+from mindyn.algebra.rotations import perpendicular_vector, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
-from mindyn.robots.scale import length_unit, power_of_two
+from mindyn.robots.scale import length_unit, nearest_power_of_two
 
 UNIT_INERTIAS: Final = np.stack([spatial_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 """(10, 6, 6): spatial inertia of each unit parameter."""
@@ -55,11 +57,13 @@ AXES: Final[dict[JointKind, Array]] = {
 }
 """(6,) twist of a joint in its own frame."""
 
-SIZES_SEEN: Final[dict[JointKind, Array]] = {
+VISIBLE_SIZES: Final[dict[JointKind, Array]] = {
     "revolute": np.array([0.0, *[1.0] * 9]),
     "prismatic": np.array([*[1.0] * 4, *[0.0] * 6]),
 }
-"""(10,) what a column of the conditions is summed from: a turn sees no mass, a slide no tensor, exactly."""
+"""(10,) scale of each column of the conditions: a revolute joint has exactly no mass term, a prismatic one no tensor
+term.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Closure:
 
 
 def _form_closure(kind: JointKind) -> Closure:
-    """Of energy forms (10,), which move with the transpose of the parameters' generator."""
+    """Return the closure of energy forms (10,), which move with the transpose of the parameters' generator."""
     E, D = np.eye(PARAMETERS_PER_LINK), _parameter_generator(AXES[kind]).T
     if kind == "prismatic":
         return Closure(E, (D, D @ D / 2))  # D^3 = 0
@@ -84,7 +88,7 @@ def _form_closure(kind: JointKind) -> Closure:
 
 
 def _twist_closure(kind: JointKind) -> Closure:
-    """Of velocities (6,) = (w, v)."""
+    """Return the closure of velocities (6,) = (w, v)."""
     w, v = skew(AXES[kind][:3]), skew(AXES[kind][3:])
     G, h = -np.block([[w, np.zeros((3, 3))], [v, w]]), np.sqrt(0.5)
     if kind == "prismatic":
@@ -93,14 +97,14 @@ def _twist_closure(kind: JointKind) -> Closure:
 
 
 def _parameter_generator(axis: Array) -> Array:
-    """D (10, 10): derivative by q, at q = 0, of the map of parameters from the moved frame to the one before it."""
+    """Return D (10, 10): derivative by q, at q = 0, of the parameter map from the moved to the previous frame."""
     w, v = skew(axis[:3]), skew(axis[3:])
     change = np.block([[w, v], [np.zeros((3, 3)), w]]) @ UNIT_INERTIAS
-    return np.stack([_parameters_of(one + one.T) for one in change], axis=1)
+    return np.stack([_parameters_of(half + half.T) for half in change], axis=1)
 
 
 def _parameters_of(spatial: Array) -> Array:
-    """The ten parameters of a 6x6 spatial inertia."""
+    """Return the ten parameters of a 6x6 spatial inertia."""
     J, C = spatial[:3, :3], spatial[:3, 3:]
     tensor = [J[0, 0], J[0, 1], J[1, 1], J[0, 2], J[1, 2], J[2, 2]]
     return np.array([spatial[3, 3], C[2, 1], C[0, 2], C[1, 0], *tensor])
@@ -112,15 +116,15 @@ TWIST_CLOSURE: Final = {kind: _twist_closure(kind) for kind in AXES}
 
 @dataclass(frozen=True, slots=True)
 class ScaledMechanism:
-    """A robot's joints, drives and gravity in its own units, every joint frame with z along the axis.
+    """A robot's joints, drives and gravity in its own units, with z of every joint frame along the axis.
 
     length    L, the unit of length, m
     gravity   (3,) of size 0.7 to 1.4, or zero
     origins   pose of each joint frame in the parent's link frame
     tips      pose of each link frame in its joint frame
     gears     (drives, n) G, largest entry of a row 0.7 to 1.4; empty without drives
-    friction  (drives, n) F alike
-    units     (10 n + 2 drives,): scaled parameter = unit * parameter; rotor inertias, then offsets, behind the links
+    friction  (drives, n) F, scaled in the same way
+    units     (10 n + 2 drives,): scaled parameter = unit * parameter; rotor inertias, then offsets, after the links
     """
 
     length: float
@@ -133,44 +137,44 @@ class ScaledMechanism:
 
 
 def scaled_mechanism(robot: Robot, *, drives: bool) -> ScaledMechanism:
-    """The robot in its own units."""
+    """Return the robot in its own units."""
     L, size = length_unit(robot), float(np.linalg.norm(robot.gravity))
-    g = power_of_two(size) if size > 0 else 1.0
-    turns = [_turned_to_z(joint.axis) for joint in robot.joints]
+    g = nearest_power_of_two(size) if size > 0 else 1.0
+    turns = [_rotation_from_z(joint.axis) for joint in robot.joints]
     origins = [Pose(j.origin.rotation @ B, j.origin.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     tips = [Pose(B.T @ j.tip.rotation, B.T @ j.tip.translation / L) for j, B in zip(robot.joints, turns, strict=True)]
     travel = np.where([joint.kind == "prismatic" for joint in robot.joints], L, 1.0)
     none = np.zeros((0, robot.joint_count))
-    G, gear_size = _in_size(gear_matrix(robot) * travel if drives else none)
-    F, friction_size = _in_size(friction_matrix(robot) * travel if drives else none)
+    G, gear_size = _normalize_rows(gear_matrix(robot) * travel if drives else none)
+    F, friction_size = _normalize_rows(friction_matrix(robot) * travel if drives else none)
     link = np.tile([1.0, *[1 / L] * 3, *[1 / L**2] * 6], robot.joint_count)
     units = np.concatenate([link, gear_size**2 / L**2, friction_size / (L * g)])
     return ScaledMechanism(L, robot.gravity / g, tuple(origins), tuple(tips), G, F, units)
 
 
-def _in_size(rows: Array) -> tuple[Array, Array]:
-    """Rows divided by the power of two nearest to their largest entry, and these powers."""
-    sizes = np.array([power_of_two(float(np.abs(row).max())) if row.any() else 1.0 for row in rows])
+def _normalize_rows(rows: Array) -> tuple[Array, Array]:
+    """Return rows divided by the power of two nearest to their largest entry, and these powers."""
+    sizes = np.array([nearest_power_of_two(float(np.abs(row).max())) if row.any() else 1.0 for row in rows])
     return rows / sizes[:, None], sizes
 
 
-def _turned_to_z(axis: Array) -> Array:
-    """A rotation B with B z = axis, exact where the axis is a coordinate axis."""
+def _rotation_from_z(axis: Array) -> Array:
+    """Return a rotation B with B z = axis, exact if the axis is a coordinate axis."""
     if axis[2] == 1.0:
         return np.eye(3)
     unit = axis / np.linalg.norm(axis)
-    x = perpendicular_to(unit)
+    x = perpendicular_vector(unit)
     return np.stack([x, np.cross(unit, x), unit], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What joint i sees, in scaled units: rows of conditions on its link's parameters and on the drives'.
+class JointConditions:
+    """Conditions of joint i, in scaled units, on its link's parameters and on those of the drives.
 
     link     (m, 10) in the link's own frame
     drives   (m, 2 drives): all rotor inertias, then all torque offsets
-    nominal  (10,) the size of what a link column is summed from: rounding is in proportion to it
-    size     of the spans behind the rows, 1 or more: rounding is in proportion to it too
+    nominal  (10,) scale of the terms of each link column: rounding is proportional to it
+    size     scale of the spans behind the rows, 1 or more: rounding is proportional to it too
     """
 
     link: Array
@@ -181,55 +185,55 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """What a frame can experience.
+    """Velocities and energy forms that a frame can have.
 
     velocities  (6 + n, a) factor of the second moment of (w, v, qd); without drives (6, a)
-    forms       (11, b) of (energy form, 1): energy = form . phi; the constant takes part because a torque offset on a
-                slide acts like a weight
+    forms       (11, b) of (energy form, 1): energy = form . phi; the constant is included because a torque offset on a
+                prismatic joint acts like a weight
     """
 
     velocities: Array
     forms: Array
 
 
-def seen_by_joints(robot: Robot, mechanism: ScaledMechanism) -> list[Seen]:
-    """What every joint sees."""
+def find_joint_conditions(robot: Robot, mechanism: ScaledMechanism) -> list[JointConditions]:
+    """Return the conditions of every joint."""
     speeds = robot.joint_count if len(mechanism.gears) else 0
-    # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters where they stand together.
+    # Potential energy is -g.mc, and that of a torque offset o is +o q: the sign matters if both are present.
     constant = 1.0 if speeds else 0.0
     root = np.concatenate([[0.0], -mechanism.gravity, np.zeros(6), [constant]])[:, None]
     spans = {-1: Spans(np.zeros((6 + speeds, 0)), root)}
-    seen: list[Seen] = []
+    seen: list[JointConditions] = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         X = (mechanism.tips[parent] if parent >= 0 else IDENTITY) @ mechanism.origins[i]
-        arriving = _arriving(spans[parent], X, joint.kind)
-        own = _Joint(joint.kind, i, arriving)
-        seen.append(own.seen(mechanism, set(range(i)) - set(robot.path(i))))
-        spans[i] = own.leaving()
+        arriving = _incoming_spans(spans[parent], X, joint.kind)
+        span_joint = _SpanJoint(joint.kind, i, arriving)
+        seen.append(span_joint.conditions(mechanism, set(range(i)) - set(robot.path(i))))
+        spans[i] = span_joint.outgoing_spans()
     return seen
 
 
-def _arriving(spans: Spans, X: Pose, kind: JointKind) -> Spans:
-    """The parent's spans in frame i before its own motion; velocities closed under it."""
+def _incoming_spans(spans: Spans, X: Pose, kind: JointKind) -> Spans:
+    """Return the parent's spans in frame i before its own motion, with velocities closed under it."""
     R, p = X.rotation, X.translation
     to_frame = np.block([[R.T, np.zeros((3, 3))], [-R.T @ skew(p), R.T]])
     v, speeds = to_frame @ spans.velocities[:6], spans.velocities[6:]
     closure = TWIST_CLOSURE[kind]
     turning = [np.vstack([C @ v, np.zeros_like(speeds)]) for C in closure.moving]
-    velocities = _compressed(np.hstack([np.vstack([closure.still @ v, speeds]), *turning]))
+    velocities = _compress_columns(np.hstack([np.vstack([closure.still @ v, speeds]), *turning]))
     # energy = s . phi_parent = s . (T phi_i): forms transform with the transpose of the parameter map.
     return Spans(velocities, np.vstack([phi_map(X).T @ spans.forms[:-1], spans.forms[-1:]]))
 
 
-def _compressed(columns: Array) -> Array:
-    """The same second moment C C^T in no more columns than rows; nothing is dropped, nothing is normalised."""
+def _compress_columns(columns: Array) -> Array:
+    """Return the same second moment C C^T in no more columns than rows; nothing is dropped or normalised."""
     if columns.shape[1] <= columns.shape[0]:
         return columns
     return np.asarray(np.linalg.qr(columns.T)[1].T)
 
 
-class _Joint:
-    """Joint i with the spans that arrive at it: its own forms z.I.z and z.I.v, and those that its motion moves."""
+class _SpanJoint:
+    """Joint i with its incoming spans: its own forms z.I.z and z.I.v, and the forms that its motion changes."""
 
     def __init__(self, kind: JointKind, index: int, arriving: Spans) -> None:
         self.kind, self.index, self.arriving = kind, index, arriving
@@ -240,23 +244,24 @@ class _Joint:
         self.still = np.vstack([closure.still @ forms, arriving.forms[-1:]])
         self.moving = np.hstack([C @ forms for C in closure.moving])
 
-    def seen(self, mechanism: ScaledMechanism, beside: set[int]) -> Seen:
-        """Rows (a), (b), (c) on the link's parameters, and what rotor inertias add to (a), (b) and offsets to (c).
+    def conditions(self, mechanism: ScaledMechanism, other_joints: set[int]) -> JointConditions:
+        """Return rows (a), (b), (c) on the link's parameters, and the terms of rotor inertias in (a), (b) and offsets
+        in (c).
 
-        beside  joints of other branches, whose speeds couple with this one through rotors alone
+        `other_joints` are joints of other branches, whose speeds couple with this one only through rotors.
         """
         T = phi_map(mechanism.tips[self.index])
         link = np.vstack([self.alone, self.together.T, self.moving.T]) @ T
-        drives = self._drive_rows(mechanism, sorted(beside))
+        drives = self._drive_rows(mechanism, sorted(other_joints))
         rows = np.hstack([np.vstack([link, np.zeros((len(drives) - len(link), PARAMETERS_PER_LINK))]), drives])
         if rows.shape[0] > rows.shape[1]:
             rows = np.linalg.qr(rows)[1]
         v, s = self.arriving.velocities[:6], self.arriving.forms[:-1]
         size = max(1.0, float(np.linalg.norm(v, 2)) if v.size else 0.0, float(np.linalg.norm(s, 2)))
-        nominal = SIZES_SEEN[self.kind] @ np.abs(T)
-        return Seen(rows[:, :PARAMETERS_PER_LINK], rows[:, PARAMETERS_PER_LINK:], nominal, size)
+        nominal = VISIBLE_SIZES[self.kind] @ np.abs(T)
+        return JointConditions(rows[:, :PARAMETERS_PER_LINK], rows[:, PARAMETERS_PER_LINK:], nominal, size)
 
-    def _drive_rows(self, mechanism: ScaledMechanism, beside: list[int]) -> Array:
+    def _drive_rows(self, mechanism: ScaledMechanism, other_joints: list[int]) -> Array:
         G, F, i = mechanism.gears, mechanism.friction, self.index
         count, moving = len(G), self.moving.shape[1]
         if not count:
@@ -267,19 +272,19 @@ class _Joint:
             first = 1 + self.together.shape[1]
             constants = self.arriving.forms[-1]
             offsets[first : first + len(constants)] = np.outer(constants, F[:, i])
-        # Speeds of other branches; and the offset on a turning joint, which no weight imitates.
+        # Speeds of other branches; and the offset on a revolute joint, which no weight imitates.
         turning = F[:, i] * (self.kind == "revolute")
-        extra = np.zeros((len(beside) + 1, 2 * count))
-        extra[:-1, :count], extra[-1, count:] = G[:, beside].T * G[:, i], turning
+        extra = np.zeros((len(other_joints) + 1, 2 * count))
+        extra[:-1, :count], extra[-1, count:] = G[:, other_joints].T * G[:, i], turning
         return np.vstack([np.hstack([rotors, offsets]), extra])
 
-    def leaving(self) -> Spans:
-        """The spans of frame i, its own motion included."""
+    def outgoing_spans(self) -> Spans:
+        """Return the spans of frame i, including its own motion."""
         velocities = self.arriving.velocities
-        own = np.zeros((len(velocities), 1))
-        own[:6, 0] = AXES[self.kind]
+        axis = np.zeros((len(velocities), 1))
+        axis[:6, 0] = AXES[self.kind]
         if len(velocities) > 6:
-            own[6 + self.index] = 1.0
+            axis[6 + self.index] = 1.0
         grown = np.hstack([self.moving, self.alone[:, None], self.together])
         forms = np.hstack([self.still, np.vstack([grown, np.zeros((1, grown.shape[1]))])])
-        return Spans(_compressed(np.hstack([velocities, own])), _compressed(forms))
+        return Spans(_compress_columns(np.hstack([velocities, axis])), _compress_columns(forms))

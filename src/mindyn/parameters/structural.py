@@ -1,15 +1,16 @@
 """Structural base parameters: exact for any tree, from the kinematics alone, without sampling (see spans.py).
 
-A parameter dropped too many makes torques wrong, one kept too many does not: so a link column goes only where the
-residual of what replaces it is at the level of rounding. If a change d of a link's parameters is treated as unseen,
-torques at its joint and the joints before change by at most |A d| times the size of the motion, A the link's rows of
-conditions in scaled units; the residual |A_k - A_kept X_k| is therefore the error for each unit of parameter k. It is
-allowed up to UNSEEN, times the sizes that the column is summed from. Near that threshold a parameter costs as much
-whether kept or dropped: there is no cliff, and the count of nearly degenerate geometry is a matter of tolerance.
+Dropping one parameter too many gives wrong torques, keeping one too many does not: a link column is dropped only if the
+residual of its replacement is at the level of rounding. If a change d of a link's parameters is treated as having no
+effect, torques at its joint and the previous joints change by at most |A d| times the size of the motion, with A the
+link's rows of conditions in scaled units; the residual |A_k - A_kept X_k| is therefore the error for each unit of
+parameter k. It may be up to UNSEEN_RESIDUAL, times the scale of the column's terms. Near that threshold a parameter
+costs as much whether it is kept or dropped: the result changes continuously, and the count for nearly degenerate
+geometry depends on the tolerance.
 
 Links are then eliminated from the last to the first: rows_i = X_i totals_i stay in place, totals_i - E rows_i pass to
-the parent. The error of X (rounding over deviation) lies in directions that joint i does not see, and the same numbers
-are passed on, so it does no harm. Afterwards nothing is rounded but what rounding alone has left (`_tidied`).
+the parent. The error of X (rounding divided by deviation) lies in directions without effect at joint i, and the same
+numbers are passed on, so it does no harm. At the end only rounding errors are rounded away (`_tidy_entries`).
 """
 
 from __future__ import annotations
@@ -23,27 +24,28 @@ import numpy as np
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters, printed
-from mindyn.parameters.column_choice import BOUND, chosen_columns, combination, residuals
+from mindyn.parameters.base import BaseParameters, round_coefficients
+from mindyn.parameters.column_choice import MAX_FACTOR, choose_columns, combination, residuals
 from mindyn.parameters.labels import parameter_labels
-from mindyn.parameters.spans import ScaledMechanism, Seen, scaled_mechanism, seen_by_joints
+from mindyn.parameters.spans import JointConditions, ScaledMechanism, find_joint_conditions, scaled_mechanism
 from mindyn.robots.robot import Robot
 
-_KEPT_FIRST = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m")
-PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _KEPT_FIRST)
-"""Standard parameters in the order in which they are kept: Gautier and Khalil's choice where z is the joint axis."""
+_PREFERRED_NAMES = ("Izz", "Ixx", "Ixy", "Ixz", "Iyz", "mcx", "mcy", "mcz", "Iyy", "m")
+PREFERRED = tuple(LINK_PARAMETERS.index(name) for name in _PREFERRED_NAMES)
+"""Standard parameters in the order in which they are kept: Gautier and Khalil's choice if z is the joint axis."""
 
-UNSEEN_PART: Final = 3e-14
-"""Residual of a column, in scaled units and times the sizes it is summed from, below which it is unseen. Rounding on
-exact trees reaches 3.4e-15 (1500 trees, chains of 40 joints)."""
+UNSEEN_RESIDUAL: Final = 3e-14
+"""Residual of a column, in scaled units and times the scale of its terms, below which it has no effect. Rounding on
+exact trees reaches 3.4e-15 (1500 trees, chains of 40 joints).
+"""
 
-NEAR: Final = 1e-4
-"""Smallest singular value of the kept columns below which a link is called nearly degenerate."""
+NEARLY_DEGENERATE_SINGULAR_VALUE: Final = 1e-4
+"""Smallest singular value of the kept columns below which a link is nearly degenerate."""
 
-HEAVY: Final = 1e3
-"""Link changes that a hidden drive may need; above, links and drives are chosen as one system."""
+MAX_HIDDEN_DRIVE_CHANGE: Final = 1e3
+"""Largest link changes that may compensate a drive; above, links and drives are chosen as one system."""
 
 EPS: Final = float(np.finfo(float).eps)
 
@@ -51,35 +53,47 @@ EPS: Final = float(np.finfo(float).eps)
 def structural_base(
     robot: Robot, *, drives: bool = False, survivors: Sequence[int] | None = None, tolerance: float | None = None
 ) -> BaseParameters:
-    """The structural base set of a robot's open tree; with drives, rotor inertias are regrouped too.
+    """Return the structural base set of a robot's open tree; with `drives`, rotor inertias are regrouped too.
 
-    It depends on joints, gears and gravity alone, not on what the links weigh.
+    It depends on joints, gears and gravity only, not on link parameters.
 
-    survivors  columns of the link parameters that stay in place, where the choice is not to be mindyn's own
-    tolerance  parameters seen by less than this, in the robot's own units, are dropped; at rounding level if left out
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    drives : bool
+        Include drive parameters.
+    survivors : sequence of int, optional
+        Columns of the link parameters that stay in place, instead of the automatic choice.
+    tolerance : float, optional
+        Parameters with a smaller effect, in the robot's own units, are dropped; by default those at the rounding level.
     """
-    if tolerance is not None and not UNSEEN_PART <= tolerance < 1:
-        raise InputError(f"tolerance must lie between {UNSEEN_PART:g} (rounding, the default) and 1, got {tolerance!r}")
+    if tolerance is not None and not UNSEEN_RESIDUAL <= tolerance < 1:
+        raise InputError(
+            f"tolerance must be between {UNSEEN_RESIDUAL:g} (rounding, the default) and 1, got {tolerance!r}",
+            code=Code.OUT_OF_RANGE,
+            subject="tolerance",
+        )
     mechanism = scaled_mechanism(robot, drives=drives)
-    seen = seen_by_joints(robot, mechanism)
-    system = _System(robot, mechanism, seen, tolerance or UNSEEN_PART)
-    kept = [system.kept_columns(i, _own(survivors, i)) for i in range(robot.joint_count)]
-    found = system.eliminated(kept)
-    K = found.matrix * mechanism.units / mechanism.units[found.survivors][:, None]
-    matrix, in_place = _with_drives(robot, K, found.survivors, drives=drives)
+    seen = find_joint_conditions(robot, mechanism)
+    system = _System(robot, mechanism, seen, tolerance or UNSEEN_RESIDUAL)
+    kept = [system.kept_columns(i, _local_columns(survivors, i)) for i in range(robot.joint_count)]
+    result = system.eliminate(kept)
+    K = result.matrix * mechanism.units / mechanism.units[result.survivors][:, None]
+    matrix, in_place = _append_drives(robot, K, result.survivors, drives=drives)
     labels = parameter_labels(robot, drives=drives)
-    shown = printed(robot, matrix, drives=drives)
+    shown = round_coefficients(robot, matrix, drives=drives)
     names = tuple(
         labels[k] if (row != 0).sum() == 1 else f"{labels[k]}R" for k, row in zip(in_place, shown, strict=True)
     )
-    notes = _near_notes(robot, found.kept, seen) + _dropped_note(tolerance, found.kept, seen)
+    notes = _note_near_degeneracy(robot, result.kept, seen) + _note_tolerance(tolerance, result.kept, seen)
     if drives and robot.extras:
-        notes += ("extra torques stand by themselves; base_parameters also checks that no link can imitate them",)
+        notes += ("extra torques are separate parameters; base_parameters also checks that no link can imitate them",)
     return BaseParameters(robot, "structural", drives, matrix, names, tuple(in_place), notes)
 
 
-def _own(survivors: Sequence[int] | None, link: int) -> list[int] | None:
-    """The given columns of one link, as its own parameters 0 .. 9."""
+def _local_columns(survivors: Sequence[int] | None, link: int) -> list[int] | None:
+    """Return the given columns of a link as its own parameters 0 .. 9."""
     if survivors is None:
         return None
     first = PARAMETERS_PER_LINK * link
@@ -87,7 +101,7 @@ def _own(survivors: Sequence[int] | None, link: int) -> list[int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _EliminationResult:
     """K over (phi, rotor inertias, offsets) in scaled units, the columns in place, and those of each link."""
 
     matrix: Array
@@ -97,42 +111,48 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _System:
-    """The conditions of all joints, and the elimination of what they do not see."""
+    """The conditions of all joints, and the elimination of parameters without effect."""
 
     robot: Robot
     mechanism: ScaledMechanism
-    seen: list[Seen]
+    seen: list[JointConditions]
     tolerance: float
 
     @property
     def drive_count(self) -> int:
-        """Columns of drives: rotor inertias and offsets."""
+        """Number of drive columns: rotor inertias and offsets."""
         return 2 * len(self.mechanism.gears)
 
     def kept_columns(self, link: int, given: list[int] | None) -> list[int]:
-        """Parameters of a link that stay: the given ones if they carry all others, or our own choice."""
-        one = self.seen[link]
-        floor = self.tolerance * one.nominal * one.size
+        """Return the parameters of a link that stay: the given ones if they carry all others, or our choice."""
+        conditions = self.seen[link]
+        floor = self.tolerance * conditions.nominal * conditions.size
         if given is None:
-            return chosen_columns(one.link, PREFERRED, floor)
-        if (residuals(one.link, given) > floor).any():
+            return choose_columns(conditions.link, PREFERRED, floor)
+        if (residuals(conditions.link, given) > floor).any():
             joint = self.robot.joints[link].name
-            raise InputError(f"the {len(given)} survivors given for the link of joint {joint!r} leave some of it out")
+            raise InputError(
+                f"the {len(given)} survivors given for the link of joint {joint!r} do not determine all its parameters",
+                code=Code.NOT_IDENTIFIABLE,
+                subject=joint,
+            )
         return sorted(given)
 
-    def eliminated(self, kept: list[list[int]]) -> _Found:
-        """Links from the last to the first: what a joint sees stays in place, the rest passes to the parent."""
-        hidden, kept_drives, made = self._hidden_drives(kept)
-        if any(np.abs(one).max(initial=0.0) > HEAVY for one in made):
-            return self._exchanged(kept, kept_drives)
+    def eliminate(self, kept: list[list[int]]) -> _EliminationResult:
+        """Process links from the last to the first: keep what has an effect at a joint, and pass the rest to the
+        parent.
+        """
+        hidden, kept_drives, compensation = self._hidden_drives(kept)
+        if any(np.abs(change).max(initial=0.0) > MAX_HIDDEN_DRIVE_CHANGE for change in compensation):
+            return self._exchange_drives(kept, kept_drives)
         n, count = self.robot.joint_count, self.drive_count
         links = PARAMETERS_PER_LINK * n
         totals = [np.zeros((PARAMETERS_PER_LINK, links + count)) for _ in range(n)]
         rows: list[Array] = [np.zeros((0, links + count))] * n
         for i in reversed(range(n)):
             totals[i][:, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)] += np.eye(PARAMETERS_PER_LINK)
-            rows[i] = self._regrouping(i, kept[i]) @ totals[i]
-            rows[i][:, links:] += made[i]
+            rows[i] = self._regrouping_matrix(i, kept[i]) @ totals[i]
+            rows[i][:, links:] += compensation[i]
             parent = self.robot.parents[i]
             if parent >= 0:
                 unseen = totals[i].copy()
@@ -141,75 +161,87 @@ class _System:
         drive_rows = np.zeros((len(kept_drives), links + count))
         drive_rows[:, links:] = (np.eye(count) - hidden)[kept_drives]
         survivors = self._survivors(kept, kept_drives)
-        K = _tidied(np.vstack([*rows, drive_rows]), 16 * EPS)
-        K[:, survivors] = np.eye(len(survivors))  # exact by construction; this takes away the rounding
-        return _Found(K, survivors, kept)
+        K = _tidy_entries(np.vstack([*rows, drive_rows]), 16 * EPS)
+        K[:, survivors] = np.eye(len(survivors))  # exact by construction; this removes rounding
+        return _EliminationResult(K, survivors, kept)
 
     def _survivors(self, kept: list[list[int]], kept_drives: list[int]) -> list[int]:
         links = PARAMETERS_PER_LINK * self.robot.joint_count
         in_links = [PARAMETERS_PER_LINK * i + k for i, columns in enumerate(kept) for k in columns]
         return in_links + [links + k for k in kept_drives]
 
-    def _regrouping(self, link: int, kept: list[int]) -> Array:
-        """X (kept, 10) with A_kept X = A: the identity at the columns kept."""
-        one, rest = self.seen[link], [k for k in range(PARAMETERS_PER_LINK) if k not in kept]
+    def _regrouping_matrix(self, link: int, kept: list[int]) -> Array:
+        """Return X (kept, 10) with A_kept X = A: the identity at the kept columns."""
+        conditions, rest = self.seen[link], [k for k in range(PARAMETERS_PER_LINK) if k not in kept]
         X = np.zeros((len(kept), PARAMETERS_PER_LINK))
         X[:, kept] = np.eye(len(kept))
         if kept and rest:
-            sizes = np.linalg.norm(one.link[:, kept], axis=0)[:, None]
-            X[:, rest] = _tidied(
-                combination(one.link, kept, one.link[:, rest]), np.minimum(64 * EPS * one.nominal[rest] / sizes, 1e-9)
+            sizes = np.linalg.norm(conditions.link[:, kept], axis=0)[:, None]
+            X[:, rest] = _tidy_entries(
+                combination(conditions.link, kept, conditions.link[:, rest]),
+                np.minimum(64 * EPS * conditions.nominal[rest] / sizes, 1e-9),
             )
         return X
 
     def _to_parent(self, link: int) -> Array:
-        """(10, 10): scaled parameters of a link to the frame of its parent link."""
+        """Return (10, 10): scaled parameters of a link to the frame of its parent link."""
         X = self.robot.joints[link].origin @ self.robot.joints[link].tip
         return phi_map(Pose(X.rotation, X.translation / self.mechanism.length))
 
     def _hidden_drives(self, kept: list[list[int]]) -> tuple[Array, list[int], list[Array]]:
-        """Changes of rotor inertias and offsets that links make up for, the drives that stay, and what links make up.
+        """Find changes of rotor inertias and offsets that links can compensate, the drives that stay, and the
+        compensation.
 
         hidden  (2 drives, 2 drives): column k is such a change, 1 at k; zero for those that stay
-        made    for each link, (kept, 2 drives): the changes of its parameters that make up for it
+        made    for each link, (kept, 2 drives): the changes of its parameters that compensate it
         """
         count = self.drive_count
         if not count:
             return np.zeros((0, 0)), [], [np.zeros((len(columns), 0)) for columns in kept]
-        # What the links leave of the drives' columns.
+        # The residual of the drives' columns after the links.
         pairs = list(zip(self.seen, kept, strict=True))
         blind = np.vstack(
-            [one.drives - one.link[:, columns] @ combination(one.link, columns, one.drives) for one, columns in pairs]
+            [
+                conditions.drives
+                - conditions.link[:, columns] @ combination(conditions.link, columns, conditions.drives)
+                for conditions, columns in pairs
+            ]
         )
-        floor = np.full(count, self.tolerance * max(one.size for one in self.seen))
-        stay = chosen_columns(blind, tuple(reversed(range(count))), floor)
+        floor = np.full(count, self.tolerance * max(conditions.size for conditions in self.seen))
+        stay = choose_columns(blind, tuple(reversed(range(count))), floor)
         gone = [k for k in range(count) if k not in stay]
         hidden = np.eye(count)
         hidden[:, stay] = 0.0
         if stay and gone:
-            hidden[np.ix_(stay, gone)] = -_tidied(combination(blind, stay, blind[:, gone]), 64 * EPS)
-        made = [_tidied(combination(one.link, columns, one.drives @ hidden), 64 * EPS) for one, columns in pairs]
-        return hidden, stay, made
+            hidden[np.ix_(stay, gone)] = -_tidy_entries(combination(blind, stay, blind[:, gone]), 64 * EPS)
+        compensation = [
+            _tidy_entries(combination(conditions.link, columns, conditions.drives @ hidden), 64 * EPS)
+            for conditions, columns in pairs
+        ]
+        return hidden, stay, compensation
 
-    def _exchanged(self, kept: list[list[int]], kept_drives: list[int]) -> _Found:
-        """Links and drives as one system M = [diag(A_i) | D], where a drive would need huge link changes to hide.
+    def _exchange_drives(self, kept: list[list[int]], kept_drives: list[int]) -> _EliminationResult:
+        """Solve links and drives as one system M = [diag(A_i) | D], if a drive would need huge link changes to hide.
 
-        Weak link columns change places with drives. Null vectors N of M, each unseen at its joint and passed to its
-        parent, give K = 1[now] - N[now] N[rest]^-1 1[rest].
+        Weak link columns change places with drives. Null vectors N of M, each without effect at its joint and passed to
+        its parent, give K = 1[now] - N[now] N[rest]^-1 1[rest].
         """
         n, links = self.robot.joint_count, PARAMETERS_PER_LINK * self.robot.joint_count
-        M = np.zeros((sum(len(one.link) for one in self.seen), links + self.drive_count))
+        M = np.zeros((sum(len(conditions.link) for conditions in self.seen), links + self.drive_count))
         top = 0
-        for i, one in enumerate(self.seen):
-            rows = slice(top, top + len(one.link))
-            M[rows, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)], M[rows, links:] = one.link, one.drives
-            top += len(one.link)
+        for i, conditions in enumerate(self.seen):
+            rows = slice(top, top + len(conditions.link))
+            M[rows, PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)], M[rows, links:] = (
+                conditions.link,
+                conditions.drives,
+            )
+            top += len(conditions.link)
         now = self._survivors(kept, kept_drives)
         for _ in range(400):
             rest = [column for column in range(M.shape[1]) if column not in now]
             X = combination(M, now, M[:, rest])
             row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-            if abs(X[row, column]) <= BOUND:
+            if abs(X[row, column]) <= MAX_FACTOR:
                 break
             now[int(row)] = rest[int(column)]
         order = np.argsort(now)
@@ -224,17 +256,19 @@ class _System:
         K = np.eye(M.shape[1])[now]
         K[:, rest] = -np.linalg.solve(moved[rest].T, moved[now].T).T
         columns = [[k - PARAMETERS_PER_LINK * i for k in now if k // PARAMETERS_PER_LINK == i] for i in range(n)]
-        return _Found(K, now, columns)
+        return _EliminationResult(K, now, columns)
 
 
-def _tidied(matrix: Array, noise: Array | float) -> Array:
-    """Entries within `noise` of 0 and halves taken as those: what rounding alone has left."""
+def _tidy_entries(matrix: Array, noise: Array | float) -> Array:
+    """Round entries within `noise` of 0 and halves, which differ from them only by rounding."""
     near = np.round(matrix * 2) / 2
     return np.asarray(np.where(np.abs(matrix - near) <= noise, near + 0.0, matrix))
 
 
-def _with_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:
-    """K over all parameters: rotor and offset columns among the drive parameters, friction and extras by themselves."""
+def _append_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) -> tuple[Array, list[int]]:
+    """Return K over all parameters: rotor and offset columns among the drive parameters, friction and extras
+    separately.
+    """
     if not drives:
         return K, survivors
     links, per_drive = PARAMETERS_PER_LINK * robot.joint_count, len(DRIVE_PARAMETERS)
@@ -248,26 +282,28 @@ def _with_drives(robot: Robot, K: Array, survivors: list[int], *, drives: bool) 
     return np.vstack([matrix, np.eye(matrix.shape[1])[friction]]), kept
 
 
-def _near_notes(robot: Robot, kept: list[list[int]], seen: list[Seen]) -> tuple[str, ...]:
+def _note_near_degeneracy(robot: Robot, kept: list[list[int]], seen: list[JointConditions]) -> tuple[str, ...]:
     notes = []
-    for joint, columns, one in zip(robot.joints, kept, seen, strict=True):
+    for joint, columns, conditions in zip(robot.joints, kept, seen, strict=True):
         if not columns:
             continue
-        weakest = float(np.linalg.svd(one.link[:, columns], compute_uv=False)[-1])
-        if weakest < NEAR:
+        weakest = float(np.linalg.svd(conditions.link[:, columns], compute_uv=False)[-1])
+        if weakest < NEARLY_DEGENERATE_SINGULAR_VALUE:
             notes.append(
-                f"joint {joint.name!r} is nearly degenerate: some parameters show only through a deviation of "
-                f"{weakest:.1e}; if it is a rounding of the file, load with snap=True and they vanish"
+                f"joint {joint.name!r} is nearly degenerate: some parameters act only through a deviation of "
+                f"{weakest:.1e}; if the file is rounded, load with snap=True to remove them"
             )
     return tuple(notes)
 
 
-def _dropped_note(tolerance: float | None, kept: list[list[int]], seen: list[Seen]) -> tuple[str, ...]:
-    """What a tolerance of the caller's own costs, in units of the robot."""
+def _note_tolerance(tolerance: float | None, kept: list[list[int]], seen: list[JointConditions]) -> tuple[str, ...]:
+    """Return a note on the effect of a tolerance given by the caller, in units of the robot."""
     if tolerance is None:
         return ()
-    largest = max(float(residuals(one.link, columns).max()) for one, columns in zip(seen, kept, strict=True))
+    largest = max(
+        float(residuals(conditions.link, columns).max()) for conditions, columns in zip(seen, kept, strict=True)
+    )
     return (
-        f"dropped on request (tolerance {tolerance:g}): what was left out changes torques by up to {largest:.1e} m g L "
-        "of a link's mass m and the robot's length L, at speeds near sqrt(g/L)",
+        f"parameters dropped by tolerance {tolerance:g} change torques by up to {largest:.1e} m g L, for the mass "
+        "m of a link and the length L of the robot, at speeds near sqrt(g/L)",
     )

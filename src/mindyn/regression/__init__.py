@@ -1,5 +1,5 @@
-"""Streaming regression: R factors per joint, information, what the data can tell."""
+"""Streaming regression: equations of logs, R factors for each joint, and identifiable directions."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

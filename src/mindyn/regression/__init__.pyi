@@ -1,4 +1,4 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.regression.rows import Rows as Rows
 from mindyn.regression.regressor import with_estimated_drives as with_estimated_drives

@@ -1,7 +1,7 @@
 """R factors of logged rows on a GPU: rows from the regressor's CUDA kernel, Gram matrices, small factors back.
 
 Needs NumPy and CuPy alone, nothing of mindyn: `device_job` puts this file, the kernel and their shapes into a folder
-that a GPU machine runs by itself (`python device.py FOLDER SAMPLES.npz FACTORS.npz`).
+that a GPU machine runs by itself (`python device.py FOLDER CLOUD_POINTS.npz FACTORS.npz`).
 
 For joint i the rows are A = [Y_i | tau_i] (N, k). A^T A squares the condition number, and some columns depend on each
 other in every row, so that no Cholesky factor exists. Therefore rows spread over all samples are factored first,
@@ -24,14 +24,14 @@ import numpy as np
 
 CHUNK_ROWS: Final = 1 << 20
 """Rows on the device at once: of a 6-joint arm 0.2 GB of samples and 1.5 GB of columns, twice."""
-SPREAD_ROWS: Final = 1 << 13
+SCALING_ROWS: Final = 1 << 13
 """Rows that the columns are scaled by."""
-SPREAD_WINDOWS: Final = 8
+SCALING_WINDOWS: Final = 8
 """Windows whose filtered rows the columns are scaled by."""
 FLOOR: Final = 1e-10
 """Singular values below this part of the largest count as this part: directions that no row shows."""
 REACH: Final = 1e6
-"""Of the mean square of scaled columns: beyond it a chunk is far from the rows that it was scaled by."""
+"""Mean square of scaled columns above which a chunk differs much from the rows that gave its scale."""
 SLICES: Final = 256
 """Parts of a chunk whose Gram matrices are formed side by side."""
 THREADS: Final = 128
@@ -50,7 +50,7 @@ class Window(NamedTuple):
 
     first: int
     last: int
-    kept: range
+    kept_rows: range
 
 
 def gather_on_device(
@@ -62,16 +62,16 @@ def gather_on_device(
     windows: Sequence[Window] | None = None,
     smooth: Smooth | None = None,
     usable: Any = None,
-    spread_rows: int = SPREAD_ROWS,
+    spread_rows: int = SCALING_ROWS,
 ) -> list[Any]:
     """For each joint the R factor (k_i, k_i) of all rows, as NumPy arrays.
 
     xp       CuPy; NumPy computes the same on the host
-    samples  q, qd, qdd, tau, and whatever else `rows_of` takes, each (N, .): of the host (pinned memory moves at the
+    samples  q, qd, qdd, tau, and whatever else `build_rows` takes, each (N, .): of the host (pinned memory moves at the
              speed of the bus) or of the device
     windows  in the order of the samples, with a row kept in each; None: all rows
     smooth   filters the rows of a window; None: they are as they are
-    usable   (N, n) booleans: the other rows of a joint are left out
+    usable   (N, n) booleans: other rows of a joint are excluded
     """
     count = len(samples[0])
     if windows is None:
@@ -113,7 +113,7 @@ class _Job:
 
     def rows(self, chunk: Sequence[Window], arrays: Arrays) -> list[Any]:
         """The rows that are kept of a chunk, whose arrays begin with its first sample."""
-        start, kept = chunk[0].first, [window.kept for window in chunk]
+        start, kept = chunk[0].first, [window.kept_rows for window in chunk]
         if self._smooth is None:
             return self._made(self._taken(arrays, kept, start))
         whole = [range(window.first, window.last) for window in chunk]
@@ -128,13 +128,13 @@ class _Job:
     def spread(self, windows: Sequence[Window], count: int) -> list[Any]:
         """At most about `count` rows of every joint that stand for all of them."""
         if self._smooth is None:
-            kept = [window.kept for window in windows]
+            kept = [window.kept_rows for window in windows]
             total = sum(map(len, kept))
             places = np.unique(np.linspace(0, total - 1, min(total, count)).astype(np.int64))
             numbers = _numbers(np, kept, places)
             chosen = [one[numbers if isinstance(one, np.ndarray) else self.xp.asarray(numbers)] for one in self._arrays]
             return [_numpy(A) for A in self._made([self.xp.asarray(np.ascontiguousarray(_numpy(x))) for x in chosen])]
-        taken = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), SPREAD_WINDOWS)).astype(int))
+        taken = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), SCALING_WINDOWS)).astype(int))
         found = []
         for window in (windows[k] for k in taken):
             A = self.rows([window], next(self.moved([window[:2]])))
@@ -144,7 +144,7 @@ class _Job:
 
     def moved(self, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
         """Samples of these places on the device."""
-        return _moved(self.xp, self._arrays, places)
+        return _copy_to_device(self.xp, self._arrays, places)
 
     def _made(self, arrays: Arrays) -> list[Any]:
         return self._with_mask(self._unmasked(arrays), arrays[-1] if self._masked else None)
@@ -185,7 +185,7 @@ def _scaling(A: Any) -> tuple[Any, Any]:
     return T, back
 
 
-def _moved(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
+def _copy_to_device(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
     """Chunks on the device; of host memory the next one is under way while one is worked on."""
     if xp is np or not isinstance(samples[0], np.ndarray):
         for start, stop in places:
@@ -251,7 +251,7 @@ def _factor(
     _, back = scaling
     total, own = np.zeros_like(grams[0]), []
     for G, chunk in zip(grams, chunks, strict=True):
-        count = sum(len(window.kept) for window in chunk)
+        count = sum(len(window.kept_rows) for window in chunk)
         if np.isfinite(G).all() and np.diag(G).max(initial=0.0) <= REACH * count:
             total += G
         else:
@@ -389,7 +389,7 @@ def run_job(folder: Path, samples: Arrays, chunk_rows: int = CHUNK_ROWS) -> list
 
 
 def main(folder: str, samples: str, factors: str) -> None:
-    """`python device.py FOLDER SAMPLES.npz FACTORS.npz`: from q, qd, qdd, tau to R0, R1, ... and the number of rows."""
+    """`python device.py FOLDER CLOUD_POINTS.npz FACTORS.npz`: from q, qd, qdd, tau to R0, R1, ... and the number of rows."""
     with np.load(samples) as given:
         arrays = [np.ascontiguousarray(given[name], dtype=np.float64) for name in ("q", "qd", "qdd", "tau")]
     found = run_job(Path(folder), arrays)

@@ -1,6 +1,6 @@
 """Rows gathered on another machine, one with a GPU: `write_device_job`, then `rows_of_factors`; `device` does the work.
 
-Where the GPU is here, `rows_of(robot, logs, treatment, gpu=True)`.
+Where the GPU is here, `build_rows(robot, logs, settings, gpu=True)`.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from pathlib import Path
 import numpy as np
 
 from mindyn.errors import InputError
-from mindyn.files import write_whole_folder
+from mindyn.files import write_folder_atomically
 from mindyn.regression import device
-from mindyn.regression.device_gathering import information_of_factors
+from mindyn.regression.device_factors import information_of_factors
 from mindyn.regression.device_rows import rows_source, takes_directions, widths_of
-from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
+from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
 from mindyn.regression.rows import Rows
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 
-def write_device_job(robot: Robot, folder: str | Path, treatment: Treatment | None = None) -> None:
-    """Write what a GPU machine with NumPy and CuPy alone gathers rows with: kernel, shapes and `device.py`.
+def write_device_job(robot: Robot, folder: str | Path, settings: EquationSettings | None = None) -> None:
+    """Write the files with which a GPU machine gathers rows with only NumPy and CuPy: kernel, shapes and `device.py`.
 
     There `python FOLDER/device.py FOLDER samples.npz factors.npz` takes q, qd, qdd, tau (N, n) to the R factors that
-    `rows_of_factors` reads. Of a treatment without filter, decimation and stop operators, which need the log's order.
+    `rows_of_factors` reads. The settings must have no filter, decimation or stop operators, which need the order of the log.
     """
-    regressor = _regressor(robot, treatment or Treatment())
+    regressor = _regressor(robot, settings or EquationSettings())
     files = {
         "rows.cu": rows_source(regressor),
         "rows.json": json.dumps({"widths": widths_of(regressor), "joints": list(regressor.joint_names)}),
         "device.py": Path(device.__file__).read_text(encoding="utf-8"),
     }
-    write_whole_folder(folder, files)
+    write_folder_atomically(folder, files)
 
 
-def rows_of_factors(robot: Robot, factors: str | Path, treatment: Treatment | None = None) -> Rows:
-    """The equations whose R factors a device job wrote into a file, with the same robot and treatment."""
-    regressor, how = _regressor(robot, treatment or Treatment()), treatment or Treatment()
+def rows_of_factors(robot: Robot, factors: str | Path, settings: EquationSettings | None = None) -> Rows:
+    """The equations whose R factors a device job wrote into a file, with the same robot and settings."""
+    regressor, how = _regressor(robot, settings or EquationSettings()), settings or EquationSettings()
     try:
         with np.load(factors) as given:
             found, count = [given[f"R{k}"] for k in range(regressor.joint_count)], int(given["rows"])
@@ -47,13 +47,13 @@ def rows_of_factors(robot: Robot, factors: str | Path, treatment: Treatment | No
     return Rows.of_information(regressor, information_of_factors(regressor, found, count), how)
 
 
-def _regressor(robot: Robot, treatment: Treatment) -> Regressor:
-    if treatment.cutoff_hz is not None or treatment.step != 1:
+def _regressor(robot: Robot, settings: EquationSettings) -> Regressor:
+    if settings.cutoff_hz is not None or settings.step != 1:
         raise InputError(
             "a filter on the columns (filter_hz) and decimation are no part of a device job",
-            hint="rows_of(robot, logs, treatment, gpu=True) where the GPU is; or condition the samples instead",
+            hint="build_rows(robot, logs, settings, gpu=True) where the GPU is; or condition the samples instead",
         )
-    regressor = regressor_of(with_estimated_drives(robot) if treatment.drives == "estimated" else robot, treatment)
+    regressor = build_regressor(with_estimated_drives(robot) if settings.drives == "estimated" else robot, settings)
     if takes_directions(regressor):
         raise InputError(
             "friction by a stop operator has a memory along the log, which a device job does not have",

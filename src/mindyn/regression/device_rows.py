@@ -12,7 +12,7 @@ from mindyn.equations.drives import SYMBOLIC_FUNCTIONS
 from mindyn.errors import InputError
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.program import Input, Instruction, Op, Output, Program
-from mindyn.kernels.source_text import Described
+from mindyn.kernels.source_text import SourceFunction
 from mindyn.kernels.tracing import trace
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.friction_laws import FRICTION_LAWS
@@ -38,7 +38,7 @@ def rows_source(regressor: Regressor) -> str:
     q is what `regressor.positions` has, the others are of the primary joints.
     """
     title = f"Rows of the regressor of {regressor.robot.name}"
-    return cuda_source([Described(rows_program(regressor), "rows", "[Y_i | tau_i] of every joint i")], title)
+    return cuda_source([SourceFunction(rows_program(regressor), "rows", "[Y_i | tau_i] of every joint i")], title)
 
 
 def rows_program(regressor: Regressor) -> Program:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES
-from mindyn.schemas import NUMBER, TEXT, list_of, require_valid, table_of
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
 Direction = Literal["sign", "tanh", "stop"]
 
@@ -21,9 +21,13 @@ SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
 }
 """Further friction columns as functions of the speed u and the direction s; formulas: `mindyn.robots.friction_laws`."""
 KNOWN_SHAPES: Final = (*FITTED_SHAPES, *LOAD_SHAPES)
-FRICTION: Final = table_of(
+FRICTION: Final = table_schema(
     {"direction": {"enum": get_args(Direction)}, "width": {"type": "number", "minimum": 0}},
-    {"shapes": list_of({"enum": KNOWN_SHAPES}), "joint_side": list_of(TEXT), "reference": list_of(NUMBER)},
+    {
+        "shapes": list_schema({"enum": KNOWN_SHAPES}),
+        "joint_side": list_schema(ANY_TEXT),
+        "reference": list_schema(ANY_NUMBER),
+    },
 )
 """The JSON Schema of the friction columns."""
 
@@ -92,7 +96,7 @@ def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
     """z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
 
     Steps and clips compose: the map of any run of rows is x -> clip(x + a, low, high). Runs go side by side, first for
-    their maps, which tell where each begins, then for their values.
+    their maps, which give where each begins, then for their values.
     """
     count, width = steps.shape
     length = max(1, round(count**0.5))

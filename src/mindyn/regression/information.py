@@ -1,4 +1,4 @@
-"""`Information`: what least squares needs of the data, one R factor for each joint; combined, weighted, judged."""
+"""`Information`: the data as least squares needs them, one R factor for each joint, which can be added and weighted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Information:
 
     def __add__(self, other: Information) -> Information:
         """The information of both."""
-        return combined((self, other))
+        return add_information((self, other))
 
     def stacked(self, weights: Array | None = None) -> tuple[Array, Array]:
         """R (rows, p) and z (rows,) with |R beta - z|^2 = sum_i weights_i |Y_i beta - tau_i|^2."""
@@ -50,7 +50,7 @@ class Information:
         R = np.vstack(blocks)
         return R[:, :-1], R[:, -1]
 
-    def idle(self, weights: Array) -> tuple[Array, Array] | None:
+    def unused_columns(self, weights: Array) -> tuple[Array, Array] | None:
         """R and z of the joints without weight; None where every joint has one."""
         return None if weights.all() else self.stacked(np.equal(weights, 0.0).astype(np.float64))
 
@@ -74,12 +74,12 @@ class Information:
         return replace(self, factors=tuple(factors))
 
     def condition_number(self, weights: Array | None = None) -> float:
-        """Of the stack with columns scaled to unit length; infinite when the data leave parameters open."""
-        s = np.linalg.svd(_scaled(self.stacked(weights)[0])[0], compute_uv=False)
+        """Return the condition number with columns of unit length; infinite if parameters are unidentifiable."""
+        s = np.linalg.svd(_scale_columns(self.stacked(weights)[0])[0], compute_uv=False)
         return float(s[0] / s[-1]) if s[-1] > RANK_TOLERANCE * s[0] else float("inf")
 
-    def untold(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
-        """Parameters that the data cannot tell by themselves, each with the others that it is mixed with there."""
+    def unidentifiable(self, weights: Array | None = None) -> dict[str, tuple[str, ...]]:
+        """Return the unidentifiable parameters, each with the others that it is combined with."""
         V = null_space(self.stacked(weights)[0])
         touched = np.abs(V) > 1e-6
         found = {}
@@ -89,7 +89,26 @@ class Information:
         return found
 
 
-def combined(parts: Sequence[Information]) -> Information:
+IDLE_JOINT_WEIGHT: Final = 1e-4
+"""Weight of a joint without torque, relative to that of the largest torque; it bounds combinations that the other
+joints leave open."""
+MIN_RELATIVE_RESIDUAL: Final = 1e-4
+"""Smallest residual relative to a joint's torque: exact data have no deviation that could give a weight."""
+
+
+def joint_weights(information: Information, beta: Array) -> Array:
+    """Return 1 / mean squared residual of each joint, (n,).
+
+    A joint whose torque is zero in every row has `IDLE_JOINT_WEIGHT` times the weight that the largest torque has by
+    its size.
+    """
+    counts, torques = np.array(information.counts), information.torques()
+    variances = np.maximum(information.residuals(beta), MIN_RELATIVE_RESIDUAL**2 * torques) / counts
+    idle = IDLE_JOINT_WEIGHT / max(float((torques / counts).max()), 1e-300)
+    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), idle)
+
+
+def add_information(parts: Sequence[Information]) -> Information:
     """The information of all parts, which are of the same joints and parameters; the order of parts is kept to."""
     first = parts[0]
     if any((one.joint_names, one.names) != (first.joint_names, first.names) for one in parts):
@@ -103,22 +122,22 @@ def combined(parts: Sequence[Information]) -> Information:
 
 def null_space(R: Array) -> Array:
     """(p, k) directions of scaled parameters that no row of R sees."""
-    scaled, _ = _scaled(R)
+    scaled, _ = _scale_columns(R)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=True)
     rank = int((s > RANK_TOLERANCE * s[0]).sum()) if len(s) and s[0] > 0 else 0
     return np.asarray(Vt[rank:].T)
 
 
-def told_directions(R: Array) -> Array:
-    """(p, k) with beta = told @ gamma, the complement of `null_space`: directions of the parameters that data tell.
+def identifiable_directions(R: Array) -> Array:
+    """Return B (p, k) with beta = B @ gamma, the complement of `null_space`: the identifiable directions.
 
     Orthonormal for parameters in units of 1 / the length of their column of R.
     """
-    (_, scales), hidden = _scaled(R), null_space(R)
+    (_, scales), hidden = _scale_columns(R), null_space(R)
     return np.asarray(np.linalg.svd(hidden)[0][:, hidden.shape[1] :] / scales[:, None])
 
 
-def _scaled(R: Array) -> tuple[Array, Array]:
+def _scale_columns(R: Array) -> tuple[Array, Array]:
     scales = np.linalg.norm(R, axis=0)
     scales = np.where(scales > 0, scales, 1.0)
     return R / scales, scales
@@ -130,7 +149,7 @@ class Solution:
 
     beta     (p,) shortest in scaled columns where the data leave directions open
     inverse  (p, p) pseudo-inverse of R^T R
-    rank     number of directions that the data tell
+    rank     number of identifiable directions
     """
 
     beta: Array
@@ -143,12 +162,12 @@ def solve(R: Array, z: Array, then: tuple[Array, Array] | None = None) -> Soluti
 
     then  R2, z2 of rows without weight: of all minimisers, the one with the least |R2 beta - z2|
     """
-    scaled, scales = _scaled(R)
+    scaled, scales = _scale_columns(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)
-    told = s > RANK_TOLERANCE * s[0]
-    root = Vt[told].T / s[told] / scales[:, None]
-    beta = root @ (U[:, told].T @ z)
+    kept = s > RANK_TOLERANCE * s[0]
+    root = Vt[kept].T / s[kept] / scales[:, None]
+    beta = root @ (U[:, kept].T @ z)
     hidden = null_space(R) / scales[:, None] if then is not None else np.zeros((len(beta), 0))
     if then is not None and hidden.size:
         beta = beta + hidden @ solve(then[0] @ hidden, then[1] - then[0] @ beta).beta
-    return Solution(beta, root @ root.T, int(told.sum()))
+    return Solution(beta, root @ root.T, int(kept.sum()))

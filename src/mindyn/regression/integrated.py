@@ -1,4 +1,4 @@
-"""`integrated_rows`: equations of motion integrated over intervals, so that no accelerations are needed.
+"""`integrate_rows`: equations of motion integrated over intervals, so that no accelerations are needed.
 
     momentum:  [Y_p]_a^b beta + int (Y_0 - Mdot) beta dt = int tau dt                       for every joint
     energy:    [qd.Y_p / 2]_a^b beta + int qd.(Y_0 - Mdot / 2) beta dt = int qd.tau dt      one for all joints
@@ -26,20 +26,20 @@ from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.errors import InputError
-from mindyn.kernels.closed_kernel import kernel_for
+from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import BLOCKS, Block
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.gather_blocks import BLOCKS, Block
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows
 from mindyn.regression.triangles import triangle_of
 
 Form = Literal["momentum", "energy"]
 Torque = Literal["sampled", "held"]
 Reversals = Literal["avoid", "within"]
-WHOLE: Final = "all joints"
+INTEGRATION_TOLERANCE: Final = "all joints"
 """Name of the one row of energies, in W, where momentum has the names of the joints."""
 
 GREGORY: Final = (95 / 288, 317 / 240, 23 / 30, 793 / 720, 157 / 160)
@@ -90,9 +90,9 @@ class Integration:
         return intervals(samples, breaks, rows)
 
 
-def integrated_rows(rows: Rows, how: Integration) -> Rows:
-    """Equations of the same parameters from the same samples, one of each interval; in blocks, as `Rows` are."""
-    samples, regressor = rows.whole("energy and momentum differences"), rows.regressor
+def integrate_rows(rows: Rows, how: Integration) -> Rows:
+    """Equations of the same parameters from the same samples, one of each interval; in blocks, as `RowPointer` are."""
+    samples, regressor = rows.all_samples("energy and momentum differences"), rows.regressor
     taken = how.intervals(regressor, samples)
     made = IntegratedRegressor.of(regressor, how.form)
     directions = regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
@@ -108,7 +108,7 @@ def integrated_rows(rows: Rows, how: Integration) -> Rows:
 
 
 def _block(made: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]) -> Block:
-    """Of intervals that follow each other; rows (k, n or 1, p + 1)."""
+    """Return the rows (k, n or 1, p + 1) of consecutive intervals."""
     names, columns = made.of_rows
     factors = tuple(triangle_of(rows[usable[:, i], i][:, [*own, -1]]) for i, own in enumerate(columns))
     counts = tuple(int(count) for count in usable.sum(axis=0))
@@ -125,7 +125,7 @@ def _usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
 
 
 def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...], usable: NDArray[np.bool_]) -> None:
-    """Refuses what cannot be fitted."""
+    """Raise if there are too few rows to fit."""
     counts = usable.sum(axis=0) if usable.size else np.zeros(len(names), dtype=int)
     short = [
         f"{name} ({count} intervals for {len(own)} parameters)"
@@ -157,16 +157,16 @@ class IntegratedRegressor:
                 hint='leave the shapes "load" and "driving" out of the friction',
             )
         momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
-        kernel = kernel_for(torque.robot, drift, compact=["Y"], matrices=["Y"])
+        kernel = make_kernel(torque.robot, drift, compact=["Y"], matrices=["Y"])
         shaped = Regressor(torque.robot, torque.friction, torque.base, kernel)
-        return IntegratedRegressor(torque, form, kernel_for(torque.robot, momentum, matrices=["Y"]), shaped)
+        return IntegratedRegressor(torque, form, make_kernel(torque.robot, momentum, matrices=["Y"]), shaped)
 
     @property
     def of_rows(self) -> tuple[tuple[str, ...], tuple[NDArray[np.intp], ...]]:
         """Names of an interval's rows and the columns that each has."""
         if self.form == "momentum":
             return self.torque.joint_names, tuple(self.torque.columns)
-        return (WHOLE,), (np.arange(self.torque.count),)
+        return (INTEGRATION_TOLERANCE,), (np.arange(self.torque.count),)
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
         """[columns | right side] over the duration, (n, p + 1) N m or (1, p + 1) W: means over one interval."""
@@ -236,7 +236,7 @@ def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form,
 
 
 def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) -> list[slice]:
-    """Stretches of samples without a break, cut into equal pieces; neighbours share a row, too short ones are left out.
+    """Cut segments of samples into equal intervals; neighbours share a row, and segments that are too short are skipped.
 
     breaks  (N,) whether something happens between the row before and this one
     """

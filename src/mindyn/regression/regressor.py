@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_friction
-from mindyn.errors import InputError, unknown_name
+from mindyn.errors import InputError, unknown_name_error
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.loop_friction import VaryingFriction, varying_friction
 from mindyn.kernels.model import compile_model
-from mindyn.logs.followed_loops import whole_positions
+from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import (
@@ -26,13 +26,13 @@ from mindyn.parameters.parameter import (
     Parameter,
     friction_parameter,
     joint_side_parameters,
-    parameters_of_base,
+    list_base_parameters,
     standard_parameters,
 )
 from mindyn.regression.friction import Friction
 from mindyn.regression.mlc_columns import lin_columns
-from mindyn.regression.treatment import Treatment
-from mindyn.robots.drive_matrices import load_obstacle, load_shares
+from mindyn.regression.settings import EquationSettings
+from mindyn.robots.drive_matrices import drive_load_matrix, explain_unknown_load
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
@@ -71,7 +71,7 @@ class Regressor:
     """Y (N, n, count) with tau = Y beta, kept as its structurally nonzero columns for each joint.
 
     joint_names  of the rows: the primary joints, which are all n of a robot without loops
-    parameters   what is estimated: the base set's, then friction shapes and joint-side friction
+    parameters   estimated parameters: those of the base set, then friction shapes and joint-side friction
     names        of the parameters
     columns      for each joint the numbers of the parameters that its torque depends on
     """
@@ -88,7 +88,7 @@ class Regressor:
         self.joint_names = robot.primary_names
         for name in self.friction.joint_side:
             if name not in self.joint_names:
-                raise unknown_name("joint", name, self.joint_names)
+                raise unknown_name_error("joint", name, self.joint_names)
         drives = bool(robot.drives or robot.extras) if base is None else base.drives
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
@@ -100,8 +100,8 @@ class Regressor:
         self._coulomb = self._coulomb_places(rows, columns)
         declared = {k for k, name in enumerate(self.base.names) if name in {one.name for one in robot.extras}}
         self._declared = [(int(place), self.base.names[k]) for place, k in enumerate(columns) if k in declared]
-        self._shaped = self._shaped_columns()
-        self.parameters = (*parameters_of_base(self.base), *(one.parameter for one in self._shaped))
+        self._shaped = self._shape_columns_of()
+        self.parameters = (*list_base_parameters(self.base), *(one.parameter for one in self._shaped))
         self.names = tuple(one.name for one in self.parameters)
         self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
         self._loads = self._load_weights() if self.friction.needs_load else None
@@ -155,7 +155,7 @@ class Regressor:
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
         """What `parts` takes as q: with the dependent joints of loops that are solved for."""
-        return whole_positions(self.robot, samples.take(taken)) if self.robot.has_dependents else samples.q[taken]
+        return all_joint_positions(self.robot, samples.take(taken)) if self.robot.has_dependents else samples.q[taken]
 
     def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
         """(N, sources): which way every friction acts; None where the kernel's own sign serves."""
@@ -171,7 +171,7 @@ class Regressor:
         return Y
 
     def friction_speeds(self, q: Array, qd: Array) -> Array:
-        """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side`.
+        """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side_values`.
 
         q  (N, k) or (N, n), as in `parts`: read where a friction moves with a dependent joint of a solved loop
         """
@@ -210,7 +210,7 @@ class Regressor:
 
     @property
     def friction_scales(self) -> Array:
-        """Of every drive: speed of the friction over that of its joint."""
+        """Return for every drive the speed of its friction relative to that of its joint."""
         return self._scales
 
     @property
@@ -220,7 +220,7 @@ class Regressor:
 
     @property
     def varying_coulomb(self) -> list[tuple[int, int, int]]:
-        """Of these the places of Coulomb columns in the kernel's output, their drive and joint."""
+        """Return where their Coulomb columns are in the output of the kernel, with drive and joint."""
         if self._varying is None:
             return []
         rows, columns = self._places
@@ -257,7 +257,7 @@ class Regressor:
         named = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R")]
         return {k: self.base.names.index(name) for k, name in named if name in self.base.names}
 
-    def _shaped_columns(self) -> list[_FrictionColumn]:
+    def _shape_columns_of(self) -> list[_FrictionColumn]:
         drives = self.robot.drives if self.base.drives else ()
         made = []
         dry = self._coulomb_columns()
@@ -291,7 +291,7 @@ class Regressor:
         """Why friction cannot depend on the load here; empty where it can."""
         if not self.base.drives:
             return "a joint has no drive, whose friction it would be"
-        if obstacle := load_obstacle(self.robot):
+        if obstacle := explain_unknown_load(self.robot):
             return obstacle
         rigid = np.array([one.kind in RIGID for one in standard_parameters(self.robot, drives=True)])
         mixed = self.base.matrix[:, rigid].any(axis=1) & self.base.matrix[:, ~rigid].any(axis=1)
@@ -308,11 +308,11 @@ class Regressor:
             raise InputError(
                 f"friction that depends on the load needs a reference of {self.base.count} base values, "
                 f"got {len(reference)}",
-                hint="identify(robot, logs, treatment=...) finds it",
+                hint="identify(robot, logs, settings=...) estimates it",
             )
         weights = np.where(self.rigid[: self.base.count], reference, 0.0)
         own = [weights[columns[columns < self.base.count]] for columns in self.columns]
-        return own, load_shares(self.robot)[[self.robot.joint_index(name) for name in self.joint_names]]
+        return own, drive_load_matrix(self.robot)[[self.robot.joint_index(name) for name in self.joint_names]]
 
     @property
     def load_weights(self) -> tuple[list[Array], Array] | None:
@@ -332,7 +332,7 @@ class Regressor:
         return np.asarray((joints if carried is None else joints + carried) @ L)
 
     def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:  # noqa: ARG002 - of regressors with a load
-        """(N, n) torque that joints carry besides the reference's; None: none."""
+        """Return the torque (N, n) that the joints carry in addition to that of the reference; None if there is none."""
         return None
 
     def _add_shapes(self, found: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
@@ -363,16 +363,16 @@ class Regressor:
             raise InputError(f"parameter names must be unique; repeated: {', '.join(repeated)}")
 
 
-def regressor_of(robot: Robot, treatment: Treatment, base: BaseParameters | None = None) -> Regressor:
-    """The columns that a treatment asks for; `base` in place of the set that it names."""
+def build_regressor(robot: Robot, settings: EquationSettings, base: BaseParameters | None = None) -> Regressor:
+    """Return the columns that settings ask for; `base` replaces the base set that they name."""
     if base is not None:
-        return Regressor(robot, treatment.shape, base)
-    if treatment.base_form == "lin":
-        return Regressor(robot, treatment.shape, *lin_columns(robot))
-    if treatment.base_form == "structural":
-        return Regressor(robot, treatment.shape)
+        return Regressor(robot, settings.shape, base)
+    if settings.base_form == "lin":
+        return Regressor(robot, settings.shape, *lin_columns(robot))
+    if settings.base_form == "structural":
+        return Regressor(robot, settings.shape)
     drives = bool(robot.drives or robot.extras)
-    return Regressor(robot, treatment.shape, base_parameters(robot, treatment.base_form, drives=drives))
+    return Regressor(robot, settings.shape, base_parameters(robot, settings.base_form, drives=drives))
 
 
 def _lin_regressor(robot: Robot, friction: Friction) -> Regressor:

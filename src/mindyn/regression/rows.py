@@ -1,4 +1,4 @@
-"""`rows_of`: the equations tau = Y beta of logs, made when they are asked for; as R factors in blocks, and as samples.
+"""`build_rows`: the equations tau = Y beta of logs, made when they are asked for; as R factors in blocks, and as samples.
 
 An estimator reads one of the two: blocks, which are small, add up and can be held out, or the conditioned samples.
 """
@@ -14,48 +14,48 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.blas import on_one_blas_thread
+from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.executors import spread
+from mindyn.executors import run_tasks
 from mindyn.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.conversion import with_logged_gears
+from mindyn.logs.conversion import add_logged_gears
 from mindyn.logs.cutoffs import noise_floor_cutoff
-from mindyn.logs.followed_loops import followed_samples
-from mindyn.logs.log import Log, Source
-from mindyn.logs.periods import Timeline, motion_timeline
-from mindyn.logs.pipeline import Conditioned, SampleStream, condition, condition_stream, require_rows
+from mindyn.logs.log import Log, SourceFile
+from mindyn.logs.loop_follower import follow_loops
+from mindyn.logs.periods import Timeline, build_timeline
+from mindyn.logs.pipeline import ConditionedSamples, SampleStream, condition, condition_stream, require_samples
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import resolve
+from mindyn.logs.resolving import resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
-from mindyn.regression.block_gathering import (
+from mindyn.regression.device_factors import gpu_factors
+from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
     FactorsOf,
     block_counts,
     blocks_by_label,
-    blocks_of,
-    blocks_of_stream,
     host_factors,
+    split_into_blocks,
+    split_stream_into_blocks,
 )
-from mindyn.regression.device_gathering import gpu_factors
-from mindyn.regression.gathering import require_enough, require_joints
-from mindyn.regression.information import Information, combined
-from mindyn.regression.log_gathering import GatheredLog, gathered_log, sources_of
-from mindyn.regression.regressor import Regressor, regressor_of, with_estimated_drives
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.gather_log import GatheredLog, gather_log, sources_of
+from mindyn.regression.information import Information, add_information
+from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
+from mindyn.regression.row_blocks import require_enough_rows, require_joints
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot, require_robot
 
 SampleBlocks = Samples | Iterable[Samples]
 Quantity = Literal["torque", "mean torque", "mean power", "position"]
-"""What the right sides of equations are: torques, means over intervals, or what a simulation is compared by."""
+"""Right side of the equations: torques, means over intervals, or the signal that a simulation is compared by."""
 Logs = Log | LogScan | Sequence[Log | LogScan]
 FOLDS: Final = 8
 """Parts that a fit is tried on in turn. With 4 the rest of a short log leaves parameters open, and the scores of nearby
 settings jump (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
-CONSTANT: Final = 1e-9
+CONSTANT_TORQUE: Final = 1e-9
 """Part of a torque that changes, below which it does not: rounding of sums."""
 
 
@@ -63,22 +63,22 @@ class Rows:
     """Equations tau = Y beta of logs or samples; nothing is read before it is asked for.
 
     regressor  the columns Y; robot, base set and names of the parameters
-    treatment  how the equations came about, without any "auto"
+    settings   how samples become equations, without any "auto"
     quantity   what their right sides are
     """
 
     def __init__(
         self,
         regressor: Regressor,
-        treatment: Treatment,
-        data: SampleBlocks | _OfLogs | None,
+        settings: EquationSettings,
+        data: SampleBlocks | _LogRows | None,
         blocks: tuple[Block, ...] | None = None,
         findings: Sequence[Finding] = (),
         quantity: Quantity = "torque",
         factors_of: FactorsOf = host_factors,
     ) -> None:
         self.regressor = regressor
-        self.treatment = treatment
+        self.settings = settings
         self._data = data
         self._given = blocks
         self._findings = tuple(findings)
@@ -87,13 +87,15 @@ class Rows:
         self._of_logs: list[GatheredLog] | None = None
 
     @staticmethod
-    def of_information(regressor: Regressor, information: Information, treatment: Treatment | None = None) -> Rows:
+    def of_information(
+        regressor: Regressor, information: Information, settings: EquationSettings | None = None
+    ) -> Rows:
         """Equations of which the R factors alone are known, as one block."""
         if information.names != regressor.names:
             raise InputError("the information is of other parameters than the regressor: robot or friction differ")
         rows = max(information.counts, default=0)
         reach = np.full((2, len(information.counts)), np.nan)
-        return Rows(regressor, treatment or Treatment(), None, (Block(0, (0, rows), None, information, reach),))
+        return Rows(regressor, settings or EquationSettings(), None, (Block(0, (0, rows), None, information, reach),))
 
     @property
     def robot(self) -> Robot:
@@ -105,22 +107,22 @@ class Rows:
         """R factors of contiguous parts of the logs, in order: about `BLOCKS` of them, at least one for a log."""
         if self._given is not None:
             return self._given
-        return self._gathered(self.treatment)
+        return self._gather(self.settings)
 
     @cached_property
     def information(self) -> Information:
-        """Of all blocks; refuses, by name, joints that never move or have too few rows."""
+        """Return the information of all blocks; raise with the names of joints that never move or have too few rows."""
         if not self.blocks:
             raise InputError("no samples were given")
-        total = combined([block.information for block in self.blocks])
+        total = add_information([block.information for block in self.blocks])
         lowest = np.min([block.reach[0] for block in self.blocks], axis=0)
         highest = np.max([block.reach[1] for block in self.blocks], axis=0)
         if not np.isnan(lowest).any():
-            require_enough(self.regressor, total.counts, np.stack([lowest, highest]))
+            require_enough_rows(self.regressor, total.counts, np.stack([lowest, highest]))
         return total
 
     @cached_property
-    def evidence(self) -> tuple[Block, ...]:
+    def independent_blocks(self) -> tuple[Block, ...]:
         """Blocks that are evidence each by itself: phases where the motion repeats, else parts of the logs."""
         line = None if self._given is not None else self.timeline
         return self.blocks if line is None or not line.repeated else self.blocks_along(line.times, line.length_s)
@@ -128,55 +130,55 @@ class Rows:
     def folds(self, count: int = FOLDS) -> list[Information]:
         """`evidence` in `count` contiguous groups of as equal numbers as there can be; fewer where blocks are few."""
         groups: dict[int, list[Information]] = {}
-        for k, block in enumerate(self.evidence):
-            groups.setdefault(k * count // len(self.evidence), []).append(block.information)
-        made = [combined(group) for group in groups.values()]
+        for k, block in enumerate(self.independent_blocks):
+            groups.setdefault(k * count // len(self.independent_blocks), []).append(block.information)
+        made = [add_information(group) for group in groups.values()]
         return [one for one in made if sum(one.counts)]
 
-    def selected(self, blocks: Iterable[Block]) -> Rows:
+    def select(self, blocks: Iterable[Block]) -> Rows:
         """The equations of some blocks alone, as R factors."""
-        return Rows(self.regressor, self.treatment, None, tuple(blocks), self._findings, self.quantity)
+        return Rows(self.regressor, self.settings, None, tuple(blocks), self._findings, self.quantity)
 
     def without_log(self, number: int) -> Rows:
         """The equations of all logs but one, as R factors."""
-        return self.selected(block for block in self.blocks if block.log != number)
+        return self.select(block for block in self.blocks if block.log != number)
 
     @cached_property
     def timeline(self) -> Timeline | None:
         """The line of the logs' motions, on which what comes again has one place; None of streams and samples."""
-        if not isinstance(self._data, _OfLogs) or self._data.streamed or self._data.executor is not None:
+        if not isinstance(self._data, _LogRows) or self._data.streamed or self._data.executor is not None:
             return None
         logs = [log for log in self._data.logs if isinstance(log, Log)]
-        return motion_timeline([log.time for log in logs], [log.q for log in logs])
+        return build_timeline([log.time for log in logs], [log.q for log in logs])
 
     def blocks_along(self, places: Sequence[Array], length: float, count: int = BLOCKS) -> tuple[Block, ...]:
         """R factors of equal parts of a line on which every row of the logs has its place, such as a phase.
 
         places  for each log, of each of its rows, from 0 to `length`
         """
-        if not isinstance(self._data, _OfLogs) or self._data.streamed:
+        if not isinstance(self._data, _LogRows) or self._data.streamed:
             raise InputError("blocks along a line are made of logs in memory (read_log), not of streams or samples")
-        made, logs = self._data.whole, self._data.logs
+        made, logs = self._data.all_samples, self._data.logs
         at = np.empty(len(made.samples))
         for number, (log, place) in enumerate(zip(logs, places, strict=True)):
             own = made.logs == number
             assert isinstance(log, Log)
             at[own] = place[np.searchsorted(log.rows, made.rows[own])]
         labels = np.minimum((at / length * count).astype(np.int64), count - 1)
-        return blocks_by_label(self.regressor, made.samples, self.treatment, labels, count)
+        return blocks_by_label(self.regressor, made.samples, self.settings, labels, count)
 
     def samples(self) -> Iterable[Samples]:
         """The conditioned samples, anew by every iteration."""
         data = self._require_data()
-        if isinstance(data, _OfLogs):
-            return data.stream if data.streamed else (data.whole.samples,)
+        if isinstance(data, _LogRows):
+            return data.stream if data.streamed else (data.all_samples.samples,)
         return (data,) if isinstance(data, Samples) else data
 
-    def whole(self, who: str) -> Samples:
-        """All samples at once; refuses a stream for `who` needs them so."""
+    def all_samples(self, who: str) -> Samples:
+        """Return all samples at once; raise for a stream, with the name `who` of the method that needs them."""
         data = self._require_data()
-        if isinstance(data, _OfLogs) and not data.streamed:
-            return data.whole.samples
+        if isinstance(data, _LogRows) and not data.streamed:
+            return data.all_samples.samples
         if not isinstance(data, Samples):
             raise InputError(
                 f"{who}: all rows are needed at once, as Samples, not as a stream",
@@ -186,17 +188,17 @@ class Rows:
         return data
 
     @property
-    def again(self) -> SampleBlocks:
-        """The samples for fits that go over them several times; refuses what can be read once."""
+    def repeatable_samples(self) -> SampleBlocks:
+        """Return samples that can be read several times; raise if they can be read only once."""
         data = self._data
-        if data is None or (not isinstance(data, (Samples, _OfLogs)) and iter(data) is data):
+        if data is None or (not isinstance(data, (Samples, _LogRows)) and iter(data) is data):
             raise InputError(
                 'robust fits and "correlated" covariance go over the samples several times; '
                 "this input can be read once",
                 hint="give Samples, or the stream that condition_stream makes",
             )
-        if isinstance(data, _OfLogs):
-            return data.stream if data.streamed else data.whole.samples
+        if isinstance(data, _LogRows):
+            return data.stream if data.streamed else data.all_samples.samples
         return data
 
     @property
@@ -205,8 +207,8 @@ class Rows:
         data = self._data
         if self._of_logs is not None:
             return sum(one.count for one in self._of_logs)
-        if isinstance(data, _OfLogs):
-            return data.stream.count if data.streamed else len(data.whole.samples)
+        if isinstance(data, _LogRows):
+            return data.stream.count if data.streamed else len(data.all_samples.samples)
         return len(data) if isinstance(data, Samples) else 0
 
     @property
@@ -216,33 +218,33 @@ class Rows:
         found: Sequence[Finding] = ()
         if self._of_logs is not None:
             found = list(dict.fromkeys(finding for one in self._of_logs for finding in one.findings))
-        elif isinstance(data, _OfLogs):
-            found = data.stream.findings if data.streamed else data.whole.findings
+        elif isinstance(data, _LogRows):
+            found = data.stream.findings if data.streamed else data.all_samples.findings
         return (*self._findings, *found)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[SourceFile, ...]:
         """Files of the logs."""
         if self._of_logs is not None:
             return tuple(source for one in self._of_logs for source in one.sources)
-        return self._data.sources if isinstance(self._data, _OfLogs) else ()
+        return self._data.sources if isinstance(self._data, _LogRows) else ()
 
     def with_blocks(self, blocks: Iterable[Block], quantity: Quantity) -> Rows:
         """Other equations of the same parameters from the same samples."""
-        made = Rows(self.regressor, self.treatment, self._data, tuple(blocks), self._findings, quantity)
+        made = Rows(self.regressor, self.settings, self._data, tuple(blocks), self._findings, quantity)
         made._of_logs = self._of_logs
         return made
 
     @cached_property
     def constant_torques(self) -> NDArray[np.bool_]:
-        """(n,) torques that never change beside others that do: by samples in memory, else by the column of offsets."""
+        """Mark torques (n,) that never change while others do: by samples in memory, otherwise by the offset column."""
         information, kinds = self.information, np.array([one.kind for one in self.regressor.parameters])
         of_joints = zip(information.factors, information.columns, strict=True)
         constant = np.array([_is_multiple(R, kinds[columns] == "offset", R[:, -1]) for R, columns in of_joints])
-        logs = self._data if isinstance(self._data, _OfLogs) else None
-        data = logs.whole.samples if logs and not logs.streamed and logs.executor is None else self._data
+        logs = self._data if isinstance(self._data, _LogRows) else None
+        data = logs.all_samples.samples if logs and not logs.streamed and logs.executor is None else self._data
         if isinstance(data, Samples) and data.tau.shape[1] == len(constant):
-            constant |= np.ptp(data.tau, axis=0) <= CONSTANT * np.abs(data.tau).max(axis=0)
+            constant |= np.ptp(data.tau, axis=0) <= CONSTANT_TORQUE * np.abs(data.tau).max(axis=0)
         return constant & ~constant.all()
 
     def without_constant_torques(self) -> Rows:
@@ -251,7 +253,7 @@ class Rows:
         made = (replace(one, information=one.information.without_torques(constant)) for one in self.blocks)
         return self.with_blocks(made, self.quantity) if any(constant) else self
 
-    def _require_data(self) -> SampleBlocks | _OfLogs:
+    def _require_data(self) -> SampleBlocks | _LogRows:
         if self._data is None:
             raise InputError(
                 "these equations are R factors alone, without samples",
@@ -259,113 +261,113 @@ class Rows:
             )
         return self._data
 
-    @on_one_blas_thread
-    def _gathered(self, treatment: Treatment) -> tuple[Block, ...]:
+    @run_on_one_blas_thread
+    def _gather(self, settings: EquationSettings) -> tuple[Block, ...]:
         data, regressor = self._require_data(), self.regressor
         if isinstance(data, Samples):
-            return tuple(blocks_of(regressor, data, treatment, factors_of=self._factors_of))
-        if not isinstance(data, _OfLogs):
-            return tuple(blocks_of_stream(regressor, data, treatment))
+            return tuple(split_into_blocks(regressor, data, settings, factors_of=self._factors_of))
+        if not isinstance(data, _LogRows):
+            return tuple(split_stream_into_blocks(regressor, data, settings))
         if data.executor is None and not data.streamed:
             return tuple(block for own in self._in_memory(data) for block in own)
-        self._of_logs = list(spread(data.executor, gathered_log, data.tasks(regressor)))
-        require_rows(self.count, self.findings)
+        self._of_logs = list(run_tasks(data.executor, gather_log, data.tasks(regressor)))
+        require_samples(self.count, self.findings)
         return tuple(block for one in self._of_logs for block in one.blocks)
 
-    def _in_memory(self, data: _OfLogs) -> Iterator[list[Block]]:
+    def _in_memory(self, data: _LogRows) -> Iterator[list[Block]]:
         """Blocks of every log by itself: they do not depend on which other logs there are."""
         for number, count in enumerate(data.block_counts):
             assert count is not None
-            first, after = np.searchsorted(data.whole.logs, [number, number + 1])
-            own = data.whole.samples.take(slice(first, after))
-            yield blocks_of(self.regressor, own, self.treatment, count, number, self._factors_of)
+            first, after = np.searchsorted(data.all_samples.logs, [number, number + 1])
+            own = data.all_samples.samples.take(slice(first, after))
+            yield split_into_blocks(self.regressor, own, self.settings, count, number, self._factors_of)
 
 
 def _is_multiple(factor: Array, offsets: NDArray[np.bool_], tau: Array) -> bool:
     """Whether tau, the last column of an R factor, is a multiple of one of the marked columns, or zero."""
     rests = [tau - c * (c @ tau / max(float(c @ c), 1e-300)) for c in factor[:, :-1].T[offsets]]
-    return not tau.any() or any(np.linalg.norm(rest) <= CONSTANT * np.linalg.norm(tau) for rest in rests)
+    return not tau.any() or any(np.linalg.norm(rest) <= CONSTANT_TORQUE * np.linalg.norm(tau) for rest in rests)
 
 
-class _OfLogs:
+class _LogRows:
     """Logs of a robot and the samples that they become, read when needed."""
 
     def __init__(
         self,
         logs: Sequence[Log | LogScan],
         robot: Robot,
-        treatment: Treatment,
+        settings: EquationSettings,
         base: BaseParameters | None,
         executor: Executor | None,
     ) -> None:
-        self.logs, self.robot, self.treatment, self.base, self.executor = logs, robot, treatment, base, executor
+        self.logs, self.robot, self.settings, self.base, self.executor = logs, robot, settings, base, executor
         self.streamed = any(isinstance(log, LogScan) for log in logs)
 
     @property
     def block_counts(self) -> Sequence[int | None]:
-        """Of logs in memory how many blocks each becomes; None for streams, whose length is not known before."""
+        """Return the number of blocks of each log in memory; None for streams, whose length is not known before."""
         if self.streamed:
             return [None] * len(self.logs)
         return block_counts([len(log) for log in self.logs if isinstance(log, Log)])
 
     def tasks(self, regressor: Regressor) -> Iterator[tuple[object, ...]]:
-        """What `gathered_log` takes for each log; workers make the regressor themselves."""
+        """What `gather_log` takes for each log; workers make the regressor themselves."""
         here = regressor if self.executor is None else None
         for number, (log, count) in enumerate(zip(self.logs, self.block_counts, strict=True)):
             sent = log.opening if isinstance(log, LogScan) and self.executor is not None else log
-            yield self.robot, sent, self.treatment, self.base, number, count, here
+            yield self.robot, sent, self.settings, self.base, number, count, here
 
     @cached_property
-    def whole(self) -> Conditioned:
-        return condition(self.logs, self.robot, self.treatment.of_fit)
+    def all_samples(self) -> ConditionedSamples:
+        return condition(self.logs, self.robot, self.settings.fit_conditioning)
 
     @cached_property
     def stream(self) -> SampleStream:
-        return condition_stream(self.logs, self.robot, self.treatment.of_fit)
+        return condition_stream(self.logs, self.robot, self.settings.fit_conditioning)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[SourceFile, ...]:
         return tuple(source for log in self.logs for source in sources_of(log))
 
 
-def rows_of(
+def build_rows(
     robot: Robot,
     data: Logs | SampleBlocks,
-    treatment: Treatment | None = None,
+    settings: EquationSettings | None = None,
     *,
     base: BaseParameters | None = None,
     executor: Executor | None = None,
     gpu: bool = False,
 ) -> Rows:
-    """The equations of logs, or of samples, as the treatment says; lazily.
+    """Return the equations of logs or samples with given settings, computed when they are used.
 
-    data      what `read_log` or `scan_log` gives, one or several; `Samples`, or a stream of them
-    base      a base set in place of the one that the treatment names
+    data      what `read_log` or `scan_log` gives, one or several; `StridedSamples`, or a stream of them
+    base      a base set that replaces the one of the settings
     executor  any `concurrent.futures.Executor`, whose workers make the blocks of one log each. Of `scan_log` no row
               travels: a worker opens the file itself. The blocks have the same bits on any number of workers
     gpu       the blocks are computed on a GPU through CuPy: of logs and samples in memory
     """
-    asked = treatment or Treatment()
-    logs = listed_logs(data)
+    asked = settings or EquationSettings()
+    logs = list_logs(data)
     factors_of = factors_on_gpu(data, executor) if gpu else host_factors
-    complete, findings = completed_robot(robot, asked, logs or ())
-    regressor = regressor_of(complete, asked, base)
+    complete, findings = complete_robot(robot, asked, logs or ())
+    regressor = build_regressor(complete, asked, base)
     if base is not None:
         asked = replace(asked, base_form=base.form)
     if logs is None:
-        samples: SampleBlocks = data  # type: ignore[assignment]  # what is left are samples
-        samples = followed_samples(complete, samples) if isinstance(samples, Samples) else samples
+        samples: SampleBlocks = data  # type: ignore[assignment]  # only samples remain
+        samples = follow_loops(complete, samples) if isinstance(samples, Samples) else samples
         return Rows(regressor, asked, samples, findings=findings, factors_of=factors_of)
-    resolved, chosen = resolve(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
+    resolved, chosen = resolve_conditioning(asked.conditioning or Conditioning(), logs, noise_floor_cutoff)
     asked = replace(asked, conditioning=resolved)
-    of_logs = _OfLogs(logs, complete, asked, base, executor)
+    of_logs = _LogRows(logs, complete, asked, base, executor)
     return Rows(regressor, asked, of_logs, findings=(*findings, *chosen), factors_of=factors_of)
 
 
 def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
-    """What gathers on a GPU; refused where there is none, and of rows that are not in memory."""
+    """Return the function that gathers rows on a GPU; raise without a GPU and for rows that are not in memory."""
     made = gpu_factors()
-    logs = listed_logs(data)
+    logs = list_logs(data)
     in_memory = isinstance(data, Samples) if logs is None else all(isinstance(log, Log) for log in logs)
     if executor is not None or not in_memory:
         what = "an executor" if executor is not None else "a stream"
@@ -376,18 +378,18 @@ def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
     return made
 
 
-def completed_robot(
-    robot: Robot, treatment: Treatment, logs: Sequence[Log | LogScan]
+def complete_robot(
+    robot: Robot, settings: EquationSettings, logs: Sequence[Log | LogScan]
 ) -> tuple[Robot, tuple[Finding, ...]]:
-    """The robot with all drives whose parameters the treatment asks for, and findings on the gears of the logs."""
+    """Return the robot with all drives whose parameters are estimated, and findings about the gears of the logs."""
     require_robot(robot, "parameters are identified of")
-    if treatment.drives == "stated":
+    if settings.drives == "stated":
         return robot, ()
-    geared, notes = with_logged_gears(robot, [log.statement for log in logs])
+    geared, notes = add_logged_gears(robot, [log.metadata for log in logs])
     return with_estimated_drives(geared), tuple(warning(Kind.GEARS, sentence) for sentence in notes)
 
 
-def listed_logs(data: object) -> list[Log | LogScan] | None:
+def list_logs(data: object) -> list[Log | LogScan] | None:
     """The logs, as a list; None where the data are samples."""
     if isinstance(data, (Log, LogScan)):
         return [data]
@@ -396,5 +398,5 @@ def listed_logs(data: object) -> list[Log | LogScan] | None:
     if not data:
         raise InputError("no log was given")
     if others := [one for one in data if not isinstance(one, (Log, LogScan))]:
-        raise InputError(f"{type(others[0]).__name__} is no log", hint="read_log(path, robot) gives one")
+        raise InputError(f"{type(others[0]).__name__} is not a log", hint="read_log(path, robot) returns one")
     return list(data)

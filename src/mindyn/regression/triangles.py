@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.kernels.products import Products, mirrored
+from mindyn.numerics.products import ProductSums, mirror_upper_triangle
 
 FEWEST: Final = 64
 """Rows below which reflections take no longer than products."""
@@ -20,9 +20,9 @@ FEWEST_FOR_BASIS: Final = 512
 PRODUCT_ROWS: Final = 512
 """Rows of a product: put side by side they stay in the cache."""
 SMALLEST_PIVOT: Final = 1e-2
-"""Share of a column that the columns before it leave unexplained, below which it is replaced by what is left."""
+"""Fraction of a column that earlier columns leave unexplained, below which its remainder replaces it."""
 LARGEST_CONDITION: Final = 1e3
-"""Of the columns whose squares are summed, scaled to norms of one: half of a double's sixteen digits are left."""
+"""Condition number of the scaled columns whose squares are summed: half of the sixteen digits of a double remain."""
 LARGEST_GROWTH: Final = 1e2
 """To which multiple the squares of a column may grow before a basis is made anew: they hide what was small."""
 
@@ -72,7 +72,7 @@ class Triangle:
         count = len(parts[0])
         fewest = FEWEST if self._basis else FEWEST_FOR_BASIS
         if faded != 1.0 or count < fewest or not self._summed(parts):
-            self._factor, self._basis = _reflected(self.R * faded, parts), None
+            self._factor, self._basis = _reflect(self.R * faded, parts), None
         self.rows += count
 
     def _summed(self, parts: Sequence[Array]) -> bool:
@@ -80,7 +80,7 @@ class Triangle:
         basis = self._basis or _basis(self.R)
         if basis is None:
             return False
-        room = _Room.of(self.width)
+        room = _Workspace.of(self.width)
         room.sums.fill(0.0)
         for start in range(0, len(parts[0]), PRODUCT_ROWS):
             taken = [part[start : start + PRODUCT_ROWS] for part in parts]
@@ -88,8 +88,8 @@ class Triangle:
             for j in basis.alone:
                 C[:, j] = (C[:, j] - C[:, :j] @ basis.T[:j, j]) / basis.T[j, j]
             room.products.add(slice(0, len(C)))
-        sums = basis.sums + mirrored(room.sums)
-        if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also where one is no number
+        sums = basis.sums + mirror_upper_triangle(room.sums)
+        if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also if an entry is not a number
             if self._factor is not None:
                 return False
             _, self._basis = self.R, None  # by what came since the basis was made they may be alike
@@ -98,20 +98,20 @@ class Triangle:
         return True
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     """Where a thread puts rows of some width side by side, and the sums of their squares."""
 
     rows: Array
     sums: Array
-    products: Products
+    products: ProductSums
 
     @staticmethod
-    def of(width: int) -> _Room:
+    def of(width: int) -> _Workspace:
         """That of this thread."""
-        known: dict[int, _Room] = _own.__dict__.setdefault("rooms", {})
+        known: dict[int, _Workspace] = _own.__dict__.setdefault("rooms", {})
         if width not in known:
             rows, sums = np.empty((PRODUCT_ROWS, width)), np.zeros((width, width))
-            known[width] = _Room(rows, sums, Products([(sums, rows)]))
+            known[width] = _Workspace(rows, sums, ProductSums([(sums, rows)]))
         return known[width]
 
 
@@ -136,7 +136,7 @@ def _basis(R: Array) -> _Basis | None:
     return _Basis(T, alone, sums, sums.diagonal())
 
 
-def _reflected(R: Array, parts: Sequence[Array]) -> Array:
+def _reflect(R: Array, parts: Sequence[Array]) -> Array:
     """The factor of [R; rows] by Householder reflections."""
     k = len(R)
     work = np.empty((k + len(parts[0]), k), order="F")

@@ -1,5 +1,5 @@
-"""One self-contained HTML file that says whether a model is good, and why; computes nothing of physics."""
+"""Reports about estimates as self-contained HTML files."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

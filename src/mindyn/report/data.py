@@ -1,4 +1,4 @@
-"""`ReportData`: all that a report shows, as plain values; pages are made of it and of nothing else."""
+"""`ReportData`: everything that a report shows, as plain values."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Any, Final, Literal
 from mindyn.export.writing import RobotFormat
 from mindyn.findings import Finding
 from mindyn.kernels.skeleton import SkeletonData
-from mindyn.pages.decimation import Packed
+from mindyn.pages.decimation import PackedNumbers
 from mindyn.validation.validate import Grade
 
 Numbers = tuple[float, ...]
-UNNAMED: Final = "this estimate"
-"""What an estimate is called beside others where its run has no name."""
-State = Literal["clear", "rough", "near zero", "from the prior", "left out", "untold"]
+DEFAULT_ESTIMATE_NAME: Final = "this estimate"
+"""Name of the reported estimate in comparisons if its run has none."""
+ParameterState = Literal[
+    "well determined", "poorly determined", "not significant", "from the prior", "dropped", "unidentifiable"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class JointData:
-    """A joint: its name and the units of its torque and position."""
+    """Name of a joint and the units of its torque and position."""
 
     name: str
     torque_unit: str
@@ -29,10 +31,10 @@ class JointData:
 
 @dataclass(frozen=True, slots=True)
 class JointVerdict:
-    """How one joint is explained; errors rms and relative.
+    """Torque errors of one joint, rms and relative.
 
-    floor  rms of the flat noise in what is missed; None where it is not known
-    cause  what is missed, as a sentence; empty where nothing is evident
+    floor    rms of white noise in the residual; None if unknown
+    pattern  pattern in the residual, as a sentence; empty if there is none
     """
 
     grade: Grade
@@ -40,16 +42,16 @@ class JointVerdict:
     rmse: float
     relative: float
     floor: float | None = None
-    cause: str = ""
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictData:
-    """The answer to "is the model good?" by torque alone; `held_out`: on samples that it was not fitted to.
+    """Torque errors of all joints; `held_out` says whether the samples were excluded from the fit.
 
-    before     where it is not held out: total error on held-out logs by an earlier verdict; None: there is none
-    within     whether values that an arm can have lie within the uncertainty of these, if no arm has just these
-    findings   about robot, logs and values
+    earlier_total      total error of an earlier validation on held-out logs, if this one is not held out
+    consistent_nearby  whether physically consistent values lie within the uncertainty of inconsistent ones
+    findings           findings about robot, logs and values
     """
 
     held_out: bool
@@ -57,31 +59,31 @@ class VerdictData:
     total: float
     rows: int
     joints: tuple[JointVerdict, ...]
-    before: float | None = None
-    within: bool = False
+    earlier_total: float | None = None
+    consistent_nearby: bool = False
     findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JointTrace:
-    """Torques of one joint over the times of its log, and what to say of them: range, rms and greatest miss."""
+    """Torques of one joint over the time of its log, their range, and the rms and largest error."""
 
-    measured: Packed
-    predicted: Packed
-    residual: Packed
+    measured: PackedNumbers
+    predicted: PackedNumbers
+    residual: PackedNumbers
     low: float
     high: float
-    rms_miss: float
-    greatest_miss: float
-    greatest_at: float
+    rms_error: float
+    largest_error: float
+    largest_error_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class TorqueTrace:
     """Torques of one log.
 
-    bucket    of how many samples the least and the greatest are kept
-    unscored  times (from, to), s, that the errors leave out: ends of stretches
+    bucket    number of samples of which the plot keeps minimum and maximum
+    unscored  time intervals (from, to), s, that the errors exclude: ends of segments
     """
 
     name: str
@@ -89,17 +91,17 @@ class TorqueTrace:
     rows: int
     seconds: float
     bucket: int
-    time: Packed
+    time: PackedNumbers
     joints: tuple[JointTrace, ...]
     unscored: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterRow:
-    """One parameter: what it stands for, its value and how sure it is, and what the prior model says.
+    """One parameter: formula, value, uncertainty, and the value of the prior model.
 
-    relative  standard deviation as part of the value; None where the interval holds zero
-    cut       whether the interval was cut at zero, since the fit lets the value be no less
+    relative  standard deviation relative to the value; None if the interval includes zero
+    clipped   whether the interval was clipped at zero, because the fit does not allow negative values
     """
 
     name: str
@@ -110,14 +112,14 @@ class ParameterRow:
     relative: float | None
     low: float | None
     high: float | None
-    cut: bool
-    state: State
+    clipped: bool
+    state: ParameterState
     prior: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class JointMotion:
-    """What one joint did in the training logs; `coverage`: rows of digits 0 to 9, speed down, position across."""
+    """Motion of one joint in the logs; `coverage` has digits 0 to 9, one row per speed and one column per position."""
 
     low: float
     high: float
@@ -130,21 +132,21 @@ class JointMotion:
 
 @dataclass(frozen=True, slots=True)
 class ExcitationData:
-    """Condition of the fit and motion of the joints; `role`: which logs the motion is of."""
+    """Condition number of the fit and motion of the joints in the logs of `role`."""
 
     role: Literal["held out", "training"]
     condition_number: float | None
-    told: int
+    identifiable_count: int
     rows: int
     joints: tuple[JointMotion, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FrictionData:
-    """Friction over speed with its 95 % band (None where it cannot be told), and the prior's.
+    """Friction over speed with its 95 % band (None if not identifiable), and that of the prior.
 
-    of_load                  parts of the load that it takes besides, while that is driven and braked; None: not fitted
-    data_speed, data_torque  samples of a log: the curve and what the model misses there
+    load_coefficients        friction relative to the load while driving and braking; None if not fitted
+    data_speed, data_torque  samples of a log: the curve plus the residual
     """
 
     speed: Numbers
@@ -152,17 +154,17 @@ class FrictionData:
     low: Numbers | None
     high: Numbers | None
     prior: Numbers | None
-    of_load: tuple[float, float] | None = None
+    load_coefficients: tuple[float, float] | None = None
     data_speed: Numbers = ()
     data_torque: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualData:
-    """What is left of one joint's torque: histogram beside a normal density, power spectra beside the torque's.
+    """Residual of one joint: histogram with normal density, and power spectra of residual and torque.
 
     samples  some residuals in time order
-    against  what they may follow, at the same samples: position, speed, torque
+    against  position, speed and torque at the same samples
     """
 
     mean: float
@@ -180,19 +182,19 @@ class ResidualData:
 
 @dataclass(frozen=True, slots=True)
 class MotionData:
-    """Simulated beside measured joint positions; `how` it was simulated, a sentence, empty where that is not known."""
+    """Simulated and measured joint positions; `how` is a sentence about the simulation, empty if unknown."""
 
     seconds: float
     how: str
-    time: Packed
-    measured: tuple[Packed, ...]
-    simulated: tuple[Packed, ...]
+    time: PackedNumbers
+    measured: tuple[PackedNumbers, ...]
+    simulated: tuple[PackedNumbers, ...]
     rms: Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorColumn:
-    """Errors of one model in the comparison, relative."""
+    """Relative errors of one model in the comparison."""
 
     name: str
     relative: Numbers
@@ -201,8 +203,8 @@ class ErrorColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeData:
-    """How the result was made."""
+class ProvenanceData:
+    """Command, settings, files and versions that produced the result."""
 
     command: str
     settings: tuple[tuple[str, str], ...]
@@ -213,12 +215,12 @@ class MadeData:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """All that a report shows; what was not given is empty or None, and has no section.
+    """Everything that a report shows; sections without data are empty or None.
 
-    others               parameters of the estimates that are compared
-    robot_given, folder  the robot and the folder of the run as they were typed, for commands to come
-    file_format          that says all of the robot
-    name                 of the estimate beside those that are compared
+    others               parameters of the compared estimates
+    robot_given, folder  robot and run folder as typed by the user, for suggested commands
+    file_format          format that can express the robot
+    name                 name of the estimate in comparisons
     """
 
     robot: str
@@ -238,13 +240,13 @@ class ReportData:
     motion: MotionData | None
     comparison: tuple[ErrorColumn, ...]
     skeleton: SkeletonData | None
-    made: MadeData
+    provenance: ProvenanceData
     others: tuple[tuple[str, tuple[ParameterRow, ...]], ...] = ()
     robot_given: str = ""
     folder: str = ""
     file_format: RobotFormat = "urdf"
-    name: str = UNNAMED
+    name: str = DEFAULT_ESTIMATE_NAME
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return a dictionary that can be written as JSON."""
         return asdict(self)

@@ -1,186 +1,208 @@
-"""Sections of what was found: condition and excitation, friction, comparison."""
+"""Report sections on excitation, friction, and the comparison with other models."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from mindyn.pages.markup import (
-    SPACE,
+    NO_BREAK_SPACE,
     Column,
     Content,
     Section,
-    classed,
-    count,
+    class_tag,
     figure,
+    format_count,
+    format_number,
+    format_percent,
+    format_quantity,
     legend,
-    markup,
-    number,
     p,
-    percent,
-    quantity,
     table,
     tag,
+    to_html,
 )
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.report.data import FrictionData, JointMotion, ReportData
 
-GOOD_CONDITION: Final = 100.0
-"""A condition number up to this is the usual aim of exciting motions [Gautier & Khalil 1992]."""
-SLOW: Final = 0.1
-"""Part of the fastest speed at which friction is told besides: a smooth sign has no value just above rest."""
-
-
-ABSURD: Final = 10.0
-"""Part from which on decimals say nothing."""
+GOOD_CONDITION_NUMBER: Final = 100.0
+"""Usual target for the condition number of exciting trajectories [Gautier & Khalil 1992]."""
+SLOW_SPEED_FRACTION: Final = 0.1
+"""Fraction of the highest speed at which the caption gives friction: a smooth sign is zero close to rest."""
+LARGE_ERROR_FRACTION: Final = 10.0
+"""Relative error from which on decimals are not shown."""
 
 
 def excitation_section(data: ReportData) -> Section | None:
-    """Condition number and what the joints did."""
-    found = data.excitation
-    if found is None:
+    """Return the section with the condition number and the motion of the joints."""
+    excitation = data.excitation
+    if excitation is None:
         return None
     facts = [
-        ("Condition number", "not stated" if found.condition_number is None else f"{found.condition_number:.3g}"),
-        ("Parameters found", f"{found.told} of {len(data.parameters)}"),
-        ("Equations in the fit", count(found.rows)),
+        (
+            "Condition number",
+            "not available" if excitation.condition_number is None else f"{excitation.condition_number:.3g}",
+        ),
+        ("Identifiable parameters", f"{excitation.identifiable_count} of {len(data.parameters)}"),
+        ("Equations in the fit", format_count(excitation.rows)),
     ]
     listed = tag("dl", {"class": "facts"}, [tag("div", {}, tag("dt", {}, k), tag("dd", {}, v)) for k, v in facts])
     units = [(joint.name, joint.position_unit) for joint in data.joints]
-    columns = [Column("Joint"), Column("Range", number=True), Column("Of its limits", number=True)]
-    columns += [Column("Greatest speed", number=True), Column("Greatest acceleration", number=True)]
-    rows = [_motion(name, unit, one) for (name, unit), one in zip(units, found.joints, strict=True)]
+    columns = [Column("Joint"), Column("Range", number=True), Column("Range / limits", number=True)]
+    columns += [Column("Peak speed", number=True), Column("Peak acceleration", number=True)]
+    rows = [_motion_row(name, unit, motion) for (name, unit), motion in zip(units, excitation.joints, strict=True)]
     plots = {
-        f"coverage-{k}": _coverage(one, unit)
-        for k, (one, (_, unit)) in enumerate(zip(found.joints, units, strict=True))
+        f"coverage-{k}": _coverage_plot(motion, unit)
+        for k, (motion, (_, unit)) in enumerate(zip(excitation.joints, units, strict=True))
     }
     figures = [
         figure(
             f"coverage-{k}",
             f"Positions and speeds of {name}",
-            f"{name}: {_visited(one)} of the cells visited.",
+            f"{name}: {_visited_fraction(motion)} of the cells visited.",
             shape="small",
         )
-        for k, ((name, _), one) in enumerate(zip(units, found.joints, strict=True))
+        for k, ((name, _), motion) in enumerate(zip(units, excitation.joints, strict=True))
     ]
-    logs = "training" if found.role == "training" else "held-out"
-    left_out = sum(row.state == "left out" for row in data.parameters)
-    parts: list[Content] = [p(_condition_words(found.condition_number, left_out, len(data.parameters))), listed]
+    logs = "training" if excitation.role == "training" else "held-out"
+    dropped = sum(row.state == "dropped" for row in data.parameters)
+    parts: list[Content] = [p(_describe_condition(excitation.condition_number, dropped, len(data.parameters))), listed]
     parts += [table(columns, rows, f"Motion of the joints in the {logs} logs")]
-    parts += [p("Where each joint went: position across, speed upwards, darker where it spent longer.")]
-    parts += [classed("div", "grid", figures)]
-    return Section("excitation", "Condition and excitation", markup(parts), plots)
+    parts += [
+        p("Visited positions (horizontal) and speeds (vertical) of each joint; darker cells were visited longer.")
+    ]
+    parts += [class_tag("div", "grid", figures)]
+    return Section("excitation", "Condition and excitation", to_html(parts), plots)
 
 
-def _condition_words(condition: float | None, left_out: int, total: int) -> str:
-    gone = f" {left_out} of {total} were left out of the fit; the condition number counts them in." if left_out else ""
+def _describe_condition(condition: float | None, dropped: int, total: int) -> str:
+    note = f" {dropped} of {total} parameters were dropped; the condition number includes them." if dropped else ""
     if condition is None:
-        return f"This estimator states no condition number, or the data leave parameters open.{gone}"
-    if condition <= GOOD_CONDITION:
-        return f"The motion tells the parameters apart well: errors of the torque are hardly magnified.{gone}"
+        return f"No condition number: the estimator has none, or some parameters are not identifiable.{note}"
+    if condition <= GOOD_CONDITION_NUMBER:
+        return f"The motion excites all parameters well: torque errors are hardly amplified.{note}"
     return (
-        f"The motion tells some parameters apart badly: a condition number up to {GOOD_CONDITION:g} is usual for "
-        f"exciting motions. Look at the deviations, and consider a richer motion.{gone}"
+        "The motion excites some parameters poorly: exciting trajectories usually reach a condition number of at most "
+        f"{GOOD_CONDITION_NUMBER:g}. Check the standard deviations, and consider a more exciting trajectory.{note}"
     )
 
 
-def _motion(name: str, unit: str, one: JointMotion) -> list[Content]:
-    part = "–"
-    if one.limit_low is not None and one.limit_high is not None and one.limit_high > one.limit_low:
-        part = percent((one.high - one.low) / (one.limit_high - one.limit_low))
-    reach = f"{number(one.low, 3)} to {quantity(one.high, unit)}"
-    return [name, reach, part, quantity(one.speed, f"{unit}/s"), quantity(one.acceleration, f"{unit}/s²")]
+def _motion_row(name: str, unit: str, motion: JointMotion) -> list[Content]:
+    fraction = "–"
+    if motion.limit_low is not None and motion.limit_high is not None and motion.limit_high > motion.limit_low:
+        fraction = format_percent((motion.high - motion.low) / (motion.limit_high - motion.limit_low))
+    reach = f"{format_number(motion.low, 3)} to {format_quantity(motion.high, unit)}"
+    return [
+        name,
+        reach,
+        fraction,
+        format_quantity(motion.speed, f"{unit}/s"),
+        format_quantity(motion.acceleration, f"{unit}/s²"),
+    ]
 
 
-def _visited(one: JointMotion) -> str:
-    cells = "".join(one.coverage)
-    return percent(sum(cell != "0" for cell in cells) / len(cells))
+def _visited_fraction(motion: JointMotion) -> str:
+    cells = "".join(motion.coverage)
+    return format_percent(sum(cell != "0" for cell in cells) / len(cells))
 
 
-def _coverage(one: JointMotion, unit: str) -> object:
-    made: dict[str, Any] = {"name": "visited", "role": "cells", "kind": "cells", "rows": list(one.coverage)}
-    made |= {"x": [one.low, one.high], "y": [-one.speed, one.speed]}
-    return plot(axis("position", unit), [pane(axis("speed", f"{unit}/s"), [made], height=130)])
+def _coverage_plot(motion: JointMotion, unit: str) -> object:
+    cells: dict[str, Any] = {"name": "visited", "role": "cells", "kind": "cells", "rows": list(motion.coverage)}
+    cells |= {"x": [motion.low, motion.high], "y": [-motion.speed, motion.speed]}
+    return plot(axis("position", unit), [pane(axis("speed", f"{unit}/s"), [cells], height=130)])
 
 
 def friction_section(data: ReportData) -> Section | None:
-    """Friction of every joint over its speed."""
+    """Return the section with the friction of every joint over speed."""
     if not data.friction:
         return None
-    plots = {f"friction-{k}": _friction_plot(data, k, one) for k, one in enumerate(data.friction)}
+    plots = {f"friction-{k}": _friction_plot(data, k, friction) for k, friction in enumerate(data.friction)}
     figures = [
-        figure(f"friction-{k}", f"Friction of {joint.name} over its speed", _friction_words(data, k), shape="small")
+        figure(f"friction-{k}", f"Friction of {joint.name} over its speed", _describe_friction(data, k), shape="small")
         for k, joint in enumerate(data.joints)
     ]
-    words = "Friction torque of each joint at steady speed, without its constant offset; the band is the 95 % interval"
+    words = "Friction torque of each joint at constant speed, without torque offset. The band is the 95 % interval"
     words += " of the fit without physical bounds." if data.constrained else "."
-    if any(one.of_load is not None for one in data.friction):
-        words += " Friction grows with the load of the gear besides: tau_f = (fc + f_load |load|) sign(qd) + fv qd, the"
-        words += " load being the torque that links and rotors take; the curves are without load."
-    keys = [("found", "predicted", "line"), ("95 % interval", "band", "band")]
-    keys += [("samples of the log", "data", "points")] if any(one.data_speed for one in data.friction) else []
-    keys += [("prior", "prior", "line")] if any(one.prior and any(one.prior) for one in data.friction) else []
-    return Section("friction", "Friction", markup([p(words), legend(*keys), classed("div", "grid", figures)]), plots)
+    if any(friction.load_coefficients is not None for friction in data.friction):
+        words += " Friction also grows with the load of the gear: tau_f = (fc + f_load |load|) sign(qd) + fv qd, where"
+        words += " load is the torque of links and rotors; the curves show friction without load."
+    keys = [("identified", "predicted", "line"), ("95 % interval", "band", "band")]
+    keys += [("samples of the log", "data", "points")] if any(friction.data_speed for friction in data.friction) else []
+    keys += (
+        [("prior", "prior", "line")]
+        if any(friction.prior and any(friction.prior) for friction in data.friction)
+        else []
+    )
+    return Section("friction", "Friction", to_html([p(words), legend(*keys), class_tag("div", "grid", figures)]), plots)
 
 
-def _friction_plot(data: ReportData, joint: int, one: FrictionData) -> object:
+def _friction_plot(data: ReportData, joint: int, friction: FrictionData) -> object:
     curves = []
-    if one.low is not None and one.high is not None:
-        curves.append(series("95 %", "band", one.speed, one.low, kind="band", y2=one.high))
-    if one.prior is not None and any(one.prior):
-        curves.append(series("prior", "prior", one.speed, one.prior))
-    if one.data_speed:
-        curves.insert(0, series("data", "data", one.data_speed, one.data_torque, kind="points"))
-    curves.append(series("found", "predicted", one.speed, one.torque))
+    if friction.low is not None and friction.high is not None:
+        curves.append(series("95 %", "band", friction.speed, friction.low, kind="band", y2=friction.high))
+    if friction.prior is not None and any(friction.prior):
+        curves.append(series("prior", "prior", friction.speed, friction.prior))
+    if friction.data_speed:
+        curves.insert(0, series("data", "data", friction.data_speed, friction.data_torque, kind="points"))
+    curves.append(series("identified", "predicted", friction.speed, friction.torque))
     unit, rate = data.joints[joint].torque_unit, f"{data.joints[joint].position_unit}/s"
     return plot(axis("speed", rate), [pane(axis("friction", unit), curves, height=150, zero=True)])
 
 
-def _friction_words(data: ReportData, joint: int) -> str:
-    one, unit = data.friction[joint], data.joints[joint].torque_unit
-    if not any(one.torque):
-        return f"{data.joints[joint].name}: no friction was found."
+def _describe_friction(data: ReportData, joint: int) -> str:
+    friction, unit = data.friction[joint], data.joints[joint].torque_unit
+    if not any(friction.torque):
+        return f"{data.joints[joint].name}: no friction was identified."
     rate = f"{data.joints[joint].position_unit}/s"
-    slow = next(k for k, speed in enumerate(one.speed) if speed >= SLOW * one.speed[-1])
-    slower, faster = (f"{quantity(one.torque[k], unit)} at {quantity(one.speed[k], rate)}" for k in (slow, -1))
-    return f"{data.joints[joint].name}: {slower}, {faster}{_load_words(one.of_load)}."
+    slow = next(k for k, speed in enumerate(friction.speed) if speed >= SLOW_SPEED_FRACTION * friction.speed[-1])
+    slower, faster = (
+        f"{format_quantity(friction.torque[k], unit)} at {format_quantity(friction.speed[k], rate)}" for k in (slow, -1)
+    )
+    return f"{data.joints[joint].name}: {slower}, {faster}{_describe_load_friction(friction.load_coefficients)}."
 
 
-def _load_words(of_load: tuple[float, float] | None) -> str:
-    if of_load is None or not any(of_load):
+def _describe_load_friction(load_coefficients: tuple[float, float] | None) -> str:
+    if load_coefficients is None or not any(load_coefficients):
         return ""
-    driven, braked = (percent(part) for part in of_load)
+    driven, braked = (format_percent(part) for part in load_coefficients)
     return (
-        f"; and {driven} of the load" if driven == braked else f"; and {driven} of a driven load, {braked} of a braked"
+        f"; plus {driven} of the load"
+        if driven == braked
+        else f"; plus {driven} of the load while driving, {braked} while braking"
     )
 
 
 def comparison_section(data: ReportData) -> Section | None:
-    """Errors of this estimate, of others and of the prior model, side by side."""
+    """Return the section that compares the errors of this estimate, others and the prior model."""
     if not data.comparison:
         return None
-    columns = [Column("Relative error"), *(Column(one.name, number=True) for one in data.comparison)]
-    rows = [_compared(joint.name, [one.relative[k] for one in data.comparison]) for k, joint in enumerate(data.joints)]
-    rows.append(_compared("all joints together", [one.total for one in data.comparison]))
-    rows.append(_compared("mean over joints", [sum(one.relative) / len(one.relative) for one in data.comparison]))
-    kind = "the held-out logs" if data.verdict.held_out else "their own fits"
-    best = min(data.comparison, key=lambda one: one.total)
-    words = f"Least in total on {kind}: {best.name}, with {_fine(best.total)}. The least of every row is bold."
+    columns = [Column("Relative error"), *(Column(column.name, number=True) for column in data.comparison)]
+    rows = [
+        _comparison_row(joint.name, [column.relative[k] for column in data.comparison])
+        for k, joint in enumerate(data.joints)
+    ]
+    rows.append(_comparison_row("all joints together", [column.total for column in data.comparison]))
+    rows.append(
+        _comparison_row("mean over joints", [sum(column.relative) / len(column.relative) for column in data.comparison])
+    )
+    kind = "the held-out logs" if data.verdict.held_out else "the fits"
+    best = min(data.comparison, key=lambda column: column.total)
+    words = f"Smallest total error on {kind}: {best.name}, with {_format_percent(best.total)}. The smallest error of each row is bold."
     about = [
-        tag("li", {}, tag("strong", {}, one.name), f": {one.about}")
-        for one in data.comparison
-        if one.about not in ("", one.name)
+        tag("li", {}, tag("strong", {}, column.name), f": {column.about}")
+        for column in data.comparison
+        if column.about not in ("", column.name)
     ]
     shown = table(columns, rows, f"Relative torque errors on {kind}")
     return Section(
-        "comparison", "Comparison with other models", markup([p(words), shown, tag("ul", {"class": "fine"}, about)])
+        "comparison", "Comparison with other models", to_html([p(words), shown, tag("ul", {"class": "fine"}, about)])
     )
 
 
-def _compared(name: str, values: list[float]) -> list[Content]:
-    shown, least = [_fine(value) for value in values], _fine(min(values))
-    return [name, *(tag("strong", {}, one) if one == least else one for one in shown)]
+def _comparison_row(name: str, values: list[float]) -> list[Content]:
+    shown, least = [_format_percent(value) for value in values], _format_percent(min(values))
+    return [name, *(tag("strong", {}, text) if text == least else text for text in shown)]
 
 
-def _fine(value: float) -> str:
-    """Percent with two decimals, so that near ones differ."""
-    return f"{100 * value:.2f}{SPACE}%" if value < ABSURD else percent(value)
+def _format_percent(value: float) -> str:
+    """Format a fraction as percent with two decimals, so that similar models differ."""
+    return f"{100 * value:.2f}{NO_BREAK_SPACE}%" if value < LARGE_ERROR_FRACTION else format_percent(value)

@@ -1,4 +1,4 @@
-"""The sentence and the word that a verdict gets."""
+"""Headline and grade labels of a validation result."""
 
 from __future__ import annotations
 
@@ -11,58 +11,66 @@ from mindyn.validation.validate import Grade
 
 HEADLINES: Final[dict[Grade, str]] = {
     "well": "The model is good.",
-    "floor": "The model is as good as its sensors can show.",
-    "roughly": "The model is usable, with care.",
+    "floor": "The model is good: its error is at the noise floor of the sensors.",
+    "roughly": "The model is usable with care.",
     "hardly": "The model is poor.",
     "not": "The model does not explain the torque.",
 }
-USEFUL: Final = ("well", "floor", "roughly")
-UNFIT: Final = "This log cannot identify this robot."
-SUSPECTED: Final = "Something that was stated of the robot or of its logs seems wrong."
-UNEVEN: Final = "The model is good for some joints, not for all."
-UNEVEN_ROUGH: Final = "The model is usable for some joints, with care, and not for all."
-UNJUDGED: Final = "Fits its own training data; not yet judged on other motion."
-JUDGED_BEFORE: Final = "Fits its own training data; judged on other motion when it was made."
-IMPOSSIBLE: Final = "It predicts the torque, but no arm can have these values."
-IMPOSSIBLE_UNEVEN: Final = "It predicts the torque of some joints only, and no arm can have these values."
-IMPOSSIBLE_FIT: Final = "Fits its own training data, but no arm can have these values."
-UNDECIDED: Final = "It predicts the torque; whether an arm can have these values could not be decided."
-WORDS: Final[dict[Grade, str]] = {
+USABLE_GRADES: Final = ("well", "floor", "roughly")
+UNINFORMATIVE_LOG: Final = "This log cannot identify this robot."
+SUSPECT_INPUT: Final = "The information about the robot or its logs seems to be wrong."
+SOME_JOINTS_GOOD: Final = "The model is good for some joints, but not for all."
+SOME_JOINTS_USABLE: Final = "The model is usable with care for some joints, but not for all."
+NOT_VALIDATED: Final = "The model fits its training data; it was not validated on another motion."
+VALIDATED_EARLIER: Final = (
+    "The model fits its training data; it was validated on another motion when it was identified."
+)
+INCONSISTENT: Final = "The model predicts the torque, but its values are not physically consistent."
+INCONSISTENT_SOME_JOINTS: Final = (
+    "The model predicts the torque of some joints only, and its values are not physically consistent."
+)
+INCONSISTENT_FIT: Final = "The model fits its training data, but its values are not physically consistent."
+CONSISTENCY_UNDECIDED: Final = "The model predicts the torque; its physical consistency could not be decided."
+GRADE_LABELS: Final[dict[Grade, str]] = {
     "well": "good",
     "floor": "at the noise floor",
-    "roughly": "rough",
+    "roughly": "fair",
     "hardly": "poor",
-    "not": "none",
+    "not": "unusable",
 }
 
 
-def has_wrong_input(found: VerdictData) -> bool:
-    """Return whether something that the user gave about robot or logs seems wrong."""
-    return any(one.kind in WRONG_INPUT and one.explained_by is None for one in found.findings)
+def has_wrong_input(verdict: VerdictData) -> bool:
+    """Return whether information from the user about robot or logs seems to be wrong."""
+    return any(finding.kind in WRONG_INPUT and finding.explained_by is None for finding in verdict.findings)
 
 
-def headline_of(found: VerdictData, exists: bool | None) -> tuple[str, Grade]:
-    """The headline of a verdict, and whether an arm can have the values, and the grade that colours it.
+def choose_headline(verdict: VerdictData, exists: bool | None) -> tuple[str, Grade]:
+    """Return the headline of a verdict and the grade that colours it.
 
-    The rule: the grade of the total torque error; but no better than "roughly", with a sentence that says why, where
-    (1) no arm can have the values, or that could not be decided, (2) no held-out log was given, (3) some joint is
-    hardly explained or not at all. Logs that cannot identify the robot come before all else, then what seems wrong in
-    what was stated; values that no arm has are no surprise where ones that an arm can have are as likely.
+    The grade is that of the total torque error, but at best "roughly", with the reason as headline, if (1) the values
+    are not physically consistent or that could not be decided, (2) there is no held-out log, or (3) the error of a
+    joint is large. Logs that cannot identify the robot come first, then findings about wrong input. Inconsistent values
+    are ignored if consistent values lie within their uncertainty.
     """
-    if any(one.severity is Severity.ERROR for one in found.findings):
-        return UNFIT, "not"
-    if has_wrong_input(found):
-        return SUSPECTED, found.grade if found.grade not in USEFUL else "roughly"
-    exists = True if found.within and exists is False else exists
-    if found.grade not in USEFUL:
-        return HEADLINES[found.grade], found.grade
-    even = all(joint.grade in USEFUL for joint in found.joints)
-    if not found.held_out:
-        unjudged = UNJUDGED if found.before is None else JUDGED_BEFORE
-        return IMPOSSIBLE_FIT if exists is False else unjudged, "roughly"
+    if any(finding.severity is Severity.ERROR for finding in verdict.findings):
+        return UNINFORMATIVE_LOG, "not"
+    if has_wrong_input(verdict):
+        return SUSPECT_INPUT, verdict.grade if verdict.grade not in USABLE_GRADES else "roughly"
+    exists = True if verdict.consistent_nearby and exists is False else exists
+    if verdict.grade not in USABLE_GRADES:
+        return HEADLINES[verdict.grade], verdict.grade
+    even = all(joint.grade in USABLE_GRADES for joint in verdict.joints)
+    if not verdict.held_out:
+        unvalidated = NOT_VALIDATED if verdict.earlier_total is None else VALIDATED_EARLIER
+        return INCONSISTENT_FIT if exists is False else unvalidated, "roughly"
     if not even:
-        uneven = UNEVEN if any(joint.grade in ("well", "floor") for joint in found.joints) else UNEVEN_ROUGH
-        return IMPOSSIBLE_UNEVEN if exists is False else uneven, "roughly"
+        uneven = (
+            SOME_JOINTS_GOOD
+            if any(joint.grade in ("well", "floor") for joint in verdict.joints)
+            else SOME_JOINTS_USABLE
+        )
+        return INCONSISTENT_SOME_JOINTS if exists is False else uneven, "roughly"
     if exists:
-        return HEADLINES[found.grade], found.grade
-    return UNDECIDED if exists is None else IMPOSSIBLE, "roughly"
+        return HEADLINES[verdict.grade], verdict.grade
+    return CONSISTENCY_UNDECIDED if exists is None else INCONSISTENT, "roughly"

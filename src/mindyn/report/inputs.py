@@ -1,4 +1,4 @@
-"""`ReportInputs`: what a report is made of."""
+"""Inputs of a report."""
 
 from __future__ import annotations
 
@@ -7,21 +7,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.findings import Finding
 from mindyn.logs.log import Log
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.validation.validate import Verdict
+from mindyn.validation.validate import Validation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MotionComparison:
-    """Measured joint positions (N, n), rad or m, and those of a simulation, at the same times (N,), s.
+    """Measured and simulated joint positions at the same times, for a report.
 
-    how  a sentence on how it was simulated: in open or closed loop, under which torque
+    Parameters
+    ----------
+    time : (N,) array
+        Times in s.
+    measured, simulated : (N, n) array
+        Joint positions in rad or m.
+    how : str
+        A sentence about the simulation: open or closed loop, and under which torque.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not agree.
     """
 
     time: Array
@@ -32,15 +44,21 @@ class MotionComparison:
     def __post_init__(self) -> None:
         if self.measured.ndim != 2 or self.measured.shape != self.simulated.shape or not len(self.measured):
             raise InputError(
-                f"measured {self.measured.shape} and simulated {self.simulated.shape} must both be (rows, n)"
+                f"measured and simulated positions must both have the shape (rows, n), got {self.measured.shape} and {self.simulated.shape}",
+                code=Code.WRONG_SHAPE,
+                subject="simulated",
             )
         if self.time.shape != self.measured.shape[:1]:
-            raise InputError(f"{self.time.shape} times are given for {len(self.measured)} rows")
+            raise InputError(
+                f"time must have the shape ({len(self.measured)},), got {self.time.shape}",
+                code=Code.WRONG_SHAPE,
+                subject="time",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportInputs:
-    """An estimate and what bears on it; see `write_report`."""
+    """Inputs of a report; see `write_report`."""
 
     estimate: Estimate
     validation_logs: Sequence[Log] = ()
@@ -51,15 +69,21 @@ class ReportInputs:
     prior: Robot | None = None
     run: Mapping[str, Any] = field(default_factory=dict)
     meshes: Meshes | None = None
-    validation: Verdict | None = None
+    validation: Validation | None = None
     findings: Sequence[Finding] = ()
 
     def __post_init__(self) -> None:
         joints = len(self.estimate.robot.primary_names)
         if self.motion is not None and self.motion.measured.shape[1] != joints:
-            raise InputError(f"the motion has {self.motion.measured.shape[1]} joints, the robot {joints}")
+            raise InputError(
+                f"the motion must have the {joints} joints of the robot, got {self.motion.measured.shape[1]}",
+                code=Code.WRONG_SHAPE,
+                subject="motion",
+            )
         if self.validation is not None and len(self.validation.predictions) != len(self.validation_logs):
             raise InputError(
-                f"the verdict is on {len(self.validation.predictions)} logs, but {len(self.validation_logs)} are given",
-                hint="give the logs that `validate` was asked about, or leave the verdict out",
+                f"the validation is of {len(self.validation.predictions)} logs, but {len(self.validation_logs)} are given",
+                hint="pass the logs of the validation, or omit the validation",
+                code=Code.DISAGREEMENT,
+                subject="validation",
             )

@@ -1,4 +1,4 @@
-"""The section of parameters: a table to be searched, filtered and sorted, and their intervals as a forest plot."""
+"""Report section on parameters: a searchable table and a forest plot of their intervals."""
 
 from __future__ import annotations
 
@@ -7,149 +7,168 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Any, Final
 
-from mindyn.algebra.spread import CLEAR
+from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION
 from mindyn.pages.markup import (
     MINUS,
-    SPACE,
+    NO_BREAK_SPACE,
     Column,
     Content,
     Html,
     Section,
     annotated_table,
-    classed,
+    class_tag,
     figure,
-    markup,
-    number,
+    format_number,
+    format_percent,
+    format_plural,
     p,
-    percent,
-    plural,
     tag,
+    to_html,
     typeset,
 )
-from mindyn.pages.plots import axis, intervals, pane, plot
-from mindyn.report.data import ParameterRow, ReportData, State
+from mindyn.pages.plots import axis, interval_series, pane, plot
+from mindyn.report.data import ParameterRow, ParameterState, ReportData
 
-MEANINGS: Final[dict[State, str]] = {
-    "clear": f"a deviation up to {percent(CLEAR)}",
-    "rough": "a greater one",
-    "near zero": "the interval holds zero",
-    "from the prior": "the prior says more of it than the data",
-    "left out": "set to zero: without it the model predicts no worse; the interval is what the data would say of it",
-    "untold": "the data cannot tell it",
+STATE_MEANINGS: Final[dict[ParameterState, str]] = {
+    "well determined": f"a deviation up to {format_percent(MAX_WELL_DETERMINED_DEVIATION)}",
+    "poorly determined": "a larger deviation",
+    "not significant": "the interval includes zero",
+    "from the prior": "the prior determines it more than the data",
+    "dropped": "set to zero, because the model predicts as well without it; the interval is from a fit with it",
+    "unidentifiable": "the data do not determine it",
 }
-DEVIATION: Final = "Deviation: standard deviation relative to the value; none where the interval holds zero."
-BOUNDED: Final = (
-    "The values are held to what is physical; the intervals about them are those of the fit without bounds, and may "
-    "hold values that no arm has."
+DEVIATION_NOTE: Final = "Deviation: standard deviation relative to the value; none if the interval includes zero."
+UNBOUNDED_INTERVALS_NOTE: Final = (
+    "The values are physically consistent. Their intervals are those of the unconstrained fit and may include "
+    "inconsistent values."
 )
-WITHIN: Final = (
-    "The values are held to what is physical; their intervals reach from the least to the greatest that data and "
-    "physics allow."
+PHYSICAL_INTERVALS_NOTE: Final = (
+    "The values are physically consistent. Their intervals include all values that both the data and physical "
+    "consistency allow."
 )
-CUT: Final = "*"
-DUST: Final = 0.01
-"""A value that is a smaller part of its standard deviation is printed as zero."""
-ROLES: Final = ("predicted", "second", "third", "fourth")
-"""Colours of the estimates; the fifth takes the first once more."""
-ROW: Final = 20
-"""Pixels of a row, with one estimate; each further one takes half as many."""
-MOST_TICKS: Final = 4
-"""On one side of zero."""
+CLIPPED_MARK: Final = "*"
+MIN_VALUE_IN_DEVIATIONS: Final = 0.01
+"""Values that are smaller, relative to their standard deviation, are printed as zero."""
+ESTIMATE_ROLES: Final = ("predicted", "second", "third", "fourth")
+"""Colours of the estimates; the fifth estimate repeats the first colour."""
+ROW_PIXELS: Final = 20
+"""Height of a row with one estimate; each further estimate adds half of it."""
+MAX_TICKS: Final = 4
+"""Most ticks on one side of zero."""
 
 Rows = Sequence[ParameterRow]
 
 
 def parameter_section(data: ReportData) -> Section:
-    """Every parameter in a table that can be searched, filtered and sorted."""
+    """Return the section with all parameters in a table that can be searched, filtered and sorted."""
     counts = Counter(row.state for row in data.parameters)
-    lead = f"{plural(len(data.parameters), 'parameter')}: " + ", ".join(
-        f"{counts[state]} {state}" for state in MEANINGS if counts[state]
+    lead = f"{format_plural(len(data.parameters), 'parameter')}: " + ", ".join(
+        f"{counts[state]} {state}" for state in STATE_MEANINGS if counts[state]
     )
-    untold = [row.name for row in data.parameters if row.state == "untold"]
+    unidentifiable = [row.name for row in data.parameters if row.state == "unidentifiable"]
     prior = any(row.prior is not None for row in data.parameters)
     columns = [Column("Parameter", sortable=True), Column("Value", number=True, sortable=True)]
     columns += [Column("95 % interval", number=True), Column("Unit"), Column("State", sortable=True)]
     columns += [Column("Deviation", number=True, sortable=True)]
     columns += [Column("Prior", number=True, sortable=True)] if prior else []
-    rows = [(_parameter(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
+    rows = [(_parameter_cells(row, prior), row.formula.replace("-", MINUS)) for row in data.parameters]
     shown = annotated_table(columns, rows, "All parameters", "parameter-table")
-    told = classed("p", "note", f"The data cannot tell {', '.join(untold)}: a richer motion would.") if untold else ""
-    figures, plots = forest(data.parameters, data.others, data.name if data.others else "found")
-    drawn = tag(
-        "details", {"open": True}, tag("summary", {}, "Values and intervals, drawn"), classed("div", "forest", figures)
+    warning = (
+        class_tag(
+            "p", "note", f"The data do not determine {', '.join(unidentifiable)}: a more exciting trajectory can."
+        )
+        if unidentifiable
+        else ""
     )
-    parts: list[Content] = [p(f"{lead}."), told, drawn, _filters(counts), shown, _legend(data, counts)]
-    return Section("parameters", "Parameters", markup(parts), plots)
+    figures, plots = draw_forest(data.parameters, data.others, data.name if data.others else "identified")
+    drawn = tag(
+        "details",
+        {"open": True},
+        tag("summary", {}, "Plot of values and intervals"),
+        class_tag("div", "forest", figures),
+    )
+    parts: list[Content] = [p(f"{lead}."), warning, drawn, _table_filters(counts), shown, _table_legend(data, counts)]
+    return Section("parameters", "Parameters", to_html(parts), plots)
 
 
-def _parameter(row: ParameterRow, prior: bool) -> list[Content]:
-    digits = _digits(row)
-    low = f"0{CUT}" if row.cut else number(row.low, digits)
-    interval = "–" if row.low is None else f"{low} to{SPACE}{number(row.high, digits)}"
+def _parameter_cells(row: ParameterRow, prior: bool) -> list[Content]:
+    digits = _count_digits(row)
+    low = f"0{CLIPPED_MARK}" if row.clipped else format_number(row.low, digits)
+    interval = "–" if row.low is None else f"{low} to{NO_BREAK_SPACE}{format_number(row.high, digits)}"
     state = tag("span", {"class": f"state state-{row.state.replace(' ', '-')}"}, row.state)
-    cells: list[Content] = [tag("code", {}, row.name), _value(row.value, row.deviation, digits), interval]
-    cells += [typeset(row.unit).replace(" ", SPACE), state, _relative(row.relative)]
-    return [*cells, _value(row.prior, row.deviation, 4)] if prior else cells
+    cells: list[Content] = [tag("code", {}, row.name), _format_parameter(row.value, row.deviation, digits), interval]
+    cells += [typeset(row.unit).replace(" ", NO_BREAK_SPACE), state, _format_deviation(row.relative)]
+    return [*cells, _format_parameter(row.prior, row.deviation, 4)] if prior else cells
 
 
-def _digits(row: ParameterRow) -> int:
-    """So many that the second digit of the deviation shows."""
+def _count_digits(row: ParameterRow) -> int:
+    """Return the number of digits that shows two digits of the deviation."""
     if not row.deviation or row.value == 0:
         return 4
     return min(8, max(2, 2 + len(str(int(abs(row.value) / row.deviation))) - 1))
 
 
-def _value(value: float | None, deviation: float | None, digits: int) -> Html:
-    """What is far below its deviation is what a solver leaves of zero."""
-    dust = value is not None and abs(value) < DUST * (deviation or 0.0)
-    return tag("span", {"data-sort": repr(value)} if value is not None else {}, "0" if dust else number(value, digits))
-
-
-def _relative(part: float | None) -> Html:
-    return tag("span", {}, "–") if part is None else tag("span", {"data-sort": repr(part)}, percent(part))
-
-
-def _filters(counts: Mapping[State, int]) -> Html:
-    options = [tag("option", {"value": ""}, "all")]
-    options += [tag("option", {"value": state}, f"{state} ({counts[state]})") for state in MEANINGS if counts[state]]
-    search = classed("label", "choice", "Find", tag("input", {"type": "search", "id": "find", "autocomplete": "off"}))
-    state = classed("label", "choice", "State", tag("select", {"id": "state"}, options))
-    status = tag("p", {"class": "fine", "role": "status", "id": "found"})
-    return classed("div", "filters", search, state, status)
-
-
-def _legend(data: ReportData, counts: Mapping[State, int]) -> Html:
-    said = "; ".join(f"{state}: {meaning}" for state, meaning in MEANINGS.items() if counts[state])
-    bounded = [WITHIN if data.physical_intervals else BOUNDED] if data.constrained else []
-    bounded += (
-        [f"{CUT} Cut at zero: the fit allows nothing negative."] if any(row.cut for row in data.parameters) else []
+def _format_parameter(value: float | None, deviation: float | None, digits: int) -> Html:
+    """Format a value; values far below their deviation are solver noise and shown as zero."""
+    dust = value is not None and abs(value) < MIN_VALUE_IN_DEVIATIONS * (deviation or 0.0)
+    return tag(
+        "span", {"data-sort": repr(value)} if value is not None else {}, "0" if dust else format_number(value, digits)
     )
-    return classed("p", "fine", " ".join([f"{said[0].upper()}{said[1:]}. {DEVIATION}", *bounded]))
 
 
-def forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str) -> tuple[list[Html], dict[str, Any]]:
-    """One figure for each unit, and their plots; parameters that were left out by all are not drawn.
+def _format_deviation(part: float | None) -> Html:
+    return tag("span", {}, "–") if part is None else tag("span", {"data-sort": repr(part)}, format_percent(part))
 
-    others  further estimates by name; their parameters go by name, and those that the first has not are left out
+
+def _table_filters(counts: Mapping[ParameterState, int]) -> Html:
+    options = [tag("option", {"value": ""}, "all")]
+    options += [
+        tag("option", {"value": state}, f"{state} ({counts[state]})") for state in STATE_MEANINGS if counts[state]
+    ]
+    search = class_tag("label", "choice", "Find", tag("input", {"type": "search", "id": "find", "autocomplete": "off"}))
+    state = class_tag("label", "choice", "State", tag("select", {"id": "state"}, options))
+    status = tag("p", {"class": "fine", "role": "status", "id": "found"})
+    return class_tag("div", "filters", search, state, status)
+
+
+def _table_legend(data: ReportData, counts: Mapping[ParameterState, int]) -> Html:
+    meanings = "; ".join(f"{state}: {meaning}" for state, meaning in STATE_MEANINGS.items() if counts[state])
+    bounded = (
+        [PHYSICAL_INTERVALS_NOTE if data.physical_intervals else UNBOUNDED_INTERVALS_NOTE] if data.constrained else []
+    )
+    bounded += (
+        [f"{CLIPPED_MARK} Clipped at zero: the fit does not allow negative values."]
+        if any(row.clipped for row in data.parameters)
+        else []
+    )
+    return class_tag("p", "fine", " ".join([f"{meanings[0].upper()}{meanings[1:]}. {DEVIATION_NOTE}", *bounded]))
+
+
+def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str) -> tuple[list[Html], dict[str, Any]]:
+    """Return one figure and plot for each unit; parameters that all estimates dropped are not drawn.
+
+    `others` are further estimates by name; parameters that the first estimate does not have are omitted.
     """
     estimates = [(name, parameters), *others]
     figures, plots = [], {}
     for k, unit in enumerate(dict.fromkeys(row.unit for row in parameters)):
-        names = [row.name for row in parameters if row.unit == unit and _drawn(row.name, estimates)]
+        names = [row.name for row in parameters if row.unit == unit and _is_drawn(row.name, estimates)]
         if not names:
             continue
-        plots[f"forest-{k}"] = _plot(names, unit, estimates)
+        plots[f"forest-{k}"] = _forest_plot(names, unit, estimates)
         shown = typeset(unit) or "without a unit"
-        caption = f"Parameters in {shown}: value and 95 % interval. Near zero the axis is even, beyond it logarithmic."
+        caption = (
+            f"Parameters in {shown}: value and 95 % interval. The axis is linear near zero and logarithmic beyond."
+        )
         figures.append(figure(f"forest-{k}", f"Values and intervals of parameters in {shown}", caption))
     return figures, plots
 
 
-def _drawn(name: str, estimates: Sequence[tuple[str, Rows]]) -> bool:
-    return any(row.name == name and row.state != "left out" for _, rows in estimates for row in rows)
+def _is_drawn(name: str, estimates: Sequence[tuple[str, Rows]]) -> bool:
+    return any(row.name == name and row.state != "dropped" for _, rows in estimates for row in rows)
 
 
-def _plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str, Rows]]) -> object:
+def _forest_plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str, Rows]]) -> object:
     taken = [[row for row in rows if row.name in names] for _, rows in estimates]
     axis_of = _Symlog.of([row for rows in taken for row in rows])
     curves = []
@@ -160,21 +179,23 @@ def _plot(names: Sequence[str], unit: str, estimates: Sequence[tuple[str, Rows]]
         ]
         raw = [(row.value, row.low, row.high) for row in rows]
         if rows:
-            curves.append(intervals(title, ROLES[k % len(ROLES)], [row.name for row in rows], places, raw))
-    height = len(names) * (ROW + (len(estimates) - 1) * ROW // 2)
+            curves.append(
+                interval_series(title, ESTIMATE_ROLES[k % len(ESTIMATE_ROLES)], [row.name for row in rows], places, raw)
+            )
+    height = len(names) * (ROW_PIXELS + (len(estimates) - 1) * ROW_PIXELS // 2)
     x = axis("value", typeset(unit), ticks=axis_of.ticks(), extent=axis_of.extent)
     return plot(x, [pane(axis("parameter", names=names), curves, height=height)])
 
 
 class _Symlog:
-    """x -> sign(x) log10(1 + |x| / even): about even below `even`, logarithmic above, so that signs and sizes show."""
+    """Axis x -> sign(x) log10(1 + |x| / even): nearly linear below `even`, logarithmic above."""
 
     def __init__(self, even: float, largest: float) -> None:
         self.even, self.largest = even, largest
 
     @classmethod
     def of(cls, rows: Rows) -> _Symlog:
-        """The axis that holds the values and intervals of these rows."""
+        """Return the axis that covers the values and intervals of these rows."""
         ends = [abs(v) for row in rows for v in (row.value, row.low, row.high) if v is not None and v == v]
         largest = max(ends, default=0.0) or 1.0
         halves = sorted((row.high - row.low) / 2 for row in rows if row.low is not None and row.high is not None)
@@ -189,13 +210,16 @@ class _Symlog:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Both sides alike, with a little room."""
+        """Symmetric range of the axis with a small margin."""
         end = 1.06 * self(self.largest)
         return -end, end
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Zero and powers of ten to both sides."""
+        """Return ticks at zero and at powers of ten on both sides."""
         first, last = round(log10(self.even)), floor(log10(self.largest) + 1e-9)
-        stride = max(1, ceil((last - first + 1) / MOST_TICKS))
+        stride = max(1, ceil((last - first + 1) / MAX_TICKS))
         powers = [10.0**k for k in range(last, first - 1, -stride)]
-        return [(0.0, "0"), *((self(sign * one), number(sign * one, 1)) for one in powers for sign in (-1.0, 1.0))]
+        return [
+            (0.0, "0"),
+            *((self(sign * power), format_number(sign * power, 1)) for power in powers for sign in (-1.0, 1.0)),
+        ]

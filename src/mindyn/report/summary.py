@@ -1,4 +1,4 @@
-"""`summary_of`: is the model good, can it be used, and what next, in a few sentences for page and terminal."""
+"""`summarize_verdict`: summarize quality, use and next steps in a few sentences for page and terminal."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final
+from typing import Final, get_args
 
-from mindyn.errors import listed
+from mindyn.errors import list_names
 from mindyn.export.writing import ROBOT_FILES, RobotFormat
 from mindyn.findings import Severity
-from mindyn.report.data import ParameterRow, State, VerdictData
-from mindyn.report.headlines import has_wrong_input, headline_of
+from mindyn.report.data import ParameterRow, ParameterState, VerdictData
+from mindyn.report.headlines import choose_headline, has_wrong_input
 from mindyn.validation.validate import Grade
 
-NAMED: Final = 6
-"""Parameters and joints that a sentence names at most."""
-WEAK: Final = ("roughly", "hardly", "not")
-UNWEIGHED: Final = "It was not asked whether an arm can have these values."
-PHYSICAL: Final[Mapping[bool | None, str]] = {
-    True: "An arm can have these values.",
-    False: "No arm can have these values.",
-    None: "Whether an arm can have these values could not be decided.",
+MAX_SUMMARY_NAMES: Final = 6
+"""Most parameters and joints that a sentence names."""
+WEAK_GRADES: Final = ("roughly", "hardly", "not")
+FEASIBILITY_NOT_CHECKED: Final = "Physical consistency was not checked."
+FEASIBILITY_ANSWERS: Final[Mapping[bool | None, str]] = {
+    True: "The values are physically consistent.",
+    False: "The values are not physically consistent.",
+    None: "Physical consistency could not be decided.",
 }
-AS_LIKELY: Final = (
-    "No arm has just these values, but values that one can have are as likely: --consistent, or mend them."
+FEASIBLE_WITHIN_UNCERTAINTY: Final = (
+    "The values are not physically consistent, but consistent values lie within their uncertainty: identify with "
+    "--consistent, or make them feasible."
 )
-"""In place of a no where the nearest values of an arm are within the uncertainty."""
+"""Replaces a no if the nearest consistent values lie within the uncertainty."""
+OTHER_STATES: Final = tuple(state for state in get_args(ParameterState) if state != "well determined")
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do next and the command for it, as it is typed; empty where there is none."""
+    """A next step and the command for it; the command is empty if there is none."""
 
     sentence: str
     command: str = ""
@@ -41,14 +43,14 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a reader wants to know first.
+    """Summary of a result.
 
-    headline  is the model good
-    grade     of the headline
-    reason    what it missed, over all joints and at the weakest
-    physical  whether an arm can have the values
-    data      what the log told, and what it could not
-    advice    what next, the most important first
+    headline  quality of the model
+    grade     grade of the headline
+    reason    torque errors over all joints and at the weakest joint
+    physical  physical consistency
+    data      identifiable and unidentifiable parameters
+    advice    next steps, the most important first
     """
 
     headline: str
@@ -59,7 +61,7 @@ class Summary:
     advice: tuple[Advice, ...]
 
 
-def summary_of(
+def summarize_verdict(
     verdict: VerdictData,
     joints: Sequence[str],
     parameters: Sequence[ParameterRow],
@@ -69,58 +71,49 @@ def summary_of(
     folder: str = "",
     file_format: RobotFormat = "urdf",
 ) -> Summary:
-    """The summary of a verdict and of what was found.
+    """Summarize a validation result and the parameters.
 
-    answers        to the questions of feasibility; empty where they were not asked
-    exists         whether an arm can have the values (`can_exist`)
-    robot, folder  of the run as they were typed; empty: it was made from Python
-    file_format    that the model is exported to
+    answers        answers about physical consistency; empty if it was not checked
+    exists         whether the values are physically consistent (`combine_answers`)
+    robot, folder  robot and folder of the run as typed; empty for results from Python
+    file_format    format of the suggested export
     """
-    said, grade = headline_of(verdict, exists)
-    physical = PHYSICAL[exists] if answers else UNWEIGHED
-    if answers and exists is False and verdict.within:
-        physical = AS_LIKELY
-    advice = _advice(verdict, joints, parameters, exists, _Words(robot, folder, file_format))
-    return Summary(said, grade, missed(verdict, joints), physical, told(parameters), advice)
+    headline, grade = choose_headline(verdict, exists)
+    physical = FEASIBILITY_ANSWERS[exists] if answers else FEASIBILITY_NOT_CHECKED
+    if answers and exists is False and verdict.consistent_nearby:
+        physical = FEASIBLE_WITHIN_UNCERTAINTY
+    advice = _choose_advice(verdict, joints, parameters, exists, _Commands(robot, folder, file_format))
+    return Summary(headline, grade, describe_errors(verdict, joints), physical, describe_parameters(parameters), advice)
 
 
-def missed(verdict: VerdictData, joints: Sequence[str]) -> str:
-    """The errors over all joints, and at the weakest."""
+def describe_errors(verdict: VerdictData, joints: Sequence[str]) -> str:
+    """Describe the error over all joints and at the weakest joint."""
     parts = [joint.relative for joint in verdict.joints]
-    seen = "motion that it was not fitted to" if verdict.held_out else "the motion that it was fitted to"
-    worst = weakest_of(parts)
-    weakest = f"; at {joints[worst]}, the weakest, {_percent(parts[worst])}" if len(parts) > 1 else ""
-    noise = " (flat sensor noise)" if verdict.joints[worst].grade == "floor" and weakest else ""
-    return f"On {seen} it misses {_percent(verdict.total)} of the torque{weakest}{noise}."
+    seen = "motion that was not used in the fit" if verdict.held_out else "the motion used in the fit"
+    worst = find_weakest_joint(parts)
+    weakest = f"; at {joints[worst]}, the weakest joint, {_format_percent(parts[worst])}" if len(parts) > 1 else ""
+    noise = " (sensor noise)" if verdict.joints[worst].grade == "floor" and weakest else ""
+    return f"On {seen}, the torque error is {_format_percent(verdict.total)}{weakest}{noise}."
 
 
-def weakest_of(parts: Sequence[float]) -> int:
-    """The joint of which most is missed, among those that have a torque."""
+def find_weakest_joint(parts: Sequence[float]) -> int:
+    """Return the joint with the largest relative error among those that have a torque."""
     return max(range(len(parts)), key=lambda joint: parts[joint] if isfinite(parts[joint]) else -1.0)
 
 
-def told(parameters: Sequence[ParameterRow]) -> str:
-    """How many parameters are clear, and which the data could not tell."""
+def describe_parameters(parameters: Sequence[ParameterRow]) -> str:
+    """Count the well-determined parameters and name those that the log does not determine."""
     counts = Counter(row.state for row in parameters)
-    clear = f"{counts['clear']} of {len(parameters)} parameters are clear"
-    others = [f"{counts[state]} {words}" for state, words in _STATES.items() if counts[state]]
-    untold = [row.name for row in parameters if row.state == "untold"]
-    open_ones = f" The log could not tell {listed(untold, NAMED)}." if untold else ""
-    return f"{', '.join([clear, *others])}.{open_ones}"
-
-
-_STATES: Final[Mapping[State, str]] = {
-    "rough": "rough",
-    "near zero": "near zero",
-    "from the prior": "from the prior",
-    "left out": "left out as not needed",
-    "untold": "not told",
-}
+    determined = f"{counts['well determined']} of {len(parameters)} parameters are well determined"
+    others = [f"{counts[state]} {state}" for state in OTHER_STATES if counts[state]]
+    unidentifiable = [row.name for row in parameters if row.state == "unidentifiable"]
+    unknown = f" The log does not determine {list_names(unidentifiable, MAX_SUMMARY_NAMES)}." if unidentifiable else ""
+    return f"{', '.join([determined, *others])}.{unknown}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """Robot and folder of a run as they were typed, empty: it was made from Python; the format to export to."""
+class _Commands:
+    """Robot and folder of a run as typed (empty for results from Python), and the export format."""
 
     robot: str
     folder: str
@@ -132,11 +125,11 @@ class _Words:
     def on_run(self, verb: str, *words: str) -> str:
         return self.command(verb, self.folder, *words) if self.folder else ""
 
-    def export(self, *, mend: bool = False) -> str:
+    def export(self, *, feasible: bool = False) -> str:
         name = ROBOT_FILES[self.file_format]
-        model = "mindyn.make_feasible(found)" if mend else "found"
+        model = "mindyn.make_feasible(estimate)" if feasible else "estimate"
         return (
-            self.on_run("export", "--to", self.file_format, "--out", name, *(["--mend"] if mend else []))
+            self.on_run("export", "--to", self.file_format, "--out", name, *(["--feasible"] if feasible else []))
             or f'mindyn.write_{self.file_format}({model}, "{name}")'
         )
 
@@ -144,39 +137,47 @@ class _Words:
         return self.command("excite", self.robot, *words) if self.robot else ""
 
 
-def _advice(
-    verdict: VerdictData, joints: Sequence[str], parameters: Sequence[ParameterRow], exists: bool | None, words: _Words
+def _choose_advice(
+    verdict: VerdictData,
+    joints: Sequence[str],
+    parameters: Sequence[ParameterRow],
+    exists: bool | None,
+    words: _Commands,
 ) -> tuple[Advice, ...]:
-    if any(one.severity is Severity.ERROR for one in verdict.findings):
+    if any(finding.severity is Severity.ERROR for finding in verdict.findings):
         again = words.excite("--seconds", "30", "--out", "motion")
-        return (Advice("Do not use it, however well it fits: record another log first.", again),)
+        return (Advice("Do not use this model, even if it fits well: record another log first.", again),)
     if has_wrong_input(verdict):
-        return (Advice("Do not use it yet, however well it fits: settle that, and identify again."),)
-    weak = [name for name, one in zip(joints, verdict.joints, strict=True) if one.grade in WEAK]
-    untold = [row.name for row in parameters if row.state == "untold"]
-    found = []
-    if not verdict.held_out and verdict.before is None:
-        judge = words.on_run("report", "--validate", "other.csv")
-        found.append(Advice("Judge it on a log of another motion before it is trusted.", judge))
+        return (Advice("Do not use this model yet, even if it fits well: correct the input, then identify again."),)
+    weak = [name for name, joint in zip(joints, verdict.joints, strict=True) if joint.grade in WEAK_GRADES]
+    unidentifiable = [row.name for row in parameters if row.state == "unidentifiable"]
+    advice = []
+    if not verdict.held_out and verdict.earlier_total is None:
+        command = words.on_run("report", "--validate", "other.csv")
+        advice.append(Advice("Validate it on a log of another motion before you trust it.", command))
     if exists is False:
-        mend = "Mend it before it is simulated or used for control: the nearest values an arm can have."
-        found.append(Advice(mend, words.export(mend=True)))
+        sentence = "Make it feasible before you use it for simulation or control (nearest consistent values)."
+        advice.append(Advice(sentence, words.export(feasible=True)))
     elif verdict.grade in ("well", "floor", "roughly"):
-        where = "all joints" if len(weak) == len(joints) else listed(weak, NAMED)
-        care = f"Use it, with care at {where}" if weak else "Use it"
-        found.append(Advice(f"{care}: for control, simulation and contact detection.", words.export()))
+        where = "all joints" if len(weak) == len(joints) else list_names(weak, MAX_SUMMARY_NAMES)
+        care = f"Use it with care at {where}" if weak else "Use it"
+        advice.append(Advice(f"{care} for control, simulation and contact detection.", words.export()))
     else:
-        found.append(Advice("Do not use it yet: check units, signs and side in the log's sidecar, and gear ratios."))
+        advice.append(
+            Advice("Do not use it yet: check units, signs and side in the sidecar of the log, and gear ratios.")
+        )
     if weak:
         again = words.excite("--seconds", "30", "--speed", "1.0", "--out", "motion")
-        where = "all joints" if len(weak) == len(joints) else listed(weak, NAMED)
-        sentence = f"For {where}, record 30 s at a higher speed, in which their torque stands out more."
-        found.append(Advice(sentence, again))
-    elif untold:
+        where = "all joints" if len(weak) == len(joints) else list_names(weak, MAX_SUMMARY_NAMES)
+        sentence = f"For {where}, record 30 s at a higher speed, where the torque is larger relative to the noise."
+        advice.append(Advice(sentence, again))
+    elif unidentifiable:
         again = words.excite("--seconds", "30", "--out", "motion")
-        found.append(Advice("For what the log could not tell, record a richer motion.", again))
-    return tuple(found)
+        advice.append(
+            Advice("Record a more exciting trajectory for the parameters that the log does not determine.", again)
+        )
+    return tuple(advice)
 
 
-def _percent(part: float) -> str:
+def _format_percent(part: float) -> str:
     return f"{100 * part:.3g} %"

@@ -1,4 +1,4 @@
-"""`write_report`: an estimate, judged and explained, as one HTML file; `page` is its text."""
+"""Write a report about an estimate as one HTML file."""
 
 from __future__ import annotations
 
@@ -9,39 +9,35 @@ from typing import Any, Final
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
-from mindyn.files import write_whole
+from mindyn.files import write_file_atomically
 from mindyn.logs.log import Log
-from mindyn.pages.document import document
-from mindyn.pages.markup import plural
+from mindyn.pages.document import render_document
+from mindyn.pages.markup import format_plural
+from mindyn.report.collection import collect_report_data
 from mindyn.report.data import ReportData
-from mindyn.report.excitation_and_friction import (
-    comparison_section,
-    excitation_section,
-    friction_section,
-)
-from mindyn.report.existence import feasibility_section
-from mindyn.report.gathering import gather
+from mindyn.report.excitation_and_friction import comparison_section, excitation_section, friction_section
+from mindyn.report.feasibility_answers import feasibility_section
 from mindyn.report.inputs import MotionComparison, ReportInputs
-from mindyn.report.judgement import torque_section, verdict_section
 from mindyn.report.parameter_table import parameter_section
-from mindyn.report.residuals import making_section, motion_section, residual_section, robot_section
+from mindyn.report.residuals import motion_section, provenance_section, residual_section, robot_section
+from mindyn.report.verdict_sections import torque_section, verdict_section
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
-from mindyn.validation.validate import Verdict
+from mindyn.validation.validate import Validation
 
 SECTIONS: Final = (
     *(verdict_section, torque_section, parameter_section, excitation_section, friction_section, residual_section),
-    *(feasibility_section, motion_section, comparison_section, robot_section, making_section),
+    *(feasibility_section, motion_section, comparison_section, robot_section, provenance_section),
 )
-"""In the order of the questions that a reader asks."""
+"""Sections of a report in their order."""
 
 
 def write_report(
-    path: str | Path,
     estimate: Estimate,
+    path: str | Path,
     *,
     validation_logs: Log | Sequence[Log] = (),
-    validation: Verdict | None = None,
+    validation: Validation | None = None,
     training_logs: Log | Sequence[Log] = (),
     feasibility: Feasibility | Sequence[Answer] = (),
     motion: MotionComparison | None = None,
@@ -49,24 +45,53 @@ def write_report(
     prior: Robot | None = None,
     run: Mapping[str, Any] | None = None,
     meshes: Meshes | None = None,
-) -> None:
-    """Write one file that opens from disk and loads nothing: the verdict, and all that bears on it.
+) -> Path:
+    """Write a report about an estimate as a single self-contained HTML file.
 
-    validation_logs  not used in the fit: the verdict is on them; on the fit itself where there are none
-    validation       what `validate` said of them, where it was asked already: then nothing is predicted twice
-    training_logs    used in the fit: their torques and motion are shown too
-    feasibility      whether such a robot can exist: what `check_feasible` says
-    motion           simulated beside measured positions
-    comparison       other estimates by name, judged on the same logs
-    prior            the robot as its maker describes it; the estimate's own robot if left out
-    run              how it was made: command, inputs, versions, as in run.json of `mindyn identify`; `validation`: what
-                     held-out logs that are not given said then, as `Verdict.to_dict`
-    meshes           what the links look like, as `read_meshes` has them; the drawing is of lines alone without
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to report.
+    path : str or Path
+        File to write.
+    validation_logs : Log or sequence of Log
+        Held-out logs. Without them, the report shows the errors of the fit, which are optimistic.
+    validation : Validation, optional
+        Result of `validate` on these logs, to avoid computing it again.
+    training_logs : Log or sequence of Log
+        Logs of the fit, to show their torques and motion.
+    feasibility : Feasibility or sequence of Answer
+        Result of `check_feasible`.
+    motion : MotionComparison, optional
+        Simulated and measured positions.
+    comparison : mapping of str to Estimate, optional
+        Other estimates by name, validated on the same logs.
+    prior : Robot, optional
+        Prior robot for the comparison; default: the robot of the estimate.
+    run : mapping, optional
+        Record of the run: command, inputs and versions, as in run.json of `mindyn identify`. Its entry `validation` is
+        an earlier result on held-out logs (`Validation.to_dict`).
+    meshes : Meshes, optional
+        Meshes of the links (`read_meshes`); without them, the robot is drawn as lines.
+
+    Returns
+    -------
+    Path
+        The written file.
+
+    Raises
+    ------
+    InputError
+        If motion, validation and logs do not fit the estimate or each other.
+
+    Examples
+    --------
+    >>> mindyn.write_report(estimate, "report.html", validation_logs=log)  # doctest: +SKIP
     """
     inputs = ReportInputs(
         estimate,
-        _listed(validation_logs),
-        _listed(training_logs),
+        _as_list(validation_logs),
+        _as_list(training_logs),
         feasibility.answers if isinstance(feasibility, Feasibility) else feasibility,
         motion,
         comparison or {},
@@ -76,15 +101,16 @@ def write_report(
         validation,
         feasibility.findings(estimate) if isinstance(feasibility, Feasibility) else (),
     )
-    write_whole(path, page(gather(inputs)))
+    write_file_atomically(path, build_page(collect_report_data(inputs)))
+    return Path(path)
 
 
-def _listed(logs: Log | Sequence[Log]) -> Sequence[Log]:
+def _as_list(logs: Log | Sequence[Log]) -> Sequence[Log]:
     return [logs] if isinstance(logs, Log) else logs
 
 
-def page(data: ReportData) -> str:
-    """The whole file."""
-    sections = [made for make in SECTIONS if (made := make(data)) is not None]
-    about = ", ".join(filter(None, ("Identified dynamics", plural(len(data.joints), "joint"), data.estimator)))
-    return document(f"{data.robot}: identified dynamics", about, sections, heading=data.robot)
+def build_page(data: ReportData) -> str:
+    """Return the HTML text of a report."""
+    sections = [section for make in SECTIONS if (section := make(data)) is not None]
+    about = ", ".join(filter(None, ("Identified dynamics", format_plural(len(data.joints), "joint"), data.estimator)))
+    return render_document(f"{data.robot}: identified dynamics", about, sections, heading=data.robot)

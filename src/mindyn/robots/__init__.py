@@ -1,5 +1,5 @@
-"""Robots as frozen values: links, joints, drives, loops; readers; joint frames; bundled robots."""
+"""Robots as immutable values: links, joints, drives and loops; file readers; joint frames; bundled robots."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

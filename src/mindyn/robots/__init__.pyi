@@ -1,4 +1,4 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.robots.parts import Frame as Frame, Shape as Shape, Limits as Limits, Loop as Loop, Mimic as Mimic
 from mindyn.robots.friction_laws import (

@@ -1,4 +1,4 @@
-"""Assembling a robot from a description: the root found, fixed joints merged, joints sorted."""
+"""Assemble a robot from a description: find the root, merge fixed joints, sort the joints."""
 
 from __future__ import annotations
 
@@ -8,55 +8,60 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, moved_phi
+from mindyn.algebra.inertia import MOMENT_ROUNDING, least_moment, transform_phi
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.errors import RobotError, listed, unknown_name
+from mindyn.errors import Code, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info, warning
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint, following_fixed
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint, hold_mimics_of_fixed_joints
 from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
-from mindyn.robots.robot import Robot, duplicates
+from mindyn.robots.robot import Robot, find_duplicates
 
 Carriers = Mapping[str, tuple[str, Pose]]
-"""For every link, the link that carries it rigidly (itself if moving) and its pose there."""
+"""For every link, the link that carries it rigidly (itself if it moves) and its pose there."""
 
 
 def assemble(description: Description) -> Robot:
-    """The robot of a description: one root, no cycle; links behind fixed joints become frames of their carrier."""
-    d = following_fixed(description) if description.mimics else description
+    """Assemble the robot of a description; links behind fixed joints become frames of the link that carries them.
+
+    Raise `RobotError` if the links have several roots or form a cycle.
+    """
+    d = hold_mimics_of_fixed_joints(description) if description.mimics else description
     links = {link.name: link for link in d.links}
-    if repeated := duplicates(link.name for link in d.links):
+    if repeated := find_duplicates(link.name for link in d.links):
         raise RobotError(
-            f"link names must be unique; repeated: {listed(repeated)}",
-            hint="give each its own name, and the joints that hold it that name",
+            f"link names must be unique; repeated: {list_names(repeated)}",
+            hint="rename the links, also in the joints that use them",
+            code=Code.DUPLICATE,
+            subject=repeated[0],
         )
-    root, order = _depth_first(links, d.joints)
+    root, order = _sort_depth_first(links, d.joints)
     for joint in d.joints:
-        if isinstance(joint, RefusedJoint):
+        if isinstance(joint, UnsupportedJoint):
             raise joint.error
-    if wrong := next((d.refused_links[name] for name in links if name in d.refused_links), None):
-        raise wrong
+    if error := next((d.unsupported_links[name] for name in links if name in d.unsupported_links), None):
+        raise error
     findings = d.findings
-    if d.as_written:
-        kept = _as_written(d.joints, root)
-        if kept is None:
-            names = listed(joint.name for joint in order if isinstance(joint, Joint))
-            message = f"joints are sorted, parents before children; the order of q is: {names}"
+    if d.keep_order:
+        file_order = _keep_file_order(d.joints, root)
+        if file_order is None:
+            names = list_names(joint.name for joint in order if isinstance(joint, Joint))
+            message = f"joints were sorted, parents before children; the order of q is: {names}"
             findings = (*findings, info(Kind.SORTED_JOINTS, message))
-        order = order if kept is None else kept
-    carrier = _carriers(order, links)
+        order = order if file_order is None else file_order
+    carrier = _find_carriers(order, links)
     moving = [joint for joint in order if isinstance(joint, Joint)]
-    bodies = _merged([root, *(joint.child for joint in moving)], links, carrier, order)
-    findings = tuple(dict.fromkeys((*findings, *_negative_inertia(bodies.values()))))
+    bodies = _merge_links([root, *(joint.child for joint in moving)], links, carrier, order)
+    findings = tuple(dict.fromkeys((*findings, *_find_negative_inertia(bodies.values()))))
     fixed = [Frame(name, *carrier[name]) for name in links if carrier[name][0] != name]
     return Robot(
         name=d.name,
         root=bodies[root],
-        joints=tuple(_on_carrier(joint, carrier) for joint in moving),
+        joints=tuple(_attach_joint(joint, carrier) for joint in moving),
         links=tuple(bodies[joint.child] for joint in moving),
         gravity=d.gravity,
-        frames=(*fixed, *(Frame(f.name, *_carried(f.link, f.pose, carrier)) for f in d.frames)),
+        frames=(*fixed, *(Frame(f.name, *_locate_on_carrier(f.link, f.pose, carrier)) for f in d.frames)),
         drives=d.drives,
-        loops=tuple(_loop_on_carrier(loop, carrier) for loop in d.loops),
+        loops=tuple(_attach_loop(loop, carrier) for loop in d.loops),
         extras=d.extras,
         mimics=d.mimics,
         home=np.array([d.home.get(joint.name, 0.0) for joint in moving]) if d.home and d.loops else None,
@@ -66,8 +71,8 @@ def assemble(description: Description) -> Robot:
     )
 
 
-def _negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
-    """Yield a finding on every link of which a principal moment of inertia is negative, as no body has it."""
+def _find_negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
+    """Yield a finding for every link with a negative principal moment of inertia."""
     for link in links:
         if link.phi is None or (least := least_moment(link.phi)) is None:
             continue
@@ -76,8 +81,8 @@ def _negative_inertia(links: Iterable[Link]) -> Iterator[Finding]:
             yield warning(Kind.NEGATIVE_INERTIA, message, "Correct its inertial parameters, or identify them")
 
 
-def described(robot: Robot) -> Description:
-    """The description that `robot` is assembled from again."""
+def describe_robot(robot: Robot) -> Description:
+    """Return the description from which `assemble` builds `robot` again."""
     return Description(
         robot.name,
         (robot.root, *robot.links),
@@ -92,29 +97,32 @@ def described(robot: Robot) -> Description:
         robot.source,
         robot.findings,
         robot.selection,
-        as_written=True,
+        keep_order=True,
     )
 
 
-def _depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple[str, list[AnyJoint]]:
-    """The root, and the joints: parents before children, siblings in the given order; refuses what is not a tree."""
+def _sort_depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple[str, list[AnyJoint]]:
+    """Return the root and the joints, parents before children, siblings in file order; raise if it is not a tree."""
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in links:
-                raise RobotError(f"joint {joint.name!r} names the {role} link {link!r}, which does not exist")
+                message = f"joint {joint.name!r} names the {role} link {link!r}, which does not exist"
+                raise RobotError(message, code=Code.UNKNOWN_NAME, subject=link)
     children = Counter(joint.child for joint in joints)
     if repeated := next((name for name, count in children.items() if count > 1), None):
         raise RobotError(
             f"link {repeated!r} is the child of more than one joint",
-            hint="a closed loop is described as a tree plus a loop (mindyn's TOML format), not as a second parent",
+            hint="describe a closed loop as a tree plus a [[loop]] (mindyn's TOML format), not with a second parent",
+            subject=repeated,
         )
     roots = [name for name in links if name not in children]
     if not roots:
-        raise RobotError("the links form a cycle: every link is the child of a joint")
+        raise RobotError("the links form a cycle: every link is the child of a joint", subject=next(iter(links)))
     if len(roots) > 1:
         raise RobotError(
-            f"a robot has one root link; these have no parent: {listed(roots)}",
-            hint=f"root={roots[0]!r} (--root {roots[0]}) takes the tree of one of them alone",
+            f"a robot must have one root link; these links have no parent: {list_names(roots)}",
+            hint=f"select the tree of one of them: root={roots[0]!r} (--root {roots[0]})",
+            subject=roots[1],
         )
     below: dict[str, list[AnyJoint]] = {}
     for joint in reversed(joints):
@@ -127,13 +135,14 @@ def _depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> tuple
         waiting.extend(below.get(joint.child, ()))
     if len(order) < len(joints):
         reached = {joint.child for joint in order}
-        lost = listed(joint.child for joint in joints if joint.child not in reached)
-        raise RobotError(f"these links form a cycle apart from the root {roots[0]!r}: {lost}")
+        cycle = [joint.child for joint in joints if joint.child not in reached]
+        message = f"these links form a cycle that is not connected to the root {roots[0]!r}: {list_names(cycle)}"
+        raise RobotError(message, subject=cycle[0])
     return roots[0], order
 
 
-def _as_written(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
-    """The joints as they are given, where every parent comes before its children; else None."""
+def _keep_file_order(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
+    """Return the joints in file order if every parent precedes its children, else None."""
     known = {root}
     for joint in joints:
         if joint.parent not in known:
@@ -142,59 +151,60 @@ def _as_written(joints: Sequence[AnyJoint], root: str) -> list[AnyJoint] | None:
     return list(joints)
 
 
-def _carriers(order: Sequence[AnyJoint], links: Mapping[str, Link]) -> Carriers:
+def _find_carriers(order: Sequence[AnyJoint], links: Mapping[str, Link]) -> Carriers:
     carrier = {name: (name, IDENTITY) for name in links}
     for joint in order:
         if isinstance(joint, FixedJoint):
-            place, pose = carrier[joint.parent]
-            carrier[joint.child] = (place, pose @ joint.origin)
+            link, pose = carrier[joint.parent]
+            carrier[joint.child] = (link, pose @ joint.origin)
     return carrier
 
 
-def _carried(link: str, pose: Pose, carrier: Carriers) -> tuple[str, Pose]:
+def _locate_on_carrier(link: str, pose: Pose, carrier: Carriers) -> tuple[str, Pose]:
     if link not in carrier:
-        raise unknown_name("link", link, carrier)
+        raise unknown_name_error("link", link, carrier)
     place, X = carrier[link]
     return place, X @ pose
 
 
-def _on_carrier(joint: Joint, carrier: Carriers) -> Joint:
-    place, origin = _carried(joint.parent, joint.origin, carrier)
+def _attach_joint(joint: Joint, carrier: Carriers) -> Joint:
+    place, origin = _locate_on_carrier(joint.parent, joint.origin, carrier)
     return replace(joint, parent=place, origin=origin)
 
 
-def _loop_on_carrier(loop: Loop, carrier: Carriers) -> Loop:
-    first, first_pose = _carried(loop.first, loop.first_pose, carrier)
-    second, second_pose = _carried(loop.second, loop.second_pose, carrier)
+def _attach_loop(loop: Loop, carrier: Carriers) -> Loop:
+    first, first_pose = _locate_on_carrier(loop.first, loop.first_pose, carrier)
+    second, second_pose = _locate_on_carrier(loop.second, loop.second_pose, carrier)
     return replace(loop, first=first, first_pose=first_pose, second=second, second_pose=second_pose)
 
 
-def _merged(
+def _merge_links(
     places: Sequence[str], links: Mapping[str, Link], carrier: Carriers, order: Sequence[AnyJoint]
 ) -> dict[str, Link]:
-    """The rigid bodies of the places and all they carry."""
+    """Merge every place with the links that it carries into one rigid body."""
     parts: dict[str, list[str]] = {place: [] for place in places}
     for name, (place, _) in carrier.items():
         parts[place].append(name)
-    # Links apart from held joints: what such a body weighs is unknown only where none of its links states anything.
+    # Held joints separate bodies: the mass of such a body is unknown only if none of its links has parameters.
     solid = {name: name for name in links}
     for joint in order:
         if isinstance(joint, FixedJoint) and not joint.held:
             solid[joint.child] = solid[joint.parent]
     known = {solid[name] for name, link in links.items() if link.phi is not None}
     return {
-        place: _body(place, names, links, carrier, {solid[n] for n in names} <= known) for place, names in parts.items()
+        place: _merge_body(place, names, links, carrier, {solid[n] for n in names} <= known)
+        for place, names in parts.items()
     }
 
 
-def _body(place: str, names: Sequence[str], links: Mapping[str, Link], carrier: Carriers, known: bool) -> Link:
+def _merge_body(place: str, names: Sequence[str], links: Mapping[str, Link], carrier: Carriers, known: bool) -> Link:
     if len(names) == 1:
         return links[place]
     parts = [(links[name], carrier[name][1]) for name in names]
-    stated = [link.phi if X.is_identity else moved_phi(X, link.phi) for link, X in parts if link.phi is not None]
+    phis = [link.phi if X.is_identity else transform_phi(X, link.phi) for link, X in parts if link.phi is not None]
     shapes = [
         Shape(shape.kind, shape.dimensions, X @ shape.pose, shape.filename)
         for link, X in parts
         for shape in link.shapes
     ]
-    return Link(place, sum(stated[1:], start=stated[0]) if known else None, tuple(shapes))
+    return Link(place, sum(phis[1:], start=phis[0]) if known else None, tuple(shapes))

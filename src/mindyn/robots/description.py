@@ -1,7 +1,7 @@
-"""`Description`: what a file says, before it is a robot; `Selection`: what of it is wanted.
+"""Description of a mechanism as read from a file, and the selection of the part that is used.
 
-Readers give a description. Joints are held and chains are cut out of it first, and only what is left has to be a
-robot: a joint that mindyn cannot move, or a link with half an inertial, stops nothing when it is not asked for.
+Readers return a `Description`. Joints are held and chains are cut first; only the remaining part must be a valid robot.
+A joint type that mindyn does not support, or a link with an incomplete inertial, is an error only if it remains.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, RobotError, listed, unknown_name
+from mindyn.errors import Code, InputError, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.mimics import held_by_mimicking, mimic_cycle, rooted
+from mindyn.robots.mimics import find_mimic_cycle, find_mimic_root, hold_followers
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic
 
 
 @dataclass(frozen=True, slots=True)
 class FixedJoint:
-    """A rigid connection: `origin` is the pose of the child's link frame in the parent's.
+    """Rigid connection: `origin` is the pose of the child's link frame in the parent's.
 
-    held  the file lets the joint move: a child of unknown parameters is then a body of its own, not a frame
+    held  the joint can move in the file: a child with unknown parameters is then a separate body, not a frame
     """
 
     name: str
@@ -35,8 +35,8 @@ class FixedJoint:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedJoint:
-    """A joint that mindyn cannot move; `error` is raised where it is part of what is asked for and not held."""
+class UnsupportedJoint:
+    """Joint that mindyn cannot move; `error` is raised if the joint is part of the selection and not held."""
 
     name: str
     parent: str
@@ -45,16 +45,16 @@ class RefusedJoint:
     error: RobotError
 
 
-AnyJoint = Joint | FixedJoint | RefusedJoint
+AnyJoint = Joint | FixedJoint | UnsupportedJoint
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a described mechanism is wanted.
+    """Part of a described mechanism that is used.
 
-    lock  positions at which joints are held, rad or m, by joint name; they and what they carry become rigid parts
-    root  the link that becomes the root; what is above it is left out
-    tip   the link or frame that ends the chain; what hangs beside the chain is left out, with its mass
+    lock  positions at which joints are held, rad or m, by joint name; they and the links they carry become rigid parts
+    root  link that becomes the root; the links above it are dropped
+    tip   link or frame that ends the chain; side branches are dropped with their mass
     """
 
     lock: Mapping[str, float] = field(default_factory=dict)
@@ -63,37 +63,73 @@ class Selection:
 
     def __post_init__(self) -> None:
         if not isinstance(self.lock, Mapping):
-            raise InputError(f"lock must map joint names to positions, got {self.lock!r}", hint="lock={'gripper': 0.0}")
+            raise InputError(
+                f"lock must map joint names to positions, got {self.lock!r}",
+                hint="lock={'gripper': 0.0}",
+                code=Code.WRONG_TYPE,
+                subject="lock",
+            )
         held = {name: float(frozen_array(value, (), f"position of {name!r}")) for name, value in self.lock.items()}
         object.__setattr__(self, "lock", MappingProxyType(held))
         for name, value in (("root", self.root), ("tip", self.tip)):
             if value is not None and not isinstance(value, str):
-                raise InputError(f"{name} must be the name of a link, got {value!r}")
+                raise InputError(
+                    f"{name} must be the name of a link, got {value!r}", code=Code.WRONG_TYPE, subject=name
+                )
 
     def __bool__(self) -> bool:
         return bool(self.lock) or self.root is not None or self.tip is not None
 
     def __reduce__(self) -> tuple[type[Selection], tuple[Any, ...]]:
-        """Pickles as its fields; the read-only view of `lock` cannot be pickled itself."""
+        """Pickle the fields, because the read-only view of `lock` cannot be pickled."""
         return Selection, (dict(self.lock), self.root, self.tip)
 
-    def and_then(self, later: Selection) -> Selection:
-        """One selection that does what this and then `later` do."""
+    def combine(self, later: Selection) -> Selection:
+        """Return one selection that has the effect of this one followed by `later`."""
         root = self.root if later.root is None else later.root
         return Selection({**self.lock, **later.lock}, root, self.tip if later.tip is None else later.tip)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `Selection(**...)` is its inverse."""
+        """Return the fields as JSON values; `Selection(**...)` is the inverse."""
         return {"lock": dict(self.lock), "root": self.root, "tip": self.tip}
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Links and joints in any order, and all else that a robot has; see `Robot` for what the fields mean.
+    """Links and joints in any order, with all other parts of a mechanism; `Robot` documents the common fields.
 
-    home           positions of joints in the assembly of the loops that is meant; those left out are 0
-    refused_links  errors that are raised where the link of that name is part of what is asked for
-    as_written     joints keep the order of the file where every parent comes before its children
+    Parameters
+    ----------
+    name : str
+        Name of the robot.
+    links : tuple of Link
+        All links, the root included.
+    joints : tuple of Joint, FixedJoint or UnsupportedJoint
+        All joints.
+    gravity : numpy.ndarray, shape (3,)
+        Gravity in the root frame, m/s^2.
+    frames : tuple of Frame
+        Named frames.
+    drives : tuple of Drive
+        Motors, gears and friction.
+    loops : tuple of Loop
+        Joints that close kinematic loops.
+    extras : tuple of ExtraTorque
+        Additional torques.
+    mimics : tuple of Mimic
+        Joints that follow another joint.
+    home : mapping of str to float
+        Joint positions near the intended assembly of the loops, rad or m; joints that are not named are at 0.
+    source : str
+        Origin of the description.
+    findings : tuple of Finding
+        Findings of the reader.
+    selection : Selection
+        Selection that was already applied.
+    unsupported_links : mapping of str to RobotError
+        Errors to raise if the link of that name is part of the selection.
+    keep_order : bool
+        Whether joints keep the order of the file if every parent precedes its children.
     """
 
     name: str
@@ -109,98 +145,121 @@ class Description:
     source: str = ""
     findings: tuple[Finding, ...] = ()
     selection: Selection = field(default_factory=Selection)
-    refused_links: Mapping[str, RobotError] = field(default_factory=dict)
-    as_written: bool = False
+    unsupported_links: Mapping[str, RobotError] = field(default_factory=dict)
+    keep_order: bool = False
 
-    def selected(self, wanted: Selection) -> Description:
-        """The description with joints held, then cut to a subtree or chain."""
+    def select(self, wanted: Selection) -> Description:
+        """Hold joints, then cut the description to a subtree or chain.
+
+        Parameters
+        ----------
+        wanted : Selection
+            Joints to hold, root and tip.
+
+        Returns
+        -------
+        Description
+            Selected part.
+
+        Raises
+        ------
+        UnknownNameError
+            If a joint, link or frame does not exist.
+        RobotError
+            If there is no chain from root to tip, or the motor of a held joint would still move through its coupling.
+        """
         if not wanted:
             return self
-        left = _held(self, wanted.lock) if wanted.lock else self
+        selected = _hold_joints(self, wanted.lock) if wanted.lock else self
         if wanted.root is not None or wanted.tip is not None:
-            left = _cut(left, wanted.root, wanted.tip)
-        return replace(left, selection=self.selection.and_then(wanted))
+            selected = _cut_chain(selected, wanted.root, wanted.tip)
+        return replace(selected, selection=self.selection.combine(wanted))
 
 
-def _held(d: Description, positions: Mapping[str, float]) -> Description:
-    """The description with the named joints held.
+def _hold_joints(d: Description, positions: Mapping[str, float]) -> Description:
+    """Hold the named joints.
 
-    The drive of a held joint goes; drives coupled to a held joint lose that coupling, since the joint no longer turns.
-    Joints that mimic a held one are held with it; a mimic joint that is held itself follows no longer.
+    The drive of a held joint is dropped, and drives coupled to it lose that coupling because the joint no longer turns.
+    Joints that mimic a held joint are held too; a held mimic joint no longer follows.
     """
     movable = {joint.name: joint for joint in d.joints if not isinstance(joint, FixedJoint)}
     for name in positions:
         if name not in movable:
-            raise unknown_name("joint", name, movable)
-    stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), positions)
+            raise unknown_name_error("joint", name, movable)
+    stopped, mimics = hold_followers(_require_no_mimic_cycle(d.mimics), positions)
     positions = {**positions, **{name: at for name, at in stopped.items() if name in movable}}
-    extras = _extras_without(d.extras, set(positions))
+    extras = _drop_extras(d.extras, set(positions))
     for drive in d.drives:
         moving = [joint for joint in drive.coupling if joint not in positions]
         if drive.joint in positions and moving:
             raise RobotError(
-                f"holding joint {drive.joint!r} does not stop its motor, which turns with {listed(moving)} too",
-                hint="remove that drive or its coupling first, if its inertia and friction may be left out",
+                f"joint {drive.joint!r} cannot be locked alone: its motor also turns with {list_names(moving)}",
+                hint="remove the drive or its coupling first, if you can neglect its inertia and friction",
+                subject=drive.joint,
             )
     loops = [loop for loop in d.loops if not _loop_joints(d, loop) <= set(positions)]
     for loop in loops:
         if set(loop.dependent) & set(positions):
             raise RobotError(
                 f"a dependent joint of loop {loop.name!r} cannot be locked; lock its primary joints instead",
-                hint=f"or all of its joints: {listed(sorted(_loop_joints(d, loop)))}",
+                hint=f"or lock all of its joints: {list_names(sorted(_loop_joints(d, loop)))}",
+                subject=loop.name,
             )
-    joints = tuple(_fixed(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
-    drives = _drives_without(d.drives, set(positions))
+    joints = tuple(_fix_joint(joint, positions[joint.name]) if joint.name in positions else joint for joint in d.joints)
+    drives = _drop_drives(d.drives, set(positions))
     return replace(d, joints=joints, drives=drives, mimics=tuple(mimics), loops=tuple(loops), extras=extras)
 
 
 def _loop_joints(d: Description, loop: Loop) -> set[str]:
-    """Names of the joints between the two links of a loop that are not fixed."""
+    """Return the names of the joints between the two links of a loop that are not fixed."""
     above = {joint.child: joint for joint in d.joints}
-    ways = []
+    paths = []
     for link in (loop.first, loop.second):
-        way: list[AnyJoint] = []
-        while link in above and len(way) <= len(above):
-            way.append(above[link])
+        path: list[AnyJoint] = []
+        while link in above and len(path) <= len(above):
+            path.append(above[link])
             link = above[link].parent
-        ways.append({joint.name for joint in way if not isinstance(joint, FixedJoint)})
-    return ways[0] ^ ways[1]
+        paths.append({joint.name for joint in path if not isinstance(joint, FixedJoint)})
+    return paths[0] ^ paths[1]
 
 
-def following_fixed(d: Description) -> Description:
-    """The description with joints that mimic a fixed one fixed too, where their offset puts them."""
+def hold_mimics_of_fixed_joints(d: Description) -> Description:
+    """Hold joints that mimic a fixed joint at the position of their offset."""
     fixed = {joint.name: 0.0 for joint in d.joints if isinstance(joint, FixedJoint)}
-    stopped, mimics = held_by_mimicking(_in_no_circle(d.mimics), fixed)
-    left = replace(_held(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
-    sentences = [f"joint {name!r} mimics a fixed joint: held at {at:g}" for name, at in stopped.items()]
-    return replace(left, findings=(*left.findings, *(info(Kind.HELD_JOINT, sentence) for sentence in sentences)))
+    stopped, mimics = hold_followers(_require_no_mimic_cycle(d.mimics), fixed)
+    held = replace(_hold_joints(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
+    messages = [f"joint {name!r} mimics a fixed joint: held at {at:g}" for name, at in stopped.items()]
+    return replace(held, findings=(*held.findings, *(info(Kind.HELD_JOINT, message) for message in messages)))
 
 
-def _in_no_circle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
-    if ring := mimic_cycle(mimics):
-        raise RobotError(f"joints mimic each other in a circle: {' -> '.join(ring)}")
+def _require_no_mimic_cycle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
+    if cycle := find_mimic_cycle(mimics):
+        raise RobotError(f"joints mimic each other in a cycle: {' -> '.join(cycle)}", subject=cycle[0])
     return mimics
 
 
-def _fixed(joint: AnyJoint, position: float) -> FixedJoint:
-    if isinstance(joint, RefusedJoint) and position:
-        raise RobotError(f"joint {joint.name!r} can be held at 0 only, got {position:g}: {joint.error.message}")
+def _fix_joint(joint: AnyJoint, position: float) -> FixedJoint:
+    if isinstance(joint, UnsupportedJoint) and position:
+        message = f"joint {joint.name!r} can only be locked at 0, got {position:g}: {joint.error.message}"
+        raise RobotError(message, code=Code.OUT_OF_RANGE, subject=joint.name)
     origin = joint.at(position) if isinstance(joint, Joint) else joint.origin
     return FixedJoint(joint.name, joint.parent, joint.child, origin, held=True)
 
 
-def _extras_without(extras: Sequence[ExtraTorque], gone: Collection[str]) -> tuple[ExtraTorque, ...]:
-    """The extra torques of joints that stay; refuses formulas that name joints by number, which would shift."""
+def _drop_extras(extras: Sequence[ExtraTorque], gone: Collection[str]) -> tuple[ExtraTorque, ...]:
+    """Return the extra torques of the remaining joints; raise if a formula has joint numbers, which would shift."""
     numbered = [e.name for e in extras if not parse_formula(e.formula).variables <= {"q", "qd", "load"}]
     if gone and numbered:
         raise RobotError(
-            f"joints cannot be taken away from a robot with extra torques of joints by number ({listed(numbered)})",
-            hint="remove those first, or write them of q and qd of their own joint",
+            f"joints cannot be removed while formulas of extra torques name joints by number: {list_names(numbered)}",
+            hint="remove these extra torques first, or write them in terms of q and qd of their joint",
+            code=Code.UNSUPPORTED,
+            subject=numbered[0],
         )
     return tuple(extra for extra in extras if extra.joint not in gone)
 
 
-def _drives_without(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...]:
+def _drop_drives(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...]:
     return tuple(
         replace(drive, coupling={k: v for k, v in drive.coupling.items() if k not in gone})
         for drive in drives
@@ -208,35 +267,43 @@ def _drives_without(drives: Sequence[Drive], gone: set[str]) -> tuple[Drive, ...
     )
 
 
-def _cut(d: Description, root: str | None, tip: str | None) -> Description:
-    """The subtree of `root`, or its chain to `tip`, with what fixed joints hold to it.
+def _cut_chain(d: Description, root: str | None, tip: str | None) -> Description:
+    """Cut the description to the subtree of `root`, or its chain to `tip`, including parts attached by fixed joints.
 
-    The root stays where it is at q = 0: gravity is turned into its frame.
+    The root keeps its orientation at q = 0: gravity is expressed in its frame.
     """
     places = {link.name: link.name for link in d.links} | {frame.name: frame.link for frame in d.frames}
     for name in (root, tip):
         if name is not None and name not in places:
-            raise unknown_name("link or frame", name, places)
+            raise unknown_name_error("link or frame", name, places)
     above = {joint.child: joint for joint in d.joints}
     start = None if root is None else places[root]
     if tip is None:
         assert start is not None
-        kept, root_link, what = _below(d.joints, {start}, (Joint, FixedJoint, RefusedJoint)), start, f"root {root}"
+        kept, root_link, what = (
+            _collect_carried_links(d.joints, {start}, (Joint, FixedJoint, UnsupportedJoint)),
+            start,
+            f"root {root}",
+        )
     else:
-        chain = _chain(above, start, places[tip], root or "the root", tip)
-        kept, root_link, what = _below(d.joints, set(chain), (FixedJoint,)), chain[0], f"chain {chain[0]} -> {tip}"
+        chain = _find_chain(above, start, places[tip], root or "the root", tip)
+        kept, root_link, what = (
+            _collect_carried_links(d.joints, set(chain), (FixedJoint,)),
+            chain[0],
+            f"chain {chain[0]} -> {tip}",
+        )
         if all(isinstance(above[link], FixedJoint) for link in chain[1:]):
-            raise RobotError(f"no joint that moves lies between link {chain[0]!r} and {tip!r}")
-    left_out = [j.child for j in d.joints if not isinstance(j, FixedJoint) and j.child not in kept | {root_link}]
+            raise RobotError(f"there is no moving joint between link {chain[0]!r} and {tip!r}", subject=tip)
+    dropped = [j.child for j in d.joints if not isinstance(j, FixedJoint) and j.child not in kept | {root_link}]
     gone = {j.name for j in d.joints if j.child not in kept or j.child == root_link}
-    extras = _extras_without(d.extras, gone - {j.name for j in d.joints if isinstance(j, FixedJoint)})
-    loops = [one for one in d.loops if {one.first, one.second} <= kept and not set(one.dependent) & gone]
-    left_out += [f"loop {one.name}" for one in d.loops if one not in loops]
-    dropped = info(Kind.DROPPED_PART, f"left out of the {what}, with their mass: {listed(left_out)}", *left_out)
-    findings = (dropped, *d.findings) if left_out else d.findings
-    mimics, alone = _mimics_without(d.mimics, gone)
-    if alone:
-        message = f"joints that mimic one left out move on their own: {listed(alone)}"
+    extras = _drop_extras(d.extras, gone - {j.name for j in d.joints if isinstance(j, FixedJoint)})
+    loops = [loop for loop in d.loops if {loop.first, loop.second} <= kept and not set(loop.dependent) & gone]
+    dropped += [f"loop {loop.name}" for loop in d.loops if loop not in loops]
+    finding = info(Kind.DROPPED_PART, f"not part of the {what}, dropped with mass: {list_names(dropped)}", *dropped)
+    findings = (finding, *d.findings) if dropped else d.findings
+    mimics, freed = _drop_mimics(d.mimics, gone)
+    if freed:
+        message = f"joints that mimicked a dropped joint now move independently: {list_names(freed)}"
         findings = (*findings, info(Kind.DROPPED_PART, message))
     return replace(
         d,
@@ -244,7 +311,7 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
         joints=tuple(joint for joint in d.joints if joint.child in kept and joint.child != root_link),
         gravity=_home_rotation(above, root_link).T @ d.gravity,
         frames=tuple(frame for frame in d.frames if frame.link in kept),
-        drives=_drives_without(d.drives, gone),
+        drives=_drop_drives(d.drives, gone),
         loops=tuple(loops),
         extras=extras,
         mimics=mimics,
@@ -252,51 +319,52 @@ def _cut(d: Description, root: str | None, tip: str | None) -> Description:
     )
 
 
-def _mimics_without(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, ...], list[str]]:
-    """Mimics of the joints that are kept by joints that are kept, and the names of those whose joint is gone."""
-    following = {mimic.joint: mimic for mimic in _in_no_circle(mimics)}
-    roots = {joint: rooted(joint, following) for joint in following if joint not in gone}
+def _drop_mimics(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, ...], list[str]]:
+    """Return the mimics between remaining joints, and the names of the joints that followed a dropped joint."""
+    following = {mimic.joint: mimic for mimic in _require_no_mimic_cycle(mimics)}
+    roots = {joint: find_mimic_root(joint, following) for joint in following if joint not in gone}
     kept = tuple(Mimic(joint, *root) for joint, root in roots.items() if root[0] not in gone)
     return kept, [joint for joint, root in roots.items() if root[0] in gone]
 
 
-def _chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str, tip: str) -> list[str]:
-    """The links from `start` (the topmost, where it is None) to `end`."""
+def _find_chain(above: Mapping[str, AnyJoint], start: str | None, end: str, root: str, tip: str) -> list[str]:
+    """Return the links from `start`, or from the topmost link if it is None, to `end`."""
     chain = [end]
     while chain[-1] != start and chain[-1] in above:
         chain.append(above[chain[-1]].parent)
         if len(chain) > len(above) + 1:
-            raise RobotError(f"the links above {tip!r} form a cycle")
+            raise RobotError(f"the links above {tip!r} form a cycle", subject=tip)
     if start is not None and chain[-1] != start:
         raise RobotError(
-            f"link {tip!r} does not hang on link {root!r}: there is no chain between them",
-            hint=f"the links above {tip!r} are: {listed(reversed(chain[1:]))}",
+            f"link {tip!r} is not a descendant of link {root!r}: there is no chain between them",
+            hint=f"the links above {tip!r} are: {list_names(reversed(chain[1:]))}",
+            subject=tip,
         )
     return chain[::-1]
 
 
-def _below(joints: Sequence[AnyJoint], links: set[str], through: tuple[type, ...]) -> set[str]:
-    """The links, and all that joints of the given types carry on them."""
+def _collect_carried_links(joints: Sequence[AnyJoint], links: set[str], through: tuple[type, ...]) -> set[str]:
+    """Return the links and all links that joints of the given types carry on them."""
     carried: dict[str, list[str]] = {}
     for joint in joints:
         if isinstance(joint, through):
             carried.setdefault(joint.parent, []).append(joint.child)
-    found, waiting = set(links), list(links)
+    reached, waiting = set(links), list(links)
     while waiting:
-        new = [child for child in carried.get(waiting.pop(), ()) if child not in found]
-        found.update(new)
+        new = [child for child in carried.get(waiting.pop(), ()) if child not in reached]
+        reached.update(new)
         waiting.extend(new)
-    return found
+    return reached
 
 
 def _home_rotation(above: Mapping[str, AnyJoint], link: str) -> Array:
-    """Rotation of a link frame in the root frame at q = 0."""
+    """Return the rotation of a link frame in the root frame at q = 0."""
     pose, seen = IDENTITY, {link}
     while link in above:
         joint = above[link]
         pose = (joint.at(0.0) if isinstance(joint, Joint) else joint.origin) @ pose
         link = joint.parent
         if link in seen:
-            raise RobotError(f"the links above {link!r} form a cycle")
+            raise RobotError(f"the links above {link!r} form a cycle", subject=link)
         seen.add(link)
     return pose.rotation

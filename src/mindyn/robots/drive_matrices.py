@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, MissingPhysicsError, RobotError
+from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
 
-SINGULAR_GEARS: Final = 1e12
-"""`gear_condition` above which motors do not determine joints."""
+MAX_GEAR_CONDITION: Final = 1e12
+"""Largest `gear_condition` at which motor positions determine joint positions."""
 
 
 def gear_matrix(robot: Robot) -> Array:
-    """G (drives, n): motor positions are G q."""
+    """Return G (drives, n): motor positions are G q."""
     G = np.zeros((len(robot.drives), robot.joint_count))
     for row, drive in zip(G, robot.drives, strict=True):
         row[robot.joint_index(drive.joint)] = drive.ratio
@@ -28,7 +28,7 @@ def gear_matrix(robot: Robot) -> Array:
 
 
 def friction_matrix(robot: Robot) -> Array:
-    """F (drives, n): the speeds that friction acts on are F qd, those of the motors or of the joints."""
+    """Return F (drives, n): friction acts on the speeds F qd of the motors or joints."""
     F = gear_matrix(robot)
     for row, drive in zip(F, robot.drives, strict=True):
         if drive.side == "joint":
@@ -37,106 +37,109 @@ def friction_matrix(robot: Robot) -> Array:
     return F
 
 
-def load_shares(robot: Robot) -> Array:
-    """L (n, drives): loads of the drives' friction, joint side, are load @ L for loads (..., n) of the joints.
+def drive_load_matrix(robot: Robot) -> Array:
+    """Return L (n, drives): load @ L is the load of each drive's friction, joint side, for joint loads (..., n).
 
-    A motor carries what its gears make of the joints' torques, G^-T tau, times its own ratio; friction at the joint
-    side carries its joint's. All of it is of primary joints: drives of dependent ones have no share, for what their
-    pins carry is a force of the loop, which no torque tells (see `load_obstacle`).
+    A motor carries its part of the joint torques, G^-T tau, times its ratio; friction at the joint side carries the
+    torque of its joint. Only drives of primary joints have a load: the load of a dependent joint is a force inside the
+    loop, which the joint torques do not determine (see `explain_unknown_load`).
     """
     joints = [robot.joint_index(name) for name in robot.primary_names]
-    own = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
+    primary = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
     L = np.zeros((robot.joint_count, len(robot.drives)))
-    inverse = np.linalg.inv(gear_matrix(robot)[np.ix_(own, joints)])
-    L[np.ix_(joints, own)] = inverse * np.array([robot.drives[k].ratio for k in own])
-    for k in own:
+    inverse = np.linalg.inv(gear_matrix(robot)[np.ix_(primary, joints)])
+    L[np.ix_(joints, primary)] = inverse * np.array([robot.drives[k].ratio for k in primary])
+    for k in primary:
         if robot.drives[k].side == "joint":
             L[:, k] = np.eye(robot.joint_count)[robot.joint_index(robot.drives[k].joint)]
     return L
 
 
-def load_obstacle(robot: Robot) -> str:
-    """Why the loads of the drives are not known of the torques of the primary joints; empty where they are."""
+def explain_unknown_load(robot: Robot) -> str:
+    """Return why the torques of the primary joints do not determine the drive loads, or an empty text if they do."""
     joints = [robot.joint_index(name) for name in robot.primary_names]
-    own = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
-    if len(own) != len(joints):
-        return "a joint has no drive, whose friction it would be"
-    G = gear_matrix(robot)[own]
+    primary = [k for k, drive in enumerate(robot.drives) if drive.joint in robot.primary_names]
+    if len(primary) != len(joints):
+        return "a joint has no drive"
+    G = gear_matrix(robot)[primary]
     if np.delete(G, joints, axis=1).any():
-        return "a motor turns with a dependent joint, whose pin carries what no torque tells"
-    return "the gear matrix is singular" if gear_condition(G[:, joints]) > SINGULAR_GEARS else ""
+        return "a motor turns with a dependent joint, whose load the joint torques do not determine"
+    return "the gear matrix is singular" if gear_condition(G[:, joints]) > MAX_GEAR_CONDITION else ""
 
 
 def drive_parameters(robot: Robot) -> Array:
-    """(4 drives + extras,): rotor inertia, viscous, Coulomb, offset of every drive; then the extras' coefficients."""
+    """Return (4 drives + extras,): rotor inertia, viscous, Coulomb, offset of each drive, then extra coefficients."""
     values = [getattr(drive, name) for drive in robot.drives for name in DRIVE_PARAMETERS]
     return np.array([*values, *(extra.coefficient for extra in robot.extras)])
 
 
 def reflected_inertia(robot: Robot) -> Array:
-    """G^T diag(I_m) G (n, n)."""
+    """Return G^T diag(I_m) G (n, n)."""
     G = gear_matrix(robot)
     return np.asarray(G.T @ np.diag([drive.rotor_inertia for drive in robot.drives]) @ G)
 
 
-def motors_of_joints(robot: Robot, joints: ArrayLike) -> Array:
-    """Motor positions, velocities or accelerations (..., drives) of joint ones (..., n): G q."""
-    return np.asarray(_columns(joints, robot.joint_count, "joints") @ gear_matrix(robot).T)
+def joint_to_motor_motion(robot: Robot, joints: ArrayLike) -> Array:
+    """Return motor positions, velocities or accelerations (..., drives) for those of the joints (..., n): G q."""
+    return np.asarray(_require_columns(joints, robot.joint_count, "joints") @ gear_matrix(robot).T)
 
 
-def joints_of_motors(robot: Robot, motors: ArrayLike) -> Array:
-    """Joint positions, velocities or accelerations (..., n) of motor ones (..., n): G^-1 q_motor."""
-    G = regular_gears(robot)
-    return np.asarray(np.linalg.solve(G, _columns(motors, len(G), "motors")[..., None])[..., 0])
+def motor_to_joint_motion(robot: Robot, motors: ArrayLike) -> Array:
+    """Return joint positions, velocities or accelerations (..., n) for those of the motors (..., n): G^-1 q_motor."""
+    G = invertible_gear_matrix(robot)
+    return np.asarray(np.linalg.solve(G, _require_columns(motors, len(G), "motors")[..., None])[..., 0])
 
 
-def joint_torques_of_motors(robot: Robot, motors: ArrayLike) -> Array:
-    """Joint torques (..., n) of transmitted motor torques (..., drives): G^T tau_motor."""
-    return np.asarray(_columns(motors, len(robot.drives), "motor torques") @ gear_matrix(robot))
+def motor_to_joint_torques(robot: Robot, motors: ArrayLike) -> Array:
+    """Return joint torques (..., n) for transmitted motor torques (..., drives): G^T tau_motor."""
+    return np.asarray(_require_columns(motors, len(robot.drives), "motor torques") @ gear_matrix(robot))
 
 
-def motor_torques_of_joints(robot: Robot, joints: ArrayLike) -> Array:
-    """Motor torques (..., n) that give joint torques (..., n): G^-T tau [Yoshida 1996, eq. 3.7]."""
-    G = regular_gears(robot)
-    return np.asarray(np.linalg.solve(G.T, _columns(joints, len(G), "joint torques")[..., None])[..., 0])
+def joint_to_motor_torques(robot: Robot, joints: ArrayLike) -> Array:
+    """Return motor torques (..., n) for joint torques (..., n): G^-T tau [Yoshida 1996, eq. 3.7]."""
+    G = invertible_gear_matrix(robot)
+    return np.asarray(np.linalg.solve(G.T, _require_columns(joints, len(G), "joint torques")[..., None])[..., 0])
 
 
-def _columns(values: ArrayLike, count: int, what: str) -> Array:
+def _require_columns(values: ArrayLike, count: int, what: str) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != count:
-        raise InputError(f"{what} have shape {array.shape}, but (..., {count}) is needed")
+        message = f"{what} must have shape (..., {count}), got {array.shape}"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject=what)
     return array
 
 
-def regular_gears(robot: Robot) -> Array:
-    """G (n, n), refused where it does not determine the joints from the motors."""
+def invertible_gear_matrix(robot: Robot) -> Array:
+    """Return G (n, n); raise if the motors do not determine the joints."""
     require_drives(robot, robot.joint_names)
-    return require_regular(robot, gear_matrix(robot))
+    return require_invertible_gears(robot, gear_matrix(robot))
 
 
 def require_drives(robot: Robot, joints: Sequence[str]) -> None:
-    """Refuses a robot that states no drive of one of the joints."""
+    """Raise `MissingPhysicsError` if the robot has no drive for one of the joints."""
     driven = {drive.joint for drive in robot.drives}
     missing = [name for name in joints if name not in driven]
     if missing:
         raise MissingPhysicsError(
-            f"robot {robot.name!r} states no drive of: {', '.join(missing)}",
+            f"robot {robot.name!r} has no drive for: {', '.join(missing)}",
             hint="add a [[drive]] table for each joint to the robot file",
+            subject=missing[0],
         )
 
 
-def require_regular(robot: Robot, G: Array) -> Array:
-    """G itself, refused where it does not determine the joints from the motors."""
+def require_invertible_gears(robot: Robot, G: Array) -> Array:
+    """Return G; raise `RobotError` if the motors do not determine the joints."""
     condition = gear_condition(G)
-    if condition > SINGULAR_GEARS:
+    if condition > MAX_GEAR_CONDITION:
         raise RobotError(
             f"the gear matrix of robot {robot.name!r} is singular (condition {condition:.1e}): "
-            "its motors do not determine its joints",
-            hint="check the couplings",
+            "the motor positions do not determine the joint positions",
+            hint="check the couplings of the drives",
+            subject=robot.name,
         )
     return G
 
 
 def gear_condition(G: Array) -> float:
-    """Condition number of a gear matrix (n, n) whose rows are scaled to 1: ratios alone do not make it large."""
+    """Return the condition number of a gear matrix (n, n) with rows scaled to 1, which removes the gear ratios."""
     return float(np.linalg.cond(G / np.maximum(np.abs(G).max(axis=1, keepdims=True), np.finfo(float).tiny)))

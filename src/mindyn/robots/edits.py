@@ -1,4 +1,4 @@
-"""New robots from old: a chain cut out, joints locked, a payload added, gravity turned."""
+"""Derive new robots: cut a chain, lock joints, add a payload, change gravity."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.inertia import consistency_of, moved_phi, phi_about_origin
+from mindyn.algebra.inertia import check_consistency, phi_about_origin, transform_phi
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import from_rpy
+from mindyn.algebra.rotations import rotation_from_rpy
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, listed
-from mindyn.robots.assembly import assemble, described
+from mindyn.errors import Code, InputError, list_names
+from mindyn.robots.assembly import assemble, describe_robot
 from mindyn.robots.description import Selection
 from mindyn.robots.parts import Link, Shape
 from mindyn.robots.robot import Robot
@@ -27,25 +27,25 @@ MOUNTS: Mapping[str, tuple[float, float, float]] = {
 
 
 def lock(robot: Robot, positions: Mapping[str, float]) -> Robot:
-    """The robot with the named joints held at the given positions (rad or m), and with them those that mimic them.
+    """Hold the named joints, and those that mimic them, at the given positions (rad or m).
 
-    A held link becomes a rigid part of its parent, and a frame of the same name. Its drive goes; drives coupled
-    to a held joint lose that coupling, since the joint no longer turns.
+    A held link becomes a rigid part of its parent and a frame of the same name. Its drive is dropped; drives coupled to
+    a held joint lose that coupling, because the joint no longer turns.
     """
-    return replace(assemble(described(robot).selected(Selection(positions))), file=robot.file)
+    return replace(assemble(describe_robot(robot).select(Selection(positions))), file=robot.file)
 
 
 def subchain(robot: Robot, base: str, tool: str) -> Robot:
-    """The serial robot of the joints between link `base` and link or frame `tool`.
+    """Return the serial robot of the joints between link `base` and link or frame `tool`.
 
-    `base` becomes the root, held where it is at q = 0. Links off the path are left out with their mass; lock
-    their joints first to keep them as rigid parts.
+    `base` becomes the root, with its orientation at q = 0. Links off the path are dropped with their mass; lock their
+    joints first to keep them as rigid parts.
     """
-    return replace(assemble(described(robot).selected(Selection(root=base, tip=tool))), file=robot.file)
+    return replace(assemble(describe_robot(robot).select(Selection(root=base, tip=tool))), file=robot.file)
 
 
-def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
-    """The same mechanism with other link frames, the parameters moved along.
+def change_link_frames(robot: Robot, links: Sequence[Pose]) -> Robot:
+    """Describe the same mechanism in other link frames, with transformed parameters.
 
     links  pose of each source link frame in the new one
     """
@@ -59,7 +59,11 @@ def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
         for joint in robot.joints
     ]
     moved = [
-        Link(link.name, None if link.phi is None else moved_phi(X, link.phi), tuple(_on(X, s) for s in link.shapes))
+        Link(
+            link.name,
+            None if link.phi is None else transform_phi(X, link.phi),
+            tuple(_move_shape(X, s) for s in link.shapes),
+        )
         for link, X in zip(robot.links, links, strict=True)
     ]
     frames = [
@@ -77,12 +81,12 @@ def described_in(robot: Robot, links: Sequence[Pose]) -> Robot:
     return replace(robot, joints=tuple(joints), links=tuple(moved), frames=tuple(frames), loops=tuple(loops))
 
 
-def _on(X: Pose, shape: Shape) -> Shape:
+def _move_shape(X: Pose, shape: Shape) -> Shape:
     return replace(shape, pose=X @ shape.pose)
 
 
 def home_pose(robot: Robot, index: int) -> Pose:
-    """Pose of link `index` in the root frame at q = 0."""
+    """Return the pose of link `index` in the root frame at q = 0."""
     pose = IDENTITY
     for i in robot.path(index):
         pose = pose @ robot.joints[i].origin @ robot.joints[i].tip
@@ -90,44 +94,47 @@ def home_pose(robot: Robot, index: int) -> Pose:
 
 
 def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, at: str | None = None) -> Robot:
-    """The robot with a rigid load: `mass` kg, centre `com` (3,) m, tensor `inertia` (3, 3) about that centre.
+    """Add a rigid payload: `mass` kg, centre `com` (3,) m, tensor `inertia` (3, 3) about that centre.
 
-    `at` names the link or frame the load is given in; it may be left out where one link only is last.
+    `at` names the link or frame in which the payload is given; it is optional if the robot has only one last link.
     """
     centre = frozen_array(com, (3,), "payload com")
     tensor = frozen_array(inertia, (3, 3), "payload inertia")
     load = phi_about_origin(float(frozen_array(mass, (), "payload mass")), centre, (tensor + tensor.T) / 2)
-    verdict = consistency_of(load)
-    if not verdict.possible or load[0] <= 0 or not np.allclose(tensor, tensor.T):
-        reason = verdict.reason or ("its mass is not positive" if load[0] <= 0 else "its tensor is not symmetric")
-        raise InputError(f"no body can have this payload's parameters: {reason}")
+    consistency = check_consistency(load)
+    if not consistency.is_feasible or load[0] <= 0 or not np.allclose(tensor, tensor.T):
+        reason = consistency.reason or ("its mass is not positive" if load[0] <= 0 else "its tensor is not symmetric")
+        message = f"the payload is not physically consistent: {reason}"
+        raise InputError(message, code=Code.NOT_FEASIBLE, subject="payload")
     index, X = robot.locate(_last_link(robot) if at is None else at)
     if index < 0:
-        raise InputError(f"a payload on the root {robot.root.name!r} has no effect on the dynamics")
+        message = f"a payload on the root link {robot.root.name!r} does not move and has no effect"
+        raise InputError(message, subject=robot.root.name if at is None else at)
     carrier = robot.links[index]
     if carrier.phi is None:
         robot.phi  # noqa: B018 - raises the error that names the links without parameters
     links = list(robot.links)
-    links[index] = Link(carrier.name, carrier.phi + moved_phi(X, load), carrier.shapes)  # type: ignore[operator]
+    links[index] = Link(carrier.name, carrier.phi + transform_phi(X, load), carrier.shapes)  # type: ignore[operator]
     return replace(robot, links=tuple(links))
 
 
 def _last_link(robot: Robot) -> str:
     tips = _tips(robot)
     if len(tips) != 1:
-        raise InputError(f"the robot has several last links ({listed(tips)}); say which with at=")
+        message = f"the robot has several last links: {list_names(tips)}"
+        raise InputError(message, hint=f"pass at={tips[0]!r}", code=Code.AMBIGUOUS, subject="at")
     return tips[0]
 
 
 def _tips(robot: Robot) -> list[str]:
-    """Links that no joint leads on from and no loop holds; all that no joint leads on from where loops hold each."""
+    """Return the links without a child joint that no loop holds; if loops hold all of them, return all."""
     tips = [robot.links[i].name for i in range(robot.joint_count) if not robot.children[i]]
     held = {end for loop in robot.loops for end in (loop.first, loop.second)}
     return [name for name in tips if name not in held] or tips
 
 
-def carrier_of(robot: Robot, link: str | None) -> str:
-    """The link that carries a load: `link`, or the last one; of a robot with loops the one end that no loop holds."""
+def find_load_carrier(robot: Robot, link: str | None) -> str:
+    """Return the link that carries a load: `link` or the last one; with loops, the only tip that no loop holds."""
     if link is not None:
         robot.link_index(link)
         return link
@@ -136,20 +143,23 @@ def carrier_of(robot: Robot, link: str | None) -> str:
     tips = _tips(robot)
     if len(tips) != 1:
         raise InputError(
-            f"robot {robot.name!r} has {robot.dependence} and several links ({listed(tips)}) that may carry the load",
-            hint=f'link="{tips[0]}" (--link)',
+            f"robot {robot.name!r} has {robot.dependence} and several possible load links: {list_names(tips)}",
+            hint=f'pass link="{tips[0]}" (--link)',
+            code=Code.AMBIGUOUS,
+            subject="link",
         )
     return tips[0]
 
 
 def with_gravity(robot: Robot, gravity: ArrayLike | None, mount: str | ArrayLike | None) -> Robot:
-    """The robot under `gravity` (3,) of the world, its root turned in the world by `mount`.
+    """Set `gravity` (3,) of the world, with the root turned in the world by `mount`.
 
     `mount` is "floor", "ceiling", "wall", or roll, pitch, yaw in rad. Without `mount` the root frame is the world.
     """
     if isinstance(mount, str) and mount not in MOUNTS:
-        raise InputError(f"mount must be one of {', '.join(MOUNTS)} or roll, pitch, yaw in rad; got {mount!r}")
+        message = f"mount must be one of {', '.join(MOUNTS)} or roll, pitch, yaw in rad; got {mount!r}"
+        raise InputError(message, code=Code.UNKNOWN_NAME, subject=mount)
     world = robot.gravity if gravity is None else frozen_array(gravity, (3,), "gravity")
     rpy = MOUNTS[mount] if isinstance(mount, str) else (0.0, 0.0, 0.0) if mount is None else mount
-    R_world_root: Array = from_rpy(*frozen_array(rpy, (3,), "mount"))
+    R_world_root: Array = rotation_from_rpy(*frozen_array(rpy, (3,), "mount"))
     return replace(robot, gravity=R_world_root.T @ world)

@@ -1,8 +1,8 @@
-"""Formulas of extra torques, `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`, and of friction laws.
+"""Parse formulas of extra torques, `sin(q) * 3.0`, `sign(qd) * exp(-(qd / 0.1) ** 2)`, and of friction laws.
 
-Variables of a torque are q and qd of its own joint, and q1, qd2, ... of joints by number; load, load1, ... is what
-links and rotors take there (`equations.drives.drive_torques`). Accelerations are not among them, so that forward
-dynamics stays linear but for loads. Nothing else of Python is allowed.
+Variables of a torque are q and qd of its joint, and q1, qd2, ... of joints by number; load, load1, ... is the torque of
+links and rotors at the joint (`equations.drives.drive_torques`). Accelerations are not allowed, so that forward
+dynamics remains linear apart from loads. Only arithmetic and the functions of `ARITY` are allowed.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.errors import RobotError
+from mindyn.errors import Code, RobotError
 
 ARITY = {"sin": 1, "cos": 1, "tan": 1, "sqrt": 1, "exp": 1, "log": 1, "tanh": 1, "abs": 1, "sign": 1, "atan2": 2}
-"""Functions of a formula, and how many arguments each takes."""
-LONGEST_FORMULA = 1000
-"""Characters of a formula."""
+"""Number of arguments of each function that a formula may use."""
+MAX_FORMULA_CHARACTERS = 1000
+"""Length of a formula."""
 
 NUMPY_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     **{name: getattr(np, name) for name in ARITY if name != "atan2"},
     "atan2": np.arctan2,
 }
-"""What the functions of a formula are over arrays."""
+"""Functions of a formula on arrays."""
 
-_MOTION = re.compile(r"(q|qd|load)([1-9][0-9]*)?")
+_MOTION_VARIABLE = re.compile(r"(q|qd|load)([1-9][0-9]*)?")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -42,8 +42,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-_TRIAL = 0.7
-"""Where a formula is tried when it is read, so that one without a value is refused at once."""
+_TRIAL_VALUE = 0.7
+"""Value of all variables at which a formula is evaluated when it is read, to report a formula without a value early."""
 
 _TRIAL_FUNCTIONS: dict[str, Callable[..., float]] = {
     **{name: getattr(math, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "atan2")},
@@ -54,7 +54,7 @@ _TRIAL_FUNCTIONS: dict[str, Callable[..., float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A checked formula: its text, its syntax tree and the names of its variables."""
+    """Checked formula: its text, syntax tree and the names of its variables."""
 
     text: str
     tree: ast.expr
@@ -62,15 +62,15 @@ class Formula:
 
     @property
     def needs_load(self) -> bool:
-        """Whether it depends on the torque that a joint carries."""
+        """Whether the formula depends on the torque that a joint carries."""
         return any(name.startswith("load") for name in self.variables)
 
     def evaluate(self, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-        """The value, over whatever numbers, arrays or symbols the variables are."""
-        return _value(self.tree, variables, functions)
+        """Evaluate the formula on numbers, arrays or symbols."""
+        return _evaluate_node(self.tree, variables, functions)
 
-    def substituted(self, texts: Mapping[str, str], variables: Collection[str] | None = None) -> Formula:
-        """The formula with texts in place of variables; `variables` as `parse_formula` takes them, of the result."""
+    def substitute(self, texts: Mapping[str, str], variables: Collection[str] | None = None) -> Formula:
+        """Replace variables by texts; `variables` are those that the result may have, as in `parse_formula`."""
         trees = {name: ast.parse(text, mode="eval").body for name, text in texts.items()}
         return parse_formula(ast.unparse(_Substitution(trees).visit(copy.deepcopy(self.tree))), variables)
 
@@ -84,54 +84,61 @@ class _Substitution(ast.NodeTransformer):
 
 
 def parse_formula(text: str, variables: Collection[str] | None = None) -> Formula:
-    """The formula of a text; refuses everything but arithmetic, numbers, variables and known functions.
+    """Parse a formula; raise `RobotError` for anything other than arithmetic, numbers, variables and known functions.
 
-    variables  names that may stand in it; q, qd, q1, qd2, ... where none are given
+    variables  allowed names; the default is q, qd, load, q1, qd2, ...
     """
-    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_FORMULA:
-        raise RobotError(f"a formula is a text of at most {LONGEST_FORMULA} characters, got {text!r:.60}")
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_FORMULA_CHARACTERS:
+        message = f"a formula must be a text of at most {MAX_FORMULA_CHARACTERS} characters, got {text!r:.60}"
+        raise RobotError(message, code=Code.INVALID_VALUE, subject=text)
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-        raise RobotError(f"the formula {text!r} cannot be read", hint="an example: 2.5 * sin(q) + 0.1 * qd") from error
+        message = f"the formula {text!r} cannot be parsed"
+        hint = "an example: 2.5 * sin(q) + 0.1 * qd"
+        raise RobotError(message, hint=hint, code=Code.INVALID_VALUE, subject=text) from error
     try:
-        formula = Formula(text, tree, frozenset(_variables(tree, text, variables)))
-        trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL), _TRIAL_FUNCTIONS)
+        formula = Formula(text, tree, frozenset(_collect_variables(tree, text, variables)))
+        trial = formula.evaluate(dict.fromkeys(formula.variables, _TRIAL_VALUE), _TRIAL_FUNCTIONS)
     except (ArithmeticError, ValueError, RecursionError, TypeError) as error:
-        raise RobotError(f"the formula {text!r} has no value at q = qd = {_TRIAL}: {error}") from error
+        message = f"the formula {text!r} has no value at q = qd = {_TRIAL_VALUE}: {error}"
+        raise RobotError(message, code=Code.INVALID_VALUE, subject=text) from error
     if not isinstance(trial, (int, float)) or not math.isfinite(trial):
-        raise RobotError(f"the formula {text!r} is {trial} at q = qd = {_TRIAL}; it must be a finite number")
+        message = f"the formula {text!r} is {trial} at q = qd = {_TRIAL_VALUE}; it must be a finite number"
+        raise RobotError(message, code=Code.NOT_FINITE, subject=text)
     return formula
 
 
-def _variables(node: ast.expr, text: str, known: Collection[str] | None) -> list[str]:
+def _collect_variables(node: ast.expr, text: str, known: Collection[str] | None) -> list[str]:
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
             return []
-        case ast.Name(id=name) if _MOTION.fullmatch(name) if known is None else name in known:
+        case ast.Name(id=name) if _MOTION_VARIABLE.fullmatch(name) if known is None else name in known:
             return [name]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _variables(operand, text, known)
+            return _collect_variables(operand, text, known)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _variables(left, text, known) + _variables(right, text, known)
+            return _collect_variables(left, text, known) + _collect_variables(right, text, known)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if len(arguments) == ARITY.get(name):
-            return [variable for argument in arguments for variable in _variables(argument, text, known)]
+            return [variable for argument in arguments for variable in _collect_variables(argument, text, known)]
     names = "q qd load (or q1, qd2, ...)" if known is None else " ".join(known)
     parts = f"numbers, + - * / **, {names}, {', '.join(ARITY)} with their arguments"
-    raise RobotError(f"{ast.unparse(node)!r} in the formula {text!r} is not known; a formula has {parts}")
+    part = ast.unparse(node)
+    message = f"{part!r} in the formula {text!r} is not supported; a formula can contain {parts}"
+    raise RobotError(message, code=Code.UNSUPPORTED, subject=part)
 
 
-def _value(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+def _evaluate_node(node: ast.AST, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value)
         case ast.Name(id=name):
             return variables[name]
         case ast.UnaryOp(op=op, operand=operand):
-            return _OPERATORS[type(op)](_value(operand, variables, functions))
+            return _OPERATORS[type(op)](_evaluate_node(operand, variables, functions))
         case ast.BinOp(left=left, op=op, right=right):
-            sides = (_value(side, variables, functions) for side in (left, right))
+            sides = (_evaluate_node(side, variables, functions) for side in (left, right))
             return _OPERATORS[type(op)](*sides)
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return functions[name](*(_value(argument, variables, functions) for argument in arguments))
+            return functions[name](*(_evaluate_node(argument, variables, functions) for argument in arguments))
     raise AssertionError(node)

@@ -1,4 +1,4 @@
-"""Reading robot files with care: size limits, safe XML, numbers that name where they stand."""
+"""Read robot files safely: size limits, XML without entities, numbers with errors that name their place."""
 
 from __future__ import annotations
 
@@ -12,44 +12,47 @@ from xml.parsers import expat
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotFileError, shortened
-from mindyn.reading import MOST_ENTRIES, InputBudget, reason_of, require_file
+from mindyn.errors import Code, RobotFileError, shorten_text
+from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception, require_file
 
-LARGEST_FILE: Final = 64 * 2**20
-"""A robot description is text; anything larger is the wrong file. Bytes."""
-_NOT_OF_FILES: Final = ("punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape")
-"""Codecs of Python that are not encodings of files; punycode takes time by the square of the length."""
-DEEPEST_TAG: Final = 500
-"""Elements inside elements; MuJoCo's own reader has this limit too."""
-LARGEST_NUMBER: Final = 1e15
-"""Of lengths, masses and inertias, in SI units: products of a few of them stay finite."""
+MAX_FILE_BYTES: Final = 64 * 2**20
+"""Size of a robot description; a larger file is probably not a description."""
+_REJECTED_ENCODINGS: Final = ("punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape")
+"""Python codecs that are not file encodings; the time of punycode grows with the square of the length."""
+MAX_TAG_DEPTH: Final = 500
+"""Nesting depth of elements; MuJoCo's reader has the same limit."""
+MAX_FILE_NUMBER: Final = 1e15
+"""Largest length, mass or inertia in SI units: products of a few of them remain finite."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a robot file; refuses what is missing, a folder, too large or not UTF-8."""
+    """Read the text of a robot file; raise `RobotFileError` if it is missing, too large or wrongly encoded."""
     size = require_file(path, "file", RobotFileError)
-    if size > LARGEST_FILE:
+    if size > MAX_FILE_BYTES:
         raise RobotFileError(
-            f"{path.name} has {size / 2**20:.0f} MiB; a robot description has at most {LARGEST_FILE / 2**20:.0f} MiB",
-            hint="was a mesh, a log or an archive given in place of the robot?",
+            f"{path.name} has {size / 2**20:.0f} MiB; a robot description has at most {MAX_FILE_BYTES / 2**20:.0f} MiB",
+            hint="did you pass a mesh, a log or an archive instead of the robot file?",
+            code=Code.TOO_LARGE,
+            subject=path.name,
         )
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RobotFileError(f"{path.name} cannot be read: {reason_of(error)}") from error
-    encoding = _encoding(content)
+        raise RobotFileError(f"{path.name} cannot be read: {describe_exception(error)}", subject=path.name) from error
+    encoding = _detect_encoding(content)
     try:
-        if codecs.lookup(encoding).name in _NOT_OF_FILES:
+        if codecs.lookup(encoding).name in _REJECTED_ENCODINGS:
             raise LookupError(encoding)
         return content.decode(encoding)
     except (UnicodeError, LookupError) as error:
         where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
         name = "UTF-8" if encoding == "utf-8-sig" else f"UTF-8 or {encoding}"
-        raise RobotFileError(f"{path.name} is not {name} text{where}", hint="save it as UTF-8") from error
+        message = f"{path.name} is not {name} text{where}"
+        raise RobotFileError(message, hint="save it as UTF-8", code=Code.WRONG_FORMAT, subject=path.name) from error
 
 
-def _encoding(content: bytes) -> str:
-    """The encoding by byte order mark or XML declaration; UTF-8 where there is neither."""
+def _detect_encoding(content: bytes) -> str:
+    """Return the encoding by byte order mark or XML declaration; the default is UTF-8."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     declared = re.match(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""", content[:300])
@@ -58,12 +61,12 @@ def _encoding(content: bytes) -> str:
 
 
 def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
-    """The root element of an XML text without entities of its own; prefixes of names stay as they are written.
+    """Return the root element of an XML text without custom entities; prefixes of names are kept as written.
 
-    Namespaces are not resolved: files declare them or not (`<sensor:camera>`), and no reader of robots asks.
+    Namespaces are not resolved: not all files declare them (`<sensor:camera>`), and robot readers do not need them.
     """
     builder, depth = TreeBuilder(insert_comments=comments), 0
-    budget = InputBudget(what, len(text), RobotFileError, MOST_ENTRIES, DEEPEST_TAG)
+    budget = InputBudget(what, len(text), RobotFileError, MAX_ENTRIES, MAX_TAG_DEPTH)
     budget.take_keys(text.count("<") + text.count("="))
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -79,74 +82,79 @@ def parse_xml(text: str, what: str, *, comments: bool = False) -> Element:
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
+    parser.specified_attributes = True  # without those of the document type, which each element would have anew
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, builder.data
-    parser.EntityDeclHandler = _no_entities
-    if _OWN_ENTITY.search(text):  # with a document type the parser would leave out what it does not know
-        parser.StartDoctypeDeclHandler = _no_entities
+    parser.EntityDeclHandler = _reject_entities
+    if _UNKNOWN_ENTITY.search(text):  # with a document type the parser would silently drop unknown entities
+        parser.StartDoctypeDeclHandler = _reject_entities
     if comments:
         parser.CommentHandler = builder.comment
     try:
         parser.Parse(text.removeprefix("\ufeff").lstrip(), True)
         return builder.close()
     except (expat.ExpatError, UnicodeEncodeError) as error:
-        place = f"look at line {error.lineno}, column {error.offset}; " if isinstance(error, expat.ExpatError) else ""
+        place = f"check line {error.lineno}, column {error.offset}; " if isinstance(error, expat.ExpatError) else ""
         reason = expat.ErrorString(error.code) if isinstance(error, expat.ExpatError) else str(error)
-        raise RobotFileError(
-            f"{what} is not well-formed XML: {reason}", hint=f"{place}is the file complete?"
-        ) from error
+        message, hint = f"{what} is not well-formed XML: {reason}", f"{place}is the file complete?"
+        raise RobotFileError(message, hint=hint, code=Code.WRONG_FORMAT, subject=what) from error
 
 
-def comments_above(text: str) -> str:
-    """The comments before the root element of an XML text, such as a licence; a parsed tree does not have them."""
+def find_leading_comments(text: str) -> str:
+    """Return the comments before the root element, such as a licence, which a parsed tree does not contain."""
     head = re.match(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", text.removeprefix("\ufeff"), re.DOTALL)
     return "".join(f"{comment}\n" for comment in re.findall(r"<!--.*?-->", head[0] if head else "", re.DOTALL))
 
 
-_OWN_ENTITY: Final = re.compile(r"&(?!(amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
-"""A reference to an entity that XML does not define itself."""
+_UNKNOWN_ENTITY: Final = re.compile(r"&(?!(amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
+"""Reference to an entity that XML does not predefine."""
 
 
-def _no_entities(*_: object) -> None:
-    """Stops where an entity is declared, before it can be expanded; a document type alone is read over."""
+def _reject_entities(*_: object) -> None:
+    """Stop at the declaration of an entity, before it is expanded; a document type without entities is accepted."""
     raise RobotFileError(
-        "the document type of the XML has entities, which are refused: they can expand without bound or read files",
-        hint="write their text in their place",
+        "the XML declares entities, which mindyn rejects because they can expand without bound or read files",
+        hint="replace each entity by its text",
+        code=Code.UNSAFE_INPUT,
+        subject="entities",
     )
 
 
-XACRO: Final = "expand it first: pip install xacro, then xacro robot.xacro > robot.urdf"
-"""What to do with a file in the macro language that URDFs are made from."""
+XACRO_HINT: Final = "expand it first: pip install xacro, then xacro robot.xacro > robot.urdf"
+"""Instruction for a file in the macro language from which URDF files are generated."""
 
 
-def numbers(text: str | None, count: int, what: str, largest: float = LARGEST_NUMBER) -> Array:
-    """`count` finite numbers separated by blanks."""
+def parse_numbers(text: str | None, count: int, what: str, largest: float = MAX_FILE_NUMBER) -> Array:
+    """Parse `count` finite numbers separated by spaces."""
     if text is None:
-        raise RobotFileError(f"{what} is not stated; nothing is assumed in its place")
-    words, shown = text.split(), shortened(text, 200)
-    wanted = "a number" if count == 1 else f"{count} numbers"
+        raise RobotFileError(f"{what} is missing, and there is no default", code=Code.MISSING_VALUE, subject=what)
+    words, shown = text.split(), shorten_text(text, 200)
+    expected, hint = "a number" if count == 1 else f"{count} numbers", _explain_bad_numbers(text)
     if len(words) != count:
         given = f"{shown!r}" if count == 1 else f"{len(words)}: {shown!r}"
-        raise RobotFileError(f"{what} must be {wanted}, got {given}", hint=_mistaken(text))
+        message = f"{what} must be {expected}, got {given}"
+        raise RobotFileError(message, hint=hint, code=Code.WRONG_SHAPE, subject=what)
     try:
         values = np.array([float(word) for word in words])
     except ValueError as error:
-        raise RobotFileError(f"{what} must be {wanted}, got {shown!r}", hint=_mistaken(text)) from error
+        message = f"{what} must be {expected}, got {shown!r}"
+        raise RobotFileError(message, hint=hint, code=Code.WRONG_TYPE, subject=what) from error
     if not np.isfinite(values).all():
-        raise RobotFileError(f"{what} must be finite, got {shown!r}")
+        raise RobotFileError(f"{what} must be finite, got {shown!r}", code=Code.NOT_FINITE, subject=what)
     if np.abs(values).max() > largest:
-        raise RobotFileError(f"{what} must be at most {largest:g} in SI units, got {shown!r}")
+        message = f"{what} must be at most {largest:g} in SI units, got {shown!r}"
+        raise RobotFileError(message, code=Code.OUT_OF_RANGE, subject=what)
     return values
 
 
-def _mistaken(text: str) -> str:
-    """The likeliest cause of numbers that are none."""
+def _explain_bad_numbers(text: str) -> str:
+    """Return a hint about the likely cause of text that is not a number."""
     if "${" in text or "$(" in text:
-        return XACRO
+        return XACRO_HINT
     if re.search(r"[0-9.][dD][+-]?[0-9]", text):
-        return "write e in place of d before an exponent"
-    return "numbers are separated by blanks, decimals by a point" if "," in text else ""
+        return "write e instead of d before an exponent"
+    return "separate numbers by spaces, and use a decimal point" if "," in text else ""
 
 
-def number(text: str | None, what: str, largest: float = LARGEST_NUMBER) -> float:
-    """One finite number."""
-    return float(numbers(text, 1, what, largest)[0])
+def parse_number(text: str | None, what: str, largest: float = MAX_FILE_NUMBER) -> float:
+    """Parse one finite number."""
+    return float(parse_numbers(text, 1, what, largest)[0])

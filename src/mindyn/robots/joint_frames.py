@@ -1,10 +1,10 @@
 """Joint frames: z along each joint axis, x along the common normal to the next axis.
 
-Two sets are built here. `modified_dh` gives the frames of the closed forms: modified DH rows with the two branch
-parameters of trees [Khalil & Kleinfinger 1986], the source's own frames wherever they already are such frames.
-`working_frames` gives the frames in which the equations of motion are traced: the same rule, with every freedom
-spent on zeros, and no common normal where axes are nearly parallel, because it would lie far away. Both are found in
-the robot's own unit of length (robots/scale.py), so that what counts as small does not depend on the robot's size.
+`modified_dh` returns the frames of the closed-form base parameters: modified DH rows with the two branch parameters of
+trees [Khalil & Kleinfinger 1986], using the frames of the source if they satisfy the convention. `working_frames`
+returns the frames in which the equations of motion are traced: the same rule, with every free choice used to create
+zeros, and without a common normal between nearly parallel axes, because it would be far away. Both use the robot's
+length unit (robots/scale.py), so that thresholds do not depend on the robot's size.
 """
 
 from __future__ import annotations
@@ -17,24 +17,33 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_map
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import PARALLEL, TURN_NOISE, cos_sin, nearest_step, perpendicular_to, rot_x, rot_z, tidy
+from mindyn.algebra.rotations import (
+    PARALLEL_ANGLE_RAD,
+    ROTATION_ROUNDING,
+    cos_sin,
+    nearest_step,
+    perpendicular_vector,
+    rot_x,
+    rot_z,
+    tidy,
+)
 from mindyn.algebra.values import Array
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
-from mindyn.robots.scale import in_lengths, in_own_lengths, length_unit
+from mindyn.robots.scale import length_unit, scale_pose, scale_robot
 
-NEARLY_PARALLEL: Final = 1e-2
-"""Below this angle the common normal of two axes is so far away that it costs digits, rad: tensors grow with the square
+MIN_NORMAL_ANGLE_RAD: Final = 1e-2
+"""Below this angle the common normal of two axes is so far away that it costs digits: tensors grow with the square
 of the distance, so that 1e-3 rad would leave nine of fifteen."""
 
 
-FAR_FRAME: Final = 100.0
-"""A frame this far from its joint costs digits, in the robot's own unit of length."""
+FAR_FRAME_LENGTHS: Final = 100.0
+"""Distance of a frame from its joint, in the robot's length unit, that costs digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeAxis:
-    """A joint at q = 0 in the root frame: its source frame, the unit axis, and a point that the axis goes through."""
+    """Joint at q = 0 in the root frame: its source frame, the unit axis, and a point on the axis."""
 
     frame: Pose
     axis: Array
@@ -42,7 +51,7 @@ class HomeAxis:
 
 
 def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
-    """Joint axes in the root frame at q = 0."""
+    """Return the joint axes in the root frame at q = 0."""
     link_poses: list[Pose] = []
     axes: list[HomeAxis] = []
     for joint, parent in zip(robot.joints, robot.parents, strict=True):
@@ -53,12 +62,12 @@ def home_axes(robot: Robot) -> tuple[HomeAxis, ...]:
 
 
 def link_in_frame(robot: Robot, axes: tuple[HomeAxis, ...], frames: list[Pose]) -> tuple[Pose, ...]:
-    """Pose of each source link frame in its joint frame: constant, since both move with the link."""
+    """Return the constant pose of each source link frame in its joint frame."""
     return tuple(frames[i].inverse() @ axes[i].frame @ joint.tip for i, joint in enumerate(robot.joints))
 
 
 def _main_child(robot: Robot, index: int) -> int | None:
-    """The child that the frame of a joint is turned to: the one that carries most joints."""
+    """Return the child that the frame of a joint is aligned with: the one that carries most joints."""
     size = [1] * robot.joint_count
     for i in reversed(range(robot.joint_count)):
         if robot.parents[i] >= 0:
@@ -66,27 +75,27 @@ def _main_child(robot: Robot, index: int) -> int | None:
     return max(robot.children[index], key=lambda child: size[child], default=None)
 
 
-def _frame_on(axis: HomeAxis, x: Array, origin: Array) -> Pose:
-    """The frame with z along the axis and x nearest to the given direction."""
+def _make_frame(axis: HomeAxis, x: Array, origin: Array) -> Pose:
+    """Return the frame with z along the axis and x as close as possible to the given direction."""
     x = x - (x @ axis.axis) * axis.axis
     x = x / np.linalg.norm(x)
     return Pose(tidy(np.column_stack([x, np.cross(axis.axis, x), axis.axis])), origin)
 
 
-def _foot(axis: HomeAxis, point: Array) -> Array:
-    """The point of the axis nearest to a point."""
+def _nearest_axis_point(axis: HomeAxis, point: Array) -> Array:
+    """Return the point of the axis nearest to a point."""
     return axis.point + ((point - axis.point) @ axis.axis) * axis.axis
 
 
 def _source_x(axis: HomeAxis) -> Array:
-    """The source frame's own direction that lies best across the axis."""
+    """Return the first axis of the source frame that is not parallel to the joint axis."""
     columns = axis.frame.rotation.T
-    across = [column for column in columns if abs(column @ axis.axis) < PARALLEL]
-    return across[0] if across else perpendicular_to(axis.axis)
+    across = [column for column in columns if abs(column @ axis.axis) < PARALLEL_ANGLE_RAD]
+    return across[0] if across else perpendicular_vector(axis.axis)
 
 
 def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly: float) -> Pose | None:
-    """The frame on `axis` whose x axis is the common normal to the next axis; None where that is too far away."""
+    """Return the frame on `axis` with x along the common normal to the next axis; None if that is too far away."""
     cross = np.cross(axis.axis, after.axis)
     sine = float(np.linalg.norm(cross))
     if sine >= nearly:
@@ -95,52 +104,52 @@ def _common_normal(axis: HomeAxis, after: HomeAxis, after_origin: Array, nearly:
         gap = after.point - axis.point
         along = np.cross(gap, after.axis) @ cross / sine**2
         origin = axis.point + along * axis.axis
-        if normal @ _source_x(axis) < -TURN_NOISE:
+        if normal @ _source_x(axis) < -ROTATION_ROUNDING:
             normal = -normal
-        return _frame_on(axis, normal, origin)
-    if sine > PARALLEL:
+        return _make_frame(axis, normal, origin)
+    if sine > PARALLEL_ANGLE_RAD:
         return None
-    origin = _foot(axis, after_origin)
+    origin = _nearest_axis_point(axis, after_origin)
     gap = after_origin - origin
     distance = float(np.linalg.norm(gap))
-    return _frame_on(axis, gap if distance > PARALLEL else _source_x(axis), origin)
+    return _make_frame(axis, gap if distance > PARALLEL_ANGLE_RAD else _source_x(axis), origin)
 
 
 def _leaf_frame(axis: HomeAxis, before: HomeAxis | None) -> Pose:
-    """The frame of a last joint: turned and moved along its axis so that theta and d vanish."""
+    """Return the frame of a last joint, turned and moved along its axis so that theta and d vanish."""
     if before is None:
-        return _frame_on(axis, _source_x(axis), axis.point)
+        return _make_frame(axis, _source_x(axis), axis.point)
     cross = np.cross(before.axis, axis.axis)
     sine = float(np.linalg.norm(cross))
-    if sine < NEARLY_PARALLEL:
-        return _frame_on(axis, _source_x(axis), _foot(axis, before.point))
+    if sine < MIN_NORMAL_ANGLE_RAD:
+        return _make_frame(axis, _source_x(axis), _nearest_axis_point(axis, before.point))
     gap = before.point - axis.point
     along = np.cross(gap, before.axis) @ np.cross(axis.axis, before.axis) / sine**2
     normal = cross if cross @ _source_x(axis) >= 0 else -cross
-    return _frame_on(axis, normal, axis.point + along * axis.axis)
+    return _make_frame(axis, normal, axis.point + along * axis.axis)
 
 
 def _is_dh_frame(axis: HomeAxis, after: HomeAxis | None) -> bool:
     """Whether the source frame has z on its axis and x on a common normal to the next axis."""
     R = axis.frame.rotation
-    if np.abs(R[:, 2] - axis.axis).max() > PARALLEL:
+    if np.abs(R[:, 2] - axis.axis).max() > PARALLEL_ANGLE_RAD:
         return False
     if after is None:
         return True
-    if abs(R[:, 0] @ after.axis) > PARALLEL:
+    if abs(R[:, 0] @ after.axis) > PARALLEL_ANGLE_RAD:
         return False
     # x meets the next axis where the line of x, the next axis and the gap between them are coplanar.
     gap = after.point - axis.point
-    if np.linalg.norm(np.cross(R[:, 2], after.axis)) < PARALLEL:
-        return bool(np.linalg.norm(np.cross(R[:, 0], gap - (gap @ R[:, 2]) * R[:, 2])) < PARALLEL)
-    return bool(abs(gap @ np.cross(R[:, 0], after.axis)) < PARALLEL)
+    if np.linalg.norm(np.cross(R[:, 2], after.axis)) < PARALLEL_ANGLE_RAD:
+        return bool(np.linalg.norm(np.cross(R[:, 0], gap - (gap @ R[:, 2]) * R[:, 2])) < PARALLEL_ANGLE_RAD)
+    return bool(abs(gap @ np.cross(R[:, 0], after.axis)) < PARALLEL_ANGLE_RAD)
 
 
 def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Joint frames at q = 0 in the root frame, chosen for the equations of motion.
+    """Return the joint frames at q = 0 in the root frame that are used for the equations of motion.
 
-    Between parallel revolute axes the offset along them goes to the later joint: then the force on the earlier link
-    is needed for nothing but that link's own joint, and part of the trace falls away. A prismatic joint takes it.
+    Between parallel revolute axes the offset along them belongs to the later joint: the force on the earlier link then
+    affects only the joint of that link, and part of the trace is not needed. A prismatic joint takes the offset.
     """
     frames: dict[int, Pose] = {}
     for i in reversed(range(robot.joint_count)):
@@ -150,36 +159,36 @@ def working_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
             frames[i] = _leaf_frame(axes[i], axes[parent] if parent >= 0 else None)
             continue
         before = axes[robot.parents[i]] if robot.parents[i] >= 0 else None
-        normal = _common_normal(axes[i], axes[child], frames[child].translation, NEARLY_PARALLEL)
+        normal = _common_normal(axes[i], axes[child], frames[child].translation, MIN_NORMAL_ANGLE_RAD)
         turns = robot.joints[i].kind == "revolute"
-        if normal is not None and before is not None and turns and _parallel(axes[i], axes[child]):
+        if normal is not None and before is not None and turns and _are_parallel(axes[i], axes[child]):
             normal = Pose(normal.rotation, _leaf_frame(axes[i], before).translation)
-        frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
+        frames[i] = normal or _make_frame(axes[i], _source_x(axes[i]), axes[i].point)
     return [frames[i] for i in range(robot.joint_count)]
 
 
-def _with_free_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
-    """The axes with every prismatic one through its parent's origin: only the direction of a slide has a meaning.
+def _move_slides(robot: Robot, axes: tuple[HomeAxis, ...]) -> tuple[HomeAxis, ...]:
+    """Move every prismatic axis to its parent's origin, because only the direction of a slide matters.
 
     The offset then belongs to the next joint, and the force on the link before the slide is not needed for it.
     """
     moved = list(axes)
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         if joint.kind == "prismatic" and parent >= 0 and robot.children[i]:
-            grand = robot.parents[parent]
+            grandparent = robot.parents[parent]
             carrier = moved[parent]
-            turns = robot.joints[parent].kind == "revolute"
-            origin = _leaf_frame(carrier, moved[grand]).translation if turns and grand >= 0 else carrier.point
+            turns = robot.joints[parent].kind == "revolute" and grandparent >= 0
+            origin = _leaf_frame(carrier, moved[grandparent]).translation if turns else carrier.point
             moved[i] = replace(moved[i], point=origin)
     return tuple(moved)
 
 
-def _parallel(a: HomeAxis, b: HomeAxis) -> bool:
-    return bool(np.linalg.norm(np.cross(a.axis, b.axis)) < PARALLEL)
+def _are_parallel(a: HomeAxis, b: HomeAxis) -> bool:
+    return bool(np.linalg.norm(np.cross(a.axis, b.axis)) < PARALLEL_ANGLE_RAD)
 
 
 def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
-    """Modified DH frames at q = 0 in the root frame; the source's own where they are such frames."""
+    """Return modified DH frames at q = 0 in the root frame; keep source frames that satisfy the convention."""
     frames: dict[int, Pose] = {}
     for i in reversed(range(robot.joint_count)):
         child = _main_child(robot, i)
@@ -189,18 +198,18 @@ def dh_placements(robot: Robot, axes: tuple[HomeAxis, ...]) -> list[Pose]:
         elif child is None or after is None:
             frames[i] = _leaf_frame(axes[i], axes[robot.parents[i]] if robot.parents[i] >= 0 else None)
         else:
-            normal = _common_normal(axes[i], after, frames[child].translation, PARALLEL)
-            frames[i] = normal or _frame_on(axes[i], _source_x(axes[i]), axes[i].point)
+            normal = _common_normal(axes[i], after, frames[child].translation, PARALLEL_ANGLE_RAD)
+            frames[i] = normal or _make_frame(axes[i], _source_x(axes[i]), axes[i].point)
     return [frames[i] for i in range(robot.joint_count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One joint of the working chain: v_parent = R Rz(q + offset) v_i (revolute), R v_i (prismatic).
+    """Step to one joint of the working chain: v_parent = R Rz(q + offset) v_i (revolute), R v_i (prismatic).
 
     rotation     (3, 3) R, constant
     translation  (3,) origin of frame i in the parent frame, at q = 0 for a prismatic joint
-    offset       angle added to q, rad; zero unless it is not a multiple of 90 degrees
+    offset       angle added to q, rad; zero if it would be a multiple of 90 degrees
     link         pose of the source link frame in frame i
     phi_map      (10, 10) takes source link parameters to frame i
     """
@@ -216,62 +225,62 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WorkingFrames:
-    """The chain in which the equations are traced; `root` is the pose of its base frame in the root frame."""
+    """Chain in which the equations are traced; `root` is the pose of its base frame in the root frame."""
 
     root: Pose
     gravity: Array
     steps: tuple[Step, ...]
 
 
-def _without_noise(vector: Array, scale: float = 1.0) -> Array:
-    return np.where(np.abs(vector) < TURN_NOISE * scale, 0.0, vector)
+def _remove_noise(vector: Array, scale: float = 1.0) -> Array:
+    return np.where(np.abs(vector) < ROTATION_ROUNDING * scale, 0.0, vector)
 
 
-def _step(X: Pose, kind: JointKind) -> tuple[Array, float]:
-    """Constant rotation and angle offset of a home pose: the offset is split off where that leaves zeros."""
+def _split_rotation(X: Pose, kind: JointKind) -> tuple[Array, float]:
+    """Split a home pose into a constant rotation and an angle offset if that creates zeros."""
     if kind == "prismatic":
         return X.rotation, 0.0
     R = X.rotation
     # R = A Rz(theta) with A = Rx(alpha) when x of the parent is across z of the joint.
     alpha = atan2(-R[1, 2], R[2, 2])
     A = rot_x(*cos_sin(alpha))
-    if abs(R[0, 2]) > TURN_NOISE:
+    if abs(R[0, 2]) > ROTATION_ROUNDING:
         return R, 0.0
     turned = A.T @ R
     theta = atan2(turned[1, 0], turned[0, 0])
     step, distance = nearest_step(theta)
-    if distance < TURN_NOISE and step % 6 == 0:
+    if distance < ROTATION_ROUNDING and step % 6 == 0:
         return R, 0.0
     return tidy(A), theta
 
 
 def working_frames(robot: Robot, *, slides: Literal["free", "source"] = "free") -> WorkingFrames:
-    """Frames that make the traced equations short, with the constant maps from the source's link frames.
+    """Return the frames that make the traced equations short, with the constant maps from the source link frames.
 
-    slides  where the lines of prismatic joints lie: through their parent's origin, or as the source has them
+    slides  lines of prismatic joints: through their parent's origin, or as in the source
     """
     L = length_unit(robot)
-    scaled = in_own_lengths(robot, L)
+    scaled = scale_robot(robot, L)
     axes = home_axes(scaled)
-    lines = _with_free_slides(scaled, axes) if slides == "free" else axes
+    lines = _move_slides(scaled, axes) if slides == "free" else axes
     frames = working_placements(scaled, lines)
     root = frames[0]
-    links = [in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames)]
+    links = [scale_pose(X, 1 / L) for X in link_in_frame(scaled, axes, frames)]
     steps: list[Step] = []
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         X = (root if parent < 0 else frames[parent]).inverse() @ frames[i]
-        rotation, offset = _step(X, joint.kind)
-        translation = L * _without_noise(X.translation)
+        rotation, offset = _split_rotation(X, joint.kind)
+        translation = L * _remove_noise(X.translation)
         steps.append(Step(joint.kind, parent, rotation, translation, offset, links[i], phi_map(links[i])))
-    gravity = _without_noise(root.rotation.T @ robot.gravity, float(np.abs(robot.gravity).max()) or 1.0)
-    return WorkingFrames(in_lengths(root, 1 / L), gravity, tuple(steps))
+    gravity = _remove_noise(root.rotation.T @ robot.gravity, float(np.abs(robot.gravity).max()) or 1.0)
+    return WorkingFrames(scale_pose(root, 1 / L), gravity, tuple(steps))
 
 
 def source_frames(robot: Robot) -> WorkingFrames:
-    """The source's own joint frames, turned so that each axis is z: longer equations, but nothing is composed.
+    """Return the source's joint frames, turned so that each axis is z: longer equations, but no composed poses.
 
-    Frames that were moved are found by way of the root, which costs the last digits of small angles between axes and
-    of small offsets; where they count, these frames keep them.
+    The moved frames are computed through the root, which loses the last digits of small angles between axes and of
+    small offsets; these frames keep them.
     """
     turned = [Pose(_axis_to_z(joint.axis)) for joint in robot.joints]
     steps: list[Step] = []
@@ -284,12 +293,12 @@ def source_frames(robot: Robot) -> WorkingFrames:
 
 
 def _axis_to_z(axis: Array) -> Array:
-    """A rotation whose third column is the axis; a permutation where the axis is one of the frame's own."""
+    """Return a rotation whose third column is the axis; a permutation if the axis is a coordinate axis."""
     if np.count_nonzero(axis) == 1:
         k = int(np.flatnonzero(axis)[0])
         R = np.roll(np.eye(3), k + 1, axis=0)
         return R if axis[k] > 0 else R * np.array([1.0, -1.0, -1.0])
-    x = perpendicular_to(axis)
+    x = perpendicular_vector(axis)
     return np.column_stack([x, np.cross(axis, x), axis])
 
 
@@ -306,7 +315,7 @@ class DhRow:
 
     @property
     def pose(self) -> Pose:
-        """The step at q = 0."""
+        """Step at q = 0."""
         turned = Pose(rot_z(*cos_sin(self.gamma))) @ Pose(None, (0, 0, self.b)) @ self.fixed_part
         return turned @ Pose(rot_z(*cos_sin(self.theta))) @ Pose(None, (0, 0, self.d))
 
@@ -321,9 +330,9 @@ class ModifiedDh:
     """Modified DH description of a tree.
 
     base   pose of frame 0 in the root frame
-    rows   one for each joint; gamma = b = 0 along a serial chain
+    rows   one per joint; gamma = b = 0 along a serial chain
     links  pose of the source link frame in each DH frame
-    far    joints whose frame lies far away because two axes are nearly parallel
+    far    joints whose frame is far away because two axes are nearly parallel
     """
 
     base: Pose
@@ -333,55 +342,58 @@ class ModifiedDh:
     far: tuple[str, ...]
 
     def standard_links(self) -> tuple[Pose, ...]:
-        """Pose of the source link frame in the standard DH frame of each link of a serial chain.
+        """Return the pose of the source link frame in the standard DH frame of each link of a serial chain.
 
-        The standard frame i lies on axis i+1: frame_i Rx(alpha_{i+1}) Tx(a_{i+1}); the last one coincides.
+        The standard frame i is on axis i+1: frame_i Rx(alpha_{i+1}) Tx(a_{i+1}); the last one coincides.
         """
         after = [row.fixed_part for row in self.rows[1:]] + [IDENTITY]
         return tuple(X.inverse() @ link for X, link in zip(after, self.links, strict=True))
 
     def yoshida_links(self) -> tuple[Pose, ...]:
-        """Pose of the source link frame in Yoshida's: the same axes, origin at the foot of the previous normal.
+        """Return the pose of the source link frame in Yoshida's frames: DH axes, origin at the previous normal's foot.
 
-        Where two axes are parallel that foot is not unique, and the DH origin is a foot too: d stays.
+        For parallel axes that foot is not unique and the DH origin is a valid choice: d is kept.
         """
-        shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL else row.d for row in self.rows]
+        shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL_ANGLE_RAD else row.d for row in self.rows]
         return tuple(Pose(None, (0, 0, d)) @ link for d, link in zip(shifts, self.links, strict=True))
 
 
 def _dh_row(X: Pose) -> DhRow:
-    """The six parameters of a step between two frames with z on their joint axes."""
+    """Return the six parameters of a step between two frames with z on their joint axes."""
     R, p = X.rotation, X.translation
-    along_x = abs(R[0, 2]) < TURN_NOISE  # z of the joint is across x of the parent: no gamma needed
+    along_x = abs(R[0, 2]) < ROTATION_ROUNDING  # z of the joint is across x of the parent: no gamma needed
     across = float(np.hypot(R[0, 2], R[1, 2]))
-    if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL and across > PARALLEL:
+    if along_x and abs(p @ np.cross([1.0, 0, 0], R[:, 2])) < PARALLEL_ANGLE_RAD and across > PARALLEL_ANGLE_RAD:
         gamma = 0.0
-    elif across > PARALLEL:
+    elif across > PARALLEL_ANGLE_RAD:
         gamma = atan2(R[0, 2], -R[1, 2])
     else:
-        gamma = 0.0 if abs(p[1]) < PARALLEL else atan2(p[1], p[0])
+        gamma = 0.0 if abs(p[1]) < PARALLEL_ANGLE_RAD else atan2(p[1], p[0])
     turned = Pose(rot_z(*cos_sin(gamma)).T) @ X
     R, p = turned.rotation, turned.translation
     alpha = atan2(-R[1, 2], R[2, 2])
     rest = Pose(rot_x(*cos_sin(alpha)).T) @ Pose(R)
     theta = atan2(rest.rotation[1, 0], rest.rotation[0, 0])
     # p = (a, -d sin(alpha), b + d cos(alpha))
-    if across > PARALLEL:
+    if across > PARALLEL_ANGLE_RAD:
         d = -p[1] / np.sin(alpha)
         b = p[2] - d * np.cos(alpha)
     else:
         d, b = p[2] * R[2, 2], 0.0
-    return DhRow(gamma, *(float(v) for v in (_clean(b), alpha, _clean(p[0]), theta, _clean(d))))
+    return DhRow(
+        gamma,
+        *(float(v) for v in (_remove_value_noise(b), alpha, _remove_value_noise(p[0]), theta, _remove_value_noise(d))),
+    )
 
 
-def _clean(value: float) -> float:
-    return 0.0 if abs(value) < TURN_NOISE else float(value)
+def _remove_value_noise(value: float) -> float:
+    return 0.0 if abs(value) < ROTATION_ROUNDING else float(value)
 
 
 def modified_dh(robot: Robot) -> ModifiedDh:
-    """The modified DH rows of a robot, and its source link frames in the DH frames."""
+    """Return the modified DH rows of a robot, and its source link frames in the DH frames."""
     L = length_unit(robot)
-    scaled = in_own_lengths(robot, L)
+    scaled = scale_robot(robot, L)
     axes = home_axes(scaled)
     frames = dh_placements(scaled, axes)
     base = frames[0]  # frame 0: where joint 1 has theta = d = 0
@@ -393,7 +405,7 @@ def modified_dh(robot: Robot) -> ModifiedDh:
     far = tuple(
         joint.name
         for joint, frame, axis in zip(robot.joints, frames, axes, strict=True)
-        if np.linalg.norm(frame.translation - axis.point) > FAR_FRAME
+        if np.linalg.norm(frame.translation - axis.point) > FAR_FRAME_LENGTHS
     )
-    links = tuple(in_lengths(X, 1 / L) for X in link_in_frame(scaled, axes, frames))
-    return ModifiedDh(in_lengths(base, 1 / L), robot.parents, rows, links, far)
+    links = tuple(scale_pose(X, 1 / L) for X in link_in_frame(scaled, axes, frames))
+    return ModifiedDh(scale_pose(base, 1 / L), robot.parents, rows, links, far)

@@ -1,4 +1,4 @@
-"""`load_robot`: a bundled robot by name, or a file by path."""
+"""Load a bundled robot by name, or a robot file by path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import RobotFileError, UnknownNameError, did_you_mean, shortened
+from mindyn.errors import Code, RobotFileError, UnknownNameError, shorten_text, suggest_name
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
-from mindyn.robots.files import XACRO, parse_xml, read_text
+from mindyn.robots.files import XACRO_HINT, parse_xml, read_text
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -26,21 +26,32 @@ from mindyn.robots.urdf_reader import read_urdf
 
 
 def bundled_robots() -> tuple[str, ...]:
-    """Names of the robots that come with mindyn."""
+    """Return the names of the robots that mindyn includes.
+
+    Returns
+    -------
+    tuple of str
+        Names that `load_robot` accepts, sorted.
+
+    Examples
+    --------
+    >>> "puma560" in bundled_robots()
+    True
+    """
     folder = resources.files("mindyn.robots") / "data"
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
 @dataclass(frozen=True, slots=True)
 class RobotOptions:
-    """How a description becomes a robot: what `load_robot` and every command that takes a robot can be told.
+    """Options for building a robot from a description, shared by `load_robot` and all commands that take a robot.
 
-    snap       take rotations and axes within 1e-5 rad of a multiple of 15 degrees as that multiple; `notes` says which
-    gravity    (3,) of the world, m/s^2; what the file states otherwise
+    snap       round rotations and axes within 1e-5 rad of a multiple of 15 degrees; `findings` lists the changes
+    gravity    (3,) of the world, m/s^2; the default is that of the file
     mount      "floor", "ceiling", "wall", or roll, pitch, yaw of the root in the world, rad
-    selection  joints held and chain cut out; before anything is refused
-    home       of a robot with loops, the assembly that is meant: positions by joint near a closed configuration, rad or
-               m, or of all joints in order; joints that are not named stay where the file has them
+    selection  joints to hold and chain to cut, applied before unsupported parts raise errors
+    home       for a robot with loops, positions near the intended assembly: by joint name, or of all joints in order,
+               rad or m; joints that are not named keep the position of the file
     """
 
     snap: bool = True
@@ -50,23 +61,23 @@ class RobotOptions:
     home: Mapping[str, float] | tuple[float, ...] | None = None
 
     def load(self, source: str | Path, drives: Sequence[Drive] = ()) -> Robot:
-        """The robot of a bundled name or file; `drives` stand above those that it states."""
-        described = describe(source, snap=self.snap)
+        """Load a bundled robot or a file; `drives` replace those of the file."""
+        description = read_description(source, snap=self.snap)
         if drives:
-            stated = {drive.joint: drive for drive in (*described.drives, *drives)}
-            described = replace(described, drives=tuple(stated.values()))
-        robot = assemble(described.selected(self.selection))
+            drive_of = {drive.joint: drive for drive in (*description.drives, *drives)}
+            description = replace(description, drives=tuple(drive_of.values()))
+        robot = assemble(description.select(self.selection))
         bundled = isinstance(source, str) and source in bundled_robots()
         robot = replace(robot, file=str(source) if bundled else str(Path(source).absolute()))
         if self.home is not None:
-            robot = replace(robot, home=_home(robot, self.home))
+            robot = replace(robot, home=_resolve_home(robot, self.home))
         return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the options as JSON values."""
         home = dict(self.home) if isinstance(self.home, Mapping) else self.home
-        own = {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, "home": home}
-        return own | self.selection.to_dict()
+        options = {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, "home": home}
+        return options | self.selection.to_dict()
 
 
 def load_robot(
@@ -80,64 +91,96 @@ def load_robot(
     tip: str | None = None,
     home: Mapping[str, float] | ArrayLike | None = None,
 ) -> Robot:
-    """The robot of a bundled name or of a file: .toml, .urdf, or MJCF .xml.
+    """Load a bundled robot by name, or a robot file: TOML, URDF, or MJCF.
 
-    snap     take rotations and axes within 1e-5 rad of a multiple of 15 degrees as that multiple; `notes` says which
-    gravity  (3,) of the world, m/s^2; what the file states otherwise
-    mount    "floor", "ceiling", "wall", or roll, pitch, yaw of the root in the world, rad
-    lock     joints held at these positions, rad or m; they and what they carry become rigid parts
-    root     the link to take as root: what is above it is left out
-    tip      the link or frame to end with: what hangs beside the chain to it is left out, with its mass
-    home     of a robot with loops, the assembly that is meant: positions by joint near a closed configuration, rad or
-             m, or (n,) of all joints; joints that are not named stay where the file has them
+    Joints are held and the chain is cut before unsupported parts raise errors: parts that are not selected need not be
+    supported.
 
-    Joints are held and the chain is cut out before anything is refused: what is not asked for need not be understood.
+    Parameters
+    ----------
+    source : str or pathlib.Path
+        Bundled name (see `bundled_robots`) or file (.toml, .urdf, .xml, .mjcf).
+    snap : bool, default True
+        Round rotations and axes within 1e-5 rad of a multiple of 15 degrees; `Robot.findings` lists the changes.
+    gravity : array_like, shape (3,), optional
+        Gravity of the world, m/s^2; the default is that of the file.
+    mount : str or array_like, shape (3,), optional
+        "floor", "ceiling", "wall", or roll, pitch, yaw of the root in the world, rad.
+    lock : mapping of str to float, optional
+        Joints to hold and their positions, rad or m; they and the links they carry become rigid parts.
+    root : str, optional
+        Link to use as root; the links above it are dropped.
+    tip : str, optional
+        Link or frame that ends the chain; side branches are dropped with their mass.
+    home : mapping of str to float, or array_like, shape (n,), optional
+        For a robot with loops, joint positions near the intended assembly, rad or m; joints that are not named keep the
+        position of the file.
+
+    Returns
+    -------
+    Robot
+        The robot; its `findings` list assumptions and changes of the reader.
+
+    Raises
+    ------
+    RobotFileError
+        If the file cannot be read or is not a robot description.
+    RobotError
+        If the selected part is not a valid robot.
+    UnknownNameError
+        If no bundled robot, file, joint or link has the given name.
+
+    Examples
+    --------
+    >>> robot = load_robot("puma560")
+    >>> robot.joint_count
+    6
     """
-    hold = Selection({} if lock is None else lock, root, tip)
-    turned = mount if mount is None or isinstance(mount, str) else _numbers(mount, "mount")
-    pulled = None if gravity is None else _numbers(gravity, "gravity")
-    stands = (
+    selection = Selection({} if lock is None else lock, root, tip)
+    mounting = mount if mount is None or isinstance(mount, str) else _require_vector(mount, "mount")
+    vector = None if gravity is None else _require_vector(gravity, "gravity")
+    positions = (
         home
         if home is None or isinstance(home, Mapping)
         else tuple(np.atleast_1d(np.asarray(home, dtype=float)).tolist())
     )
-    return RobotOptions(snap, pulled, turned, hold, stands).load(source)
+    return RobotOptions(snap, vector, mounting, selection, positions).load(source)
 
 
-def _home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
-    """(n,) what was said of the assembly, on top of what the robot states."""
+def _resolve_home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
+    """Return the home positions (n,): those given by the user, else those of the robot."""
     if not isinstance(home, Mapping):
-        return frozen_array(home, (robot.joint_count,), "home, a position of every joint,")
-    stated = np.zeros(robot.joint_count) if robot.home is None else robot.home.copy()
+        return frozen_array(home, (robot.joint_count,), "home")
+    positions = np.zeros(robot.joint_count) if robot.home is None else robot.home.copy()
     for name, position in home.items():
-        stated[robot.joint_index(name)] = position
-    return stated
+        positions[robot.joint_index(name)] = position
+    return positions
 
 
-def _numbers(value: ArrayLike, what: str) -> tuple[float, ...]:
+def _require_vector(value: ArrayLike, what: str) -> tuple[float, ...]:
     return tuple(frozen_array(value, (3,), what).tolist())
 
 
-def load_like(source: str | Path, robot: Robot) -> Robot:
-    """The robot of another description of the same arm: joints that `robot` holds are held, its chain cut out.
+def load_matching(source: str | Path, robot: Robot) -> Robot:
+    """Load another description of the same arm with the selection of `robot`: its held joints and its chain.
 
-    What the other description does not have (a gripper of its own) is not asked of it.
+    Parts that only `robot` has, such as a gripper, need not exist in the other description.
     """
-    other, wanted = describe(source), robot.selection
-    joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _places(other)
+    other, wanted = read_description(source), robot.selection
+    joints, links = {joint.name for joint in other.joints if not isinstance(joint, FixedJoint)}, _list_places(other)
     held = {name: position for name, position in wanted.lock.items() if name in joints}
     ends = (name if name in links else None for name in (wanted.root, wanted.tip))
-    found = assemble(other.selected(Selection(held, *ends)))
-    same = found.loops and found.joint_names == robot.joint_names
-    return replace(found, home=robot.home) if same and robot.home is not None else found
+    loaded = assemble(other.select(Selection(held, *ends)))
+    has_same_loops = loaded.loops and loaded.joint_names == robot.joint_names
+    return replace(loaded, home=robot.home) if has_same_loops and robot.home is not None else loaded
 
 
-def _places(described: Description) -> set[str]:
-    return {link.name for link in described.links} | {frame.name for frame in described.frames}
+def _list_places(description: Description) -> set[str]:
+    return {link.name for link in description.links} | {frame.name for frame in description.frames}
 
 
-def describe(source: str | Path, *, snap: bool = True) -> Description:
-    """What a bundled name or a file describes, before joints are held or anything is refused."""
+def read_description(source: str | Path, *, snap: bool = True) -> Description:
+    """Read the description of a bundled robot or a file, before joints are held and unsupported parts raise errors."""
     snapper = Snapper(active=snap)
     if isinstance(source, str) and source in bundled_robots():
         text = (resources.files("mindyn.robots") / "data" / f"{source}.toml").read_text(encoding="utf-8")
@@ -150,7 +193,7 @@ def _read_toml_file(path: Path, snapper: Snapper) -> Description:
 
 
 def _read_xml_file(path: Path, snapper: Snapper) -> Description:
-    """URDF or MJCF, whatever the file is called."""
+    """Read URDF or MJCF, regardless of the suffix."""
     text = read_text(path)
     root = parse_xml(text, path.name).tag
     if root == "mujoco":
@@ -158,63 +201,64 @@ def _read_xml_file(path: Path, snapper: Snapper) -> Description:
     if root == "robot":
         return read_urdf(text, snapper)
     raise RobotFileError(
-        f"{path.name} starts with <{shortened(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>",
-        hint=_OTHER_FORMATS.get(root.lower(), ""),
+        f"{path.name} starts with <{shorten_text(root, 60)}>; a URDF starts with <robot>, MJCF with <mujoco>",
+        hint=_OTHER_FORMAT_HINTS.get(root.lower(), ""),
+        code=Code.WRONG_FORMAT,
+        subject=path.name,
     )
 
 
-_OTHER_FORMATS: Final = {
-    "sdf": "SDF is not read: save the model as URDF or MJCF",
-    "gazebo": "SDF is not read: save the model as URDF or MJCF",
-    "collada": "a drawing was given: name the URDF or MJCF that uses it",
-    "launch": "a launch file was given: name the URDF that it loads",
-    "package": "the manifest of a package was given: name the URDF in it",
+_OTHER_FORMAT_HINTS: Final = {
+    "sdf": "mindyn cannot read SDF: save the model as URDF or MJCF",
+    "gazebo": "mindyn cannot read SDF: save the model as URDF or MJCF",
+    "collada": "this is a mesh: pass the URDF or MJCF that uses it",
+    "launch": "this is a launch file: pass the URDF that it loads",
+    "package": "this is a package manifest: pass the URDF of the package",
 }
-"""What to do with files of other kinds, by their first element."""
+"""Hints for files of other formats, by their first element."""
 
-_OTHER_SUFFIXES: Final = {
-    ".sdf": _OTHER_FORMATS["sdf"],
-    ".world": _OTHER_FORMATS["sdf"],
-    **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "USD is not read: save the model as URDF or MJCF"),
-    **dict.fromkeys((".stl", ".dae", ".obj", ".step", ".stp"), _OTHER_FORMATS["collada"]),
+_OTHER_SUFFIX_HINTS: Final = {
+    ".sdf": _OTHER_FORMAT_HINTS["sdf"],
+    ".world": _OTHER_FORMAT_HINTS["sdf"],
+    **dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), "mindyn cannot read USD: save the model as URDF or MJCF"),
+    **dict.fromkeys((".stl", ".dae", ".obj", ".step", ".stp"), _OTHER_FORMAT_HINTS["collada"]),
 }
-"""The same by suffix."""
+"""Hints for files of other formats, by suffix."""
 
 
 ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
     ".toml": _read_toml_file,
     **dict.fromkeys((".urdf", ".xml", ".mjcf"), _read_xml_file),
 }
-"""For each suffix the reader of its files; a new format is one reader and one entry, also of another program."""
+"""Reader of each file suffix; a new format needs one reader and one entry, which another package can add."""
 
 
-def _meant(given: str) -> str:
-    return did_you_mean(given, bundled_robots(), f"a robot of your own is a file: {', '.join(ROBOT_FORMATS)}")
+def _suggest_robot(given: str) -> str:
+    return suggest_name(given, bundled_robots(), f"pass the file of your robot: {', '.join(ROBOT_FORMATS)}")
 
 
-def _is_there(path: Path) -> bool:
+def _path_exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name longer than the system takes, a folder that may not be looked into
+    except OSError:  # the name is too long for the system, or the folder is not accessible
         return False
 
 
 def _read_file(path: Path, snapper: Snapper) -> Description:
     if path.suffix.lower() not in ROBOT_FORMATS:
-        if not _is_there(path):
-            given = shortened(str(path), 200)
+        if not _path_exists(path):
+            given = shorten_text(str(path), 200)
             raise UnknownNameError(
                 f"{given!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
-                hint=_meant(given),
+                hint=_suggest_robot(given),
+                subject=given,
             )
         if path.is_dir():
-            raise RobotFileError(
-                f"{str(path)!r} is a folder", hint=f"name the robot's file in it: {', '.join(ROBOT_FORMATS)}"
-            )
-        if path.suffix.lower() == ".xacro":
-            raise RobotFileError(f"{path.name} is xacro, not URDF", hint=XACRO)
-        raise RobotFileError(
-            f"{path.name}: mindyn reads {', '.join(ROBOT_FORMATS)}",
-            hint=_OTHER_SUFFIXES.get(path.suffix.lower(), "was a log given in place of the robot?"),
-        )
+            hint = f"pass the robot file in it: {', '.join(ROBOT_FORMATS)}"
+            raise RobotFileError(f"{str(path)!r} is a folder", hint=hint, code=Code.WRONG_TYPE, subject=path.name)
+        message, hint = f"{path.name} is xacro, not URDF", XACRO_HINT
+        if path.suffix.lower() != ".xacro":
+            message = f"{path.name} is not a robot file; mindyn reads {', '.join(ROBOT_FORMATS)}"
+            hint = _OTHER_SUFFIX_HINTS.get(path.suffix.lower(), "did you pass a log instead of the robot file?")
+        raise RobotFileError(message, hint=hint, code=Code.WRONG_FORMAT, subject=path.name)
     return ROBOT_FORMATS[path.suffix.lower()](path, snapper)

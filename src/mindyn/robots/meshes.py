@@ -1,4 +1,4 @@
-"""`read_meshes`: what a robot looks like, from the meshes that its file names, made small enough for a page."""
+"""Read the meshes of a robot's file and simplify them for a page."""
 
 from __future__ import annotations
 
@@ -12,121 +12,144 @@ from urllib.parse import unquote
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import MindynError, RobotFileError, listed
+from mindyn.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.findings import Finding, Kind, info
-from mindyn.pages.decimation import Packed, packed_levels, packed_places
-from mindyn.pages.markup import plural
+from mindyn.pages.decimation import PackedNumbers, pack_indices, pack_levels
+from mindyn.pages.markup import format_plural
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.files import parse_xml, read_text
-from mindyn.robots.loading import describe
-from mindyn.robots.mesh_files import Triangles, joined, read_mesh
+from mindyn.robots.loading import read_description
+from mindyn.robots.mesh_files import Triangles, join_triangles, read_mesh
 from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
-from mindyn.robots.urdf_reader import read_visuals
+from mindyn.robots.urdf_reader import read_visual_shapes
 
-LARGEST_BYTES: Final = 5_000_000
-"""Of all meshes of a page, as its text has them."""
-MOST_TRIANGLES: Final = 150_000
-"""Of a robot, beyond which corners that are near each other become one; a browser draws so many at once."""
-FINEST_CELLS: Final = 4000
-"""Cells along the robot's largest extent that corners are gathered in at first: a few tenths of a millimetre."""
-ROUND: Final = 24
-"""Sides of what is round."""
+MAX_PAGE_BYTES: Final = 5_000_000
+"""Size of all meshes of a page, as text."""
+MAX_TRIANGLES: Final = 150_000
+"""Triangles of a robot above which close corners are merged; a browser draws this many smoothly."""
+MAX_CELLS: Final = 4000
+"""Cells along the largest extent of the robot in which corners are merged first: a few tenths of a millimetre."""
+CIRCLE_SEGMENTS: Final = 24
+"""Segments of a circle."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkMesh:
-    """What is drawn of one link, in its frame: `link` is its number, 0 the root, k the moving link k."""
+    """Mesh of one link in its frame: `link` is its number, 0 for the root, k for moving link k."""
 
     link: int
-    corners: Packed
-    faces: Packed
+    corners: PackedNumbers
+    faces: PackedNumbers
     triangles: int
 
 
 @dataclass(frozen=True, slots=True)
 class Meshes:
-    """Meshes of links; `notes` say what was not found, left out or made coarser."""
+    """Meshes of the links of a robot.
+
+    Parameters
+    ----------
+    parts : tuple of LinkMesh
+        Meshes that can be drawn.
+    findings : tuple of Finding
+        Files that are missing or unreadable, and simplifications.
+    """
 
     parts: tuple[LinkMesh, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """Of the text that a page holds of them."""
+        """Size of the meshes as text of a page."""
         return sum(len(part.corners.data) + len(part.faces.data) for part in self.parts)
 
 
 def read_meshes(source: str | Path, robot: Robot) -> Meshes:
-    """What the file at `source`, URDF or TOML, shows of the robot; a file that is missing is a note, never an error.
+    """Read the visual geometry of a robot from its URDF or TOML file; missing files become findings, never errors.
 
-    Visuals, or collision shapes where a link has none. `package://NAME/...` is looked for in the folders above the
-    file, then in ROS_PACKAGE_PATH and AMENT_PREFIX_PATH.
+    Links without visuals use their collision shapes. `package://NAME/...` is searched in the folders above the file,
+    then in ROS_PACKAGE_PATH and AMENT_PREFIX_PATH.
+
+    Parameters
+    ----------
+    source : str or pathlib.Path
+        Bundled name or file of the robot.
+    robot : Robot
+        Robot to draw; its held joints and its chain are applied to the file.
+
+    Returns
+    -------
+    Meshes
+        Meshes in link frames, simplified if they are large.
     """
     try:
-        shown = _selected(_described(source), robot)
+        loaded = _select_links(_describe_file(source), robot)
     except MindynError as error:
         return Meshes((), (info(Kind.MESH, f"no meshes are drawn: {error.message}"),))
-    if shown.link_names != robot.link_names:
+    if loaded.link_names != robot.link_names:
         return Meshes((), (info(Kind.MESH, f"no meshes are drawn: {source} has other links than the robot"),))
     reader = MeshReader(Path(source).absolute())
-    drawn = {k: reader.link(link.shapes) for k, link in enumerate((shown.root, *shown.links))}
-    parts, coarse = _small({k: part for k, part in drawn.items() if len(part.faces)})
-    return Meshes(parts, tuple(info(Kind.MESH, sentence) for sentence in (*reader.sentences(bool(parts)), *coarse)))
+    meshes = {k: reader.link(link.shapes) for k, link in enumerate((loaded.root, *loaded.links))}
+    parts, coarse = _simplify_parts({k: part for k, part in meshes.items() if len(part.faces)})
+    return Meshes(
+        parts, tuple(info(Kind.MESH, sentence) for sentence in (*reader.describe_problems(bool(parts)), *coarse))
+    )
 
 
-def _described(source: str | Path) -> Description:
+def _describe_file(source: str | Path) -> Description:
     path = Path(source)
     if path.suffix.lower() in (".urdf", ".xml") and path.is_file():
         text = read_text(path)
         if parse_xml(text, path.name).tag == "robot":
-            return read_visuals(text, Snapper(active=True))
-        raise RobotFileError("meshes are read of URDF and TOML, not of MJCF")
-    return describe(source)
+            return read_visual_shapes(text, Snapper(active=True))
+        message = "meshes can be read from URDF and TOML files, not from MJCF"
+        raise RobotFileError(message, code=Code.UNSUPPORTED, subject=path.name)
+    return read_description(source)
 
 
-def _selected(described: Description, robot: Robot) -> Robot:
-    joints = {joint.name for joint in described.joints if not isinstance(joint, FixedJoint)}
+def _select_links(description: Description, robot: Robot) -> Robot:
+    joints = {joint.name for joint in description.joints if not isinstance(joint, FixedJoint)}
     held = {name: position for name, position in robot.selection.lock.items() if name in joints}
-    return assemble(described.selected(Selection(held, robot.selection.root, robot.selection.tip)))
+    return assemble(description.select(Selection(held, robot.selection.root, robot.selection.tip)))
 
 
 @dataclass(slots=True)
 class MeshReader:
-    """Reads each file once, and keeps in mind what could not be drawn."""
+    """Reader that opens each file once and records missing and unreadable ones."""
 
     robot_file: Path
     read: dict[Path, Triangles | str]
     missing: list[str]
-    refused: list[str]
+    unreadable: list[str]
 
     def __init__(self, robot_file: Path) -> None:
         self.robot_file = robot_file
-        self.read, self.missing, self.refused = {}, [], []
+        self.read, self.missing, self.unreadable = {}, [], []
 
     def link(self, shapes: Sequence[Shape]) -> Triangles:
-        """All shapes of a link as one."""
-        return joined([part.moved(shape.pose.matrix) for shape in shapes for part in self.shape(shape)])
+        """Return all shapes of a link as one mesh."""
+        return join_triangles([part.transform(shape.pose.matrix) for shape in shapes for part in self.shape(shape)])
 
     def shape(self, shape: Shape) -> Iterator[Triangles]:
-        """The triangles of a shape; none where its file is missing or cannot be read."""
+        """Yield the triangles of a shape; nothing if its file is missing or unreadable."""
         if shape.kind != "mesh":
             yield _SOLIDS[shape.kind](shape.dimensions)
             return
-        path = next((place for place in _places(shape.filename, self.robot_file) if place.is_file()), None)
+        path = next((path for path in _candidate_paths(shape.filename, self.robot_file) if path.is_file()), None)
         if path is None:
             self.missing.append(shape.filename)
             return
-        found = self.file(path)
-        if isinstance(found, str):
-            self.refused.append(found)
+        mesh = self.file(path)
+        if isinstance(mesh, str):
+            self.unreadable.append(mesh)
             return
-        yield Triangles(found.corners * np.array(shape.dimensions), found.faces)
+        yield Triangles(mesh.corners * np.array(shape.dimensions), mesh.faces)
 
     def file(self, path: Path) -> Triangles | str:
-        """The triangles of a file, or why they cannot be read."""
+        """Return the triangles of a file, or the reason why it cannot be read."""
         if path not in self.read:
             try:
                 self.read[path] = read_mesh(path)
@@ -134,19 +157,18 @@ class MeshReader:
                 self.read[path] = error.message
         return self.read[path]
 
-    def sentences(self, drawn: bool) -> list[str]:
-        """What was not drawn."""
-        said = []
+    def describe_problems(self, drawn: bool) -> list[str]:
+        """Return a sentence for each problem that prevented drawing."""
+        problems = []
         if self.missing:
             names = list(dict.fromkeys(self.missing))
-            many = f"{plural(len(names), 'mesh file')} not at hand and not drawn"
-            said.append(f"{many}: {listed(names, 3)}")
-        said += [f"a mesh is not drawn: {reason}" for reason in dict.fromkeys(self.refused)]
-        return said if said or drawn else [f"no meshes are drawn: {self.robot_file.name} names none"]
+            problems.append(f"{format_plural(len(names), 'missing mesh file')} not drawn: {list_names(names, 3)}")
+        problems += [f"a mesh is not drawn: {reason}" for reason in dict.fromkeys(self.unreadable)]
+        return problems if problems or drawn else [f"no meshes are drawn: {self.robot_file.name} names none"]
 
 
-def _places(filename: str, robot_file: Path) -> Iterator[Path]:
-    """Where a mesh may lie, the likeliest first."""
+def _candidate_paths(filename: str, robot_file: Path) -> Iterator[Path]:
+    """Yield the possible paths of a mesh, the likeliest first."""
     scheme, mark, rest = filename.partition("://")
     name = unquote(rest) if mark else filename
     if mark and scheme == "file":
@@ -168,25 +190,25 @@ def _places(filename: str, robot_file: Path) -> Iterator[Path]:
                 yield Path(entry) / inside
 
 
-def _small(parts: Mapping[int, Triangles]) -> tuple[tuple[LinkMesh, ...], list[str]]:
-    """The parts with corners gathered in cells of one size, the finest that keeps to the limits."""
+def _simplify_parts(parts: Mapping[int, Triangles]) -> tuple[tuple[LinkMesh, ...], list[str]]:
+    """Merge corners in cells of one size, the smallest that satisfies the limits."""
     if not parts:
         return (), []
     extent = max(float(np.ptp(part.corners, axis=0).max()) for part in parts.values()) or 1.0
-    cell, before = extent / FINEST_CELLS, sum(len(part.faces) for part in parts.values())
+    cell, before = extent / MAX_CELLS, sum(len(part.faces) for part in parts.values())
     while True:
-        found = {k: _gathered(part, cell) for k, part in parts.items()}
-        count = sum(len(part.faces) for part in found.values())
-        made = Meshes(tuple(_packed(k, part) for k, part in found.items() if len(part.faces)))
-        if count <= MOST_TRIANGLES and made.bytes <= LARGEST_BYTES:
+        merged = {k: _merge_corners(part, cell) for k, part in parts.items()}
+        count = sum(len(part.faces) for part in merged.values())
+        meshes = Meshes(tuple(_pack_part(k, part) for k, part in merged.items() if len(part.faces)))
+        if count <= MAX_TRIANGLES and meshes.bytes <= MAX_PAGE_BYTES:
             break
         cell *= 1.4
-    said = f"meshes of {before} triangles are drawn with {count}, details under {1e3 * cell:.2g} mm left out"
-    return made.parts, [said] if before > MOST_TRIANGLES else []
+    message = f"{before} mesh triangles are drawn with {count}, without details under {1e3 * cell:.2g} mm"
+    return meshes.parts, [message] if before > MAX_TRIANGLES else []
 
 
-def _gathered(part: Triangles, cell: float) -> Triangles:
-    """Corners in one cell of a grid become one, at their mean; triangles that vanish so are left out."""
+def _merge_corners(part: Triangles, cell: float) -> Triangles:
+    """Merge the corners in each cell of a grid to their mean, and drop triangles that collapse."""
     places = np.floor((part.corners - part.corners.min(axis=0)) / cell).astype(np.int64)
     keys = places @ np.array([1, 1 << 21, 1 << 42])
     _, number, count = np.unique(keys, return_inverse=True, return_counts=True)
@@ -196,12 +218,12 @@ def _gathered(part: Triangles, cell: float) -> Triangles:
     faces = faces[(a != b) & (b != c) & (c != a)]
     _, first = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)
     faces = faces[np.sort(first)]
-    used, again = np.unique(faces, return_inverse=True)
-    return Triangles(corners[used], again.reshape(-1, 3))
+    used, renumbered = np.unique(faces, return_inverse=True)
+    return Triangles(corners[used], renumbered.reshape(-1, 3))
 
 
-def _packed(link: int, part: Triangles) -> LinkMesh:
-    return LinkMesh(link, packed_levels(part.corners.ravel()), packed_places(part.faces.ravel()), len(part.faces))
+def _pack_part(link: int, part: Triangles) -> LinkMesh:
+    return LinkMesh(link, pack_levels(part.corners.ravel()), pack_indices(part.faces.ravel()), len(part.faces))
 
 
 def _box(size: Sequence[float]) -> Triangles:
@@ -211,28 +233,30 @@ def _box(size: Sequence[float]) -> Triangles:
     return Triangles(corners, np.array(faces))
 
 
-def _turned(profile: Array) -> Triangles:
-    """A profile (K, 2) of radius and height, turned about z."""
-    angles = np.linspace(0, 2 * np.pi, ROUND, endpoint=False)
-    rings = [np.stack([r * np.cos(angles), r * np.sin(angles), np.full(ROUND, z)], axis=1) for r, z in profile]
-    k, next_k = np.arange(ROUND), np.roll(np.arange(ROUND), -1)
+def _revolve_profile(profile: Array) -> Triangles:
+    """Revolve a profile (K, 2) of radius and height about z."""
+    angles = np.linspace(0, 2 * np.pi, CIRCLE_SEGMENTS, endpoint=False)
+    rings = [
+        np.stack([r * np.cos(angles), r * np.sin(angles), np.full(CIRCLE_SEGMENTS, z)], axis=1) for r, z in profile
+    ]
+    k, next_k = np.arange(CIRCLE_SEGMENTS), np.roll(np.arange(CIRCLE_SEGMENTS), -1)
     faces = []
     for ring in range(len(profile) - 1):
-        low, high = ring * ROUND, (ring + 1) * ROUND
+        low, high = ring * CIRCLE_SEGMENTS, (ring + 1) * CIRCLE_SEGMENTS
         faces += [np.stack([low + k, low + next_k, high + next_k], axis=1)]
         faces += [np.stack([low + k, high + next_k, high + k], axis=1)]
     return Triangles(np.concatenate(rings), np.concatenate(faces))
 
 
 def _sphere(size: Sequence[float], half: float = 0.0) -> Triangles:
-    angles = np.linspace(-np.pi / 2, np.pi / 2, ROUND // 2 + 2)
+    angles = np.linspace(-np.pi / 2, np.pi / 2, CIRCLE_SEGMENTS // 2 + 2)
     heights = size[0] * np.sin(angles) + half * np.sign(angles.round(12))
-    return _turned(np.stack([size[0] * np.cos(angles), heights], axis=1))
+    return _revolve_profile(np.stack([size[0] * np.cos(angles), heights], axis=1))
 
 
 def _cylinder(size: Sequence[float]) -> Triangles:
     radius, half = size[0], size[1] / 2
-    return _turned(np.array([[0, -half], [radius, -half], [radius, half], [0, half]]))
+    return _revolve_profile(np.array([[0, -half], [radius, -half], [radius, half], [0, half]]))
 
 
 _SOLIDS: Final[Mapping[str, Callable[[Sequence[float]], Triangles]]] = {

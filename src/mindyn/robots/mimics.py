@@ -1,4 +1,4 @@
-"""Joints that mimic others: q = A s + b of the joints s that mimic none, chains of mimics multiplied out."""
+"""Mimic joints: q = A s + b for the free joints s, with chains of mimics multiplied out."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MimicMap:
-    """q = matrix s + offset: free (f,) the joints s that mimic none, matrix (n, f), offset (n,)."""
+    """Map q = matrix s + offset: free (f,) indices of the joints s that mimic no other, matrix (n, f), offset (n,)."""
 
     free: tuple[int, ...]
     matrix: Array
     offset: Array
 
-    def filled(self, q: Array) -> Array:
-        """Positions (..., n) with those of mimic joints as the others ask."""
+    def fill(self, q: Array) -> Array:
+        """Return positions (..., n) with those of the mimic joints computed from the free joints."""
         return np.asarray(q[..., list(self.free)] @ self.matrix.T + self.offset)
 
 
 def mimic_map(robot: Robot) -> MimicMap:
-    """The map of a robot's mimic joints: the identity where it has none."""
+    """Return the map of a robot's mimic joints; the identity if it has none."""
     n = robot.joint_count
     following = {mimic.joint: mimic for mimic in robot.mimics}
-    roots = {name: rooted(name, following) for name in robot.joint_names}
+    roots = {name: find_mimic_root(name, following) for name in robot.joint_names}
     free = tuple(i for i, name in enumerate(robot.joint_names) if roots[name][0] == name)
     place = {robot.joint_names[i]: k for k, i in enumerate(free)}
     matrix, offset = np.zeros((n, len(free))), np.zeros(n)
@@ -42,10 +42,10 @@ def mimic_map(robot: Robot) -> MimicMap:
     return MimicMap(free, matrix, offset)
 
 
-def rooted(joint: str, following: Mapping[str, Mimic]) -> tuple[str, float, float]:
-    """The joint at the end of a chain of mimics, with multiplier and offset: q[joint] = multiplier q[of] + offset.
+def find_mimic_root(joint: str, following: Mapping[str, Mimic]) -> tuple[str, float, float]:
+    """Return the free joint `of` that a chain of mimics follows, with q[joint] = multiplier q[of] + offset.
 
-    following  the mimics by their joints
+    following  mimics by their joints
     """
     multiplier, offset = 1.0, 0.0
     while joint in following:
@@ -54,16 +54,16 @@ def rooted(joint: str, following: Mapping[str, Mimic]) -> tuple[str, float, floa
     return joint, multiplier, offset
 
 
-def held_by_mimicking(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tuple[dict[str, float], list[Mimic]]:
-    """Positions of the joints that mimic a held one, directly or by a chain; and the mimics that still move.
+def hold_followers(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tuple[dict[str, float], list[Mimic]]:
+    """Return the positions of joints that mimic a held joint, also through a chain, and the mimics that still move.
 
-    held  joints that do not move and their positions: 0 of a fixed joint, which has none
+    held  joints that do not move, and their positions: 0 for a fixed joint
     """
     stopped: dict[str, float] = {}
     moving = []
     following = {mimic.joint: mimic for mimic in mimics if mimic.joint not in held}
     for mimic in following.values():
-        of, multiplier, offset = rooted(mimic.joint, following)
+        of, multiplier, offset = find_mimic_root(mimic.joint, following)
         if of in held:
             stopped[mimic.joint] = multiplier * held[of] + offset
         else:
@@ -71,13 +71,13 @@ def held_by_mimicking(mimics: Sequence[Mimic], held: Mapping[str, float]) -> tup
     return stopped, moving
 
 
-def mimic_cycle(mimics: Sequence[Mimic]) -> list[str]:
-    """Names of joints that mimic each other in a circle, the first one again last; empty where there is none."""
+def find_mimic_cycle(mimics: Sequence[Mimic]) -> list[str]:
+    """Return the names of joints that mimic each other in a cycle, the first one also last; empty without a cycle."""
     following = {mimic.joint: mimic.of for mimic in mimics}
     for start in following:
-        way = [start]
-        while way[-1] in following:
-            way.append(following[way[-1]])
-            if way[-1] in way[:-1]:
-                return way[way.index(way[-1]) :]
+        path = [start]
+        while path[-1] in following:
+            path.append(following[path[-1]])
+            if path[-1] in path[:-1]:
+                return path[path.index(path[-1]) :]
     return []

@@ -1,8 +1,8 @@
-"""<connect> and <weld> of an MJCF as closed loops: one point is a ball, two of the same two bodies are a pin.
+"""Convert <connect> and <weld> of an MJCF to closed loops: one point is a ball, two between the same bodies are a pin.
 
-Which joints depend is stated by files that mindyn wrote. Of others, joints without actuators depend before those with
-one, and joints far from the root before near ones: as many of them as the loop takes degrees of freedom away, by the
-Jacobian that MuJoCo gives the constraint at home, the first keyframe or where the file draws the robot.
+Files that mindyn wrote name the dependent joints. In other files, joints without actuators become dependent before
+those with one, and joints far from the root before near ones; their number is the rank of MuJoCo's constraint Jacobian
+at the home position: the keyframe "home", the first keyframe, or the initial position of the file.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import from_quaternion
+from mindyn.algebra.rotations import rotation_from_quaternion
 from mindyn.algebra.values import Array
-from mindyn.errors import RobotFileError
-from mindyn.robots.mimics import rooted
+from mindyn.errors import Code, RobotFileError
+from mindyn.robots.mimics import find_mimic_root
 from mindyn.robots.parts import Loop, LoopKind, Mimic
 
-RANK: Final = 1e-7
-"""Singular values of a constraint's Jacobian, relative to the largest, below which a direction is not constrained."""
-ALONG_AXIS: Final = 1e-9
-"""Sine up to which the z axis of a site counts as the axis of the pin that it stands on."""
-DEPENDENT: Final = "dependent joints of loop "
-"""How the <text> of a file begins that names the dependent joints of a loop."""
+JACOBIAN_RANK_TOLERANCE: Final = 1e-7
+"""Singular values of a constraint Jacobian, relative to the largest, that count as zero."""
+ON_AXIS_TOLERANCE: Final = 1e-9
+"""Largest sine between the z axis of a site and the axis of its pin for which they count as equal."""
+DEPENDENT_TEXT_PREFIX: Final = "dependent joints of loop "
+"""Prefix of the name of a <text> that lists the dependent joints of a loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
+class _LoopEquality:
     """One <connect> or <weld>: its number, name, the two bodies and the pose of its point on each."""
 
     number: int
@@ -41,43 +41,43 @@ class _Point:
     is_weld: bool
 
     @property
-    def called(self) -> str:
-        """As messages name it."""
+    def label(self) -> str:
+        """Name of the element for messages."""
         return f"<{'weld' if self.is_weld else 'connect'}> {self.name!r}"
 
 
-def read_from(loop: Loop) -> str:
-    """The element that a loop is read from and written as."""
+def mjcf_element_name(loop: Loop) -> str:
+    """Return the MJCF element that represents a loop."""
     return "weld" if loop.kind == "weld" else "connect"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLoops:
+class FileLoops:
     """Loops of a file.
 
-    home      positions by joint at which they are closed
-    sites     numbers of the sites that hold them: they are no frames
-    left_out  (what, why) of equalities that are no loops here
-    read      numbers of all equalities that were looked at
+    home     positions by joint at which the loops are closed
+    sites    numbers of the sites that define them, which do not become frames
+    dropped  (element, reason) of equalities that are not supported as loops
+    read     numbers of all equalities that were examined
     """
 
     loops: tuple[Loop, ...]
     home: Mapping[str, float]
     sites: frozenset[int]
-    left_out: tuple[tuple[str, str], ...]
+    dropped: tuple[tuple[str, str], ...]
     read: tuple[int, ...]
 
 
-NO_LOOPS: Final = ReadLoops((), {}, frozenset(), (), ())
+NO_LOOPS: Final = FileLoops((), {}, frozenset(), (), ())
 
 
 class LoopReader:
-    """Reads the <connect>s and <weld>s of a compiled model.
+    """Reader of the <connect>s and <weld>s of a compiled model.
 
-    names     of bodies and joints, by kind and number
+    name      function that returns the name of a body or joint by kind and number
     movable   names of the joints that mindyn moves
-    actuated  names of joints that have an actuator
-    stated    dependent joints by loop, where the file states them
+    actuated  names of joints with an actuator
+    stated    dependent joints by loop, as far as the file names them
     """
 
     def __init__(
@@ -94,66 +94,65 @@ class LoopReader:
         self.movable, self.actuated, self.stated = set(movable), actuated, stated
         self.following = {mimic.joint: mimic for mimic in mimics}
 
-    def read(self, numbers: Sequence[int]) -> ReadLoops:
-        """The loops of the equalities with these numbers, which are active <connect>s and <weld>s."""
+    def read(self, numbers: Sequence[int]) -> FileLoops:
+        """Read the loops of the active <connect>s and <weld>s with these numbers."""
         points = [self._point(k) for k in numbers]
-        groups: dict[tuple[int, int], list[_Point]] = {}
+        groups: dict[tuple[int, int], list[_LoopEquality]] = {}
         for point in points:
             groups.setdefault(point.bodies, []).append(point)
         home = self._home()
         rows = self._jacobian(home)
         loops: list[Loop] = []
-        taken: list[_Point] = []
+        taken: list[_LoopEquality] = []
         dependent: list[str] = []
-        left_out: list[tuple[str, str]] = []
+        dropped: list[tuple[str, str]] = []
         for group in groups.values():
-            named = group[0].called
-            if why := self._obstacle(group):
-                left_out.append((named, why))
+            if reason := self._explain_unsupported(group):
+                dropped.append((group[0].label, reason))
                 continue
             loop_name = self._loop_name(group, loops)
             before = np.vstack([rows.get(point.number, np.zeros((0, self.model.nv))) for point in [*taken, *group]])
-            new = self._dependent(loop_name, self._joints(group[0].bodies), self._folded(before), dependent)
+            new = self._choose_dependent(loop_name, self._joints(group[0].bodies), self._fold_mimics(before), dependent)
             if not new:
-                left_out.append((named, "it takes no degree of freedom away that others leave"))
+                dropped.append((group[0].label, "it removes no degree of freedom in addition to the other loops"))
                 continue
             loops.append(self._loop(loop_name, group, new))
             taken += group
             dependent += new
         positions = {joint: float(home[self.model.jnt_qposadr[j]]) for j, joint in self._movable_joints().items()}
-        return ReadLoops(
+        return FileLoops(
             tuple(loops),
             positions if loops else {},
             frozenset(site for point in taken for site in point.sites),
-            tuple(left_out),
+            tuple(dropped),
             tuple(numbers),
         )
 
-    def _point(self, k: int) -> _Point:
+    def _point(self, k: int) -> _LoopEquality:
         model = self.model
         ends = int(model.eq_obj1id[k]), int(model.eq_obj2id[k])
         is_weld, data = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_WELD), model.eq_data[k]
         name = self.name("equality", k)
         if int(model.eq_objtype[k]) == int(self.mujoco.mjtObj.mjOBJ_SITE):
-            poses = [Pose(from_quaternion(*model.site_quat[i]), model.site_pos[i]) for i in ends]
+            poses = [Pose(rotation_from_quaternion(*model.site_quat[i]), model.site_pos[i]) for i in ends]
             bodies = tuple(int(model.site_bodyid[i]) for i in ends)
-            return _Point(k, name, (bodies[0], bodies[1]), (poses[0], poses[1]), ends, is_weld)
-        if is_weld:  # the anchor is of the second body, the pose of the first
-            return _Point(
-                k, name, ends, (Pose(from_quaternion(*data[6:10]), data[3:6]), Pose(None, data[:3])), (), True
+            return _LoopEquality(k, name, (bodies[0], bodies[1]), (poses[0], poses[1]), ends, is_weld)
+        if is_weld:  # the anchor belongs to the second body, the pose to the first
+            return _LoopEquality(
+                k, name, ends, (Pose(rotation_from_quaternion(*data[6:10]), data[3:6]), Pose(None, data[:3])), (), True
             )
-        return _Point(k, name, ends, (Pose(None, data[:3]), Pose(None, data[3:6])), (), False)
+        return _LoopEquality(k, name, ends, (Pose(None, data[:3]), Pose(None, data[3:6])), (), False)
 
     def _home(self) -> Array:
-        """(nq,) of the keyframe "home", else of the first one, else where the file draws the robot."""
+        """Return qpos (nq,) of the keyframe "home", else of the first keyframe, else the initial position."""
         model = self.model
         if not model.nkey:
             return np.array(model.qpos0)
-        found = self.mujoco.mj_name2id(model, self.mujoco.mjtObj.mjOBJ_KEY, "home")
-        return np.array(model.key_qpos[max(found, 0)])
+        key = self.mujoco.mj_name2id(model, self.mujoco.mjtObj.mjOBJ_KEY, "home")
+        return np.array(model.key_qpos[max(key, 0)])
 
     def _jacobian(self, home: Array) -> dict[int, Array]:
-        """Rows (., nv) of each equality; of those that no joint moves there are none."""
+        """Return the Jacobian rows (., nv) of each equality; equalities that no joint moves have none."""
         model, data = self.model, self.mujoco.MjData(self.model)
         if not model.nv:
             return {}
@@ -171,7 +170,7 @@ class LoopReader:
         return {j: name for j, name in joints.items() if name in self.movable}
 
     def _joints(self, bodies: tuple[int, int]) -> list[int]:
-        """Numbers of the joints between two bodies, through the body that carries both."""
+        """Return the numbers of the joints between two bodies, through their common ancestor."""
         first, second = ([*self._above(body)] for body in bodies)
         between = [body for body in first if body not in second] + [body for body in second if body not in first]
         model = self.model
@@ -182,92 +181,94 @@ class LoopReader:
         ]
 
     def _above(self, body: int) -> list[int]:
-        found = []
+        ancestors = []
         while body:
-            found.append(body)
+            ancestors.append(body)
             body = int(self.model.body_parentid[body])
-        return found
+        return ancestors
 
-    def _obstacle(self, group: list[_Point]) -> str:
-        """Why a group of points is no loop that mindyn knows; empty where it is one."""
+    def _explain_unsupported(self, group: list[_LoopEquality]) -> str:
+        """Return why a group of points is not a supported loop, or an empty text."""
         if len(group) > 1 and (len(group) > 2 or any(point.is_weld for point in group)):
             return (
-                f"{len(group)} equalities hold the same two bodies together; mindyn knows balls (one <connect>), pins "
+                f"{len(group)} equalities connect the same two bodies; mindyn supports balls (one <connect>), pins "
                 "(two) and welds (one <weld>)"
             )
         joints = self._joints(group[0].bodies)
         free = int(self.mujoco.mjtJoint.mjJNT_FREE)
-        strange = [j for j in joints if self.name("joint", j) not in self.movable and self.model.jnt_type[j] != free]
-        if strange:
-            return f"joint {self.name('joint', strange[0])!r} of its loop is no hinge and no slide"
+        others = [j for j in joints if self.name("joint", j) not in self.movable and self.model.jnt_type[j] != free]
+        if others:
+            return f"joint {self.name('joint', others[0])!r} of its loop is neither a hinge nor a slide"
         if any(self.model.jnt_type[j] == free for j in joints):
-            return "a free joint moves it, and mindyn holds that"
-        return "" if joints else "no joint moves it"
+            return "it contains a free joint, which mindyn holds"
+        return "" if joints else "it contains no joint"
 
-    def _loop_name(self, group: list[_Point], others: Sequence[Loop]) -> str:
+    def _loop_name(self, group: list[_LoopEquality], others: Sequence[Loop]) -> str:
         name = re.sub(r"/\d+$", "", group[0].name)
         return name if all(other.name != name for other in others) else f"{name} {group[0].number}"
 
-    def _folded(self, J: Array) -> Array:
-        """J (m, joints) with the columns of mimic joints at those that they follow."""
+    def _fold_mimics(self, J: Array) -> Array:
+        """Return J (m, joints) with the columns of mimic joints added to those of the joints they follow."""
         model = self.model
         names = self._movable_joints()
         column = {name: J[:, model.jnt_dofadr[j]].copy() for j, name in names.items()}
-        whole = np.zeros((len(J), model.njnt))
+        folded = np.zeros((len(J), model.njnt))
         numbers = {name: j for j, name in names.items()}
         for name, values in column.items():
-            of, multiplier, _ = rooted(name, self.following)
-            whole[:, numbers[of]] += multiplier * values
-        return whole
+            of, multiplier, _ = find_mimic_root(name, self.following)
+            folded[:, numbers[of]] += multiplier * values
+        return folded
 
-    def _dependent(self, loop: str, joints: list[int], J: Array, before: Sequence[str]) -> list[str]:
-        """Joints that depend by a loop, when those before depend by the other loops that J has."""
+    def _choose_dependent(self, loop: str, joints: list[int], J: Array, before: Sequence[str]) -> list[str]:
+        """Return the joints that depend on a loop, given those that depend on the other loops in J."""
         model, names = self.model, self._movable_joints()
         if loop in self.stated:
-            return self._stated(loop, [names[j] for j in joints])
+            return self._require_stated(loop, [names[j] for j in joints])
         numbers = {name: j for j, name in names.items()}
         depths = {j: len(self._above(int(model.jnt_bodyid[j]))) for j in joints}
         free = [j for j in joints if names[j] not in self.following and names[j] not in before]
         ordered = sorted(free, key=lambda j: (names[j] in self.actuated, -depths[j], -j))
         chosen = [numbers[name] for name in before]
-        full, found = _rank(J), []
+        full, dependent = _matrix_rank(J), []
         for j in ordered:
-            if _rank(J[:, chosen]) == full:
+            if _matrix_rank(J[:, chosen]) == full:
                 break
-            if _rank(J[:, [*chosen, j]]) > _rank(J[:, chosen]):
+            if _matrix_rank(J[:, [*chosen, j]]) > _matrix_rank(J[:, chosen]):
                 chosen.append(j)
-                found.append(j)
-        return [names[j] for j in sorted(found)]
+                dependent.append(j)
+        return [names[j] for j in sorted(dependent)]
 
-    def _stated(self, loop: str, joints: Sequence[str]) -> list[str]:
+    def _require_stated(self, loop: str, joints: Sequence[str]) -> list[str]:
         if unknown := [name for name in self.stated[loop] if name not in joints]:
-            raise RobotFileError(
-                f"the file says that {unknown[0]!r} depends by loop {loop!r}, whose joints are: {', '.join(joints)}"
+            message = (
+                f"dependent joint {unknown[0]!r} is not part of loop {loop!r}; its joints are: {', '.join(joints)}"
             )
+            raise RobotFileError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
         return list(self.stated[loop])
 
-    def _loop(self, name: str, group: list[_Point], dependent: list[str]) -> Loop:
+    def _loop(self, name: str, group: list[_LoopEquality], dependent: list[str]) -> Loop:
         kind: LoopKind = "pin" if len(group) == 2 else "weld" if group[0].is_weld else "ball"
         poses = list(group[0].poses)
         if kind == "pin":
-            poses = [_on_axis(group[0].poses[end], group[1].poses[end], name) for end in (0, 1)]
+            poses = [_pin_pose(group[0].poses[end], group[1].poses[end], name) for end in (0, 1)]
         first, second = (self.name("body", body) for body in group[0].bodies)
         return Loop(name, first, second, poses[0], poses[1], tuple(dependent), kind)
 
 
-def _rank(J: Array) -> int:
+def _matrix_rank(J: Array) -> int:
     s = np.linalg.svd(J, compute_uv=False) if J.size else np.zeros(0)
-    return int((s > RANK * max(s.max(initial=0.0), 1e-12)).sum())
+    return int((s > JACOBIAN_RANK_TOLERANCE * max(s.max(initial=0.0), 1e-12)).sum())
 
 
-def _on_axis(origin: Pose, other: Pose, name: str) -> Pose:
-    """The pose at the first of two points of a pin, with z along them: that of its site where that is so already."""
+def _pin_pose(origin: Pose, other: Pose, name: str) -> Pose:
+    """Return the pose at the first point of a pin with z along the pin; keep the pose of a site that has this z."""
     along = other.translation - origin.translation
     length = float(np.linalg.norm(along))
     if not length > 0:
-        raise RobotFileError(f"the two points of {name!r} are one: they hold no axis")
+        message = f"the two points of pin {name!r} coincide, so that they define no axis"
+        raise RobotFileError(message, code=Code.INVALID_STRUCTURE, subject=name)
     z = along / length
-    if np.linalg.norm(np.cross(origin.rotation[:, 2], z)) < ALONG_AXIS and origin.rotation[:, 2] @ z > 0:
+    if np.linalg.norm(np.cross(origin.rotation[:, 2], z)) < ON_AXIS_TOLERANCE and origin.rotation[:, 2] @ z > 0:
         return origin
     x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
     x /= np.linalg.norm(x)

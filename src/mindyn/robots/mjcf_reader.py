@@ -1,4 +1,4 @@
-"""Reading MJCF through MuJoCo (extra `mjcf`): MuJoCo compiles the file, we read the compiled tree."""
+"""Read MJCF with MuJoCo (extra `mjcf`): MuJoCo compiles the file, mindyn reads the compiled tree."""
 
 from __future__ import annotations
 
@@ -12,57 +12,62 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import about_axis, from_quaternion
+from mindyn.algebra.rotations import rotation_about_axis, rotation_from_quaternion
 from mindyn.algebra.values import Array
-from mindyn.errors import MissingExtraError, RobotFileError, listed, shortened
+from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, shorten_text
 from mindyn.findings import Kind, info, summarise
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
-from mindyn.robots.files import LARGEST_NUMBER
-from mindyn.robots.limits import SUMMARIES, sensible_limits
-from mindyn.robots.mjcf_loops import DEPENDENT, NO_LOOPS, LoopReader, ReadLoops, read_from
-from mindyn.robots.mjcf_source import MOST_COPIES, MjcfSource, mjcf_source
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
+from mindyn.robots.files import MAX_FILE_NUMBER
+from mindyn.robots.limits import LIMIT_SUMMARIES, keep_valid_limits
+from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, NO_LOOPS, FileLoops, LoopReader, mjcf_element_name
+from mindyn.robots.mjcf_source import MAX_BODIES, MjcfSource, prepare_mjcf
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.springs import Spring
 
 
 def import_mujoco() -> Any:
-    """The mujoco package, or an error that says how to install it."""
+    """Import mujoco; raise `MissingExtraError` with the install command if it is missing."""
     try:
         import mujoco
     except ImportError as error:
-        raise MissingExtraError("MJCF files need MuJoCo", hint="pip install 'mindyn[mjcf]'") from error
+        raise MissingExtraError(
+            "MJCF files need MuJoCo", hint="pip install 'mindyn[mjcf]'", subject="mujoco"
+        ) from error
     return mujoco
 
 
 def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description:
-    """What an MJCF file, or `text` in its place, describes; the world body is its root."""
+    """Read the description of an MJCF file, or of `text` instead of its content; the world body is the root."""
     mujoco = import_mujoco()
-    source = mjcf_source(path, text)
+    source = prepare_mjcf(path, text)
     try:
         model = mujoco.MjModel.from_xml_string(source.text, dict(source.models))
     except (ValueError, mujoco.FatalError) as error:
-        raise RobotFileError(f"MuJoCo cannot compile {path.name}: {shortened(str(error), 600)}") from error
-    if not model.nbody <= MOST_COPIES:
-        raise RobotFileError(f"{path.name} has {model.nbody} bodies; an arm has at most {MOST_COPIES}")
+        message = f"MuJoCo cannot compile {path.name}: {shorten_text(str(error), 600)}"
+        raise RobotFileError(message, subject=path.name) from error
+    if not model.nbody <= MAX_BODIES:
+        message = f"{path.name} has {model.nbody} bodies; at most {MAX_BODIES} are supported"
+        raise RobotFileError(message, code=Code.TOO_LARGE, subject=path.name)
     for what in ("body_mass", "body_inertia", "body_pos", "body_ipos", "jnt_pos", "qpos0", "body_quat", "body_iquat"):
-        if not (np.abs(getattr(model, what)) <= LARGEST_NUMBER).all():
-            raise RobotFileError(f"{path.name}: {what} is not finite or larger than {LARGEST_NUMBER:g} in SI units")
+        if not (np.abs(getattr(model, what)) <= MAX_FILE_NUMBER).all():
+            message = f"{path.name}: {what} is not finite or larger than {MAX_FILE_NUMBER:g} in SI units"
+            raise RobotFileError(message, code=Code.OUT_OF_RANGE, subject=what)
     return _MjcfReader(mujoco, model, snap, source).description(path.stem)
 
 
-def _names(text: str) -> list[str]:
-    """Joint names of a <text> that mindyn wrote: a JSON list."""
+def _parse_names(text: str) -> list[str]:
+    """Parse the joint names of a <text> that mindyn wrote: a JSON list."""
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise RobotFileError(
-            f"dependent joints of a loop are a JSON list of names; the file has {shortened(text, 100)!r}"
-        )
-    return found
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        shown = shorten_text(text, 100)
+        message = f"dependent joints of a loop must be a JSON list of names, got {shown!r}"
+        raise RobotFileError(message, code=Code.WRONG_TYPE, subject=shown)
+    return names
 
 
 @dataclass(slots=True)
@@ -83,20 +88,20 @@ class _MjcfReader:
         closed = self.loops(mimics, others)
         ignored = {
             "equality constraints": len(others) - len(closed.read),
-            "springs and dampers that are no lines": self.bent(),
+            "nonlinear springs and dampers": self.count_nonlinear(),
             "gravity compensations": np.count_nonzero(self.model.body_gravcomp),
             "fluid forces": int(self.model.opt.density > 0 or self.model.opt.viscosity > 0),
         }
         notes = [
-            info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were left out")
+            info(Kind.DROPPED_PART, f"{count} {what} of the MJCF were dropped")
             for what, count in ignored.items()
             if count
         ]
-        notes += [info(Kind.DROPPED_PART, f"{what} of the MJCF was left out: {why}") for what, why in closed.left_out]
+        notes += [info(Kind.DROPPED_PART, f"{what} of the MJCF was dropped: {why}") for what, why in closed.dropped]
         notes += [
             info(
                 Kind.READ_LOOP,
-                f"loop {loop.name!r} is read from <{read_from(loop)}>; {listed(loop.dependent)} depend by it",
+                f"loop {loop.name!r} from <{mjcf_element_name(loop)}>: dependent joints {list_names(loop.dependent)}",
             )
             for loop in closed.loops
             if loop.name not in self.stated_dependents
@@ -113,22 +118,26 @@ class _MjcfReader:
             mimics=tuple(mimics),
             loops=closed.loops,
             home=closed.home,
-            findings=summarise([*self.source.findings, *notes, *self.snap.findings], SUMMARIES),
+            findings=summarise([*self.source.findings, *notes, *self.snap.findings], LIMIT_SUMMARIES),
         )
 
     def gravity(self) -> Array:
-        """As the simulation has it: none where the file's flag disables it."""
+        """Return gravity of the simulation: zero if the file disables it."""
         disabled = int(self.model.opt.disableflags) & int(self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         return np.zeros(3) if disabled else np.array(self.model.opt.gravity)
 
     @property
     def stated_dependents(self) -> dict[str, list[str]]:
-        """Dependent joints by loop, where the file states them."""
+        """Dependent joints by loop, as far as the file names them."""
         texts = self.source.texts.items()
-        return {name.removeprefix(DEPENDENT): _names(text) for name, text in texts if name.startswith(DEPENDENT)}
+        return {
+            name.removeprefix(DEPENDENT_TEXT_PREFIX): _parse_names(text)
+            for name, text in texts
+            if name.startswith(DEPENDENT_TEXT_PREFIX)
+        }
 
-    def loops(self, mimics: list[Mimic], equalities: list[int]) -> ReadLoops:
-        """The loops of active <connect>s and <weld>s."""
+    def loops(self, mimics: list[Mimic], equalities: list[int]) -> FileLoops:
+        """Read the loops of active <connect>s and <weld>s."""
         kinds = int(self.mujoco.mjtEq.mjEQ_CONNECT), int(self.mujoco.mjtEq.mjEQ_WELD)
         active = [k for k in equalities if int(self.model.eq_type[k]) in kinds and self.model.eq_active0[k]]
         if not active:
@@ -140,17 +149,17 @@ class _MjcfReader:
         return reader.read(active)
 
     def equalities(self) -> tuple[list[Mimic], list[int]]:
-        """Joints that follow another linearly, and the numbers of equalities that say anything else.
+        """Return the joints that follow another one linearly, and the numbers of the other equalities.
 
-        MuJoCo holds q1 - r1 at a polynomial of q2 - r2, r the positions at which the file draws the robot.
+        MuJoCo holds q1 - r1 at a polynomial of q2 - r2, r the initial positions of the file.
         """
         model, mimics, others = self.model, [], list[int]()
         for k in range(model.neq):
-            coefficients = [float(one) for one in model.eq_data[k][:5]]
+            coefficients = [float(value) for value in model.eq_data[k][:5]]
             joints = model.eq_obj1id[k], model.eq_obj2id[k]
             is_joint = int(model.eq_type[k]) == int(self.mujoco.mjtEq.mjEQ_JOINT)
             if is_joint and min(joints) < 0 and model.eq_active0[k]:
-                self.held_by_equality(int(joints[0]), coefficients[0])
+                self.report_held_joint(int(joints[0]), coefficients[0])
             if not is_joint or min(joints) < 0 or any(coefficients[2:]) or not model.eq_active0[k]:
                 others.append(k)
                 continue
@@ -160,30 +169,32 @@ class _MjcfReader:
             mimics.append(Mimic(names[0], names[1], multiplier, r1 + offset - multiplier * r2))
         return mimics, others
 
-    def held_by_equality(self, joint: int, offset: float) -> None:
-        """Say of a joint that the file holds where it is and how to hold it."""
+    def report_held_joint(self, joint: int, offset: float) -> None:
+        """Add a finding about a joint that the file holds, with its position and how to hold it."""
         name, at = self.name("joint", joint), float(self.model.qpos0[self.model.jnt_qposadr[joint]]) + offset
-        sentence = f"an equality holds joint {name!r} at {at:g}: here it moves; lock={{{name!r}: {at:g}}} holds it"
-        self.snap.findings.append(info(Kind.DROPPED_PART, sentence))
+        message = (
+            f"the MJCF holds joint {name!r} at {at:g} by an equality, mindyn does not; use lock={{{name!r}: {at:g}}}"
+        )
+        self.snap.findings.append(info(Kind.DROPPED_PART, message))
 
     def name(self, kind: str, index: int) -> str:
         named = self.mujoco.mj_id2name(self.model, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index)
         return str(named) if named else f"{kind}{index}"
 
     def pose(self, quaternion: Any, translation: Any, what: str) -> Pose:
-        return Pose(self.snap.rotation(from_quaternion(*quaternion), what), translation)
+        return Pose(self.snap.rotation(rotation_from_quaternion(*quaternion), what), translation)
 
     def sites(self, closing: frozenset[int]) -> Iterator[Frame]:
-        """Sites as frames, but for those that hold loops together."""
+        """Yield the sites as frames, except those that define loops."""
         bodies = {link.name for link in self.links}
         for site in (site for site in range(self.model.nsite) if site not in closing):
             name = self.name("site", site)
-            name = f"site {name}" if name in bodies else name  # MuJoCo lets a body and a site have one name
+            name = f"site {name}" if name in bodies else name  # MuJoCo allows a body and a site of the same name
             pose = self.pose(self.model.site_quat[site], self.model.site_pos[site], f"site {name!r}")
             yield Frame(name, self.name("body", self.model.site_bodyid[site]), pose)
 
     def body(self, body: int) -> None:
-        """The link of a body, and its joints; between several joints of one body stand massless links."""
+        """Add the link of a body and its joints, with massless links between several joints of one body."""
         name = self.name("body", body)
         self.links.append(Link(name, self.phi(body)))
         if body == 0:
@@ -203,7 +214,7 @@ class _MjcfReader:
     def phi(self, body: int) -> Any:
         if self.name("body", body) in self.source.unknown:
             return None
-        X = Pose(from_quaternion(*self.model.body_iquat[body]), self.model.body_ipos[body])
+        X = Pose(rotation_from_quaternion(*self.model.body_iquat[body]), self.model.body_ipos[body])
         J = X.rotation @ np.diag(self.model.body_inertia[body]) @ X.rotation.T
         return phi_about_origin(self.model.body_mass[body], X.translation, J)
 
@@ -211,15 +222,17 @@ class _MjcfReader:
         name, kind = self.name("joint", k), int(self.model.jnt_type[k])
         if kind == int(self.mujoco.mjtJoint.mjJNT_FREE):
             self.snap.findings.append(
-                info(Kind.HELD_JOINT, f"joint {name!r} is free: {child!r} is held where it is, so the base is fixed")
+                info(Kind.HELD_JOINT, f"joint {name!r} is free: mindyn holds {child!r}, so the base is fixed")
             )
             return FixedJoint(name, parent, child, pose, held=True)
         if kind == int(self.mujoco.mjtJoint.mjJNT_BALL):
             error = RobotFileError(
-                f"joint {name!r} is a ball joint; mindyn knows hinges and slides",
+                f"joint {name!r} is a ball joint; mindyn supports hinges and slides",
                 hint=f"hold it: lock={{{name!r}: 0.0}}, --lock {name}=0",
+                code=Code.UNSUPPORTED,
+                subject=name,
             )
-            return RefusedJoint(name, parent, child, pose, error)
+            return UnsupportedJoint(name, parent, child, pose, error)
         turns = kind == int(self.mujoco.mjtJoint.mjJNT_HINGE)
         return self.joint(k, "revolute" if turns else "prismatic", parent, child, pose)
 
@@ -228,29 +241,29 @@ class _MjcfReader:
         axis = self.snap.axis(model.jnt_axis[k], f"axis of joint {name!r}")
         start = model.qpos0[model.jnt_qposadr[k]]
         anchor = Pose(None, model.jnt_pos[k])
-        zero = Pose(about_axis(axis, -start)) if kind == "revolute" else Pose(None, -start * axis)
+        zero = Pose(rotation_about_axis(axis, -start)) if kind == "revolute" else Pose(None, -start * axis)
         dof = model.jnt_dofadr[k]
         armature, viscous, coulomb = model.dof_armature[dof], self.damping(dof), model.dof_frictionloss[dof]
         if armature or viscous or coulomb:
             self.drives.append(Drive(name, 1.0, {}, float(armature), float(viscous), float(coulomb), 0.0, "joint"))
         if model.jnt_stiffness[k]:
             rest = float(model.qpos_spring[model.jnt_qposadr[k]])
-            self.springs.append(Spring(float(model.jnt_stiffness[k]), rest).torque_of(name))
+            self.springs.append(Spring(float(model.jnt_stiffness[k]), rest).to_extra_torque(name))
         return Joint(name, kind, parent, child, pose @ anchor @ zero, axis, anchor.inverse(), self.limits(k, name))
 
-    def bent(self) -> int:
-        """Joints whose spring or damper is a polynomial or yields, as MuJoCo has them since version 4."""
+    def count_nonlinear(self) -> int:
+        """Count joints with a nonlinear spring or damper (polynomial or yielding, in MuJoCo since version 4)."""
         terms = ("jnt_stiffnesspoly", "jnt_springyield", "dof_dampingpoly")
-        stated = [np.asarray(getattr(self.model, one)) for one in terms if hasattr(self.model, one)]
-        return sum(int(values.any(axis=tuple(range(1, values.ndim))).sum()) for values in stated)
+        arrays = [np.asarray(getattr(self.model, term)) for term in terms if hasattr(self.model, term)]
+        return sum(int(values.any(axis=tuple(range(1, values.ndim))).sum()) for values in arrays)
 
     def limits(self, k: int, name: str) -> Limits:
         stated = dict(zip(("lower", "upper"), map(float, self.model.jnt_range[k]), strict=True))
         stated = stated if self.model.jnt_limited[k] else {}
         if self.model.jnt_actfrclimited[k]:
             stated["effort"] = float(self.model.jnt_actfrcrange[k][1])
-        limits, doubts = sensible_limits(stated)
-        for keys, why in doubts.items():
+        limits, reasons = keep_valid_limits(stated)
+        for keys, why in reasons.items():
             given = ", ".join(f"{key} {stated[key]:g}" for key in keys.split())
             self.snap.findings.append(info(Kind.DROPPED_LIMIT, f"joint {name!r}: limit {given} was dropped: {why}"))
         return limits

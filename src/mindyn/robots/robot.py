@@ -1,4 +1,4 @@
-"""`Robot`: a frozen tree of links and joints with gravity, drives and loops; structure validated at birth."""
+"""`Robot`: an immutable tree of links and joints with gravity, drives and loops; validated on creation."""
 
 from __future__ import annotations
 
@@ -13,45 +13,77 @@ import numpy as np
 
 from mindyn.algebra.inertia import Consistency
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.values import Array, Value, content, frozen_array
-from mindyn.errors import InputError, MissingPhysicsError, RobotError, listed, unknown_name
+from mindyn.algebra.values import Array, Value, frozen_array, hashable_content
+from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.pages.showing import Shown
+from mindyn.pages.notebook import NotebookDisplay
 from mindyn.robots.description import Selection
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.mimics import mimic_cycle
-from mindyn.robots.near_special import near_parallel_axes
+from mindyn.robots.mimics import find_mimic_cycle
+from mindyn.robots.parallel_axes import find_nearly_parallel_axes
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
 
 CACHED_ROBOTS: Final = 16
-"""Robots whose base sets, closures, equations and compiled kernels each cache keeps: tracing a 6R arm takes 0.3 s,
-often more than what is then computed."""
+"""Robots for which each cache keeps base sets, closures, equations or compiled kernels: tracing a 6R arm takes 0.3
+s, often more than the computation itself."""
 
 
-def duplicates(names: Iterable[str]) -> list[str]:
-    """The names that occur more than once, in order of first occurrence."""
+def find_duplicates(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once, in order of first occurrence."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robot(Value, Shown):
-    """A tree robot: joint i moves link i relative to its parent link; parents come before children.
+class Robot(Value, NotebookDisplay):
+    """Robot with a tree of links: joint i moves link i relative to its parent link; parents come before children.
 
-    root     the link that does not move
-    joints   n joints, in the order of q
-    links    the n moving links, links[i] moved by joints[i]
-    gravity  (3,) in the root frame, m/s^2
-    frames   named frames fixed to links
-    drives   motors, gears and friction, at most one for each joint
-    loops    pins, slides and balls that close kinematic loops
-    extras   declared torques beside them: a gas spring, a counterweight, Stribeck friction
-    mimics   joints that follow another one, q = multiplier q_of + offset
-    home     (n,) of a robot with loops: a configuration near the closed one whose assembly is meant; None: near q = 0
-    source   where the description comes from (like notes, not part of the robot's identity)
-    notes    what the reader changed or found worth saying, and axes nearly parallel (not part of the robot's identity)
-    selection  joints held and chain cut out of what `source` or a file describes (not part of the identity either)
-    file     bundled name or absolute path of the file that it was loaded from; "" for none (not part of the identity)
+    Parameters
+    ----------
+    name : str
+        Name of the robot.
+    root : Link
+        Link that does not move.
+    joints : tuple of Joint
+        The n joints, in the order of q.
+    links : tuple of Link
+        The n moving links; joints[i] moves links[i].
+    gravity : array_like, shape (3,)
+        Gravity in the root frame, m/s^2; the default is (0, 0, -9.81).
+    frames : tuple of Frame
+        Named frames fixed to links.
+    drives : tuple of Drive
+        Motors, gears and friction, at most one per joint.
+    loops : tuple of Loop
+        Pins, slides, balls and welds that close kinematic loops.
+    extras : tuple of ExtraTorque
+        Additional torques: a gas spring, a counterweight, Stribeck friction.
+    mimics : tuple of Mimic
+        Joints that follow another one, q = multiplier q_of + offset.
+    home : array_like, shape (n,), optional
+        For a robot with loops, a configuration near the intended assembly, rad or m; None means near q = 0.
+    source : str
+        Origin of the description. This field and the following ones do not affect equality.
+    findings : tuple of Finding
+        Assumptions and changes of the reader, and nearly parallel axes.
+    selection : Selection
+        Joints held and chain cut from the description.
+    file : str
+        Bundled name or absolute path of the file that the robot was loaded from, or "".
+
+    Raises
+    ------
+    RobotError
+        If the joints do not form a tree, a name is repeated, or joints cannot follow each other as described.
+    UnknownNameError
+        If a frame, drive, loop or extra torque names a link or joint that does not exist.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> robot = mindyn.load_robot("planar2")
+    >>> robot.joint_names
+    ('joint1', 'joint2')
     """
 
     name: str
@@ -79,54 +111,58 @@ class Robot(Value, Shown):
         self._require_references()
         self._require_dependents()
         others = (finding for finding in self.findings if finding.kind != Kind.NEARLY_PARALLEL_AXES)
-        object.__setattr__(self, "findings", (*others, *near_parallel_axes(self.joints, self.gravity)))
+        object.__setattr__(self, "findings", (*others, *find_nearly_parallel_axes(self.joints, self.gravity)))
 
     def _require_tree(self) -> None:
         if not self.joints:
             raise RobotError(
-                f"robot {self.name!r} has no moving joint: there is no motion to compute",
-                hint="leave one joint at least that is neither fixed nor locked",
+                f"robot {self.name!r} has no moving joint",
+                hint="keep at least one joint that is neither fixed nor locked",
+                subject=self.name,
             )
-        if repeated := duplicates(self.joint_names):
-            raise RobotError(f"joint names must be unique; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(self.joint_names):
+            message = f"joint names must be unique; repeated: {list_names(repeated)}"
+            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
         places = [self.root.name, *self.link_names, *(frame.name for frame in self.frames)]
-        if repeated := duplicates(places):
-            raise RobotError(f"link and frame names must be unique; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(places):
+            message = f"link and frame names must be unique; repeated: {list_names(repeated)}"
+            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
         if tuple(joint.child for joint in self.joints) != self.link_names:
-            raise RobotError("links[i] must be the child of joints[i]")
+            raise RobotError("links[i] must be the child of joints[i]", subject="links")
         known = {self.root.name}
         for joint in self.joints:
             if joint.parent not in known:
-                raise RobotError(f"joint {joint.name!r} hangs on link {joint.parent!r}, which no earlier joint moves")
+                message = f"the parent of joint {joint.name!r}, link {joint.parent!r}, is not moved by an earlier joint"
+                raise RobotError(message, subject=joint.name)
             known.add(joint.child)
 
     def _require_references(self) -> None:
         for frame in self.frames:
             self.link_index(frame.link)
         driven = [drive.joint for drive in self.drives]
-        if repeated := duplicates(driven):
-            raise RobotError(f"a joint has one drive; repeated: {listed(repeated)}")
+        if repeated := find_duplicates(driven):
+            message = f"a joint can have only one drive; repeated: {list_names(repeated)}"
+            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
         for drive in self.drives:
             for joint in (drive.joint, *drive.coupling):
                 self.joint_index(joint)
-        # Columns of motors follow the joints, whatever the order of a file.
+        # Motor columns follow the order of the joints, not that of the file.
         object.__setattr__(self, "drives", tuple(sorted(self.drives, key=lambda d: self.joint_index(d.joint))))
         for extra in self.extras:
             if re.fullmatch(r"(I[xyz]{2}|mc[xyz]|m|Im|fv|fc|fo)\d+", extra.name):
-                raise RobotError(
-                    f"an extra torque cannot be called {extra.name!r}, which names a link or drive parameter"
-                )
-        if repeated := duplicates(extra.name for extra in self.extras):
-            raise RobotError(f"extra torques have names of their own; repeated: {listed(repeated)}")
+                message = f"an extra torque cannot have the name {extra.name!r} of a link or drive parameter"
+                raise RobotError(message, code=Code.DUPLICATE, subject=extra.name)
+        if repeated := find_duplicates(extra.name for extra in self.extras):
+            message = f"names of extra torques must be unique; repeated: {list_names(repeated)}"
+            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
         for extra in self.extras:
             self.joint_index(extra.joint)
             numbers = [
                 int(name.lstrip("qdloa")) for name in parse_formula(extra.formula).variables if name[-1].isdigit()
             ]
             if numbers and max(numbers) > self.joint_count:
-                raise RobotError(
-                    f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {self.joint_count}"
-                )
+                message = f"the formula of {extra.name!r} names joint {max(numbers)}; the robot has {self.joint_count}"
+                raise RobotError(message, code=Code.OUT_OF_RANGE, subject=extra.name)
 
     def _require_dependents(self) -> None:
         for loop in self.loops:
@@ -138,28 +174,30 @@ class Robot(Value, Shown):
             self.joint_index(mimic.joint)
             if mimic.of not in self.joint_names:
                 raise RobotError(
-                    f"joint {mimic.joint!r} mimics {mimic.of!r}, which is no joint of the robot; its joints are: "
+                    f"joint {mimic.joint!r} mimics the unknown joint {mimic.of!r}; the robot has: "
                     f"{', '.join(self.joint_names)}",
                     hint=f"correct the name in the file, or hold the joint: --lock {mimic.joint}=0",
+                    code=Code.UNKNOWN_NAME,
+                    subject=mimic.of,
                 )
-        if repeated := duplicates(mimic.joint for mimic in self.mimics):
-            raise RobotError(f"a joint mimics one other; {repeated[0]!r} is stated to mimic several")
+        if repeated := find_duplicates(mimic.joint for mimic in self.mimics):
+            message = f"joint {repeated[0]!r} mimics several joints; it can mimic only one"
+            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
         if both := [m.joint for m in self.mimics if any(m.joint in loop.dependent for loop in self.loops)]:
-            raise RobotError(
-                f"joint {both[0]!r} mimics another joint and is dependent on a loop: it can follow one only"
-            )
-        if ring := mimic_cycle(self.mimics):
-            raise RobotError(f"joints mimic each other in a circle: {' -> '.join(ring)}")
+            message = f"joint {both[0]!r} mimics another joint and is a dependent joint of a loop; it can be only one"
+            raise RobotError(message, subject=both[0])
+        if cycle := find_mimic_cycle(self.mimics):
+            raise RobotError(f"joints mimic each other in a cycle: {' -> '.join(cycle)}", subject=cycle[0])
         if self.home is not None:
             if not self.loops:
-                raise RobotError(f"robot {self.name!r} has no loops: home= has no meaning")
+                raise RobotError(f"robot {self.name!r} has no loops, so home= has no meaning", subject="home")
             object.__setattr__(self, "home", frozen_array(self.home, (self.joint_count,), "home"))
 
-    # Equations and closures are kept by robot, and asked for within the steps of a simulation or a design.
+    # Equations and closures are cached by robot and looked up in every step of a simulation or a design.
     @cached_property
     def _content(self) -> tuple[Any, int]:
-        all_of_it = content(self)
-        return all_of_it, hash(all_of_it)
+        content = hashable_content(self)
+        return content, hash(content)
 
     def __eq__(self, other: object) -> bool:
         if self is other or not isinstance(other, Robot):
@@ -171,7 +209,7 @@ class Robot(Value, Shown):
 
     @property
     def joint_count(self) -> int:
-        """n, the number of joints."""
+        """Number n of joints."""
         return len(self.joints)
 
     @cached_property
@@ -181,29 +219,29 @@ class Robot(Value, Shown):
 
     @property
     def has_dependents(self) -> bool:
-        """Whether some joints follow others, by loops or because they mimic them."""
+        """Whether some joints follow others through loops or as mimic joints."""
         return bool(self.loops or self.mimics)
 
     @property
     def dependence(self) -> str:
-        """What makes joints follow others, for messages: the loops and mimic joints by name."""
+        """Loops and mimic joints by name, for messages."""
         named = (("closed loops", [loop.name for loop in self.loops]), ("mimic joints", [m.joint for m in self.mimics]))
         return " and ".join(f"{what} ({', '.join(names)})" for what, names in named if names)
 
     @cached_property
     def dependent_names(self) -> tuple[str, ...]:
-        """Joints that loops make dependent and joints that mimic others, in the order of q."""
+        """Names of dependent joints (through loops or as mimic joints), in the order of q."""
         following = {name for loop in self.loops for name in loop.dependent} | {m.joint for m in self.mimics}
         return tuple(name for name in self.joint_names if name in following)
 
     @cached_property
     def primary_joints(self) -> tuple[Joint, ...]:
-        """Joints that move on their own, in the order of q: all but the dependent ones."""
+        """Joints that are not dependent, in the order of q."""
         return tuple(joint for joint in self.joints if joint.name not in self.dependent_names)
 
     @cached_property
     def primary_names(self) -> tuple[str, ...]:
-        """Names of the primary joints: all joints of a robot without dependent ones."""
+        """Names of the primary joints; all joints if none is dependent."""
         return tuple(joint.name for joint in self.primary_joints)
 
     @cached_property
@@ -218,7 +256,7 @@ class Robot(Value, Shown):
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each joint, the joints that hang on its link."""
+        """For each joint, the joints whose parent is its link."""
         below: list[list[int]] = [[] for _ in self.joints]
         for k, parent in enumerate(self.parents):
             if parent >= 0:
@@ -239,29 +277,90 @@ class Robot(Value, Shown):
         return self.parents == tuple(range(-1, self.joint_count - 1))
 
     def joint_index(self, name: str) -> int:
-        """Position of a joint in q."""
+        """Return the position of a joint in q.
+
+        Parameters
+        ----------
+        name : str
+            Name of a joint.
+
+        Returns
+        -------
+        int
+            Index in q.
+
+        Raises
+        ------
+        UnknownNameError
+            If the robot has no such joint.
+        """
         if name not in self._joint_places:
-            raise unknown_name("joint", name, self.joint_names)
+            raise unknown_name_error("joint", name, self.joint_names)
         return self._joint_places[name]
 
     def link_index(self, name: str) -> int:
-        """Index of the joint that moves a link; -1 for the root."""
+        """Return the index of the joint that moves a link; -1 for the root.
+
+        Parameters
+        ----------
+        name : str
+            Name of a link.
+
+        Returns
+        -------
+        int
+            Index in q, or -1.
+
+        Raises
+        ------
+        UnknownNameError
+            If the robot has no such link.
+        """
         if name not in self._link_places:
-            raise unknown_name("link", name, (self.root.name, *self.link_names))
+            raise unknown_name_error("link", name, (self.root.name, *self.link_names))
         return self._link_places[name]
 
     def locate(self, name: str) -> tuple[int, Pose]:
-        """Index of the link that carries a link or frame of this name, and its pose in that link frame."""
+        """Find the link that carries a link or frame.
+
+        Parameters
+        ----------
+        name : str
+            Name of a link or frame.
+
+        Returns
+        -------
+        index : int
+            Index of the carrying link, -1 for the root.
+        pose : Pose
+            Pose of the link or frame in the carrying link's frame.
+
+        Raises
+        ------
+        UnknownNameError
+            If the robot has no such link or frame.
+        """
         for frame in self.frames:
             if frame.name == name:
                 return self.link_index(frame.link), frame.pose
         if name != self.root.name and name not in self.link_names:
             places = (self.root.name, *self.link_names, *(frame.name for frame in self.frames))
-            raise unknown_name("link or frame", name, places)
+            raise unknown_name_error("link or frame", name, places)
         return self.link_index(name), IDENTITY
 
     def path(self, index: int) -> tuple[int, ...]:
-        """Joints from the root to link `index`, that joint included."""
+        """Return the joints from the root to a link.
+
+        Parameters
+        ----------
+        index : int
+            Index of the link; -1 for the root.
+
+        Returns
+        -------
+        tuple of int
+            Indices of the joints, the one that moves the link last.
+        """
         joints: list[int] = []
         while index >= 0:
             joints.append(index)
@@ -270,38 +369,97 @@ class Robot(Value, Shown):
 
     @property
     def has_parameters(self) -> bool:
-        """Whether every moving link states its inertial parameters."""
+        """Whether every moving link has inertial parameters."""
         return all(link.phi is not None for link in self.links)
 
     @property
     def phi(self) -> Array:
-        """(10 n,) standard parameters of all moving links, each in its own link frame."""
+        """Standard parameters (10 n,) of all moving links, each in its link frame, SI units.
+
+        Raises
+        ------
+        MissingPhysicsError
+            If a link has no inertial parameters.
+        """
         missing = [link.name for link in self.links if link.phi is None]
         if missing:
             raise MissingPhysicsError(
-                f"robot {self.name!r} states no inertial parameters for: {listed(missing)}",
+                f"robot {self.name!r} has no inertial parameters for: {list_names(missing)}",
                 hint='pass them at run time (parameters="input"), or add them to the robot file',
+                subject=missing[0],
             )
         return np.concatenate([link.phi for link in self.links if link.phi is not None])
 
     def consistency(self) -> dict[str, Consistency]:
-        """For every moving link, whether its parameters are physically consistent, and if not, why."""
+        """Check the physical consistency of every moving link.
+
+        Returns
+        -------
+        dict of str to Consistency
+            Status and violated condition by link name.
+        """
         return {link.name: link.consistency() for link in self.links}
 
     def subchain(self, base: str, tool: str) -> Robot:
-        """The serial robot from link `base` to link or frame `tool`; see `robots.edits.subchain`."""
+        """Cut out the serial robot between two links.
+
+        Parameters
+        ----------
+        base : str
+            Link that becomes the root, with its orientation at q = 0.
+        tool : str
+            Link or frame that ends the chain. Links off the path are dropped with their mass.
+
+        Returns
+        -------
+        Robot
+            Serial robot.
+        """
         from mindyn.robots.edits import subchain
 
         return subchain(self, base, tool)
 
     def lock(self, positions: dict[str, float]) -> Robot:
-        """The robot with the named joints held; see `robots.edits.lock`."""
+        """Hold joints at given positions.
+
+        Parameters
+        ----------
+        positions : dict of str to float
+            Positions by joint name, rad or m. Held links become rigid parts of their parents.
+
+        Returns
+        -------
+        Robot
+            Robot without the held joints.
+        """
         from mindyn.robots.edits import lock
 
         return lock(self, positions)
 
     def with_payload(self, mass: float, com: Array, inertia: Array, at: str | None = None) -> Robot:
-        """The robot with a rigid load on its last link; see `robots.edits.with_payload`."""
+        """Add a rigid payload.
+
+        Parameters
+        ----------
+        mass : float
+            Mass, kg.
+        com : array_like, shape (3,)
+            Centre of mass, m.
+        inertia : array_like, shape (3, 3)
+            Inertia tensor about the centre of mass, kg m^2.
+        at : str, optional
+            Link or frame in which the payload is given; optional if the robot has only one last link.
+
+        Returns
+        -------
+        Robot
+            Robot with the payload.
+
+        Raises
+        ------
+        InputError
+            If the payload is not physically consistent, or is on the root.
+        """
         from mindyn.robots.edits import with_payload
 
         return with_payload(self, mass, com, inertia, at)
@@ -324,6 +482,7 @@ class Robot(Value, Shown):
 
 
 def require_robot(given: object, what: str) -> None:
-    """Refuse what is no robot, such as the name of its file; `what` is done with it."""
+    """Raise `InputError` if an argument is not a robot (but, for example, a file name); `what` starts the message."""
     if not isinstance(given, Robot):
-        raise InputError(f"{what} a Robot, got {type(given).__name__}", hint="load_robot(...) gives one")
+        message = f"{what} a Robot, got {type(given).__name__}"
+        raise InputError(message, hint="load it: load_robot(...)", code=Code.WRONG_TYPE, subject="robot")

@@ -1,4 +1,4 @@
-"""A robot's own unit of length, by which "small" is judged: what rounds away on a crane is an arm in a watch."""
+"""Length unit of a robot for tolerances: a length that is negligible on a crane may be an arm in a watch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from mindyn.algebra.poses import Pose
 from mindyn.robots.robot import Robot
 
-LEAST_REACH: Final = 1e-6
-"""A reach below this is rounding of a file, not a length of the robot, m."""
+MIN_REACH_M: Final = 1e-6
+"""A shorter reach is rounding of a file, not a length of the robot."""
 
 
 def reach(robot: Robot) -> float:
-    """The longest path of offsets from a first joint outwards, m; where the base stands is of no concern."""
+    """Return the longest path of offsets from a first joint outwards, m; the position of the base is irrelevant."""
     far: dict[int, float] = {}
     for i, (joint, parent) in enumerate(zip(robot.joints, robot.parents, strict=True)):
         before = far[parent] + float(np.linalg.norm(joint.origin.translation)) if parent >= 0 else 0.0
@@ -24,22 +24,22 @@ def reach(robot: Robot) -> float:
 
 
 def length_unit(robot: Robot) -> float:
-    """The power of two nearest to the reach, m: division by it makes no rounding; 1 m where nothing has a length."""
+    """Return the power of two nearest to the reach, m, so that division is exact; 1 m if the robot has no length."""
     longest = reach(robot)
-    return power_of_two(longest) if longest >= LEAST_REACH else 1.0
+    return nearest_power_of_two(longest) if longest >= MIN_REACH_M else 1.0
 
 
-def power_of_two(size: float) -> float:
-    """The power of two nearest to a positive number, in proportion."""
+def nearest_power_of_two(size: float) -> float:
+    """Return the power of two with the smallest ratio to a positive number."""
     return float(2.0 ** np.round(np.log2(size)))
 
 
-def in_lengths(pose: Pose, unit: float) -> Pose:
-    """A pose with its translation in a unit of length (m) instead of in metres."""
+def scale_pose(pose: Pose, unit: float) -> Pose:
+    """Return a pose with its translation in a length unit (m) instead of metres."""
     return Pose(pose.rotation, pose.translation / unit)
 
 
-def in_own_lengths(robot: Robot, unit: float) -> Robot:
-    """The mechanism with lengths in a unit (m); gravity and parameters stay: it serves questions of geometry alone."""
-    joints = [replace(j, origin=in_lengths(j.origin, unit), tip=in_lengths(j.tip, unit)) for j in robot.joints]
+def scale_robot(robot: Robot, unit: float) -> Robot:
+    """Return the mechanism with lengths in a unit (m), for geometry only: gravity and parameters are unchanged."""
+    joints = [replace(j, origin=scale_pose(j.origin, unit), tip=scale_pose(j.tip, unit)) for j in robot.joints]
     return replace(robot, joints=tuple(joints))

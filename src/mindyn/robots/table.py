@@ -1,4 +1,4 @@
-"""A robot as a table a person can read."""
+"""Format a robot as a text table."""
 
 from __future__ import annotations
 
@@ -12,46 +12,58 @@ import numpy as np
 
 from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import to_rpy
+from mindyn.algebra.rotations import rpy_from_rotation
 from mindyn.algebra.values import Array
-from mindyn.escaping import COLUMNS, printable
+from mindyn.escaping import TERMINAL_COLUMNS, make_printable
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot
 
-_HEADER = ("", "joint", "type", "moves", "on", "axis", "origin xyz [m]", "rpy [deg]", "range", "mass [kg]", "physical")
+_JOINT_HEADER = (
+    "",
+    "joint",
+    "type",
+    "moves",
+    "on",
+    "axis",
+    "origin xyz [m]",
+    "rpy [deg]",
+    "range",
+    "mass [kg]",
+    "physical",
+)
 _TIP_HEADER = ("link frame xyz [m]", "rpy [deg]")
 
 
-NARROWEST: Final = 8
-"""A column of a table that is too wide is not made narrower."""
+MIN_COLUMN_WIDTH: Final = 8
+"""Columns are not made narrower than this to fit a table."""
 
 
-def text_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of equal length as aligned columns; the first row is underlined."""
-    head, *others = table_rows(rows)
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of equal length as aligned columns with the first row underlined."""
+    head, *others = wrap_rows(rows)
     rule = "-" * max(len(line) for lines in (head, *others) for line in lines)
     return "\n".join([*head, rule, *(line for lines in others for line in lines)])
 
 
-def table_rows(rows: Sequence[Sequence[str]], indent: int = 0) -> list[list[str]]:
-    """The lines of every row: one, or several where its cells are folded to the `COLUMNS` less `indent`."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = _fitting(list(zip(*rows, strict=True)), indent)
-    made = []
+def wrap_rows(rows: Sequence[Sequence[str]], indent: int = 0) -> list[list[str]]:
+    """Return the lines of every row; cells are wrapped to fit `TERMINAL_COLUMNS` minus `indent`."""
+    rows = [[make_printable(cell) for cell in row] for row in rows]
+    widths = _fit_widths(list(zip(*rows, strict=True)), indent)
+    wrapped = []
     for row in rows:
         pairs = zip(row, widths, strict=True)
         cells = [wrap(cell, width, break_on_hyphens=False) if len(cell) > width else [cell] for cell, width in pairs]
         lines = zip_longest(*cells, fillvalue="")
-        made.append(["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines])
-    return made
+        wrapped.append(["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines])
+    return wrapped
 
 
-def _fitting(columns: Sequence[Sequence[str]], indent: int) -> list[int]:
-    """Widths that fit: the widest is taken from first, within words only where folding between them is not enough."""
-    widths, room = [max(map(len, column)) for column in columns], COLUMNS.get()
+def _fit_widths(columns: Sequence[Sequence[str]], indent: int) -> list[int]:
+    """Return column widths that fit: the widest column shrinks first, and words are broken only if necessary."""
+    widths, available = [max(map(len, column)) for column in columns], TERMINAL_COLUMNS.get()
     words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
-    for least in (words, [NARROWEST] * len(words)):
-        while room is not None and sum(widths) + 2 * (len(widths) - 1) > room - indent:
+    for least in (words, [MIN_COLUMN_WIDTH] * len(words)):
+        while available is not None and sum(widths) + 2 * (len(widths) - 1) > available - indent:
             spare = [width if width > end else 0 for width, end in zip(widths, least, strict=True)]
             if not any(spare):
                 break
@@ -60,18 +72,18 @@ def _fitting(columns: Sequence[Sequence[str]], indent: int) -> list[int]:
 
 
 def robot_table(robot: Robot, *, details: bool = False) -> str:
-    """Name, joints, links, gravity, drives, loops, frames and notes."""
+    """Format name, joints, links, gravity, drives, loops, frames and findings of a robot."""
     rows = joint_rows(robot)
     if not all(joint.tip.is_identity for joint in robot.joints):
         tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
         rows = [(*row[:8], *tip, *row[8:]) for row, tip in zip(rows, tips, strict=True)]
     parts = [
-        printable(f"{robot.name}: {robot.joint_count} joints, root {robot.root.name}")
+        make_printable(f"{robot.name}: {robot.joint_count} joints, root {robot.root.name}")
         + f", gravity {_vector(robot.gravity)} m/s^2",
-        text_table(rows),
+        format_table(rows),
     ]
     if robot.drives:
-        parts.append(text_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
+        parts.append(format_table([_DRIVE_HEADER, *(_drive_row(drive) for drive in robot.drives)]))
     for loop in robot.loops:
         closed = {"pin": "pinned to", "slide": "sliding on", "ball": "held by a ball to", "weld": "welded to"}[
             loop.kind
@@ -85,17 +97,18 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
         parts.append("frames: " + ", ".join(f"{frame.name} (on {frame.link})" for frame in robot.frames))
     if robot.source:
         parts.append(f"source: {robot.source}")
-    for one in robot.findings:
-        parts.append("\n".join([f"{one.severity}: {one}", *(f"  {case}" for case in one.details if details)]))
-    if not details and any(one.details for one in robot.findings):
-        parts.append("single cases: mindyn robots ROBOT --details, or robot.findings[i].details")
-    return printable("\n\n".join(parts), keep="\n")
+    for finding in robot.findings:
+        cases = [f"  {case}" for case in finding.details if details]
+        parts.append("\n".join([f"{finding.severity}: {finding}", *cases]))
+    if not details and any(finding.details for finding in robot.findings):
+        parts.append("individual cases: mindyn robots ROBOT --details, or robot.findings[i].details")
+    return make_printable("\n\n".join(parts), keep="\n")
 
 
 def joint_rows(robot: Robot) -> list[tuple[str, ...]]:
-    """A head, and a row for each joint with the link that it moves."""
+    """Return a header row, and a row for each joint and the link that it moves."""
     pairs = enumerate(zip(robot.joints, robot.links, strict=True), 1)
-    return [_HEADER, *(_joint_row(i, joint, link) for i, (joint, link) in pairs)]
+    return [_JOINT_HEADER, *(_joint_row(i, joint, link) for i, (joint, link) in pairs)]
 
 
 def _vector(values: Array) -> str:
@@ -103,7 +116,7 @@ def _vector(values: Array) -> str:
 
 
 def _pose(pose: Pose) -> tuple[str, str]:
-    return _vector(pose.translation), _vector(np.degrees(to_rpy(pose.rotation)).round(6))
+    return _vector(pose.translation), _vector(np.degrees(rpy_from_rotation(pose.rotation)).round(6))
 
 
 def _joint_row(number: int, joint: Joint, link: Link) -> tuple[str, ...]:
@@ -129,8 +142,8 @@ def _range(joint: Joint) -> str:
         for end in (joint.limits.lower, joint.limits.upper)
     ]
     if joint.limits.continuous:
-        return "without end"
-    return "not stated" if ends == ["?", "?"] else f"{ends[0]} .. {ends[1]} {'deg' if angle else 'm'}"
+        return "continuous"
+    return "not given" if ends == ["?", "?"] else f"{ends[0]} .. {ends[1]} {'deg' if angle else 'm'}"
 
 
 _DRIVE_HEADER = (

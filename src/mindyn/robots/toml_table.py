@@ -1,4 +1,4 @@
-"""A robot as the table that mindyn's own format holds (docs/robot-format.md): for TOML files, and in estimates."""
+"""Convert a robot to the table of mindyn's format (docs/robot-format.md), for TOML files and estimates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mindyn.robots.toml_reader import ROBOT_FORMAT, read_table
 
 
 def toml_table(robot: Robot) -> dict[str, Any]:
-    """All of a robot but its notes and selection, as texts, numbers, lists and tables."""
+    """Return the robot, except findings and selection, as texts, numbers, lists and tables."""
     head = {
         "format": ROBOT_FORMAT,
         "name": robot.name,
@@ -44,14 +44,14 @@ def toml_table(robot: Robot) -> dict[str, Any]:
     return head | {name: entries for name, entries in lists.items() if entries}
 
 
-def robot_of_table(table: Mapping[str, Any]) -> Robot:
-    """The inverse of `toml_table`, bit by bit."""
+def robot_from_table(table: Mapping[str, Any]) -> Robot:
+    """Return the robot of a table, the exact inverse of `toml_table`."""
     return assemble(read_table(table, Snapper(active=False)))
 
 
 def _pose(pose: Pose) -> dict[str, Any]:
-    turned = {} if (pose.rotation == np.eye(3)).all() else {"rotation": pose.rotation.tolist()}
-    return {"xyz": pose.translation.tolist(), **turned}
+    rotation = {} if (pose.rotation == np.eye(3)).all() else {"rotation": pose.rotation.tolist()}
+    return {"xyz": pose.translation.tolist(), **rotation}
 
 
 def _joint(joint: Joint) -> dict[str, Any]:
@@ -65,12 +65,12 @@ def _joint(joint: Joint) -> dict[str, Any]:
     }
     if not joint.tip.is_identity:
         table["tip"] = _pose(joint.tip)
-    if limits := dict(_stated(joint.limits)):
+    if limits := dict(_limits(joint.limits)):
         table["limits"] = limits
     return table
 
 
-def _stated(limits: Limits) -> Iterable[tuple[str, float | bool]]:
+def _limits(limits: Limits) -> Iterable[tuple[str, float | bool]]:
     for name in limits.__slots__:
         if (value := getattr(limits, name)) is not None and value is not False:
             yield name, value

@@ -1,4 +1,4 @@
-"""Reading URDF: kinematics, inertials, limits, joint friction and collision shapes; meshes are not opened."""
+"""Read URDF: kinematics, inertials, limits, joint friction and collision shapes; mesh files are not opened."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from mindyn.algebra.inertia import entries_of_tensor, phi_about_origin, tensor_from_entries
+from mindyn.algebra.inertia import phi_about_origin, tensor_entries, tensor_from_entries
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.algebra.values import Array
-from mindyn.errors import MindynError, RobotError, RobotFileError, did_you_mean, shortened
+from mindyn.errors import Code, MindynError, RobotError, RobotFileError, shorten_text, suggest_name
 from mindyn.findings import Kind, info, summarise
 from mindyn.notation import STANDARD_GRAVITY
-from mindyn.robots.description import AnyJoint, Description, FixedJoint, RefusedJoint
-from mindyn.robots.files import XACRO, number, numbers, parse_xml
-from mindyn.robots.limits import SUMMARIES, sensible_limits
+from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
+from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml
+from mindyn.robots.limits import LIMIT_SUMMARIES, keep_valid_limits
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape
 from mindyn.robots.snapping import Snapper
 
-_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
-_MIMIC: Final = {"multiplier": "1", "offset": "0"}
-_FREE: Final = ("floating", "planar")
-GEAR_RATIO: Final = "drake:gear_ratio"
-ACCELERATION: Final = "drake:acceleration"
-ROTOR_INERTIA: Final = "drake:rotor_inertia"
-_SUMMARIES: Final = {Kind.UNREADABLE_SHAPE: "{count} collision shapes cannot be read and were left out", **SUMMARIES}
+_JOINT_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
+_MIMIC_ATTRIBUTES: Final = {"multiplier": "1", "offset": "0"}
+_FREE_JOINT_KINDS: Final = ("floating", "planar")
+DRAKE_GEAR_RATIO: Final = "drake:gear_ratio"
+DRAKE_ACCELERATION: Final = "drake:acceleration"
+DRAKE_ROTOR_INERTIA: Final = "drake:rotor_inertia"
+_URDF_SUMMARIES: Final = {
+    Kind.UNREADABLE_SHAPE: "{count} unreadable collision shapes were dropped",
+    **LIMIT_SUMMARIES,
+}
 
 
 def read_urdf(text: str, snap: Snapper) -> Description:
-    """What a URDF text describes."""
+    """Read the description of a URDF text."""
     return _UrdfReader(snap).description(parse_xml(text, "the URDF"))
 
 
-def read_visuals(text: str, snap: Snapper) -> Description:
-    """The same with the shapes of <visual> in place of those of <collision>, on links that have any."""
+def read_visual_shapes(text: str, snap: Snapper) -> Description:
+    """Read the description with <visual> shapes instead of <collision> shapes, for links that have any."""
     root = parse_xml(text, "the URDF")
     for link in root.findall("link"):
         if link.find("visual") is not None:
@@ -53,19 +56,22 @@ class _UrdfReader:
     snap: Snapper
     drives: list[Drive] = field(default_factory=list)
     mimics: list[Mimic] = field(default_factory=list)
-    refused: dict[str, RobotError] = field(default_factory=dict)
+    unsupported_links: dict[str, RobotError] = field(default_factory=dict)
     moving_names: set[str] = field(default_factory=set)
 
     def description(self, root: Element) -> Description:
         if root.tag != "robot":
-            raise RobotFileError(f"a URDF starts with <robot>, this file with <{root.tag}>")
+            message = f"a URDF starts with <robot>, this file with <{root.tag}>"
+            raise RobotFileError(message, code=Code.WRONG_FORMAT, subject=root.tag)
         links = tuple(self.link(element) for element in root.findall("link"))
         if macros := sum(element.tag.startswith("xacro:") for element in root):
             if not links or any(element.tag in ("xacro:include", "xacro:macro") for element in root):
-                raise RobotFileError(f"the file is xacro, not URDF: it has {macros} macros to expand", hint=XACRO)
-            self.note(Kind.DROPPED_PART, f"{macros} <xacro:...> elements that were not expanded were left out")
+                message = f"the file is xacro, not URDF: it has {macros} macros to expand"
+                raise RobotFileError(message, hint=XACRO_HINT, code=Code.WRONG_FORMAT, subject="xacro")
+            self.note(Kind.DROPPED_PART, f"{macros} <xacro:...> elements that are not expanded were dropped")
         if not links:
-            raise RobotFileError("the URDF has no <link>", hint="is it a part that other files include?")
+            hint = "do other files include this one? pass the complete robot"
+            raise RobotFileError("the URDF has no <link>", hint=hint, code=Code.MISSING_VALUE, subject="link")
         joints = tuple(self.joint(element) for element in root.findall("joint"))
         for element in root.findall("transmission"):
             self.rotor(element)
@@ -77,19 +83,19 @@ class _UrdfReader:
             np.array(STANDARD_GRAVITY),
             drives=tuple(self.drives),
             mimics=tuple(self.mimics),
-            findings=summarise(self.snap.findings, _SUMMARIES),
-            refused_links=self.refused,
+            findings=summarise(self.snap.findings, _URDF_SUMMARIES),
+            unsupported_links=self.unsupported_links,
         )
 
     def mounting_link(self, links: Sequence[Link], joints: Sequence[AnyJoint]) -> tuple[Link, ...]:
-        """The link that a part's only root joint hangs on, where the file leaves its description to the whole robot."""
+        """Return the link that a partial robot is mounted on, if the file only uses it as a parent."""
         known, children = {link.name for link in links}, {joint.child for joint in joints}
         missing = dict.fromkeys(joint.parent for joint in joints if joint.parent not in known)
         if len(missing) != 1 or not known <= children or set(missing) & children:
             return ()
         (name,) = missing
         self.note(
-            Kind.ASSUMED_PART, f"link {name!r} is not described: it is taken as the root, on which the part is mounted"
+            Kind.ASSUMED_PART, f"link {name!r} is not defined: it is assumed to be the root, which carries the part"
         )
         return (Link(name),)
 
@@ -99,28 +105,28 @@ class _UrdfReader:
     def name(self, element: Element) -> str:
         name = element.get("name")
         if not name or not name.strip():
-            raise RobotFileError(f"a <{element.tag}> has no name")
+            raise RobotFileError(f"a <{element.tag}> has no name", code=Code.MISSING_VALUE, subject=element.tag)
         return name
 
     def pose(self, parent: Element, what: str, snap: Snapper) -> Pose:
         origin = parent.find("origin")
         if origin is None:
             return IDENTITY
-        xyz = numbers(origin.get("xyz", "0 0 0"), 3, f"{what} origin xyz")
-        rpy = numbers(origin.get("rpy", "0 0 0"), 3, f"{what} origin rpy")
+        xyz = parse_numbers(origin.get("xyz", "0 0 0"), 3, f"{what} origin xyz")
+        rpy = parse_numbers(origin.get("rpy", "0 0 0"), 3, f"{what} origin rpy")
         return Pose(snap.rpy(rpy, f"{what} origin"), xyz)
 
     def link(self, element: Element) -> Link:
         name = self.name(element)
-        shapes = tuple(shape for one in element.findall("collision") for shape in self.shape(one, name))
+        shapes = tuple(shape for collision in element.findall("collision") for shape in self.shape(collision, name))
         inertials = element.findall("inertial")
         if len(inertials) > 1:
-            self.note(Kind.ASSUMED_PART, f"link {name!r} has {len(inertials)} <inertial>: the first one is taken")
+            self.note(Kind.ASSUMED_PART, f"link {name!r} has {len(inertials)} <inertial>: the first one is used")
         try:
             return Link(name, self.inertial(inertials[0], name) if inertials else None, shapes)
         except RobotError as error:
-            left_out = f"correct the <inertial> of link {name!r}, or cut the chain before it: tip=, --tip"
-            self.refused[name] = error.with_hint(left_out)
+            hint = f"correct the <inertial> of link {name!r}, or cut the chain before it: tip=, --tip"
+            self.unsupported_links[name] = error.with_hint(hint)
             return Link(name, None, shapes)
 
     def inertial(self, element: Element, link: str) -> Array:
@@ -128,41 +134,43 @@ class _UrdfReader:
         mass, inertia = element.find("mass"), element.find("inertia")
         if mass is None or inertia is None:
             raise RobotFileError(
-                f"the {what} needs <mass> and <inertia>; nothing is assumed in their place",
-                hint="add what is missing, or remove the <inertial>: a link without one counts as not described",
+                f"the {what} needs <mass> and <inertia>, which have no defaults",
+                hint="add them, or remove the <inertial>: the parameters of the link are then unknown",
+                code=Code.MISSING_VALUE,
+                subject=link,
             )
-        # An inertial frame is a measured pose, not drawn geometry: it is read as written.
+        # An inertial frame is a measured pose, not a constructed one: it is not snapped.
         X = self.pose(element, what, Snapper(active=False))
-        entries = [number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
+        entries = [parse_number(inertia.get(k), f"{what}, {k}") for k in ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")]
         J = X.rotation @ tensor_from_entries(np.array(entries)) @ X.rotation.T
-        J = tensor_from_entries(entries_of_tensor(J))
-        return phi_about_origin(number(mass.get("value"), f"{what}, mass"), X.translation, J)
+        J = tensor_from_entries(tensor_entries(J))
+        return phi_about_origin(parse_number(mass.get("value"), f"{what}, mass"), X.translation, J)
 
     def shape(self, element: Element, link: str) -> Iterator[Shape]:
-        """The shape of a <collision>; dynamics need none, so one that cannot be read is noted and left out."""
+        """Yield the shape of a <collision>; drop an unreadable one with a finding, because dynamics needs no shapes."""
         what = f"collision shape of link {link!r}"
         try:
             yield self.solid(element, what)
         except MindynError as error:
-            self.note(Kind.UNREADABLE_SHAPE, f"{what} was left out: {error.message}")
+            self.note(Kind.UNREADABLE_SHAPE, f"{what} was dropped: {error.message}")
 
     def solid(self, element: Element, what: str) -> Shape:
         geometry = element.find("geometry")
         if geometry is None or len(geometry) == 0:
-            raise RobotFileError("it has no geometry")
+            raise RobotFileError("it has no geometry", code=Code.MISSING_VALUE, subject=what)
         solid = geometry[0]
         pose = self.pose(element, what, Snapper(active=False))
         if solid.tag == "box":
-            return Shape("box", tuple(numbers(solid.get("size"), 3, "size").tolist()), pose)
+            return Shape("box", tuple(parse_numbers(solid.get("size"), 3, "size").tolist()), pose)
         if solid.tag == "sphere":
-            return Shape("sphere", (number(solid.get("radius"), "radius"),), pose)
+            return Shape("sphere", (parse_number(solid.get("radius"), "radius"),), pose)
         if solid.tag in ("cylinder", "capsule"):
-            size = (number(solid.get("radius"), "radius"), number(solid.get("length"), "length"))
+            size = (parse_number(solid.get("radius"), "radius"), parse_number(solid.get("length"), "length"))
             return Shape("cylinder" if solid.tag == "cylinder" else "capsule", size, pose)
         if solid.tag == "mesh":
-            scale = tuple(numbers(solid.get("scale", "1 1 1"), 3, "scale").tolist())
+            scale = tuple(parse_numbers(solid.get("scale", "1 1 1"), 3, "scale").tolist())
             return Shape("mesh", scale, pose, solid.get("filename", ""))
-        raise RobotFileError(f"<{shortened(solid.tag, 60)}> is not known")
+        raise RobotFileError(f"unknown shape <{shorten_text(solid.tag, 60)}>", code=Code.UNSUPPORTED, subject=solid.tag)
 
     def joint(self, element: Element) -> AnyJoint:
         name, kind = self.name(element), element.get("type", "")
@@ -171,28 +179,30 @@ class _UrdfReader:
         origin = self.pose(element, f"{what}", self.snap)
         if kind == "fixed":
             return FixedJoint(name, parent, child, origin)
-        if kind in _FREE:
+        if kind in _FREE_JOINT_KINDS:
             self.note(
-                Kind.HELD_JOINT, f"{what} is {kind}: it is held at its origin, so that {child!r} is fixed to {parent!r}"
+                Kind.HELD_JOINT, f"{what} is {kind}: mindyn holds it at its origin, {child!r} is fixed to {parent!r}"
             )
             return FixedJoint(name, parent, child, origin, held=True)
         try:
             return self.moving(element, kind, Joint(name, "revolute", parent, child, origin))
         except RobotError as error:
-            held = f"correct the file, or hold the joint: lock={{{name!r}: 0.0}}, --lock {name}=0"
-            return RefusedJoint(name, parent, child, origin, error.with_hint(held))
+            hint = f"correct the file, or hold the joint: lock={{{name!r}: 0.0}}, --lock {name}=0"
+            return UnsupportedJoint(name, parent, child, origin, error.with_hint(hint))
 
     def moving(self, element: Element, kind: str, plain: Joint) -> Joint:
-        """The joint of an element that is neither fixed nor free; `plain` has its name, links and origin."""
+        """Return the joint of an element that is neither fixed nor free; `plain` has its name, links and origin."""
         what = f"joint {plain.name!r}"
-        if kind not in _KINDS:
-            known = [*_KINDS, "fixed", *_FREE]
+        if kind not in _JOINT_KINDS:
+            known = [*_JOINT_KINDS, "fixed", *_FREE_JOINT_KINDS]
             raise RobotFileError(
-                f"{what} has type {shortened(kind, 60)!r}; mindyn knows: {', '.join(known)}",
-                hint=did_you_mean(kind.lower(), known, f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0"),
+                f"{what} has type {shorten_text(kind, 60)!r}; mindyn supports: {', '.join(known)}",
+                hint=suggest_name(kind.lower(), known, f"hold it: lock={{{plain.name!r}: 0.0}}, --lock {plain.name}=0"),
+                code=Code.UNSUPPORTED,
+                subject=plain.name,
             )
         axis = element.find("axis")
-        direction = numbers("1 0 0" if axis is None else axis.get("xyz"), 3, f"axis of {what}")
+        direction = parse_numbers("1 0 0" if axis is None else axis.get("xyz"), 3, f"axis of {what}")
         joint = replace(
             plain,
             kind="prismatic" if kind == "prismatic" else "revolute",
@@ -207,18 +217,19 @@ class _UrdfReader:
     def end(self, element: Element, role: str, what: str) -> str:
         end = element.find(role)
         if end is None or not end.get("link"):
-            raise RobotFileError(f"{what} names no {role} link")
+            raise RobotFileError(f"{what} has no {role} link", code=Code.MISSING_VALUE, subject=role)
         return end.get("link", "")
 
     def limits(self, element: Element, what: str, *, ranged: bool) -> Limits:
         limit = element.find("limit")
         keys = ("lower", "upper", "velocity", "effort") if ranged else ("velocity", "effort")
         stated = {} if limit is None else {key: text for key in keys if (text := limit.get(key)) is not None}
-        if limit is not None and (text := limit.get(ACCELERATION)) is not None:
+        if limit is not None and (text := limit.get(DRAKE_ACCELERATION)) is not None:
             stated["acceleration"] = text
-        limits, doubts = sensible_limits({key: _float(text) for key, text in stated.items()}, continuous=not ranged)
-        for key, why in doubts.items():
-            given = ", ".join(f"{k} {shortened(stated[k], 40)!r}" for k in key.split())
+        numbers = {key: _parse_float(text) for key, text in stated.items()}
+        limits, reasons = keep_valid_limits(numbers, continuous=not ranged)
+        for key, why in reasons.items():
+            given = ", ".join(f"{k} {shorten_text(stated[k], 40)!r}" for k in key.split())
             self.note(Kind.DROPPED_LIMIT, f"{what}: limit {given} was dropped: {why}")
         return limits
 
@@ -228,9 +239,15 @@ class _UrdfReader:
             return
         name, of = self.name(element), mimic.get("joint")
         if not of:
-            raise RobotFileError(f"the <mimic> of joint {name!r} names no joint")
+            message = f"the <mimic> of joint {name!r} names no joint"
+            raise RobotFileError(message, code=Code.MISSING_VALUE, subject=name)
         yield Mimic(
-            name, of, *(number(mimic.get(k, v), f"{k} of the mimic of joint {name!r}") for k, v in _MIMIC.items())
+            name,
+            of,
+            *(
+                parse_number(mimic.get(k, v), f"{k} of the mimic of joint {name!r}")
+                for k, v in _MIMIC_ATTRIBUTES.items()
+            ),
         )
 
     def friction(self, element: Element) -> Iterator[Drive]:
@@ -238,35 +255,38 @@ class _UrdfReader:
         if dynamics is None:
             return
         what = f"dynamics of joint {element.get('name')!r}"
-        viscous, coulomb = (number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
+        viscous, coulomb = (parse_number(dynamics.get(key, "0"), f"{what}, {key}") for key in ("damping", "friction"))
         if viscous or coulomb:
             yield Drive(self.name(element), viscous=viscous, coulomb=coulomb, side="joint")
 
     def rotor(self, element: Element) -> None:
-        """Gear ratio and rotor inertia that a <transmission> states in Drake's words, on the drive of its joint."""
-        stated = {tag: found for tag in (GEAR_RATIO, ROTOR_INERTIA) for found in element.iter(tag)}
+        """Add gear ratio and rotor inertia of a <transmission> with Drake's tags to the drive of its joint."""
+        tags = (DRAKE_GEAR_RATIO, DRAKE_ROTOR_INERTIA)
+        drake_elements = {tag: child for tag in tags for child in element.iter(tag)}
         names = [joint.get("name", "") for joint in element.findall("joint")]
-        if not stated:
+        if not drake_elements:
             return
         what = f"transmission {element.get('name')!r}"
         if len(names) != 1:
             self.note(
-                Kind.DROPPED_PART, f"{what} is of {len(names)} joints: its rotor inertia and gear ratio are left out"
+                Kind.DROPPED_PART, f"{what} has {len(names)} joints: its rotor inertia and gear ratio were dropped"
             )
             return
         (name,) = names
-        values = {tag: number(found.get("value"), f"{what}, {tag}") for tag, found in stated.items()}
-        own = [k for k, drive in enumerate(self.drives) if drive.joint == name]
-        drive = self.drives[own[0]] if own else Drive(name, side="joint")
-        drive = replace(drive, ratio=values.get(GEAR_RATIO, 1.0), rotor_inertia=values.get(ROTOR_INERTIA, 0.0))
-        if own:
-            self.drives[own[0]] = drive
+        values = {tag: parse_number(child.get("value"), f"{what}, {tag}") for tag, child in drake_elements.items()}
+        present = [k for k, drive in enumerate(self.drives) if drive.joint == name]
+        drive = self.drives[present[0]] if present else Drive(name, side="joint")
+        drive = replace(
+            drive, ratio=values.get(DRAKE_GEAR_RATIO, 1.0), rotor_inertia=values.get(DRAKE_ROTOR_INERTIA, 0.0)
+        )
+        if present:
+            self.drives[present[0]] = drive
         elif name in self.moving_names:
             self.drives.append(drive)
 
 
-def _float(text: str) -> float:
-    """The number of a text; NaN where it is none."""
+def _parse_float(text: str) -> float:
+    """Return the number of a text, NaN if it is not a finite number."""
     try:
         value = float(text)
     except ValueError:

@@ -1,5 +1,5 @@
-"""Forward dynamics in time: one accurate simulation, thousands of rollouts at once, and what sensors would see."""
+"""Forward dynamics in time: accurate simulations, thousands of rollouts at once, and simulated sensors."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

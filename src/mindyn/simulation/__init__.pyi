@@ -1,6 +1,6 @@
-# The public names in the order of the work; `named_lazily` imports each when it is first used.
+# The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
-from mindyn.simulation.rollouts import compiled_rollout as compiled_rollout
+from mindyn.simulation.rollouts import compile_rollout as compile_rollout
 from mindyn.simulation.controllers import ProportionalDerivative as ProportionalDerivative
 from mindyn.simulation.control_laws import ControlLaw as ControlLaw
 from mindyn.simulation.results import TorqueLog as TorqueLog

@@ -1,9 +1,10 @@
-"""`AdaptiveMotion`: the plant in continuous time, to tolerance; dry friction by events.
+"""`AdaptiveIntegrator`: integrate the plant in continuous time to a tolerance; dry friction changes mode at events.
 
-Between events every friction keeps its mode: it slips one way with its full Coulomb torque, or sticks, its speed held
-at zero by whatever torque that takes. So the integrator only ever meets smooth equations. A slipping friction whose
-speed reaches zero, and a sticking one whose torque reaches its level, end the step at that instant, found to rounding;
-there `friction.modes_at_rest` says which frictions stick from then on. Nothing is regularised and nothing chatters.
+Between events every friction keeps its mode: it slips in one direction with its full Coulomb torque, or it sticks, and
+its torque keeps the speed at zero. The integrator therefore only integrates smooth equations. If the speed of a
+slipping friction reaches zero, or the torque of a sticking friction reaches its level, the step ends at that instant,
+computed to rounding, and `friction.find_modes_at_rest` decides which frictions stick. The
+method needs no regularisation and does not chatter.
 """
 
 from __future__ import annotations
@@ -15,43 +16,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.equations.closed_motion import IRREGULAR, OPEN
+from mindyn.equations.closed_motion import MAX_CLOSURE_ERROR, MIN_REGULARITY
+from mindyn.errors import Code
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS
-from mindyn.simulation.dormand_prince import Tolerance, error_ratio, next_size, step
-from mindyn.simulation.friction import Modes, modes_at_rest
-from mindyn.simulation.plant import SHARED, Plant, acceleration
+from mindyn.simulation.dormand_prince import Tolerance, dormand_prince_step, error_ratio, next_step_size
+from mindyn.simulation.friction import Modes, find_modes_at_rest
+from mindyn.simulation.plant import REDUNDANCY_REGULARISATION, Plant, acceleration_function
 from mindyn.simulation.results import SimulationError
 
 Indices = NDArray[np.intp]
 
-_FIRST_STEP = 1e-3
-NEAR_DEAD_POINT = 20 * IRREGULAR
-"""Regularity of loops below which steps end because of them."""
-_SHORTEST = 1e-8
-"""Seconds; no arm's motion changes so fast that a step of order 8 must be shorter, unless it runs away."""
-_OVERLOAD = 1e-9
-"""Beyond its level, relative, a sticking torque ends the mode: well above the rounding with which `modes_at_rest` then
-computes the same torque, so that the two agree.
+_INITIAL_STEP_S = 1e-3
+DEAD_POINT_REGULARITY = 20 * MIN_REGULARITY
+"""Regularity of loops below which a step that becomes too short is attributed to a dead point."""
+_MIN_STEP_S = 1e-8
+"""Shortest step of order 8 that any motion of an arm needs, unless it diverges."""
+_STICTION_TOLERANCE = 1e-9
+"""Relative excess over its level at which a sticking torque ends the mode. It is well above the rounding error with
+which `find_modes_at_rest` computes the same torque, so that the two agree.
 """
-_EVENTS_PER_CALL = 200
-"""Mode changes within one interval of constant torque after which the motion is given up."""
+_MAX_EVENTS_PER_CALL = 200
+"""Most mode changes within an interval of constant torque."""
 
 
 REDUNDANT_SLACK = 1e-9
-"""Speed, rad/s or m/s, by which a friction that others hold in place may be off: it neither slips nor sticks itself."""
+"""Largest speed (rad/s or m/s) of a friction that other frictions hold: it neither slips nor sticks itself."""
 
 
-class AdaptiveMotion:
-    """The state (q, qd) at time t, moved on by `advance`. `events` counts changes of mode."""
+class AdaptiveIntegrator:
+    """State (q, qd) at time t, integrated by `advance`; `events` counts changes of mode."""
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, tolerance: Tolerance) -> None:
         self._plant, self._tolerance = plant, tolerance
         self._n = plant.position_count
         self._primary = plant.primary
-        kernel, self._inertia = _kernels(plant)
+        kernel, self._inertia = _compile_kernels(plant)
         self._acceleration = kernel.bind()
-        self._size = _FIRST_STEP
+        self._size = _INITIAL_STEP_S
         self._y = np.concatenate([plant.start(q0), qd0])
         self._modes: Modes = np.sign(plant.rows_at(self._y[: self._n]) @ qd0).astype(np.int64)
         self._slack = REDUNDANT_SLACK if plant.redundant else 0.0
@@ -65,7 +67,7 @@ class AdaptiveMotion:
 
     @property
     def positions(self) -> Array:
-        """Of the state."""
+        """Positions of the state."""
         return self._y[: self._n].copy()
 
     @property
@@ -75,36 +77,37 @@ class AdaptiveMotion:
 
     @property
     def stuck(self) -> NDArray[np.bool_]:
-        """(m,) which frictions stick."""
+        """Whether each friction sticks, (m,)."""
         return np.asarray(self._modes == 0)
 
     def hold(self, tau: Array) -> tuple[Array, Array]:
-        """From now on tau acts; gives qdd (n,), and lam (m,) at the frictions."""
+        """Apply tau from now on; return qdd (n,), and lam (m,) of the frictions."""
         self._acceleration["tau"][:] = tau
         self._settle(np.flatnonzero(self._modes == 0))
         qdd = self._slope(self._y)[self._n :].copy()
         return qdd, self._torques().copy()
 
     def advance(self, until: float) -> None:
-        """Moves on to time `until` under the torque held."""
+        """Integrate to time `until` with the torque held."""
         events = self.events
         while self.t < until:
-            if self.events > events + _EVENTS_PER_CALL:
-                raise SimulationError(f"more than {_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s")
+            if self.events > events + _MAX_EVENTS_PER_CALL:
+                message = f"more than {_MAX_EVENTS_PER_CALL} stops and starts of friction at {self.t:.6g} s"
+                raise SimulationError(message, code=Code.NOT_CONVERGED, subject="friction")
             self._step(until)
 
     def _step(self, until: float) -> None:
-        """One accepted step, at most to `until`, at most to the next event."""
+        """Try a step, at most to `until` and to the next event."""
         last = until - self.t <= self._size
         h = until - self.t if last else self._size
         first = self._slope(self._y).copy()
         y, ratio = self._try(first, h)
         if not ratio <= 1.0:
-            self._size = next_size(h, ratio if np.isfinite(ratio) else 1e9)
+            self._size = next_step_size(h, ratio if np.isfinite(ratio) else 1e9)
             self._require_step()
             return
         self._require_step()
-        grown = next_size(h, ratio)
+        grown = next_step_size(h, ratio)
         self._size = max(grown, self._size) if last else grown
         if self._plant.has_friction:
             violated = np.flatnonzero(self._margins(y) < 0)
@@ -114,57 +117,63 @@ class AdaptiveMotion:
         self._y, self.t = y, until if last else self.t + h
 
     def _try(self, first: Array, h: float) -> tuple[Array, float]:
-        y, slopes = step(self._slope, self._y, first, h)
+        y, slopes = dormand_prince_step(self._slope, self._y, first, h)
         return y, error_ratio(self._y, y, slopes, h, self._tolerance)
 
     def _require_step(self) -> None:
-        if self._size < _SHORTEST:
+        if self._size < _MIN_STEP_S:
             if self._plant.is_solved and not (
-                np.isfinite(self._slope(self._y)).all() and self._acceleration.outputs[-1][1] > NEAR_DEAD_POINT
+                np.isfinite(self._slope(self._y)).all() and self._acceleration.outputs[-1][1] > DEAD_POINT_REGULARITY
             ):
-                raise SimulationError(f"the loops come to a singular configuration, or open, at {self.t:.6g} s")
+                message = f"the loops reach a singular configuration, or open, at {self.t:.6g} s"
+                raise SimulationError(message, code=Code.NOT_CONVERGED, subject="loops")
             raise SimulationError(
                 f"the motion cannot be continued at {self.t:.6g} s, where the largest speed is "
                 f"{np.abs(self._y[self._n :]).max():.3g}",
-                hint="gains or torques may be too large for the robot, or a link that a joint moves has no inertia",
+                hint="gains or torques may be too large for the robot, or a moving link has no inertia",
+                code=Code.NOT_CONVERGED,
+                subject="motion",
             )
 
     def _slope(self, y: Array) -> Array:
-        """(qd, qdd) in the modes of now."""
+        """Return (qd, qdd) in the current modes."""
         bound, n = self._acceleration, self._n
         bound.inputs[0][:], bound.inputs[1][:] = y[:n], y[n:]
         bound.run()
         if not self._plant.is_solved:
             return np.concatenate([y[n:], bound.outputs[0]])
         rates, (residual, regular) = bound.outputs[-2:]
-        # Written so that NaN counts as open; a step that ends so is not taken.
-        closed = residual < OPEN and regular > IRREGULAR
+        # The comparison treats NaN as open; a step to an open loop is rejected.
+        closed = residual < MAX_CLOSURE_ERROR and regular > MIN_REGULARITY
         return np.concatenate([rates, bound.outputs[0] if closed else np.full(len(y) - n, np.nan)])
 
     def _torques(self) -> Array:
-        """Lam of the last slope."""
+        """Return lam of the last slope."""
         return self._acceleration.outputs[1] if self._plant.has_friction else self._plant.levels
 
     def _margins(self, y: Array) -> Array:
-        """(m,): the speed left while slipping, the torque left while sticking; negative once the mode is over."""
+        """Return the remaining speed while slipping and torque while sticking, (m,); negative after the mode ends."""
         self._slope(y)
         speeds = self._plant.rows_at(y[: self._n]) @ y[self._n :] + self._modes * self._slack
-        left = self._plant.levels * (1 + _OVERLOAD) - np.abs(self._torques())
+        left = self._plant.levels * (1 + _STICTION_TOLERANCE) - np.abs(self._torques())
         return np.where(self._modes == 0, left, self._modes * speeds)
 
     def _stop_at_event(self, first: Array, h: float, violated: Indices) -> None:
-        """Goes to the first instant at which a mode ends, and settles there."""
+        """Integrate to the first instant at which a mode ends, and decide the new modes."""
         start = self._y
-        margin = lambda size: float(self._margins(step(self._slope, start, first, size)[0])[violated].min())  # noqa: E731
-        size = _first_negative(margin, h)
-        self._y = step(self._slope, start, first, size)[0]
+
+        def margin(size: float) -> float:
+            return float(self._margins(dormand_prince_step(self._slope, start, first, size)[0])[violated].min())
+
+        size = _find_sign_change(margin, h)
+        self._y = dormand_prince_step(self._slope, start, first, size)[0]
         self.t += size
         ended = np.flatnonzero(self._margins(self._y) <= 0)
         self.events += len(ended)
         self._settle(np.union1d(ended, np.flatnonzero(self._modes == 0)))
 
     def _settle(self, at_rest: Indices) -> None:
-        """Decides the modes of frictions at zero speed, and makes the speeds of those that stick exactly zero."""
+        """Decide the modes of frictions at zero speed, and set the speeds of sticking frictions exactly to zero."""
         plant, n = self._plant, self._n
         if not plant.has_friction:
             return
@@ -173,11 +182,11 @@ class AdaptiveMotion:
             rows = plant.rows_at(self._y[:n])[at_rest]
             W = np.linalg.solve(self._inertia(self._y[:n]), rows.T)
             A = rows @ W
-            A += np.diag(SHARED * np.diag(A)) if plant.redundant else 0.0
+            A += np.diag(REDUNDANCY_REGULARISATION * np.diag(A)) if plant.redundant else 0.0
             others = np.where(np.isin(np.arange(len(modes)), at_rest), 0, modes)
             self._set_modes(others, stuck=np.zeros(len(modes)))
             free = self._slope(self._y)[n:]
-            modes[at_rest] = modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
+            modes[at_rest] = find_modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
             keep = np.flatnonzero(modes[at_rest] == 0)
             if len(keep):
                 impulse = np.linalg.solve(A[np.ix_(keep, keep)], rows[keep] @ self._y[n:])
@@ -185,7 +194,7 @@ class AdaptiveMotion:
         self._set_modes(modes, stuck=(modes == 0).astype(float))
 
     def _turning(self) -> Array:
-        """(dF/dt) qd (m,) at the last slope."""
+        """Return (dF/dt) qd (m,) at the last slope."""
         return self._acceleration["turning"] if self._plant.turns is not None else np.zeros(len(self._plant.levels))
 
     def _set_modes(self, modes: Modes, stuck: Array) -> None:
@@ -195,19 +204,19 @@ class AdaptiveMotion:
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
-    """Accelerations, and the inertia matrix."""
-    return Kernel(acceleration(plant)), plant.kernel("inertia_matrix", matrices=["M"])
+def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel]:
+    """Return the kernels of the accelerations and of the inertia matrix."""
+    return Kernel(acceleration_function(plant)), plant.kernel("inertia_matrix", matrices=["M"])
 
 
-def _first_negative(margin: Callable[[float], float], high: float) -> float:
-    """Where `margin` turns negative between 0 and `high`, to rounding, on the negative side."""
+def _find_sign_change(margin: Callable[[float], float], high: float) -> float:
+    """Return where `margin` becomes negative between 0 and `high`, to rounding, on the negative side."""
     low, at_low, at_high = 0.0, margin(0.0), margin(high)
     for k in range(80):
         width = high - low
         if width <= 1e-15 + 4e-16 * high:
             break
-        # Secants close in fast; every third step halves, so that the interval cannot linger.
+        # Secants converge fast; every third step bisects, which bounds the number of steps.
         share = at_low / (at_low - at_high) if k % 3 and at_low > 0 > at_high else 0.5
         middle = low + width * min(max(share, 1e-3), 1 - 1e-3)
         value = margin(middle)

@@ -1,4 +1,4 @@
-"""Controllers that track a reference: proportional-derivative, and computed torque."""
+"""Controllers that track a reference: proportional-derivative and computed torque."""
 
 from __future__ import annotations
 
@@ -10,21 +10,43 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.robots.robot import Robot
-from mindyn.simulation.inputs import read_only, real_numbers, require_positive
-from mindyn.simulation.plant import plant_of
+from mindyn.simulation.inputs import make_read_only, require_positive, require_real_numbers
+from mindyn.simulation.plant import create_plant
 
 Reference = Callable[[float], tuple[Array, Array, Array]]
-"""q, qd, qdd (n,) each, of t."""
+"""Function of t (s) that returns q, qd, qdd, each (n,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SineMotion:
-    """A reference q(t) = centre + sum_k amplitude[k] (sin(2 pi frequency_hz[k] t + phase[k]) - sin(phase[k])).
+    """Reference q(t) = centre + sum_k amplitude[k] (sin(2 pi frequency_hz[k] t + phase[k]) - sin(phase[k])).
 
-    centre     (n,) where the motion begins
-    amplitude, frequency_hz, phase    (K, n)
+    Parameters
+    ----------
+    centre : array of shape (n,)
+        Position at t = 0, in rad or m.
+    amplitude : array of shape (K, n)
+        Amplitudes, in rad or m.
+    frequency_hz : array of shape (K, n)
+        Frequencies, in Hz.
+    phase : array of shape (K, n)
+        Phases, in rad.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not match, or a value is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mindyn import SineMotion
+    >>> motion = SineMotion(np.zeros(1), np.array([[0.5]]), np.array([[1.0]]), np.array([[0.0]]))
+    >>> q, qd, qdd = motion(0.25)
+    >>> float(q[0])
+    0.5
     """
 
     centre: Array
@@ -33,21 +55,22 @@ class SineMotion:
     phase: Array
 
     def __post_init__(self) -> None:
-        centre = real_numbers(self.centre, "centre")
-        object.__setattr__(self, "centre", read_only(centre.copy()))
+        centre = require_real_numbers(self.centre, "centre")
+        object.__setattr__(self, "centre", make_read_only(centre.copy()))
         for name in ("amplitude", "frequency_hz", "phase"):
-            array = np.array(np.atleast_2d(real_numbers(getattr(self, name), name)))
+            array = np.array(np.atleast_2d(require_real_numbers(getattr(self, name), name)))
             if array.ndim != 2 or array.shape[1:] != centre.shape:
-                raise InputError(f"{name} has shape {array.shape}, but (K, {len(centre)}) is needed")
-            object.__setattr__(self, name, read_only(array))
+                message = f"{name} has shape {array.shape}, but (K, {len(centre)}) is needed"
+                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
+            object.__setattr__(self, name, make_read_only(array))
 
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """q, qd, qdd at time t."""
+        """Return q, qd, qdd at time t."""
         q, qd, qdd = self.rows(np.array([t]))
         return q[0], qd[0], qdd[0]
 
     def rows(self, times: Array) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (N, n) at times (N,)."""
+        """Return q, qd, qdd (N, n) at times (N,)."""
         w = 2 * np.pi * self.frequency_hz
         angle, a = times[:, None, None] * w + self.phase, self.amplitude
         sin, cos = np.sin(angle), np.cos(angle)
@@ -56,15 +79,15 @@ class SineMotion:
 
 
 class ReferenceRows(Protocol):
-    """A reference that is known at many times at once."""
+    """Reference that can be evaluated at many times at once."""
 
     def rows(self, times: Array) -> tuple[Array, Array, Array]: ...  # noqa: D102
 
 
-class Tabulated:
-    """A reference whose values at 0, 1 / rate_hz ... `seconds` are computed at once; at other times one by one.
+class TabulatedReference:
+    """Reference whose values at 0, 1 / rate_hz ... `seconds` are computed in advance, at other times on demand.
 
-    What a controller asks for at every step costs ten times as much when each instant is computed alone.
+    Computing each instant separately takes ten times as long.
     """
 
     def __init__(self, reference: ReferenceRows, seconds: float, rate_hz: float = 1000.0) -> None:
@@ -74,7 +97,7 @@ class Tabulated:
         self.table = reference.rows(self.times)
 
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """q, qd, qdd at time t."""
+        """Return q, qd, qdd at time t."""
         k = round(t * self.rate_hz)
         known = 0 <= k < len(self.times) and self.times[k] == t
         (q, qd, qdd), row = (self.table, k) if known else (self.reference.rows(np.array([t])), 0)
@@ -82,12 +105,27 @@ class Tabulated:
 
 
 class ProportionalDerivative:
-    """tau = stiffness (q_r - q) + damping (qd_r - qd), as (t, q, qd) -> tau; gains (n,) or one number for all."""
+    """Controller tau = stiffness (q_r - q) + damping (qd_r - qd), called as (t, q, qd) -> tau.
+
+    Parameters
+    ----------
+    reference : callable
+        Function of t (s) that returns q_r, qd_r, qdd_r, each (n,).
+    stiffness : float or array_like of shape (n,)
+        Gains, in N m/rad or N/m.
+    damping : float or array_like of shape (n,)
+        Gains, in N m s/rad or N s/m.
+
+    Raises
+    ------
+    InputError
+        If a gain is negative or has the wrong shape.
+    """
 
     def __init__(self, reference: Reference, stiffness: ArrayLike, damping: ArrayLike) -> None:
         self.reference = reference
         n = len(reference(0.0)[0])
-        self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
+        self.stiffness, self.damping = _require_gains(stiffness, n, "stiffness"), _require_gains(damping, n, "damping")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
         """The torque at time t."""
@@ -96,21 +134,39 @@ class ProportionalDerivative:
 
 
 class ComputedTorque:
-    """tau = M(q) (qdd_r + stiffness (q_r - q) + damping (qd_r - qd)) + h(q, qd) + F^T c sign(F qd_r).
+    """Controller tau = M(q) (qdd_r + stiffness (q_r - q) + damping (qd_r - qd)) + h(q, qd) + F^T c sign(F qd_r).
 
-    The error then obeys e'' + damping e' + stiffness e = 0, but for holding the torque between samples. Coulomb
-    friction is compensated in the direction of the reference, which measured speeds near zero cannot flip. Gains (n,)
-    or one number, 1/s^2 and 1/s.
+    The error e then satisfies e'' + damping e' + stiffness e = 0, except that the torque is held between samples.
+    Coulomb friction is compensated in the direction of the reference, which noise near zero speed cannot reverse.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot with the inertial parameters of the compensation.
+    reference : callable
+        Function of t (s) that returns q_r, qd_r, qdd_r, each (n,).
+    stiffness : float or array_like of shape (n,)
+        Gains, in 1/s^2.
+    damping : float or array_like of shape (n,)
+        Gains, in 1/s.
+    drives : bool
+        Whether to include rotor inertia, friction and offsets of the drives.
+
+    Raises
+    ------
+    InputError
+        If the reference has another number of joints than the robot, or a gain is negative.
     """
 
     def __init__(
         self, robot: Robot, reference: Reference, stiffness: ArrayLike, damping: ArrayLike, *, drives: bool = False
     ) -> None:
-        self.reference, self.plant = reference, plant_of(robot, drives=drives)
+        self.reference, self.plant = reference, create_plant(robot, drives=drives)
         n, wanted = self.plant.joint_count, len(reference(0.0)[0])
         if wanted != n:
-            raise InputError(f"the reference is of {wanted} joints, but robot {robot.name!r} has {n}")
-        self.stiffness, self.damping = _gains(stiffness, n, "stiffness"), _gains(damping, n, "damping")
+            message = f"the reference has {wanted} joints, but robot {robot.name!r} has {n}"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="reference")
+        self.stiffness, self.damping = _require_gains(stiffness, n, "stiffness"), _require_gains(damping, n, "damping")
         self._torque = self.plant.kernel("inverse_dynamics")
 
     def __call__(self, t: float, q: Array, qd: Array) -> Array:
@@ -120,18 +176,18 @@ class ComputedTorque:
         return np.asarray(self._torque(q, qd, wanted) + self.dry_friction(q_r, qd_r))
 
     def dry_friction(self, q: Array, qd: Array) -> Array:
-        """F^T c sign(F qd) (..., n) of positions and speeds (..., n)."""
+        """Return F^T c sign(F qd) (..., n) at positions and speeds (..., n)."""
         F = self.plant.rows_at(q)
-        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, np.sign(_times(F, qd)), F))
+        return np.asarray(np.einsum("m,...m,...mn->...n", self.plant.levels, np.sign(_multiply_rows(F, qd)), F))
 
 
-def _times(F: Array, qd: Array) -> Array:
+def _multiply_rows(F: Array, qd: Array) -> Array:
     return np.asarray((F @ qd[..., None])[..., 0])
 
 
-def _gains(value: ArrayLike, n: int, name: str) -> Array:
+def _require_gains(value: ArrayLike, n: int, name: str) -> Array:
     given = np.asarray(value, dtype=np.float64)
     gains = frozen_array(np.full(n, float(given)) if given.ndim == 0 else given, (n,), name)
     if (gains < 0).any():
-        raise InputError(f"{name} must not be negative, got {gains.tolist()}")
+        raise InputError(f"{name} must not be negative, got {gains.tolist()}", code=Code.OUT_OF_RANGE, subject=name)
     return gains

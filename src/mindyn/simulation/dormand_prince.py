@@ -1,4 +1,4 @@
-"""One step of Dormand and Prince's explicit Runge-Kutta method of order 8(5,3), with its error estimate.
+"""Step of Dormand and Prince's explicit Runge-Kutta method of order 8(5,3), with its error estimate.
 
 [Hairer, Norsett, Wanner 1993, Solving Ordinary Differential Equations I, II.5 and code DOP853]
 """
@@ -12,9 +12,9 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 
-STAGES = 12
+STAGE_COUNT = 12
 
-_STAGES: tuple[dict[int, float], ...] = (
+_STAGE_ENTRIES: tuple[dict[int, float], ...] = (
     {},
     {0: 0.05260015195876773},
     {0: 0.0197250569845379, 1: 0.0591751709536137},
@@ -48,57 +48,57 @@ _WEIGHTS = {
     **{0: 0.054293734116568765, 5: 4.450312892752409, 6: 1.8915178993145003, 7: -5.801203960010585},
     **{8: 0.3111643669578199, 9: -0.1521609496625161, 10: 0.20136540080403034, 11: 0.04471061572777259},
 }
-_THIRD = {
+_THIRD_ORDER_ERROR = {
     **{0: -0.18980075407240762, 5: 4.450312892752409, 6: 1.8915178993145003, 7: -5.801203960010585},
     **{8: -0.4226823213237919, 9: -0.1521609496625161, 10: 0.20136540080403034, 11: 0.02265179219836082},
 }
-_FIFTH = {
+_FIFTH_ORDER_ERROR = {
     **{0: 0.01312004499419488, 5: -1.2251564463762044, 6: -0.4957589496572502, 7: 1.6643771824549864},
     **{8: -0.35032884874997366, 9: 0.3341791187130175, 10: 0.08192320648511571, 11: -0.022355307863886294},
 }
 
 
-def _row(entries: dict[int, float]) -> Array:
-    row = np.zeros(STAGES)
+def _weight_row(entries: dict[int, float]) -> Array:
+    row = np.zeros(STAGE_COUNT)
     row[list(entries)] = list(entries.values())
     row.setflags(write=False)
     return row
 
 
-STAGE_WEIGHTS = np.stack([_row(entries) for entries in _STAGES])
+STAGE_WEIGHTS = np.stack([_weight_row(entries) for entries in _STAGE_ENTRIES])
 """(12, 12): stage i is evaluated at y + h sum_j STAGE_WEIGHTS[i, j] k_j."""
-STEP_WEIGHTS = _row(_WEIGHTS)
+STEP_WEIGHTS = _weight_row(_WEIGHTS)
 """(12,): the step of order 8."""
-ERROR_WEIGHTS = np.stack([_row(_FIFTH), _row(_THIRD)])
-"""(2, 12): the step of order 8 minus those of order 5 and 3."""
+ERROR_WEIGHTS = np.stack([_weight_row(_FIFTH_ORDER_ERROR), _weight_row(_THIRD_ORDER_ERROR)])
+"""(2, 12): the step of order 8 minus the steps of order 5 and 3."""
 
 
 Slope = Callable[[Array], Array]
 
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 6.0
+_SAFETY, _MIN_GROWTH, _MAX_GROWTH = 0.9, 0.2, 6.0
 _ORDER = 8
-_ROWS = [STAGE_WEIGHTS[i, :i].copy() for i in range(STAGES)]
+_STAGE_ROWS = [STAGE_WEIGHTS[i, :i].copy() for i in range(STAGE_COUNT)]
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The local error of a step stays below absolute + relative * |y|, in the root mean square."""
+    """Tolerance of a step: the root mean square of its local error stays below absolute + relative * |y|."""
 
     relative: float = 1e-12
     absolute: float = 1e-12
 
 
-def step(slope: Slope, y: Array, first: Array, h: float) -> tuple[Array, Array]:
-    """y after time h, and the slopes (12, size) of the stages; `first` is the slope at y."""
-    slopes = np.empty((STAGES, len(y)))
+def dormand_prince_step(slope: Slope, y: Array, first: Array, h: float) -> tuple[Array, Array]:
+    """Return y after time h, and the slopes (12, size) of the stages; `first` is the slope at y."""
+    slopes = np.empty((STAGE_COUNT, len(y)))
     slopes[0] = first
-    for i in range(1, STAGES):
-        slopes[i] = slope(y + (h * _ROWS[i]) @ slopes[:i])
+    for i in range(1, STAGE_COUNT):
+        slopes[i] = slope(y + (h * _STAGE_ROWS[i]) @ slopes[:i])
     return y + (h * STEP_WEIGHTS) @ slopes, slopes
 
 
 def error_ratio(y: Array, y_next: Array, slopes: Array, h: float, tolerance: Tolerance) -> float:
-    """Estimated error of a step in units of what is tolerated [Hairer, Norsett, Wanner 1993, II.10]."""
+    """Return the estimated error of a step relative to the tolerance [Hairer, Norsett, Wanner 1993, II.10]."""
     scale = tolerance.absolute + tolerance.relative * np.maximum(np.abs(y), np.abs(y_next))
     fifth, third = ERROR_WEIGHTS @ slopes / scale
     large, small = float(fifth @ fifth), float(third @ third)
@@ -107,7 +107,7 @@ def error_ratio(y: Array, y_next: Array, slopes: Array, h: float, tolerance: Tol
     return abs(h) * large / float(np.sqrt((large + 0.01 * small) * len(y)))
 
 
-def next_size(h: float, ratio: float) -> float:
-    """Size of the step that would just meet the tolerance, with some safety."""
-    growth = _MOST if ratio == 0.0 else _SAFETY * ratio ** (-1 / _ORDER)
-    return h * min(_MOST, max(_LEAST, growth))
+def next_step_size(h: float, ratio: float) -> float:
+    """Return the size of a step that meets the tolerance, with a safety factor."""
+    growth = _MAX_GROWTH if ratio == 0.0 else _SAFETY * ratio ** (-1 / _ORDER)
+    return h * min(_MAX_GROWTH, max(_MIN_GROWTH, growth))

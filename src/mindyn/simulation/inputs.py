@@ -1,4 +1,4 @@
-"""What simulations are given, checked before anything is computed."""
+"""Check the arguments of simulations before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, require_unmasked
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 
 AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 
 def require_positive(value: float, what: str, hint: str = "any number above 0, in SI units") -> float:
-    """`value` as a float; refuses what is not a finite number above zero, with that hint."""
+    """Return `value` as a float; raise `InputError` with the hint if it is not a finite number above zero."""
     if not isinstance(value, (int, float, np.floating, np.integer)) or not isfinite(value) or value <= 0:
-        raise InputError(f"{what} must be a finite number above 0, got {value!r}", hint=hint)
+        message = f"{what} must be a finite number above 0, got {value!r}"
+        raise InputError(message, hint=hint, code=Code.OUT_OF_RANGE, subject=what)
     return float(value)
 
 
 def require_count(value: int, what: str) -> int:
-    """`value` as an int of at least one."""
+    """Return `value` as an int; raise `InputError` if it is not a whole number of at least 1."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}", hint="such as 10")
+        message = f"{what} must be a whole number of at least 1, got {value!r}"
+        raise InputError(message, hint="such as 10", code=Code.OUT_OF_RANGE, subject=what)
     return int(value)
 
 
-def read_only(array: AnyArray) -> AnyArray:
-    """The array itself, no longer writable."""
+def make_read_only(array: AnyArray) -> AnyArray:
+    """Make an array read-only and return it."""
     array.setflags(write=False)
     return array
 
 
-def real_numbers(value: Any, what: str) -> Array:
-    """`value` as a float64 array of finite numbers; names the first that is not."""
+def require_real_numbers(value: Any, what: str) -> Array:
+    """Return `value` as a float64 array; raise `InputError` if an element is not a finite number."""
     require_unmasked(value, what)
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be numbers, got {type(value).__name__}") from error
+        message = f"{what} must be an array of numbers, got {type(value).__name__}"
+        raise InputError(message, code=Code.WRONG_TYPE, subject=what) from error
     finite = np.isfinite(array)
     if not finite.all():
         where = np.argwhere(~finite)[0].tolist()
-        raise InputError(f"{what}: element {where} is {array[tuple(where)]}, but finite numbers are needed")
+        message = f"{what}: element {where} is {array[tuple(where)]}, but finite numbers are needed"
+        raise InputError(message, code=Code.NOT_FINITE, subject=what)
     return array

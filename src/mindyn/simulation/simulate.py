@@ -1,6 +1,6 @@
-"""`simulate`: one motion of a robot under a controller or a torque log.
+"""`simulate`: simulate a motion of a robot under a controller or a torque log.
 
-`FixedMotion` is one motion by the fixed Runge-Kutta step that rollouts use; `adaptive` has the other integrator.
+`FixedStepIntegrator` uses the fixed Runge-Kutta step of the rollouts; `adaptive` has the other integrator.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, require_choice
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
-from mindyn.simulation.adaptive import AdaptiveMotion
+from mindyn.simulation.adaptive import AdaptiveIntegrator
 from mindyn.simulation.dormand_prince import Tolerance
-from mindyn.simulation.inputs import read_only, require_positive
-from mindyn.simulation.plant import Plant, plant_of
+from mindyn.simulation.inputs import make_read_only, require_positive
+from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Simulation, SimulationError, TorqueLog
 from mindyn.simulation.runge_kutta import slope_function, step_function
 from mindyn.simulation.sensors import Sensors, measure
 
 Controller = Callable[[float, Array, Array], ArrayLike]
-"""tau (n,) of (t, q, qd)."""
-Method = Literal["adaptive", "fixed"]
-_TICK = 1e-10
-"""Seconds within which two instants are one."""
+"""Function of (t, q, qd) that returns tau (n,)."""
+IntegrationMethod = Literal["adaptive", "fixed"]
+_TICK_S = 1e-10
+"""Difference below which two instants are equal."""
 
 
 class Integrator(Protocol):
-    """A state that moves on in time under a held torque."""
+    """State that is integrated in time under a held torque."""
 
     t: float
     events: int
@@ -60,80 +60,130 @@ def simulate(
     rate_hz: float = 1000.0,
     control_rate_hz: float | None = None,
     drives: bool = False,
-    method: Method = "adaptive",
+    method: IntegrationMethod = "adaptive",
     longest_step_s: float | None = None,
     tolerance: Tolerance | None = None,
     sensors: Sensors | None = None,
 ) -> Simulation:
-    """The motion from (q0, qd0); qd0 left out is rest.
+    """Simulate a motion of a robot under a controller or a torque log.
 
-    torque          a controller (t, q, qd) -> tau (n,), called at control_rate_hz (rate_hz if left out) and held in
-                    between; or a torque log, whose first sample is at the motion's beginning
-    rate_hz         of the rows of the result
-    drives          rotor inertia, friction (Coulomb friction too) and offsets of the drives take part
-    method          "adaptive": Dormand-Prince 8(5,3) to `tolerance`, friction by events (see `adaptive`);
-                    "fixed": Runge-Kutta steps of at most longest_step_s (1 / rate_hz if left out; see `runge_kutta`)
-    sensors         what they would read becomes `measured` of the result
+    Parameters
+    ----------
+    robot : Robot
+        Robot to simulate.
+    torque : callable or TorqueLog
+        Controller (t, q, qd) -> tau (n,), which is called at control_rate_hz and held in between; or a torque log,
+        whose first sample is at the start of the motion.
+    seconds : float
+        Duration of the motion, in s.
+    q0 : array_like of shape (n,)
+        Initial positions, in rad or m.
+    qd0 : array_like of shape (n,), optional
+        Initial velocities, in rad/s or m/s; by default zero.
+    rate_hz : float
+        Rate of the rows of the result, in Hz.
+    control_rate_hz : float, optional
+        Rate of the controller, in Hz; by default rate_hz.
+    drives : bool
+        Whether to include rotor inertia, friction (also Coulomb friction) and offsets of the drives.
+    method : {"adaptive", "fixed"}
+        "adaptive" integrates with Dormand-Prince 8(5,3) to `tolerance` and handles friction by events; "fixed" takes
+        Runge-Kutta steps of at most longest_step_s.
+    longest_step_s : float, optional
+        Longest step of the fixed method, in s; by default 1 / rate_hz.
+    tolerance : Tolerance, optional
+        Local error of the adaptive method.
+    sensors : Sensors, optional
+        Sensors whose readings become `measured` of the result.
+
+    Returns
+    -------
+    Simulation
+        Times (N,), positions, velocities, accelerations and torques (N, n), and friction.
+
+    Raises
+    ------
+    InputError
+        If an argument has the wrong shape or value.
+    SimulationError
+        If the motion cannot be continued.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> robot = mindyn.load_robot("planar2")
+    >>> motion = mindyn.simulate(robot, lambda t, q, qd: -qd, seconds=0.01, q0=[0.1, 0.2])
+    >>> motion.q.shape
+    (11, 2)
     """
     seconds, rate_hz = require_positive(seconds, "seconds", "such as 10.0"), require_positive(rate_hz, "rate_hz")
-    require_choice(method, get_args(Method), "method")
-    plant = plant_of(robot, drives=drives)
+    require_choice(method, get_args(IntegrationMethod), "method")
+    plant = create_plant(robot, drives=drives)
     n = plant.joint_count
     q = frozen_array(q0, (n,), "q0")
     qd = frozen_array(np.zeros(n) if qd0 is None else qd0, (n,), "qd0")
     longest = require_positive(1 / rate_hz if longest_step_s is None else longest_step_s, "longest_step_s")
-    source = _source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
+    source = _create_source(torque, seconds, n, require_positive(control_rate_hz or rate_hz, "control_rate_hz"))
     motion: Integrator = (
-        AdaptiveMotion(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
-        else FixedMotion(plant, q, qd, longest)
+        AdaptiveIntegrator(plant, q, qd, tolerance or Tolerance()) if method == "adaptive"
+        else FixedStepIntegrator(plant, q, qd, longest)
     )  # fmt: skip
-    found = _run(motion, source, plant, seconds, rate_hz)
-    return found if sensors is None else replace(found, measured=measure(robot, found, sensors))
+    simulation = _run_simulation(motion, source, plant, seconds, rate_hz)
+    return simulation if sensors is None else replace(simulation, measured=measure(robot, simulation, sensors))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Torques that change at `instants` (s) only: torque(t, q, qd) from then on."""
+class TorqueSource:
+    """Torques torque(t, q, qd) that change only at `instants` (s)."""
 
     instants: Array
     torque: Controller
 
 
-def _source(torque: Controller | TorqueLog, seconds: float, n: int, control_rate_hz: float) -> Source:
+def _create_source(torque: Controller | TorqueLog, seconds: float, n: int, control_rate_hz: float) -> TorqueSource:
     if isinstance(torque, TorqueLog):
-        return _log_source(torque, seconds, n)
+        return _create_log_source(torque, seconds, n)
     if not callable(torque):
-        raise InputError(f"torque must be a controller (t, q, qd) -> tau or a TorqueLog, got {type(torque).__name__}")
-    return Source(np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque)
+        raise InputError(
+            f"torque must be a controller (t, q, qd) -> tau or a TorqueLog, got {type(torque).__name__}",
+            code=Code.WRONG_TYPE,
+            subject="torque",
+        )
+    return TorqueSource(np.arange(int(seconds * control_rate_hz + 1e-6) + 1) / control_rate_hz, torque)
 
 
-def _log_source(log: TorqueLog, seconds: float, n: int) -> Source:
+def _create_log_source(log: TorqueLog, seconds: float, n: int) -> TorqueSource:
     if log.tau.shape[1] != n:
-        raise InputError(f"the torque log has {log.tau.shape[1]} columns, but the robot has {n} joints")
+        message = f"the torque log has {log.tau.shape[1]} columns, but the robot has {n} joints"
+        raise InputError(message, code=Code.WRONG_SHAPE, subject="torque")
     lasts = log.end - float(log.t[0])
     if lasts < seconds - 1e-6 * seconds:
         raise InputError(
-            f"the torque log lasts {lasts:.6g} s, but the motion is to last {seconds:.6g} s",
-            hint="shorten the motion, or give torques for all of it",
+            f"the torque log lasts {lasts:.6g} s, but the motion lasts {seconds:.6g} s",
+            hint="shorten the motion, or extend the torque log",
+            code=Code.TOO_LITTLE_DATA,
+            subject="torque",
         )
     instants = log.t - log.t[0]
 
-    def torque(t: float, q: Array, qd: Array) -> Array:  # noqa: ARG001 - a log does not look at the state
-        return np.asarray(log.tau[np.searchsorted(instants, t + _TICK, side="right") - 1])
+    def torque(t: float, q: Array, qd: Array) -> Array:  # noqa: ARG001 - a log does not depend on the state
+        return np.asarray(log.tau[np.searchsorted(instants, t + _TICK_S, side="right") - 1])
 
-    return Source(instants[instants <= seconds], torque)
+    return TorqueSource(instants[instants <= seconds], torque)
 
 
-def _run(motion: Integrator, source: Source, plant: Plant, seconds: float, rate_hz: float) -> Simulation:
+def _run_simulation(
+    motion: Integrator, source: TorqueSource, plant: Plant, seconds: float, rate_hz: float
+) -> Simulation:
     n, times = plant.joint_count, np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
-    instants, is_row, is_change = _schedule(times, source.instants[source.instants <= times[-1] + _TICK])
+    instants, is_row, is_change = _schedule_instants(times, source.instants[source.instants <= times[-1] + _TICK_S])
     rows = {name: np.empty((len(times), n)) for name in ("q", "qd", "qdd", "tau", "friction")}
     stuck = np.zeros((len(times), len(plant.levels)), dtype=np.bool_)
     tau, row = np.zeros(n), 0
     for t, shown, changes in zip(instants, is_row, is_change, strict=True):
         motion.advance(t)
         if changes:
-            tau = _checked(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
+            tau = _require_torque(source.torque(motion.t, motion.q, motion.qd), motion.t, plant)
         qdd, lam = motion.hold(tau)
         if shown:
             values = (motion.q, motion.qd, qdd, tau, plant.rows_at(motion.positions).T @ lam)
@@ -141,39 +191,44 @@ def _run(motion: Integrator, source: Source, plant: Plant, seconds: float, rate_
                 array[row] = value
             stuck[row] = motion.stuck
             row += 1
-    q, qd, qdds, taus, friction = (read_only(array) for array in rows.values())
+    q, qd, qdds, taus, friction = (make_read_only(array) for array in rows.values())
     names = plant.joint_names
-    return Simulation(names, rate_hz, read_only(times), q, qd, qdds, taus, friction, read_only(stuck), motion.events)
+    return Simulation(
+        names, rate_hz, make_read_only(times), q, qd, qdds, taus, friction, make_read_only(stuck), motion.events
+    )
 
 
-def _schedule(times: Array, changes: Array) -> tuple[list[float], NDArray[np.bool_], NDArray[np.bool_]]:
-    """All instants in order, and which of them are rows of the result, or changes of the torque."""
+def _schedule_instants(times: Array, changes: Array) -> tuple[list[float], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return all instants in order, and which of them are rows of the result and changes of the torque."""
     together = np.concatenate([times, changes])
-    ticks, first = np.unique(np.round(together / _TICK), return_index=True)
-    return together[first].tolist(), *(np.isin(ticks, np.round(part / _TICK)) for part in (times, changes))
+    ticks, first = np.unique(np.round(together / _TICK_S), return_index=True)
+    return together[first].tolist(), *(np.isin(ticks, np.round(part / _TICK_S)) for part in (times, changes))
 
 
-def _checked(value: ArrayLike, t: float, plant: Plant) -> Array:
+def _require_torque(value: ArrayLike, t: float, plant: Plant) -> Array:
     tau, names = np.asarray(value, dtype=np.float64), plant.joint_names
     if tau.shape != (len(names),):
         raise InputError(
-            f"the controller gave torques of shape {tau.shape} at {t:.6g} s, but ({len(names)},) is needed"
+            f"the controller returned torques of shape {tau.shape} at {t:.6g} s, but ({len(names)},) is needed",
+            code=Code.WRONG_SHAPE,
+            subject="torque",
         )
     if not np.isfinite(tau).all():
         joint = int(np.flatnonzero(~np.isfinite(tau))[0])
-        raise InputError(f"the controller gave {tau[joint]} for joint {names[joint]!r} at {t:.6g} s")
+        message = f"the controller returned {tau[joint]} for joint {names[joint]!r} at {t:.6g} s"
+        raise InputError(message, code=Code.NOT_FINITE, subject=names[joint])
     return tau
 
 
-class FixedMotion:
-    """The state (q, qd) at time t, moved on by `advance` in equal steps of at most `longest` seconds."""
+class FixedStepIntegrator:
+    """State (q, qd) at time t, integrated by `advance` in equal steps of at most `longest` seconds."""
 
     events = 0
-    """Fixed steps know no events."""
+    """Fixed steps have no events."""
 
     def __init__(self, plant: Plant, q0: Array, qd0: Array, longest: float) -> None:
         self._plant, self._longest = plant, longest
-        kernel, look = _kernels(plant)
+        kernel, look = _compile_kernels(plant)
         self._step, self._look = kernel.bind(), look.bind()
         self._step["q"][:], self._step["qd"][:] = plant.start(q0), qd0
         self._lam = np.zeros(len(plant.levels))
@@ -186,7 +241,7 @@ class FixedMotion:
 
     @property
     def positions(self) -> Array:
-        """Of the state."""
+        """Positions of the state."""
         return np.array(self._step["q"])
 
     @property
@@ -196,11 +251,11 @@ class FixedMotion:
 
     @property
     def stuck(self) -> NDArray[np.bool_]:
-        """(m,) which frictions take less than their Coulomb torque."""
+        """Whether each friction is below its Coulomb torque, (m,)."""
         return np.abs(self._lam) < self._plant.levels
 
     def hold(self, tau: Array) -> tuple[Array, Array]:
-        """From now on tau acts; gives qdd (n,), and lam (m,) at the frictions."""
+        """Apply tau from now on; return qdd (n,), and lam (m,) of the frictions."""
         self._step["tau"][:] = tau
         look = self._look
         for name, array in zip(look.input_names, look.inputs, strict=True):
@@ -211,7 +266,7 @@ class FixedMotion:
         return look["qdd"].copy(), self._lam
 
     def advance(self, until: float) -> None:
-        """Moves on to time `until` under the torque held."""
+        """Integrate to time `until` with the torque held."""
         run, count = self._step, max(1, int(np.ceil((until - self.t) / self._longest - 1e-6)))
         run["dt"][:] = (until - self.t) / count
         for _ in range(count):
@@ -222,13 +277,15 @@ class FixedMotion:
         if not (np.isfinite(run["q"]).all() and np.isfinite(run["qd"]).all()):
             raise SimulationError(
                 f"the motion is not finite any more at {until:.6g} s",
-                hint='take a smaller step, or method="adaptive"; gains or torques may be too large for the robot'
-                + (", or its loops come to a singular configuration" if self._plant.is_solved else ""),
+                hint='use a smaller step, or method="adaptive"; gains or torques may be too large for the robot'
+                + (", or its loops reach a singular configuration" if self._plant.is_solved else ""),
+                code=Code.NOT_FINITE,
+                subject="q",
             )
 
 
 @lru_cache(maxsize=CACHED_ROBOTS)
-def _kernels(plant: Plant) -> tuple[Kernel, Kernel]:
-    """The step, and what its first stage sees."""
+def _compile_kernels(plant: Plant) -> tuple[Kernel, Kernel]:
+    """Return the kernels of the step and of its first stage."""
     look = slope_function(plant) if plant.has_friction else plant.function("forward_dynamics")
     return Kernel(step_function(plant)), Kernel(look)

@@ -1,7 +1,7 @@
-"""`TimeLoop`: a step kernel repeated in machine code, each step writing where the next one reads.
+"""`TimeLoop`: repeat a step kernel in machine code; each step writes where the next step reads.
 
-Rollouts are taken a few at a time through all their steps, so that their states stay in the nearest cache; arrays keep
-NumPy's (rollout, time, element) order.
+A few rollouts at a time go through all steps, so that their states stay in the nearest cache. Arrays keep NumPy's
+(rollout, time, element) order.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from mindyn.errors import InputError
-from mindyn.kernels.arrays import address_of_rows
+from mindyn.errors import Code, InputError
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.machine import host
-from mindyn.kernels.native import assemble, load
+from mindyn.numerics.arrays import address_of_rows
+from mindyn.numerics.machine import host
+from mindyn.numerics.native import assemble, load
 
-_REGISTERS = 1
-"""Registers full of rollouts that go through time together."""
+_REGISTERS_PER_BLOCK = 1
+"""Registers of rollouts that are simulated together."""
 
-_MARCH = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
-"""A call through it releases the interpreter lock."""
+_MARCH_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3, ctypes.c_void_p, ctypes.c_void_p)
+"""Function type whose calls release the interpreter lock."""
 
 
 class Series(NamedTuple):
-    """Where an input or output lies: `address` of the first, distances in bytes to the next rollout and next step."""
+    """Location of an input or output: `address` of the first element, strides in bytes to the next rollout and step."""
 
     address: int
     rollout_stride: int
@@ -35,27 +35,30 @@ class Series(NamedTuple):
 
 
 class TimeLoop:
-    """Runs a step kernel over rollouts and steps."""
+    """Step kernel that runs over rollouts and steps."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._lanes = host().lanes(kernel.dtype.itemsize * 8)
         self._entries, self._dtype = len(kernel.program.arguments), kernel.dtype
         self._step = kernel.code(self._lanes)
-        self._code = load(assemble(_march(self._step.address, self._entries, self._lanes * _REGISTERS)), "march")
-        self._run = _MARCH(self._code.address)
+        self._code = load(
+            assemble(_march_ir(self._step.address, self._entries, self._lanes * _REGISTERS_PER_BLOCK)), "march"
+        )
+        self._run = _MARCH_TYPE(self._code.address)
 
     def series(self, array: NDArray[Any], rollouts: int, *, later: bool = False) -> Series:
-        """Return where an array (rollouts or 1, steps or 1, size) lies; `later` begins at the second step."""
+        """Return the location of an array (rollouts or 1, steps or 1, size); `later` begins at the second step."""
         count, steps, _ = array.shape
         between, along = array.strides[0] if count == rollouts else 0, array.strides[1] if steps > 1 else 0
         return Series(address_of_rows(array, self._dtype) + later * along, between, along)
 
     def run(self, arguments: Sequence[Series], rollouts: int, steps: int, threads: int) -> int:
-        """Nonzero when some input of a step was not finite; the numbers do not depend on `threads`."""
+        """Run the steps; return nonzero if an input of a step was not finite. Results do not depend on `threads`."""
         if len(arguments) != self._entries:
-            raise InputError(f"{len(arguments)} arrays given, but a step takes {self._entries}")
-        table = (ctypes.c_int64 * (2 * self._entries))(*[n for one in arguments for n in one[:2]])
-        moves = (ctypes.c_int64 * self._entries)(*[one.step_stride for one in arguments])
+            message = f"{len(arguments)} arrays were given, but a step takes {self._entries}"
+            raise InputError(message, code=Code.WRONG_SHAPE, subject="arguments")
+        table = (ctypes.c_int64 * (2 * self._entries))(*[n for series in arguments for n in series[:2]])
+        moves = (ctypes.c_int64 * self._entries)(*[series.step_stride for series in arguments])
         blocks = -(-rollouts // self._lanes)
         share = -(-blocks // max(1, threads)) * self._lanes
         starts = range(0, rollouts, share)
@@ -69,9 +72,9 @@ class TimeLoop:
             return max(pool.map(work, starts))
 
 
-def _march(step_address: int, entries: int, block: int) -> str:
-    """IR of march(first, last, steps, table, moves): blocks of rollouts, and for each all steps in order."""
-    own = [f"  %a{e} = getelementptr i64, ptr %own, i64 {2 * e}" for e in range(entries)]
+def _march_ir(step_address: int, entries: int, block: int) -> str:
+    """Return the IR of march(first, last, steps, table, moves), which runs all steps for each block of rollouts."""
+    pointers = [f"  %a{e} = getelementptr i64, ptr %own, i64 {2 * e}" for e in range(entries)]
     copy = [
         f"  %f{w} = getelementptr i64, ptr %table, i64 {w}\n  %v{w} = load i64, ptr %f{w}\n"
         f"  %o{w} = getelementptr i64, ptr %own, i64 {w}\n  store i64 %v{w}, ptr %o{w}"
@@ -88,7 +91,7 @@ define i64 @march(i64 %first, i64 %last, i64 %steps, ptr %table, ptr %moves) nou
 entry:
   %step = inttoptr i64 {step_address} to ptr
   %own = alloca [{2 * entries} x i64], align 16
-{lines(own)}
+{lines(pointers)}
   br label %block
 block:
   %i = phi i64 [ %first, %entry ], [ %end, %done ]

@@ -1,5 +1,5 @@
-"""How good an estimate is on rows it has not seen."""
+"""Accuracy of an estimate on logs that were not used in the fit."""
 
-from mindyn.lazy_names import named_lazily
+from mindyn.lazy_names import import_lazily
 
-__all__, __getattr__ = named_lazily(__name__, __file__)
+__all__, __getattr__ = import_lazily(__name__, __file__)

@@ -1,8 +1,7 @@
 """Held-out torque error: root mean square for each joint, relative for each joint and in total.
 
 RMSE_j = sqrt(mean (tau - tau_hat)^2), rel_j = |tau_j - tau_hat_j| / |tau_j|, total = |tau - tau_hat| / |tau| over all
-joints and rows; tau as logged, never filtered or decimated. Rows near ends and gaps are not scored: the measure
-says how many.
+joints and rows; tau as logged, never filtered or decimated. Rows near ends and gaps are not scored, but counted.
 """
 
 from __future__ import annotations
@@ -16,19 +15,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.errors import InputError
-from mindyn.logs.filters import SHORTEST_EDGE_S
-from mindyn.robots.table import text_table
+from mindyn.errors import Code, InputError
+from mindyn.logs.filters import MIN_EDGE_S
+from mindyn.robots.table import format_table
 
-EDGE_S: Final = SHORTEST_EDGE_S
-"""s; rows nearer to an end of a held-out log, or to a gap, are not scored, and counted: filters have one side alone."""
+EDGE_S: Final = MIN_EDGE_S
+"""Time from an end or gap of a held-out log within which rows are not scored, s: filters are one-sided there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorqueError:
-    """The measure: rmse (n,) N m or N, relative (n,), total, and the number of samples (rows) scored.
+    """Torque error of a prediction.
 
-    unscored  samples left out: those nearer than `EDGE_S` to an end of a log or to a gap in it
+    Attributes
+    ----------
+    joint_names : tuple of str
+    rmse : ndarray, shape (n,)
+        Root mean square error, N m or N.
+    relative : ndarray, shape (n,)
+        Error relative to the torque.
+    total : float
+        Relative error of all joints together.
+    rows : int
+        Number of scored samples.
+    unscored : int
+        Samples nearer than `EDGE_S` to an end of a log or to a gap in it.
     """
 
     joint_names: tuple[str, ...]
@@ -39,35 +50,45 @@ class TorqueError:
     unscored: int = 0
 
     def table(self) -> str:
-        """Joints and the total as text."""
+        """Return joints and the total as a text table."""
         shown = [("joint", "RMSE [N m or N]", "relative [%]")]
         for name, rmse, relative in zip(self.joint_names, self.rmse, self.relative, strict=True):
             shown.append((name, f"{rmse:.4g}", f"{100 * relative:.2f}"))
         rest = f" ({self.unscored} at ends and gaps not scored)" if self.unscored else ""
-        return text_table([*shown, (f"total, {self.rows} samples{rest}", "", f"{100 * self.total:.2f}")])
+        return format_table([*shown, (f"total, {self.rows} samples{rest}", "", f"{100 * self.total:.2f}")])
 
 
 def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:
-    """The measure of predictions (N, n) against logged torques (N, n)."""
+    """Return the error of predictions (N, n) against logged torques (N, n)."""
     logged, hat = native_array(tau, "the logged torque"), native_array(predicted, "the prediction")
     if logged.ndim != 2 or logged.shape != hat.shape or logged.shape[1] != len(joint_names) or not len(logged):
-        raise InputError(f"torques {logged.shape} and predictions {hat.shape} must both be (rows, {len(joint_names)})")
+        raise InputError(
+            f"torques and predictions need shape (rows, {len(joint_names)}), got {logged.shape} and {hat.shape}",
+            code=Code.WRONG_SHAPE,
+            subject="predicted",
+        )
     for name, values in (("torque", logged), ("prediction", hat)):
         if not np.isfinite(values).all():
             row, joint = np.argwhere(~np.isfinite(values))[0]
-            raise InputError(f"the {name} of joint {joint_names[joint]!r} is {values[row, joint]} at row {row}")
-    return _error(tuple(joint_names), ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged))
+            raise InputError(
+                f"the {name} of joint {joint_names[joint]!r} is {values[row, joint]} at row {row}",
+                code=Code.NOT_FINITE,
+                subject=joint_names[joint],
+            )
+    return _build_error(tuple(joint_names), ((logged - hat) ** 2).sum(axis=0), (logged**2).sum(axis=0), len(logged))
 
 
-def pooled(errors: Sequence[TorqueError]) -> TorqueError:
-    """The measure of all rows of several logs together."""
-    squares = sum((one.rmse**2 * one.rows for one in errors), np.zeros(1))
-    powers = sum((one.rmse**2 / one.relative**2 * one.rows for one in errors), np.zeros(1))
-    found = _error(errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(one.rows for one in errors))
-    return replace(found, unscored=sum(one.unscored for one in errors))
+def pool_errors(errors: Sequence[TorqueError]) -> TorqueError:
+    """Return the error of all rows of several logs together."""
+    squares = sum((error.rmse**2 * error.rows for error in errors), np.zeros(1))
+    powers = sum((error.rmse**2 / error.relative**2 * error.rows for error in errors), np.zeros(1))
+    pooled = _build_error(
+        errors[0].joint_names, np.asarray(squares), np.asarray(powers), sum(error.rows for error in errors)
+    )
+    return replace(pooled, unscored=sum(error.unscored for error in errors))
 
 
-def _error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:
+def _build_error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> TorqueError:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.sqrt(squares / powers)
     total = sqrt(squares.sum() / powers.sum()) if powers.sum() > 0 else float("inf")
@@ -75,8 +96,12 @@ def _error(names: tuple[str, ...], squares: Array, powers: Array, rows: int) -> 
 
 
 def scored_rows(count: int, rate_hz: float, edge_s: float = EDGE_S) -> NDArray[np.intp]:
-    """Row numbers of a held-out log less its ends."""
+    """Return the row numbers of a held-out log without its ends."""
     edge = round(edge_s * rate_hz)
     if count <= 2 * edge:
-        raise InputError(f"{count} rows at {rate_hz:g} Hz leave nothing to score after {edge} at both ends")
+        raise InputError(
+            f"the log has {count} rows at {rate_hz:g} Hz; none are left to score without {edge} rows at each end",
+            code=Code.TOO_LITTLE_DATA,
+            subject="rows",
+        )
     return np.arange(edge, count - edge)

@@ -1,4 +1,4 @@
-"""Friction of one joint over its speed, as an estimate has it."""
+"""Friction of one joint as a function of its speed, from an estimate."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.equations.loop_closure import closure_of
+from mindyn.equations.loop_closure import home_closure
 from mindyn.equations.loop_constraints import primary_joints
 from mindyn.estimators.estimate import Estimate
 from mindyn.regression.regressor import Regressor
 
-NO_DIFFERENCE: Final = 1e-13
-"""Differences of columns below this part of their values at rest are rounding."""
+COLUMN_ROUNDING_RATIO: Final = 1e-13
+"""Differences of columns relative to their values at rest below which they are rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrictionCurve:
-    """Friction torque less its value at rest: speed, torque, half its 95 % interval (infinite where untold)."""
+    """Friction torque relative to its value at rest: speed, torque, and half-width of its 95 % interval."""
 
     joint: str
     speed: Array
@@ -29,45 +29,50 @@ class FrictionCurve:
 
 
 def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike) -> FrictionCurve:
-    """tau(qd) - tau(0) of a joint that moves alone and steadily: its own motion has no centrifugal torque on it.
+    """Return tau(qd) - tau(0) of a joint that moves alone at constant speed, without centrifugal torque.
 
-    Friction that grows with the load is left out: the curve is that of a joint without load (`load_friction`).
+    Friction that grows with the load is excluded: the curve is that of a joint without load (see `load_friction`). The
+    half-width is infinite if friction is unidentifiable.
     """
     u = np.asarray(speeds, dtype=np.float64)
-    regressor = _steady(estimate.regressor)
+    regressor = _steady_regressor(estimate.regressor)
     columns = regressor.columns[joint]
     rest = _rows(regressor, joint, np.zeros(1))
     rows = _rows(regressor, joint, u) - rest
     rows[:, [bool(regressor.parameters[k].load_shape) for k in columns]] = 0.0
-    if estimate.robot.loops:  # through a loop a joint's own motion has a centrifugal torque on it
+    if estimate.robot.loops:  # through a loop, the motion of a joint exerts a centrifugal torque on itself
         rows[:, regressor.rigid[columns]] = 0.0
-    rows[np.abs(rows) <= NO_DIFFERENCE * np.abs(rest).max()] = 0.0
-    whole = np.zeros((len(rows), len(estimate.beta)))
-    whole[:, columns] = rows
-    return FrictionCurve(regressor.joint_names[joint], u, whole @ estimate.beta, estimate.half_widths_of(whole))
+    rows[np.abs(rows) <= COLUMN_ROUNDING_RATIO * np.abs(rest).max()] = 0.0
+    columns_of_all = np.zeros((len(rows), len(estimate.beta)))
+    columns_of_all[:, columns] = rows
+    return FrictionCurve(
+        regressor.joint_names[joint], u, columns_of_all @ estimate.beta, estimate.half_widths_of(columns_of_all)
+    )
 
 
 def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:
-    """Parts of its load that a joint's friction takes besides, driven and braked; None where none was fitted."""
+    """Return friction relative to the load of a joint, driven and braked; None if the fit has no such friction."""
     name = estimate.regressor.joint_names[joint]
-    own = {one.load_shape: k for k, one in enumerate(estimate.parameters) if one.link_or_joint == name}
-    if "load" not in own:
+    numbers = {
+        parameter.load_shape: k for k, parameter in enumerate(estimate.parameters) if parameter.link_or_joint == name
+    }
+    if "load" not in numbers:
         return None
-    mean, half = (float(estimate.beta[own[shape]]) if shape in own else 0.0 for shape in ("load", "driving"))
+    mean, half = (float(estimate.beta[numbers[shape]]) if shape in numbers else 0.0 for shape in ("load", "driving"))
     return mean + half, mean - half
 
 
-def _steady(regressor: Regressor) -> Regressor:
-    """With the stop operator at its end, where steady motion brings it."""
+def _steady_regressor(regressor: Regressor) -> Regressor:
+    """Return the regressor with the stop operator at its limit, which it reaches in steady motion."""
     if regressor.friction.direction != "stop":
         return regressor
     return regressor.with_friction(replace(regressor.friction, direction="sign", width=0.0))
 
 
 def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
-    """A joint's row of the regressor at steady speeds, all joints at zero, or closed at home."""
+    """Return the row of a joint of the regressor at constant speeds, with all joints at zero or closed at home."""
     still, robot = np.zeros((len(speeds), regressor.joint_count)), regressor.robot
-    q = still if not robot.loops else still + closure_of(robot).home[list(primary_joints(robot))]
+    q = still if not robot.loops else still + home_closure(robot).home[list(primary_joints(robot))]
     qd = still.copy()
     qd[:, joint] = speeds
     directions = regressor.directions(q, qd, np.zeros(len(speeds), dtype=np.int64), 1.0)

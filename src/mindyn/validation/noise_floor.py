@@ -1,4 +1,4 @@
-"""The noise floor of a torque sensor: how much of what a model misses is flat noise, which no model can explain."""
+"""Noise floor of a torque sensor: the flat noise in a residual, which no model can explain."""
 
 from __future__ import annotations
 
@@ -9,56 +9,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.validation.prediction import Prediction
+from mindyn.validation.prediction import TorquePrediction
 from mindyn.validation.residual_spectra import spectrum
 
-AT_THE_FLOOR: Final = 1.1
-"""A residual up to this multiple of its floor is noise: a fifth of its power at most is anything else."""
-UPPER: Final = 0.5
-"""The floor is read in this upper part of the frequencies, where the motion has ended."""
-MOVING: Final = 0.02
-"""Part of a joint's speed, in power, that may lie in the upper frequencies; with more, motion reaches there too, and
-what is flat may be the model's fault.
-"""
-SPIKES: Final = 5.0
-"""Fourth moment in squares of the second; 3 for normal noise, 1.8 for rounding."""
-FEWEST_LINES: Final = 16
+MAX_FLOOR_RATIO: Final = 1.1
+"""Ratio of residual to floor up to which the residual is noise: at most a fifth of its power is something else."""
+UPPER_FREQUENCY_FRACTION: Final = 0.5
+"""Upper fraction of the frequencies, beyond the motion, from which the floor is computed."""
+MAX_MOTION_POWER_FRACTION: Final = 0.02
+"""Largest fraction of the power of the speed in the upper frequencies; with more, motion contributes there and a flat
+residual may be an error of the model."""
+MAX_KURTOSIS: Final = 5.0
+"""Fourth moment divided by the squared second; 3 for normal noise, 1.8 for rounding, larger for spikes."""
+MIN_FREQUENCIES: Final = 16
 
 
-def noise_floor(made: Prediction) -> Array:
-    """(n,) rms, N m or N, of noise as strong at all frequencies as the residual is at the upper ones.
+def noise_floor(prediction: TorquePrediction) -> Array:
+    """Return the rms (n,), N m or N, of white noise that has the density of the residual at high frequencies.
 
-    The residual's power density S(f) has the median s over the upper half of the frequencies up to rate / 2; white
-    noise of that density has the rms sqrt(s rate / 2). A sensor that filters has less noise up there, so that its
-    floor comes out too low, never too high. NaN where the motion itself reaches the upper half, where the residual is
-    spikes (at reversals, say, whose spectrum is flat as well), or the log is too short for a spectrum.
+    The power density S(f) of the residual has the median s over the upper half of the frequencies up to rate / 2; white
+    noise of that density has the rms sqrt(s rate / 2). A sensor with a filter has less noise there, so its floor is too
+    low, never too high. The result is NaN if the motion reaches the upper half, if the residual consists of spikes (for
+    example at reversals, whose spectrum is flat too), or if the log is too short for a spectrum.
     """
-    rate, segments = made.samples.rate_hz, made.samples.segments
-    frequency, residual = spectrum(made.residual, segments, rate)
-    upper = frequency > UPPER * rate / 2
-    if upper.sum() < FEWEST_LINES:
-        return np.full(made.measured.shape[1], np.nan)
-    _, speed = spectrum(made.samples.qd, segments, rate)
-    if (speed[upper].sum(axis=0) > MOVING * speed.sum(axis=0)).any():
-        return np.full(made.measured.shape[1], np.nan)
+    rate, segments = prediction.samples.rate_hz, prediction.samples.segments
+    frequency, residual = spectrum(prediction.residual, segments, rate)
+    upper = frequency > UPPER_FREQUENCY_FRACTION * rate / 2
+    if upper.sum() < MIN_FREQUENCIES:
+        return np.full(prediction.measured.shape[1], np.nan)
+    _, speed = spectrum(prediction.samples.qd, segments, rate)
+    if (speed[upper].sum(axis=0) > MAX_MOTION_POWER_FRACTION * speed.sum(axis=0)).any():
+        return np.full(prediction.measured.shape[1], np.nan)
     floor = np.sqrt(np.median(residual[upper], axis=0) * rate / 2)
-    return np.where(_spread_evenly(made.residual[made.scored]), floor, np.nan)
+    return np.where(_is_even_in_time(prediction.residual[prediction.scored]), floor, np.nan)
 
 
-def _spread_evenly(left: Array) -> NDArray[np.bool_]:
-    """(n,) whether residuals (k, n) are like noise in time: their fourth moment is not that of spikes."""
-    centred = left - left.mean(axis=0)
+def _is_even_in_time(residual: Array) -> NDArray[np.bool_]:
+    """Return whether residuals (k, n) are like noise in time: their fourth moment is not that of spikes."""
+    centred = residual - residual.mean(axis=0)
     square = np.mean(centred**2, axis=0)
-    return np.asarray(np.mean(centred**4, axis=0) <= SPIKES * square**2)
+    return np.asarray(np.mean(centred**4, axis=0) <= MAX_KURTOSIS * square**2)
 
 
-def pooled_floor(predictions: Sequence[Prediction]) -> Array:
-    """(n,) rms over the scored rows of several logs; NaN where one of them has no floor."""
-    rows = np.array([len(one.scored) for one in predictions], dtype=np.float64)
-    squares = np.array([noise_floor(one) ** 2 for one in predictions])
+def pool_floors(predictions: Sequence[TorquePrediction]) -> Array:
+    """Return the rms (n,) over the scored rows of several logs; NaN if one of them has no floor."""
+    rows = np.array([len(prediction.scored) for prediction in predictions], dtype=np.float64)
+    squares = np.array([noise_floor(prediction) ** 2 for prediction in predictions])
     return np.asarray(np.sqrt(rows @ squares / rows.sum()))
 
 
-def at_the_floor(rms: float, floor: float) -> bool:
-    """Whether a residual is no more than its noise floor; no where that is not known."""
-    return bool(rms <= AT_THE_FLOOR * floor)
+def is_at_floor(rms: float, floor: float) -> bool:
+    """Return whether a residual does not exceed its noise floor; False if the floor is unknown."""
+    return bool(rms <= MAX_FLOOR_RATIO * floor)

@@ -1,4 +1,4 @@
-"""Power spectra of what a model leaves over, beside those of the torque."""
+"""Power spectra of residuals and torques."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.row_blocks import segment_ends
 
-LONGEST_WINDOW: Final = 4096
-SHORTEST_WINDOW: Final = 64
-"""Rows of one window, at most and at least; four windows or more fit into the longest segment where it allows."""
+MAX_WINDOW_ROWS: Final = 4096
+MIN_WINDOW_ROWS: Final = 64
+"""Rows of a window, at most and at least; at least four windows fit into the longest segment if it is long enough."""
 
 
 def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tuple[Array, Array]:
-    """Frequencies (k,), Hz, and one-sided power density (k, n) of values (N, n), per Hz, by Welch's averages.
+    """Return frequencies (k,), Hz, and one-sided power density (k, n) of values (N, n), per Hz, by Welch's method.
 
-    Segments shorter than a window are left out; both results are empty when all are.
+    Segments shorter than a window are skipped; both results are empty if all are.
     """
     from scipy.signal import welch
 
     ends = segment_ends(segments)
     longest = max(stop - start for start, stop in ends)
-    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, SHORTEST_WINDOW, LONGEST_WINDOW))))
+    window = int(2 ** np.floor(np.log2(np.clip(longest / 4, MIN_WINDOW_ROWS, MAX_WINDOW_ROWS))))
     total, weight, frequency = np.zeros(()), 0, np.zeros(0)
     for start, stop in ends:
         if stop - start >= window:

@@ -1,4 +1,4 @@
-"""`simulated_against_measured`: the motion that an estimate makes of a log's controller or torque, beside the measured.
+"""`compare_trajectories`: simulate a log with an estimate, under its controller or torque, and compare the motion.
 
 [Yoshida 1996, figures 3.6.2-3.6.4]
 """
@@ -12,31 +12,37 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
-from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.errors import Code, InputError
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.followed_loops import with_closure
 from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.robots.table import text_table
-from mindyn.simulation.closed_loop import ClosedLoop, Controller
-from mindyn.simulation.control_laws import ControlLaw, law_of
+from mindyn.robots.table import format_table
+from mindyn.simulation.closed_loop import CandidateController, ClosedLoop
+from mindyn.simulation.control_laws import ControlLaw, convert_to_law
 
 FEEDBACK_HZ: Final = 1.0
-"""Bandwidth of the feedback that keeps a motion under measured torque from drifting away."""
+"""Bandwidth of the feedback that prevents drift of a motion under measured torque."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectories:
-    """Measured and simulated motion at the same instants.
+    """Measured and simulated motion at the same times.
 
-    t                                     (N,) s from the first row
-    measured, simulated                   (N, n) positions, rad or m
-    measured_torque, simulated_torque     (N, n) N m or N; simulated: what the controller asked for, or measured torque
-                                          and feedback together
-    status                                how it was simulated
+    Attributes
+    ----------
+    joint_names : tuple of str
+    t : ndarray, shape (N,)
+        Time from the first row, s.
+    measured, simulated : ndarray, shape (N, n)
+        Positions, rad or m.
+    measured_torque, simulated_torque : ndarray, shape (N, n)
+        Torques, N m or N. The simulated torque is that of the controller, or the measured torque plus feedback.
+    status : str
+        How the motion was simulated.
     """
 
     joint_names: tuple[str, ...]
@@ -49,108 +55,129 @@ class Trajectories:
 
     @property
     def rms(self) -> Array:
-        """(n,) rms position error, rad or m."""
+        """Return the rms position error (n,), rad or m."""
         return np.asarray(np.sqrt(((self.simulated - self.measured) ** 2).mean(axis=0)))
 
     @property
     def relative(self) -> Array:
-        """(n,) the same as part of the standard deviation of the measured position."""
+        """Return the rms position error (n,) relative to the standard deviation of the measured position."""
         return np.asarray(self.rms / np.maximum(self.measured.std(axis=0), 1e-300))
 
     @property
     def torque_rms(self) -> Array:
-        """(n,) rms difference of the torques: what the model lacks, where measured torque was applied."""
+        """Return the rms difference (n,) of the torques: the error of the model if measured torque was applied."""
         return np.asarray(np.sqrt(((self.simulated_torque - self.measured_torque) ** 2).mean(axis=0)))
 
     def table(self) -> str:
-        """Joint by joint."""
-        rows = [("joint", "position rms [mrad or mm]", "of the motion [%]", "torque rms [N m]", "of the torque [%]")]
+        """Return the errors of all joints as a text table."""
+        rows = [("joint", "position rms [mrad or mm]", "relative [%]", "torque rms [N m]", "relative [%]")]
         size = np.sqrt((self.measured_torque**2).mean(axis=0))
         for k, name in enumerate(self.joint_names):
             torque = self.torque_rms[k]
             numbers = (f"{1e3 * self.rms[k]:.3g}", f"{100 * self.relative[k]:.3g}", f"{torque:.3g}")
             rows.append((name, *numbers, f"{100 * torque / max(size[k], 1e-300):.3g}"))
-        return f"{text_table(rows)}\n\n{self.status}"
+        return f"{format_table(rows)}\n\n{self.status}"
 
 
-def simulated_against_measured(
+def compare_trajectories(
     estimate: Estimate,
     log: Log | Samples,
-    controller: Controller | None = None,
+    controller: CandidateController | None = None,
     *,
     control_rate_hz: float | None = None,
     start_s: float = 0.0,
     feedback_hz: float = FEEDBACK_HZ,
 ) -> Trajectories:
-    """The estimate's motion from the log's first row.
+    """Simulate an estimate from the first row of a log and compare the motion.
 
-    Torques of friction shapes and joint-side friction, which forward dynamics does not know, act as they would along
-    the measured motion.
+    Forward dynamics has no friction shapes and joint-side friction: these act as along the measured motion.
 
-    controller                 replayed with its reference, as in the recording; None: the measured torque is applied,
-                               with a weak feedback to the measured motion, without which any model drifts away
-    control_rate_hz, start_s   as in `LoopSettings`
-    feedback_hz                bandwidth of that feedback
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    log : Log or Samples
+        Log to use.
+    controller : Controller, optional
+        Controller of the recording, replayed with its reference. By default the measured torque is applied, with a weak
+        feedback to the measured motion, without which any model drifts away.
+    control_rate_hz, start_s : float
+        As in `LoopSettings`.
+    feedback_hz : float
+        Bandwidth of the feedback.
+
+    Returns
+    -------
+    Trajectories
+
+    Raises
+    ------
+    InputError
+        If the log has gaps or other joints, or the simulated motion diverges.
     """
     if not (np.isfinite(feedback_hz) and feedback_hz >= 0):
-        raise InputError(f"feedback_hz = {feedback_hz!r} must be a number, zero or more")
+        raise InputError(
+            f"feedback_hz must be zero or positive, got {feedback_hz!r}", code=Code.OUT_OF_RANGE, subject="feedback_hz"
+        )
     samples = _samples(estimate, log)
     _require_simulable(estimate, samples)
-    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else law_of(controller)
+    law = _measured_torque(estimate, samples, feedback_hz) if controller is None else convert_to_law(controller)
     start = 0.0 if controller is None else start_s
-    beyond = _torque_beyond(estimate, samples)
+    extra = _extra_friction_torque(estimate, samples)
     loop = ClosedLoop(
         estimate.robot,
         estimate.base,
-        law if beyond is None else _less(law, beyond, samples.rate_hz, start),
+        law if extra is None else _subtract_torque(law, extra, samples.rate_hz, start),
         rate_hz=samples.rate_hz,
         rows=len(samples),
         start_s=start,
         control_rate_hz=control_rate_hz,
     )
-    start_q = with_closure(estimate.robot, samples.q[:1], samples.take(slice(1)).dependent_q)[0].copy()
-    found = loop.run(np.ascontiguousarray(estimate.base_values)[None], start_q, samples.qd[0].copy())
-    if not found.stable[0]:
-        reason = "its inertia matrix is indefinite" if found.pivots[0] <= 0 else "it is unstable under this torque"
+    start_q = add_dependent_positions(estimate.robot, samples.q[:1], samples.take(slice(1)).dependent_q)[0].copy()
+    run = loop.run(np.ascontiguousarray(estimate.base_values)[None], start_q, samples.qd[0].copy())
+    if not run.stable[0]:
+        reason = "its inertia matrix is indefinite" if run.pivots[0] <= 0 else "it is unstable under this torque"
         raise InputError(
-            f"the estimate's motion runs away: {reason}",
-            hint="make it feasible first, or give the controller of the log",
+            f"the simulated motion of the estimate diverges: {reason}",
+            hint="call make_feasible(estimate) first, or give the controller of the log",
+            code=Code.NOT_CONVERGED,
+            subject=estimate.robot.name,
         )
     t = np.arange(len(samples)) / samples.rate_hz
-    tau = found.tau[0] if beyond is None else found.tau[0] + beyond
-    status = _status(estimate, len(t), feedback_hz if controller is None else None)
-    return Trajectories(samples.joint_names, t, samples.q, found.q[0], samples.tau, tau, status)
+    tau = run.tau[0] if extra is None else run.tau[0] + extra
+    status = _format_status(estimate, len(t), feedback_hz if controller is None else None)
+    return Trajectories(samples.joint_names, t, samples.q, run.q[0], samples.tau, tau, status)
 
 
-def _status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
+def _format_status(estimate: Estimate, rows: int, feedback_hz: float | None) -> str:
     replayed = feedback_hz is None
     weak = f"with a weak feedback of {feedback_hz:g} Hz to the measured motion" if feedback_hz else "in open loop"
-    told = ["the controller replayed in closed loop" if replayed else f"measured torque applied, {weak}"]
+    parts = ["the controller replayed in closed loop" if replayed else f"measured torque applied, {weak}"]
     if estimate.regressor.friction.direction != "sign":
-        told.append(f"{estimate.regressor.friction.direction} friction simulated as dry friction")
-    if beyond := estimate.names[estimate.base.count :]:
-        told.append(f"torques along the measured motion: {', '.join(beyond)}")
-    return f"{'; '.join(told)}; {rows} samples."
+        parts.append(f"{estimate.regressor.friction.direction} friction simulated as dry friction")
+    if extra := estimate.names[estimate.base.count :]:
+        parts.append(f"torques along the measured motion: {', '.join(extra)}")
+    return f"{'; '.join(parts)}; {rows} samples."
 
 
-def _torque_beyond(estimate: Estimate, samples: Samples) -> Array | None:
-    """(N, n) torques of friction shapes and joint-side friction along the measured motion; None without any."""
-    alone = estimate.beta.copy()
-    alone[: estimate.base.count] = 0.0
-    return unfiltered_prediction(estimate.regressor, alone, samples) if alone.any() else None
+def _extra_friction_torque(estimate: Estimate, samples: Samples) -> Array | None:
+    """Return torques (N, n) of friction shapes and joint-side friction along the measured motion; None without any."""
+    beta = estimate.beta.copy()
+    beta[: estimate.base.count] = 0.0
+    return predict_unfiltered(estimate.regressor, beta, samples) if beta.any() else None
 
 
-def _less(law: ControlLaw, taken: Array, rate_hz: float, start_s: float) -> ControlLaw:
-    """The law whose torque a further one, given at the rows, is taken from."""
+def _subtract_torque(law: ControlLaw, torque: Array, rate_hz: float, start_s: float) -> ControlLaw:
+    """Return the control law minus a torque that is given at the rows."""
     names = law.function.name_in()
-    given = {name: casadi.SX.sym(name, *law.function.size_in(k)) for k, name in enumerate(names)}
-    beyond = casadi.SX.sym("beyond", taken.shape[1])
-    tau = law.function(*given.values()) - beyond
-    function = casadi.Function("law", [*given.values(), beyond], [tau], [*names, "beyond"], ["tau"])
+    inputs = {name: casadi.SX.sym(name, *law.function.size_in(k)) for k, name in enumerate(names)}
+    beyond = casadi.SX.sym("beyond", torque.shape[1])
+    tau = law.function(*inputs.values()) - beyond
+    function = casadi.Function("law", [*inputs.values(), beyond], [tau], [*names, "beyond"], ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:
         row = np.floor((times - start_s) * rate_hz + 1e-6).astype(int)
-        return {**law.signals(times), "beyond": taken[np.clip(row, 0, len(taken) - 1)]}
+        return {**law.signals(times), "beyond": torque[np.clip(row, 0, len(torque) - 1)]}
 
     return ControlLaw(function, signals)
 
@@ -166,22 +193,26 @@ def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
 def _require_simulable(estimate: Estimate, samples: Samples) -> None:
     if samples.joint_names != estimate.robot.primary_names:
         raise InputError(
-            f"the log is of joints {', '.join(samples.joint_names)}; "
-            f"the estimate of {', '.join(estimate.robot.primary_names)}"
+            f"the log has joints {', '.join(samples.joint_names)}; "
+            f"the estimate has {', '.join(estimate.robot.primary_names)}",
+            code=Code.DISAGREEMENT,
+            subject="log",
         )
     if (np.diff(samples.segments) != 0).any():
-        raise InputError("the log has gaps: simulate one uninterrupted stretch of it")
+        raise InputError("the log has gaps; simulate one segment without gaps", code=Code.UNSUPPORTED, subject="log")
 
 
 def _measured_torque(estimate: Estimate, samples: Samples, feedback_hz: float) -> ControlLaw:
-    """tau_m + stiffness (q_m - q) + damping (qd_m - qd), gains from the estimate's own inertia."""
+    """Return tau_m + stiffness (q_m - q) + damping (qd_m - qd), with gains from the inertia of the estimate."""
     M = inertia_matrices(estimate.regressor, estimate.beta, samples)
     inertia = np.einsum("kii->ki", M).mean(axis=0)
     if not (inertia > 0).all():
         names = [name for name, value in zip(samples.joint_names, inertia, strict=True) if value <= 0]
         raise InputError(
-            f"the inertia of the estimate is not positive at joint {', '.join(names)}: torque would push it backwards",
-            hint="make the estimate physically consistent first",
+            f"the inertia of the estimate is not positive at joint {', '.join(names)}",
+            hint="call make_feasible(estimate) first",
+            code=Code.NOT_FEASIBLE,
+            subject=", ".join(names),
         )
     w = 2 * np.pi * feedback_hz
     n = len(inertia)
@@ -191,7 +222,7 @@ def _measured_torque(estimate: Estimate, samples: Samples, feedback_hz: float) -
     function = casadi.Function("law", [*symbols.values()], [tau], [*symbols], ["tau"])
 
     def signals(times: Array) -> dict[str, Array]:
-        # Torque is held from a row to the next, as it was commanded; the motion is looked at between rows too.
+        # Torque is constant between rows, as commanded; the motion is interpolated.
         at, last = times * samples.rate_hz, len(samples) - 1
         row = np.minimum(np.floor(at + 1e-6).astype(int), last)
         part, after = (at - row)[:, None], np.minimum(row + 1, last)

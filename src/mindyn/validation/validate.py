@@ -1,6 +1,6 @@
-"""`validate`: how an estimate predicts logs it has not seen, joint by joint in sentences; k-fold; several estimates.
+"""`validate`: how well an estimate predicts logs that were not used in the fit; cross-validation and comparison.
 
-`prior_estimate` puts what a robot's own description predicts as an estimate, so that it is judged alike.
+`prior_estimate` turns the parameters of a robot file into an estimate, so that it can be validated in the same way.
 """
 
 from __future__ import annotations
@@ -13,72 +13,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.pages.showing import Shown
-from mindyn.parameters.base import all_parameters, same_mechanism
-from mindyn.regression.gathering import segment_ends
-from mindyn.regression.rows import rows_of
-from mindyn.regression.treatment import Treatment
+from mindyn.pages.notebook import NotebookDisplay
+from mindyn.parameters.base import all_parameters, has_same_mechanism
+from mindyn.regression.row_blocks import segment_ends
+from mindyn.regression.rows import build_rows
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
-from mindyn.robots.table import text_table
-from mindyn.validation.errors import TorqueError, pooled, torque_error
-from mindyn.validation.noise_floor import at_the_floor, pooled_floor
-from mindyn.validation.prediction import Prediction, prediction_of
+from mindyn.robots.table import format_table
+from mindyn.validation.errors import TorqueError, pool_errors, torque_error
+from mindyn.validation.noise_floor import is_at_floor, pool_floors
+from mindyn.validation.prediction import TorquePrediction, predict_log
 
 Grade = Literal["well", "floor", "roughly", "hardly", "not"]
-"""How a joint's torque is explained; "floor": all but the flat noise of its sensor."""
-BOUNDS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
-"""Relative errors up to which a joint counts as explained well, roughly, hardly; beyond, it is not."""
-WORDS: Final[Mapping[Grade, str]] = {
+"""How well the torque of a joint is explained; "floor": except for the flat noise of its sensor."""
+GRADE_LIMITS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
+"""Largest relative errors of joints that are explained well, roughly and hardly; beyond, a joint is not explained."""
+GRADE_PHRASES: Final[Mapping[Grade, str]] = {
     "well": "is well explained",
     "floor": "is explained down to the noise of its sensor",
     "roughly": "is roughly explained",
     "hardly": "is hardly explained",
     "not": "is not explained",
 }
-OVERFIT: Final = 2.0
-"""A held-out error above this multiple of the training error is said to be one."""
+OVERFIT_RATIO: Final = 2.0
+"""Ratio of held-out error to training error above which a sentence mentions it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Verdict(Shown):
-    """What held-out logs say of an estimate: the error, and a sentence for each joint.
+class Validation(NotebookDisplay):
+    """Accuracy of an estimate on held-out logs.
 
-    floor        (n,) rms, N m or N, of the flat noise in what is missed (`noise_floor`); NaN where that is not known
-    predictions  of each log that it is on, in their order; none where it is on the rows of the fit
+    Attributes
+    ----------
+    error : TorqueError
+    sentences : tuple of str
+        One sentence for each joint.
+    floor : ndarray, shape (n,)
+        Rms of the flat noise in the residual, N m or N (see `noise_floor`); NaN if unknown.
+    predictions : tuple of TorquePrediction
+        Prediction of each log; empty for the rows of the fit.
     """
 
     error: TorqueError
     sentences: tuple[str, ...]
     floor: Array
-    predictions: tuple[Prediction, ...] = ()
+    predictions: tuple[TorquePrediction, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Verdict({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
+        return f"Validation({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
 
     def __str__(self) -> str:
         return "\n".join([self.error.table(), "", *self.sentences])
 
     @property
     def grades(self) -> tuple[Grade, ...]:
-        """How well each joint is explained."""
+        """Return how well each joint is explained."""
         e = self.error
-        return tuple(map(joint_grade, e.relative.tolist(), e.rmse.tolist(), self.floor.tolist()))
+        return tuple(map(grade_joint, e.relative.tolist(), e.rmse.tolist(), self.floor.tolist()))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the result in types that JSON can store."""
         e = self.error
         return {
             "joints": list(e.joint_names),
             "rmse": e.rmse.tolist(),
             "relative": e.relative.tolist(),
-            "noise_floor": [float(one) if np.isfinite(one) else None for one in self.floor],
+            "noise_floor": [float(rms) if np.isfinite(rms) else None for rms in self.floor],
             "total": e.total,
             "rows": e.rows,
             "unscored": e.unscored,
@@ -88,111 +95,147 @@ class Verdict(Shown):
 
 def validate(
     estimate: Estimate, logs: Log | Sequence[Log], *, rows: Sequence[tuple[int, int]] | None = None
-) -> Verdict:
-    """The verdict on logs that were not used in the fit; the torque is compared as logged.
+) -> Validation:
+    """Validate an estimate on logs that were not used in the fit.
 
-    rows  for each log the rows (start, stop) of its file to score; all but 0.1 s at both ends if left out
+    The torque is compared as logged, without filters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate to use.
+    logs : Log or sequence of Log
+        Logs to use.
+    rows : sequence of (int, int), optional
+        For each log, the rows (start, stop) of its file to score. By default all rows except 0.1 s at both ends.
+
+    Returns
+    -------
+    Validation
+
+    Raises
+    ------
+    InputError
+        If no log is given, an item is not a `Log`, or `rows` does not match the logs.
     """
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
-        raise InputError("no log was given")
-    if other := next((one for one in listed if not isinstance(one, Log)), None):
-        raise InputError(f"{type(other).__name__} is no log", hint="of a file: read_log(path, estimate.robot)")
+        raise InputError("no log was given to validate on", code=Code.MISSING_VALUE, subject="logs")
+    if other := next((item for item in listed if not isinstance(item, Log)), None):
+        raise InputError(
+            f"logs must be Log objects, got {type(other).__name__}",
+            hint="read a file by read_log(path, estimate.robot)",
+            code=Code.WRONG_TYPE,
+            subject=type(other).__name__,
+        )
     if rows is not None and len(rows) != len(listed):
-        raise InputError(f"rows to score are given for {len(rows)} logs, but there are {len(listed)}")
-    made = [prediction_of(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
-    return verdict_on(estimate, made)
+        raise InputError(
+            f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"
+        )
+    predictions = [predict_log(estimate, log, None if rows is None else rows[k]) for k, log in enumerate(listed)]
+    return validate_predictions(estimate, predictions)
 
 
-def verdict_on(estimate: Estimate, made: Sequence[Prediction]) -> Verdict:
-    """The verdict that predictions of held-out logs give."""
-    return replace(_judged(estimate, pooled([one.error for one in made]), pooled_floor(made)), predictions=tuple(made))
+def validate_predictions(estimate: Estimate, predictions: Sequence[TorquePrediction]) -> Validation:
+    """Return the validation of predictions of held-out logs."""
+    return replace(
+        _build_validation(
+            estimate, pool_errors([prediction.error for prediction in predictions]), pool_floors(predictions)
+        ),
+        predictions=tuple(predictions),
+    )
 
 
-def _judged(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Verdict:
-    """The verdict that an error of the estimate gives, and the noise floor (n,) where it is known."""
-    below = np.full(len(error.joint_names), np.nan) if floor is None else floor
-    sentences = tuple(_sentence(estimate, error, joint, float(one)) for joint, one in enumerate(below))
-    return Verdict(error, sentences, below)
+def _build_validation(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Validation:
+    """Build the validation of an error and, if known, the noise floor (n,)."""
+    floors = np.full(len(error.joint_names), np.nan) if floor is None else floor
+    sentences = tuple(_describe_joint(estimate, error, joint, float(rms)) for joint, rms in enumerate(floors))
+    return Validation(error, sentences, floors)
 
 
-def fit_verdict(estimate: Estimate) -> Verdict:
-    """The verdict on the rows of the fit itself, which flatters."""
-    return _judged(estimate, fit_error(estimate))
+def validate_fit(estimate: Estimate) -> Validation:
+    """Return the validation on the rows of the fit, which is optimistic."""
+    return _build_validation(estimate, fit_error(estimate))
 
 
 def fit_error(estimate: Estimate) -> TorqueError:
-    """The error on the rows of the fit itself, which flatters."""
-    names = tuple(one.joint for one in estimate.residuals)
+    """Return the error on the rows of the fit, which is optimistic."""
+    names = tuple(residual.joint for residual in estimate.residuals)
     if names != estimate.regressor.joint_names:
         raise InputError(
-            f"the fit did not compare torques of the joints but: {', '.join(names) or 'nothing'}",
-            hint="validate(estimate, logs) does, on logs that were not used in the fit",
+            f"the fit has no torque residuals of the joints, but of: {', '.join(names) or 'nothing'}",
+            hint="call validate(estimate, logs) with logs that were not used in the fit",
+            code=Code.UNSUPPORTED,
+            subject="residuals",
         )
-    rms = np.array([one.rms for one in estimate.residuals])
-    torque = np.array([one.rms_torque for one in estimate.residuals])
-    rows = np.array([one.rows for one in estimate.residuals])
+    rms = np.array([residual.rms for residual in estimate.residuals])
+    torque = np.array([residual.rms_torque for residual in estimate.residuals])
+    rows = np.array([residual.rows for residual in estimate.residuals])
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = rms / torque
         total = float(np.sqrt((rows * rms**2).sum() / (rows * torque**2).sum()))
     return TorqueError(names, rms, relative, total, int(rows.max(initial=0)))
 
 
-def grade_of(relative: float) -> Grade:
-    """How a torque with this relative error counts."""
-    return next((grade for bound, grade in BOUNDS if relative <= bound), "not")
+def grade_error(relative: float) -> Grade:
+    """Return the grade of a relative error."""
+    return next((grade for bound, grade in GRADE_LIMITS if relative <= bound), "not")
 
 
-def joint_grade(relative: float, rms: float, floor: float) -> Grade:
-    """How a joint counts: by its relative error, but at the floor where what is missed is flat noise."""
-    grade = grade_of(relative)
-    return "floor" if grade != "well" and at_the_floor(rms, floor) else grade
+def grade_joint(relative: float, rms: float, floor: float) -> Grade:
+    """Return the grade of a joint by its relative error, or "floor" if the residual is flat noise."""
+    grade = grade_error(relative)
+    return "floor" if grade != "well" and is_at_floor(rms, floor) else grade
 
 
-def _sentence(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
+def _describe_joint(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
     name, relative = error.joint_names[joint], float(error.relative[joint])
     in_fit = _comparable_fit_error(estimate, name)
     unit = "N" if estimate.robot.primary_joints[joint].kind == "prismatic" else "N m"
     rms = float(error.rmse[joint])
-    grade = joint_grade(relative, rms, floor)
+    grade = grade_joint(relative, rms, floor)
     if grade == "floor":
         noise = f"{rms:.3g} {unit} rms of flat noise is missed, {100 * relative:.3g} % of its torque"
-        return f"{name} {WORDS[grade]}: {noise}."
-    worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT * in_fit else ""
+        return f"{name} {GRADE_PHRASES[grade]}: {noise}."
+    worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT_RATIO * in_fit else ""
     part = f"{100 * relative:.3g} % of its torque is missed"
     if relative > 1:
-        part = f"the error is {relative:.3g} times the torque, so that zero would be a better prediction"
-    return f"{name} {WORDS[grade]}: {part} ({rms:.3g} {unit} rms{worse})."
+        part = f"the error is {relative:.3g} times the torque: a prediction of zero would be better"
+    return f"{name} {GRADE_PHRASES[grade]}: {part} ({rms:.3g} {unit} rms{worse})."
 
 
 def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
-    """Relative error of a joint in the fit; NaN where that was not of torques as logged, as held-out rows are."""
+    """Return the relative error of a joint in the fit; NaN if the fit did not compare torques as logged."""
     if estimate.residual_of != "torque":
         return float("nan")
     if estimate.filter_hz is not None or (estimate.conditioning and torque_cutoff(estimate.conditioning) is not None):
         return float("nan")
-    fits = (one.rms / one.rms_torque for one in estimate.residuals if one.joint == joint and one.rms_torque > 0)
+    fits = (r.rms / r.rms_torque for r in estimate.residuals if r.joint == joint and r.rms_torque > 0)
     return next(fits, float("nan"))
 
 
 def cross_validate(
-    estimator: Estimator, robot: Robot, samples: Samples, treatment: Treatment | None = None, *, folds: int = 5
+    estimator: Estimator, robot: Robot, samples: Samples, settings: EquationSettings | None = None, *, folds: int = 5
 ) -> tuple[TorqueError, ...]:
-    """One error for each fold: segments, or contiguous parts of them, held out in turn."""
+    """Return one error for each fold: segments, or contiguous parts of them, are held out in turn."""
     numbers = fold_numbers(samples.segments, folds)
     errors = []
     for fold in range(folds):
         held = numbers == fold
-        found = estimator.fit(rows_of(robot, _taken(samples, ~held, numbers), treatment))
-        part = _taken(samples, held, numbers)
-        errors.append(torque_error(samples.joint_names, part.tau, found.predict(part)))
+        estimate = estimator.fit(build_rows(robot, _take_rows(samples, ~held, numbers), settings))
+        held_out = _take_rows(samples, held, numbers)
+        errors.append(torque_error(samples.joint_names, held_out.tau, estimate.predict(held_out)))
     return tuple(errors)
 
 
 def fold_numbers(segments: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
-    """(N,) fold of each row: whole segments where there are enough, else equal contiguous parts."""
+    """Return the fold (N,) of each row: whole segments if there are enough, else equal contiguous parts."""
     if folds < 2 or len(segments) < 2 * folds:
-        raise InputError(f"{folds} folds of {len(segments)} rows: at least 2 folds of 2 rows are needed")
+        raise InputError(
+            f"cross-validation needs at least 2 folds of 2 rows, got {folds} folds of {len(segments)} rows",
+            code=Code.TOO_LITTLE_DATA,
+            subject="folds",
+        )
     ends = segment_ends(segments)
     if len(ends) < folds:
         return np.asarray(np.arange(len(segments)) * folds // len(segments), dtype=np.int64)
@@ -202,8 +245,8 @@ def fold_numbers(segments: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
     return numbers
 
 
-def _taken(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) -> Samples:
-    """The rows, a new segment wherever the fold changes."""
+def _take_rows(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) -> Samples:
+    """Return the selected rows, with a new segment wherever the fold changes."""
     arrays: dict[str, Any] = {name: getattr(samples, name)[rows] for name in ("q", "qd", "qdd", "tau")}
     marks = np.stack([samples.segments, folds])[:, rows]
     starts = (np.diff(marks, axis=1, prepend=marks[:, :1] - 1) != 0).any(axis=0)
@@ -212,53 +255,68 @@ def _taken(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) 
 
 
 def compare(estimates: Mapping[str, Estimate], logs: Log | Sequence[Log]) -> str:
-    """A table: relative error of every joint and in total, one column for each estimate."""
-    verdicts = {name: validate(estimate, logs).error for name, estimate in estimates.items()}
-    return comparison_table(verdicts)
+    """Compare estimates on the same logs.
+
+    Parameters
+    ----------
+    estimates : Mapping of str to Estimate
+        Estimates by name.
+    logs : Log or sequence of Log
+        Logs to use.
+
+    Returns
+    -------
+    str
+        Table of relative errors of every joint and in total, with one column for each estimate.
+    """
+    errors = {name: validate(estimate, logs).error for name, estimate in estimates.items()}
+    return comparison_table(errors)
 
 
 def comparison_table(errors: Mapping[str, TorqueError]) -> str:
-    """Errors of several estimates on the same rows, side by side."""
+    """Return a table of the errors of several estimates on the same rows."""
     if not errors:
-        raise InputError("there is nothing to compare")
+        raise InputError("no estimate was given to compare", code=Code.MISSING_VALUE, subject="estimates")
     first = next(iter(errors.values()))
     value: Callable[[float], str] = lambda x: f"{100 * x:.2f} %"  # noqa: E731
     rows = [("relative error", *errors)]
     for joint, name in enumerate(first.joint_names):
         rows.append((name, *(value(error.relative[joint]) for error in errors.values())))
-    return text_table([*rows, ("total", *(value(error.total) for error in errors.values()))])
+    return format_table([*rows, ("total", *(value(error.total) for error in errors.values()))])
 
 
 def prior_estimate(estimate: Estimate, prior: Robot | None = None) -> Estimate | None:
-    """The estimate's model with the values that `prior` states; the estimate's own robot if left out.
+    """Return the model of an estimate with the values of `prior`, by default of the robot of the estimate.
 
-    Drives that the prior does not state have neither friction nor rotor inertia. None where nothing was given and the
-    estimate's robot states no inertial parameters.
+    Drives that the prior does not have get neither friction nor rotor inertia. The result is None without `prior` if
+    the robot of the estimate has no inertial parameters.
     """
     robot = prior or estimate.robot
     if prior is None and not robot.has_parameters:
         return None
-    stated = {drive.joint: drive for drive in robot.drives}
-    drives = tuple(stated.get(drive.joint, _idle(drive)) for drive in estimate.robot.drives)
+    known = {drive.joint: drive for drive in robot.drives}
+    drives = tuple(known.get(drive.joint, _clear_drive(drive)) for drive in estimate.robot.drives)
     complete = replace(robot, drives=drives)
-    if not same_mechanism(complete, estimate.robot):
+    if not has_same_mechanism(complete, estimate.robot):
         raise InputError(
-            f"the prior {robot.name!r} has other joints, gears or gravity than the estimate's {estimate.robot.name!r}",
-            hint="give the description that the estimate was made with, or one that differs in its masses alone",
+            f"the prior {robot.name!r} has other joints, gears or gravity than {estimate.robot.name!r} of the estimate",
+            hint="give the robot file of the estimate, or one that differs in inertial parameters only",
+            code=Code.DISAGREEMENT,
+            subject=robot.name,
         )
     values = estimate.base.matrix @ all_parameters(complete, drives=estimate.base.drives)
     return replace(
         estimate,
         beta=np.concatenate([values, np.zeros(len(estimate.names) - len(values))]),
         covariance=np.zeros_like(estimate.covariance),
-        status=f"the values that {robot.name} states",
-        left_out=(),
-        untold=(),
+        status=f"values of the robot file of {robot.name}",
+        dropped=(),
+        unidentifiable=(),
         shifts=None,
         physical=None,
-        mended=False,
+        projected=False,
     )
 
 
-def _idle(drive: Drive) -> Drive:
+def _clear_drive(drive: Drive) -> Drive:
     return replace(drive, rotor_inertia=0.0, viscous=0.0, coulomb=0.0, offset=0.0)

@@ -1,4 +1,4 @@
-"""Diagnose contact: most of what the model does not explain lies in a few short segments."""
+"""Diagnose contact: a few short segments hold most of the unexplained torque."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mindyn.identification.diagnostics.data import DiagnosticData
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return a finding if residuals stand out in few short segments of the logs."""
+    """Return a finding if residuals stand out in a few short segments of the logs."""
     width = max(1, round(limit.CONTACT_S * data.samples.rate_hz))
     if len(data.residuals) < width:
         return []

@@ -1,4 +1,4 @@
-"""`DiagnosticData`: what diagnostics look at; each part is computed once, when the first diagnostic asks for it."""
+"""`DiagnosticData`: the input of all diagnostics; each part is computed when a diagnostic first needs it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.parts import surely_positive
+from mindyn.algebra.significance import is_significantly_positive
 from mindyn.algebra.values import Array
-from mindyn.estimators.estimate import Estimate, unfiltered_prediction
+from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.file_comparison import compare_with_file
@@ -20,18 +20,18 @@ from mindyn.identification.diagnostics.robot_file import find_correction
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import Block
-from mindyn.regression.gathering import segment_ends
+from mindyn.regression.gather_blocks import Block
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows
 from mindyn.robots.robot import Robot
 
 MAX_ROWS: Final = 4000
-"""Smooth rows, at most; two for each period of the cut-off."""
+"""Largest number of smooth rows; two for each period of the cut-off."""
 REWEIGHTINGS: Final = 2
 LEAST_NOISE: Final = 1e-4
-"""Residual relative to a joint's torque that residuals count for at least."""
+"""Lower bound of a residual relative to the joint's torque."""
 STATES: Final = 200
-"""Random states within the limits at which the torque's uncertainty is computed."""
+"""Number of random states within the limits at which the uncertainty of the torque is computed."""
 SWING_HZ: Final = 0.5
 """Accelerations of these states relative to their speeds."""
 
@@ -49,7 +49,7 @@ class Residuals:
     def are_significantly_below(self, other: Residuals) -> bool:
         """Return whether the squares are less than the others' in most parts of the log."""
         halves = 0.5 * (other.means + self.means) + 1e-300
-        return surely_positive(((other.squares - self.squares) / halves).sum(axis=1))
+        return is_significantly_positive(((other.squares - self.squares) / halves).sum(axis=1))
 
     def ratio_to(self, other: Residuals) -> float:
         """Return the geometric mean over the joints of the ratio of rms residuals."""
@@ -79,7 +79,7 @@ class SmoothRows:
     rate_hz: float
 
     def fit(self, tau: Array | None = None) -> Residuals:
-        """Return the residuals of a reweighted fit, to other torques where they are given."""
+        """Return the residuals of a reweighted fit; `tau` replaces the measured torques."""
         tau = self.tau if tau is None else tau
         weights, Y = self.weights, self.Y.transpose(1, 0, 2)
         matrices, rights = Y.transpose(0, 2, 1) @ Y, np.einsum("jrp,rj->jp", Y, tau)  # of every joint
@@ -91,7 +91,7 @@ class SmoothRows:
         return Residuals(squares, means)
 
     def delayed_torque(self, joint: int, seconds: float) -> Array:
-        """Return the torque (N, n) with that of a joint taken so much later; ends of segments stay as they are."""
+        """Return the torque (N, n) with one joint's torque taken `seconds` later; ends of segments do not change."""
         tau, rows, moved = self._all_tau, self._rows, self.tau.copy()
         near = np.clip(rows + seconds * self.rate_hz, 0, len(tau) - 1)
         first = np.minimum(near.astype(np.intp), len(tau) - 2)
@@ -109,19 +109,20 @@ class SmoothRows:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Rows of a joint less its share of the parameters."""
+        """Rows of a joint minus its fraction of the parameters."""
         rows, joints = map(int, self.tau.shape)
         return max(1.0, rows - int(np.linalg.matrix_rank(self.normal)) / joints)
 
 
 class DiagnosticData:
-    """What diagnostics look at.
+    """Robot, estimate, rows and samples that diagnostics examine.
 
     robot          as the user gave it, with the inertial parameters of its file
-    estimate       values that the data ask for by themselves: a constraint hides friction that drives
-    is_consistent  whether the fit itself was held to what is physical
+    estimate       unconstrained values: a constraint would hide friction that drives a joint
+    is_consistent  whether the fit was constrained to physically consistent values
     rows           equations of the fit
-    samples        of the logs, or of segments of them; `logs` are those as recorded
+    samples        conditioned samples of the logs, or of segments of them
+    logs           the same logs as recorded
     """
 
     def __init__(self, robot: Robot, estimate: Estimate, rows: Rows, samples: Samples, logs: Sequence[Log]) -> None:
@@ -139,37 +140,37 @@ class DiagnosticData:
         """Return the columns (N, n, p) of the estimate, zero for dropped parameters."""
         regressor = self.estimate.regressor
         Y = regressor.dense(regressor.parts(*motion))
-        Y[:, :, [name in self.estimate.left_out for name in self.estimate.names]] = 0.0
+        Y[:, :, [name in self.estimate.dropped for name in self.estimate.names]] = 0.0
         return np.asarray(Y)
 
     def predict(self, beta: Array, samples: Samples | None = None) -> Array:
-        """Return the torque (N, n) of other values, on other samples where they are given."""
-        return unfiltered_prediction(self.estimate.regressor, beta, samples or self.samples)
+        """Return the torque (N, n) that other values predict, on other samples if they are given."""
+        return predict_unfiltered(self.estimate.regressor, beta, samples or self.samples)
 
     @cached_property
     def residuals(self) -> Array:
-        """Measured less predicted torque (N, n), as logged."""
+        """Measured minus predicted torque (N, n), unfiltered."""
         return np.asarray(self.samples.tau - self.predict(self.estimate.beta))
 
     @cached_property
     def friction_beta(self) -> Array:
-        """The values (p,) of friction, others zero."""
-        return np.where([one.brakes for one in self.estimate.parameters], self.estimate.beta, 0.0)
+        """Values (p,) of the friction parameters; all others are zero."""
+        return np.where([parameter.is_friction for parameter in self.estimate.parameters], self.estimate.beta, 0.0)
 
     @cached_property
     def correction(self) -> Finding | None:
-        """The input that the robot file's inertial parameters contradict; None where they agree, or are missing."""
+        """The input that the robot file's inertial parameters contradict; None if they agree or are missing."""
         return find_correction(compare_with_file(self.robot, self.samples))
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """Blocks of the fit's rows in the order of time; none unless the fit is one of torques with joint weights."""
+        """Blocks of the fit's rows in time order; empty unless the fit minimises torque residuals with joint weights."""
         return self._weighted([block for block in self.rows.blocks if sum(block.information.counts)])
 
     @cached_property
     def independent_blocks(self) -> list[Block]:
         """Blocks, or phases of a motion that repeats, whose residuals do not repeat one another."""
-        return self._weighted([block for block in self.rows.evidence if all(block.information.counts)])
+        return self._weighted([block for block in self.rows.independent_blocks if all(block.information.counts)])
 
     def _weighted(self, blocks: list[Block]) -> list[Block]:
         weights = self.estimate.joint_weights
@@ -179,7 +180,7 @@ class DiagnosticData:
 
     @cached_property
     def smooth(self) -> SmoothRows | None:
-        """Smooth rows; None where they are too few, and for robots with loops."""
+        """Smooth rows; None if there are too few of them, or the robot has loops."""
         estimate, samples, rate = self.estimate, self.samples, self.samples.rate_hz
         cutoff = min(limit.SMOOTH_CUTOFF_HZ, 0.2 * rate)
         ends = [(a, b) for a, b in segment_ends(samples.segments) if b - a > rate / cutoff]
@@ -190,7 +191,7 @@ class DiagnosticData:
             for name in ("q", "qd", "qdd", "tau")
         }
         segments = np.concatenate([np.full(b - a, k, dtype=np.int64) for k, (a, b) in enumerate(ends)])
-        whole = samples.of_rows(**arrays, segments=segments)
+        whole = samples.replace_rows(**arrays, segments=segments)
         rows = np.arange(0, len(segments), max(1, int(rate / (2 * cutoff)), len(segments) // MAX_ROWS))
         directions = estimate.regressor.directions(whole.q, whole.qd, segments, rate)
         motion = (whole.q[rows], whole.qd[rows], whole.qdd[rows], None if directions is None else directions[rows])
@@ -224,7 +225,7 @@ class DiagnosticData:
         for k, joint in enumerate(joints):
             whole = (-np.pi, np.pi) if joint.kind != "prismatic" else (low[k], high[k])
             given = (joint.limits.lower, joint.limits.upper)
-            low[k], high[k] = (end if one is None else one for one, end in zip(given, whole, strict=True))
+            low[k], high[k] = (end if bound is None else bound for bound, end in zip(given, whole, strict=True))
         speeds = np.sqrt((samples.qd**2).mean(axis=0))
         fastest = {
             kind: max(v for v, j in zip(speeds, joints, strict=True) if j.kind == kind)
@@ -242,7 +243,7 @@ class DiagnosticData:
 
 
 def _inverse(normal: Array) -> Array:
-    """Invert a normal matrix; directions that no row sees get a variance of 1e12 times that of the best seen."""
+    """Invert a normal matrix; directions without data get 1e12 times the variance of the best determined one."""
     scales = np.sqrt(np.diag(normal))
     scales = np.where(scales > 0, scales, np.inf)
     values, vectors = np.linalg.eigh(normal / np.outer(scales, scales))

@@ -15,7 +15,7 @@ class Diagnostic(Protocol):
     """A subject of diagnosis: a module with `run`."""
 
     def run(self, data: DiagnosticData) -> list[Finding]:
-        """Return what is wrong."""
+        """Return the findings about this subject."""
         ...
 
 
@@ -36,7 +36,7 @@ INPUTS: Final = frozenset(
     {Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
 )
 WRONG_INPUT: Final = INPUTS | {Kind.WRONG_TORQUE_SIGN, Kind.SWAPPED_TORQUES, Kind.PAYLOAD_CHANGE}
-"""Kinds of findings on what the user gave about robot and logs."""
+"""Kinds of findings about the user's input on robot and logs."""
 GEOMETRY: Final = {Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
 NO_FIT: Final = WRONG_VALUES | GEOMETRY | {Kind.POOR_MOTION, Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE}
 EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
@@ -70,10 +70,12 @@ def explain(findings: Iterable[Finding]) -> list[Finding]:
     given = [replace(finding, explained_by=None) for finding in findings]
     causes = [cause for cause in given if not any(_explains(other, cause) for other in given if other is not cause)]
     explained = [
-        replace(one, explained_by=next((cause.kind for cause in causes if _explains(cause, one)), None))
-        for one in given
+        replace(finding, explained_by=next((cause.kind for cause in causes if _explains(cause, finding)), None))
+        for finding in given
     ]
-    return sorted(explained, key=lambda one: (one.explained_by is not None, list(Severity).index(one.severity)))
+    return sorted(
+        explained, key=lambda finding: (finding.explained_by is not None, list(Severity).index(finding.severity))
+    )
 
 
 def _explains(cause: Finding, effect: Finding) -> bool:

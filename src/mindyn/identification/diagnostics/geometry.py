@@ -1,11 +1,11 @@
-"""Diagnose joint zeros and gravity by the motion alone, whatever the links weigh.
+"""Diagnose joint zeros and gravity from the motion alone, whatever the links weigh.
 
-A joint zero that is off turns all links beyond the joint. Free parameters of these links take up most of it, all of it
-at a first joint that stands upright and at a last one; between them the links' couplings do not turn along, and the
-torque of an accurate log fits no masses at all.
+A wrong joint zero rotates all links beyond the joint. Free parameters of these links absorb most of the error, and all
+of it at a vertical first joint and at the last joint. In between, the coupling terms of the links do not rotate along,
+so that no masses fit the torque of an accurate log.
 
-If a controller took gravity out of the torque before it was logged, any masses explain it badly, and better where
-nothing has weight:
+If a controller removed gravity from the torque before logging, any masses explain the torque badly, and a model without
+weight explains it better:
 
     with weight      tau = Y(q, qd, qdd) beta
     without weight   tau = (Y(q, qd, qdd) - Y(q, 0, 0)) beta        for the columns of links and rotors
@@ -23,22 +23,24 @@ from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData, Residuals
 from mindyn.identification.diagnostics.robot_file import absent_gravity, wrong_zero
-from mindyn.kernels.threads import of_each
+from mindyn.numerics.threads import map_in_threads
 
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
 STEPS_DEG: Final = (5.0, 2.5)
 ALIKE: Final = 1.02
-"""Joints whose zeros leave up to this multiple of the least residual are named too."""
+"""Also name joints whose zeros leave up to this multiple of the least residual."""
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return the correction that the robot file names, or else absent gravity or a joint zero by the motion alone."""
+    """Return the correction that the robot file suggests, or else absent gravity or a wrong joint zero from the motion
+    alone.
+    """
     if data.correction is not None:
         return [data.correction]
-    return list(_absent_gravity(data)) or list(_joint_zero(data))
+    return list(_find_absent_gravity(data)) or list(_find_joint_zero(data))
 
 
-def _absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
+def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
     smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
     if smooth is None or given is None or not gravity > 0:
         return
@@ -54,12 +56,12 @@ def _absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
         yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
 
 
-def _joint_zero(data: DiagnosticData) -> Iterator[Finding]:
+def _find_joint_zero(data: DiagnosticData) -> Iterator[Finding]:
     given, names = data.smooth_fit, data.joint_names
     asked = [j for j, joint in enumerate(data.estimate.robot.primary_joints[:-1]) if joint.kind != "prismatic"]
     if given is None or len(asked) < 2 or not (given.means > 0).all():
         return
-    best = dict(zip(asked, of_each(lambda joint: _best_zero(data, joint), asked), strict=True))
+    best = dict(zip(asked, map_in_threads(lambda joint: _best_zero(data, joint), asked), strict=True))
     ratios = {joint: fit.ratio_to(given) for joint, (_, fit) in best.items()}
     joint = min(asked, key=lambda j: ratios[j])
     degrees, fit = best[joint]
@@ -71,7 +73,7 @@ def _joint_zero(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _best_zero(data: DiagnosticData, joint: int) -> tuple[float, Residuals]:
-    """Return the zero of a joint, in degrees, that fits best, and its residuals."""
+    """Return the best zero of a joint, in degrees, and its residuals."""
     smooth = data.smooth
     assert smooth is not None
     q, *others = smooth.motion

@@ -1,8 +1,8 @@
-"""Diagnose the payload: logs of one robot with different payloads, or a payload that changes within a log.
+"""Diagnose the payload: logs with different payloads, or a payload that changes within a log.
 
-A payload on the last link changes its ten parameters, and by them the base values: beta + K_last phi in one log, beta
-in the others. Both are fitted to every second block and tried on the blocks between: if phi explains far more of the
-log's torque than common values do, in block after block, the log was recorded with another payload than the rest.
+A payload on the last link changes its ten parameters, and through them the base values: beta + K_last phi in one log,
+beta in the others. Both models are fitted to every second block and validated on the blocks between. If phi explains
+far more of the log's torque than common values do, in block after block, then the log has a different payload.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from mindyn.errors import InputError
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.identification.selection.scores import Gain, Score, gain_of
+from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
 from mindyn.loads.from_runs import load_columns
-from mindyn.regression.block_gathering import Block
+from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import solve
 from mindyn.regression.triangles import triangle_of
-from mindyn.robots.edits import carrier_of
+from mindyn.robots.edits import find_load_carrier
 
 SPLIT_STEP: Final = 2
-"""Blocks between the places at which a payload is tried to change within a log."""
+"""Blocks between the positions at which a change of payload within a log is tried."""
 
 
 class _Change(NamedTuple):
-    """Payload of some blocks relative to the others: the gain of knowing it, its mass in kg and its deviation."""
+    """Payload of some blocks relative to the others: gain in error, mass in kg, and standard deviation of the mass."""
 
     where: str
     gain: Gain
@@ -43,20 +43,20 @@ class _Change(NamedTuple):
 
     @property
     def has_mass(self) -> bool:
-        """Whether its mass is significant; an LWR4+ that repeats one motion gains 0.16 by a payload without mass."""
+        """Whether the mass is significant; an LWR4+ that repeats one motion gains 0.16 by a payload without mass."""
         return abs(self.mass) > limit.SIGNIFICANT * self.deviation and abs(self.mass) >= limit.MIN_LOAD_KG
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return a finding if a log, or a log from somewhere on, asks for another payload than the rest."""
+    """Return a finding if a log, or the rest of a log from some point on, needs a different payload."""
     try:
-        carrier = carrier_of(data.estimate.robot, None)
-    except InputError:  # loops leave open which link carries
+        carrier = find_load_carrier(data.estimate.robot, None)
+    except InputError:  # with loops, the link that carries the payload is ambiguous
         return []
     change = _Changes(data, carrier).largest() if data.blocks else None
     if change is None:
         return []
-    mass = f"{change.mass:+.2g} kg on {carrier}" if change.has_mass else "or the same payload held otherwise"
+    mass = f"{change.mass:+.2g} kg on {carrier}" if change.has_mass else "or the same payload in another grasp"
     message, remedy = (
         f"{change.where} ({mass})",
         "Identify logs of one payload at a time; mindyn payload finds a payload",
@@ -76,19 +76,19 @@ class _Changes:
             for log, loaded in zip(logs, masks, strict=False)
             if sum(loaded) >= limit.MIN_LOAD_BLOCKS
         ]
-        significant = [one for one in changes if one.is_significant]
-        if significant and len(logs) == 2:  # each has another payload than the other: name the one that carries more
-            return max(significant, key=lambda one: one.mass)
+        significant = [candidate for candidate in changes if candidate.is_significant]
+        if significant and len(logs) == 2:  # both logs differ from each other: report the larger payload
+            return max(significant, key=lambda candidate: candidate.mass)
         if not significant:
             within = [change for log in logs for change in self._changes_within(log)]
-            significant = [one for one in within if one.is_significant and one.has_mass]
-        return max(significant, key=lambda one: one.gain.mean, default=None)
+            significant = [candidate for candidate in within if candidate.is_significant and candidate.has_mass]
+        return max(significant, key=lambda candidate: candidate.gain.mean, default=None)
 
     def _changes_within(self, log: int) -> Iterator[_Change]:
-        """Try changes from a block of the log on to its end; the other logs have the payload of its beginning."""
-        own = [k for k, block in enumerate(self.blocks) if block.log == log]
-        last = self.blocks[own[-1]].span[1] if own else 0
-        for k in own[limit.MIN_LOAD_BLOCKS : len(own) - limit.MIN_LOAD_BLOCKS + 1 : SPLIT_STEP]:
+        """Try a change from each block of the log to its end; other logs have the payload of its beginning."""
+        numbers = [k for k, block in enumerate(self.blocks) if block.log == log]
+        last = self.blocks[numbers[-1]].span[1] if numbers else 0
+        for k in numbers[limit.MIN_LOAD_BLOCKS : len(numbers) - limit.MIN_LOAD_BLOCKS + 1 : SPLIT_STEP]:
             part = 100 * self.blocks[k].span[0] / last
             loaded = [block.log == log and j >= k for j, block in enumerate(self.blocks)]
             yield self._change(loaded, f"the payload changes at about {part:.0f} % of log {log + 1}")
@@ -103,13 +103,15 @@ class _Changes:
                     power.append(block.information.torques())
                     common.append(block.information.residuals(alone))
                     changed.append(block.information.residuals(beta + self._columns @ phi))
-        gain = gain_of([Score(np.array(common), np.array(power))], [Score(np.array(changed), np.array(power))])
+        gain = gain_of(
+            [TrialScore(np.array(common), np.array(power))], [TrialScore(np.array(changed), np.array(power))]
+        )
         _, phi, deviation = self._fit(self.blocks, loaded)
         return _Change(where, gain, float(phi[0]), deviation)
 
     def _fit(self, blocks: Sequence[Block], loaded: Sequence[bool] | None) -> tuple[Array, Array, float]:
-        """Fit common base values (p,) and the payload (10,) of some blocks; return the deviation of its mass too."""
-        kept = np.array([name not in self.estimate.left_out for name in self.estimate.names])
+        """Fit common base values (p,) and the payload (10,) of some blocks; also return the deviation of its mass."""
+        kept = np.array([name not in self.estimate.dropped for name in self.estimate.names])
         parts = []
         for block, is_loaded in zip(blocks, loaded or [False] * len(blocks), strict=True):
             R, z = block.information.stacked(self.estimate.joint_weights)

@@ -1,4 +1,4 @@
-"""Diagnose the motion: joints that do not move, and motion that excites too little."""
+"""Diagnose the motion: joints that do not move, and insufficient excitation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RICHER: Final = (
 
 def run(data: DiagnosticData) -> list[Finding]:
     """Return findings about the motion of the logs."""
-    return [*_still_joints(data), *_poor_motion(data)]
+    return [*_find_still_joints(data), *_find_poor_motion(data)]
 
 
-def _still_joints(data: DiagnosticData) -> Iterator[Finding]:
+def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
     ranges, places = np.ptp(data.samples.q, axis=0), np.median(data.samples.q, axis=0)
     joints = zip(data.estimate.robot.primary_joints, ranges.tolist(), places.tolist(), strict=True)
-    still = [one for one in joints if one[1] < limit.MIN_JOINT_RANGE[one[0].kind]]
+    still = [entry for entry in joints if entry[1] < limit.MIN_JOINT_RANGE[entry[0].kind]]
     if still:
         names = tuple(joint.name for joint, _, _ in still)
         lock = " ".join(f"--lock {joint.name}={place:.4g}" for joint, _, place in still)
@@ -35,14 +35,14 @@ def _still_joints(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.STILL_JOINT, Severity.ERROR, message, remedy, names, value, "rad or m")
 
 
-def _poor_motion(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the uncertainty on other motion with the torque; physical consistency makes up for some of it."""
+def _find_poor_motion(data: DiagnosticData) -> Iterator[Finding]:
+    """Compare the torque uncertainty on other motion with the torque; physical consistency compensates for some of it."""
     uncertainty = data.uncertainty or 0.0
     if uncertainty <= limit.MAX_UNCERTAINTY:
         return
     is_enough = data.is_consistent and uncertainty <= limit.MAX_CONSTRAINED_UNCERTAINTY
     size = f"{float(f'{100 * uncertainty:.2g}'):g} %"
     message = f"the motion excites too few parameters: torque on other motion is uncertain by {size}"
-    message += ", by the data alone; physical consistency makes up for much of that" if is_enough else ""
+    message += " from the data alone; physical consistency compensates for much of it" if is_enough else ""
     severity = Severity.WARNING if is_enough else Severity.ERROR
     yield Finding(Kind.POOR_MOTION, severity, message, RICHER, (), uncertainty, "of the torque")

@@ -1,8 +1,8 @@
-"""Describe the residual of each joint for the report: what it follows.
+"""Describe the pattern of each joint's residual for the report.
 
-Each pattern has a signature, columns that the residual would follow: the torque's rate for a delay, the load times the
-direction for friction that grows with the load, powers of the speed for another friction curve, and so on. A pattern
-is named by the fraction of the residual's power that its signature explains; noise has none.
+Each pattern has a signature: columns that such a residual follows. Examples are the torque's rate for a delay, the load
+times the direction for load-dependent friction, and powers of the speed for another friction curve. The pattern is the
+signature that explains the largest fraction of the residual's power; noise has none.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.regression.gathering import segment_ends
-from mindyn.validation.noise_floor import at_the_floor, noise_floor
-from mindyn.validation.prediction import Prediction
+from mindyn.regression.row_blocks import segment_ends
+from mindyn.validation.noise_floor import is_at_floor, noise_floor
+from mindyn.validation.prediction import TorquePrediction
 from mindyn.validation.residual_spectra import spectrum
 
 Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
 MIN_SCORED_ROWS: Final = 200
 NEAR_REVERSAL_S: Final = 0.05
-"""Before and after a change of direction: presliding and backlash last that long."""
+"""Time before and after a change of direction during which presliding and backlash act."""
 MOTION_BAND: Final = 0.999
-"""Fraction of the speed's power that lies below the end of the motion's band."""
+"""Fraction of the speed's power below the upper end of the motion's band."""
 MESSAGES: Final[dict[Pattern, str]] = {
     "noise": "is flat over all frequencies: sensor noise, which no model explains",
     "delay": "follows the torque's rate: torque and position are not logged at the same instant",
     "load": "follows load and direction: friction grows with the load",
     "speed": "follows the speed: the friction curve has another shape",
     "reversals": "appears at changes of direction: presliding friction or backlash",
-    "position": "follows the joint's position: a spring, a cable, or gears that are not round",
+    "position": "follows the joint's position: a spring, a cable, or eccentric gears",
     "acceleration": "follows the acceleration: an inertia that the model lacks, or a payload",
     "offset": "does not average out: an offset of the sensor, or a payload",
     "vibration": "lies above the motion's frequencies: vibration of gears or joints",
 }
 
 
-def find_patterns(predictions: Sequence[Prediction]) -> tuple[Finding | None, ...]:
-    """Return the pattern of each joint's residual in the longest log; None where no signature is evident."""
-    made = max(predictions, key=lambda one: len(one.scored))
-    joints: int = made.measured.shape[1]
-    if len(made.scored) < MIN_SCORED_ROWS:
+def find_patterns(predictions: Sequence[TorquePrediction]) -> tuple[Finding | None, ...]:
+    """Return the pattern of each joint's residual in the longest log; None if no signature is evident."""
+    longest = max(predictions, key=lambda prediction: len(prediction.scored))
+    joints: int = longest.measured.shape[1]
+    if len(longest.scored) < MIN_SCORED_ROWS:
         return (None,) * joints
-    floor = noise_floor(made)
-    patterns = (_pattern(made, joint, float(floor[joint])) for joint in range(joints))
-    names = made.samples.joint_names
-    return tuple(found and _finding(*found, name) for found, name in zip(patterns, names, strict=True))
+    floor = noise_floor(longest)
+    patterns = (_pattern(longest, joint, float(floor[joint])) for joint in range(joints))
+    names = longest.samples.joint_names
+    return tuple(pattern and _finding(*pattern, name) for pattern, name in zip(patterns, names, strict=True))
 
 
 def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
@@ -60,34 +60,36 @@ def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
     )
 
 
-def _pattern(made: Prediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
-    left = made.residual[made.scored, joint]
+def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
+    left = prediction.residual[prediction.scored, joint]
     rms = float(np.sqrt(np.mean(left**2)))
     if rms == 0:
         return None
-    if at_the_floor(rms, floor):
+    if is_at_floor(rms, floor):
         return "noise", min(1.0, (floor / rms) ** 2)
-    fractions = {pattern: _explained(left, columns) for pattern, columns in _signatures(made, joint).items()}
-    fractions["reversals"] = _near_reversals(made, joint)
+    fractions = {
+        pattern: _explained_power(left, columns) for pattern, columns in _signatures(prediction, joint).items()
+    }
+    fractions["reversals"] = _near_reversals(prediction, joint)
     best = max(fractions, key=lambda pattern: fractions[pattern])
     if fractions[best] >= limit.MIN_PATTERN_POWER:
         return best, fractions[best]
-    fast = _above_the_motion(made, joint)  # what jumps with the motion is fast too, and was looked for before
+    fast = _above_the_motion(prediction, joint)  # jumps at reversals are fast too, and were tested before
     return ("vibration", fast) if fast >= 0.5 else None
 
 
-def _signatures(made: Prediction, joint: int) -> dict[Pattern, Array]:
-    """For each cause the columns (k, c), at the scored rows, that a residual of it follows."""
-    q, qd, qdd = (getattr(made.samples, name)[made.scored, joint] for name in ("q", "qd", "qdd"))
-    torque = made.predicted[:, joint]
+def _signatures(prediction: TorquePrediction, joint: int) -> dict[Pattern, Array]:
+    """Return, for each pattern, the columns (k, c) at the scored rows that its residual follows."""
+    q, qd, qdd = (getattr(prediction.samples, name)[prediction.scored, joint] for name in ("q", "qd", "qdd"))
+    torque = prediction.predicted[:, joint]
     rate = np.zeros_like(torque)
-    for start, stop in segment_ends(made.samples.segments):
+    for start, stop in segment_ends(prediction.samples.segments):
         if stop - start > 1:
-            rate[start:stop] = np.gradient(torque[start:stop]) * made.samples.rate_hz
-    load, way = np.abs(torque[made.scored]), np.sign(qd)
+            rate[start:stop] = np.gradient(torque[start:stop]) * prediction.samples.rate_hz
+    load, way = np.abs(torque[prediction.scored]), np.sign(qd)
     return {
         "offset": np.ones((len(q), 1)),
-        "delay": rate[made.scored, None],
+        "delay": rate[prediction.scored, None],
         "load": ((load - load.mean()) * way)[:, None],
         "speed": np.stack([way, qd, qd * np.abs(qd), qd**3], axis=1),
         "position": np.stack([q - q.mean(), np.sin(q), np.cos(q), np.sin(2 * q), np.cos(2 * q)], axis=1),
@@ -95,8 +97,10 @@ def _signatures(made: Prediction, joint: int) -> dict[Pattern, Array]:
     }
 
 
-def _explained(left: Array, columns: Array) -> float:
-    """Share of the power of `left` that a combination of the columns has; without its mean, but for a constant."""
+def _explained_power(left: Array, columns: Array) -> float:
+    """Return the fraction of the power of `left` that the columns explain, without its mean unless the column is
+    constant.
+    """
     if columns.shape[1] == 1 and np.ptp(columns) == 0:
         return float(left.mean() ** 2 / np.mean(left**2))
     centred, about = left - left.mean(), columns - columns.mean(axis=0)
@@ -108,25 +112,29 @@ def _explained(left: Array, columns: Array) -> float:
     return float(np.sum(follow**2) / np.sum(left**2))
 
 
-def _near_reversals(made: Prediction, joint: int) -> float:
-    """Share of the residual's power near changes of direction; 0 where that is no more than their time tells."""
-    qd, reach = made.samples.qd[:, joint], max(1, round(NEAR_REVERSAL_S * made.samples.rate_hz))
-    turns = np.flatnonzero((qd[1:] * qd[:-1] < 0) & (made.samples.segments[1:] == made.samples.segments[:-1]))
+def _near_reversals(prediction: TorquePrediction, joint: int) -> float:
+    """Return the fraction of the residual's power near changes of direction; 0 if it is at most twice their time
+    fraction.
+    """
+    qd, reach = prediction.samples.qd[:, joint], max(1, round(NEAR_REVERSAL_S * prediction.samples.rate_hz))
+    turns = np.flatnonzero(
+        (qd[1:] * qd[:-1] < 0) & (prediction.samples.segments[1:] == prediction.samples.segments[:-1])
+    )
     near = np.zeros(len(qd), dtype=bool)
     for turn in turns:
         near[max(0, turn - reach) : turn + reach + 1] = True
-    at, left = near[made.scored], made.residual[made.scored, joint] ** 2
+    at, left = near[prediction.scored], prediction.residual[prediction.scored, joint] ** 2
     share = float(left[at].sum() / left.sum())
     return share if at.mean() and share > 2 * at.mean() else 0.0
 
 
-def _above_the_motion(made: Prediction, joint: int) -> float:
-    """Share of the residual's power at frequencies above those of the motion."""
-    rate, segments = made.samples.rate_hz, made.samples.segments
-    frequency, speed = spectrum(made.samples.qd, segments, rate)
+def _above_the_motion(prediction: TorquePrediction, joint: int) -> float:
+    """Return the fraction of the residual's power at frequencies above those of the motion."""
+    rate, segments = prediction.samples.rate_hz, prediction.samples.segments
+    frequency, speed = spectrum(prediction.samples.qd, segments, rate)
     if len(frequency) < 2:
         return 0.0
     total = np.cumsum(speed.sum(axis=1))
     end = int(np.searchsorted(total, MOTION_BAND * total[-1])) + 1
-    _, left = spectrum(made.residual[:, [joint]], segments, rate)
+    _, left = spectrum(prediction.residual[:, [joint]], segments, rate)
     return float(left[end:].sum() / left.sum()) if left.sum() > 0 else 0.0

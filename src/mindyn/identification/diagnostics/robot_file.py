@@ -1,15 +1,16 @@
-"""Compare the log with the robot file's inertial parameters: which of the user's inputs must be wrong.
+"""Compare the log with the robot file's inertial parameters to find wrong user input.
 
-A file's masses are hardly ever right, but right enough: on sound logs of four measured arms the torque of the joints
-that carry weight is 0.85 to 2 times (2 with a payload that the file does not know) that of the file's parameters plus
-friction, and that explains all but 7 to 14 % of it. A joint zero that is off, a reversed sign, currents taken for
-torques, another gravity: each makes the two disagree in its own way, and a correction removes that.
+A file's masses are rarely exact, but good enough: on sound logs of four measured arms, the torque of the joints that
+carry weight is 0.85 to 2 times that of the file's parameters plus friction (2 with a payload that the file lacks), and
+the file explains all but 7 to 14 % of it. A wrong joint zero, a reversed sign, currents read as torques, or another
+gravity each make the two disagree in a characteristic way, which the right correction removes.
 
     tau_j = s_j T_j(q + delta, qd, qdd; g) + fv qd_j + fc tanh(qd_j / w) + fo + I qdd_j,   j in the strong joints
 
-T is the inverse dynamics of the file's parameters; strong joints are those where T is large. The misfit of a correction
-is the mean over the strong joints of the power of the residual to that of the torque, both without what friction,
-offset and rotor explain alone; arithmetic, and geometric, in which a joint with bad masses in the file hides no other.
+T is the inverse dynamics of the file's parameters; at strong joints T is large. The misfit of a correction is the mean
+over the strong joints of the ratio of residual power to torque power, both after removing the part that friction,
+offset and rotor alone explain. The geometric mean is used besides the arithmetic one, so that a joint with wrong masses
+in the file does not hide the others.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.diagnostics.file_comparison import Comparison
+from mindyn.identification.diagnostics.file_comparison import FileComparison
 
 THOUSAND: Final = 1000.0
 TURNS: Final = 4
-"""Times that slopes and gravity are fitted in turn."""
+"""Number of alternations between fitting slopes and fitting gravity."""
 NEAR_DEG: Final = 22.5
-"""Joint zeros up to which are tried where the misfit is not large."""
+"""Largest joint zero that is tried if the misfit is not large."""
 
 Correction = tuple[Array, Finding | None]
-"""Misfits (2, 2) before and after a correction, and its finding; None: a correction of the file's masses."""
+"""Misfits (2, 2) before and after a correction, and its finding; None for a correction of the file's masses."""
 
 
 def absent_gravity(seen: str) -> Finding:
-    """Return the finding that the torque has no gravity in it."""
+    """Return the finding that the torque does not contain gravity."""
     remedy = (
         "Log the torque of the motors or of the joints' sensors, not a compensated command or an external torque; or "
         "pass --gravity 0 0 0 if a spring or counterweight balances the arm"
@@ -46,7 +47,7 @@ def absent_gravity(seen: str) -> Finding:
 
 
 def wrong_zero(joint: str, degrees: float, seen: str) -> Finding:
-    """Return the finding that a joint stands elsewhere than the log has it."""
+    """Return the finding that the zero of a joint is wrong."""
     message = f"the zero of joint {joint} is off: {degrees:+.0f} degrees {seen}"
     remedy = "Set position_offset to the zero of the robot file, or check the direction of the joint's axis"
     value = float(np.deg2rad(degrees))
@@ -55,20 +56,22 @@ def wrong_zero(joint: str, degrees: float, seen: str) -> Finding:
 
 def _wrong_sign(joints: tuple[str, ...]) -> Finding:
     whose, columns = (f"the torque of joint {joints[0]}", "its column") if joints else ("every torque", "all columns")
-    message = f"{whose} is the opposite of what the masses of the robot file need"
+    message = f"{whose} has the opposite sign of the torque that the masses of the robot file need"
     remedy = f"Reverse the sign of {columns} of torque (or of position, if the joint's axis is counted the other way)"
     return Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, joints, -1.0)
 
 
 def _wrong_gravity(gravity: Array, degrees: float) -> Finding:
     vector = " ".join(f"{component + 0.0:.3g}" for component in gravity)
-    message = f"gravity is {degrees:.0f} degrees from where it is given: the torque fits ({vector}) m/s^2 in the base"
+    message = f"gravity is {degrees:.0f} degrees off the given direction: the torque fits ({vector}) m/s^2 in the base"
     remedy = f"Pass --gravity {vector}, or --mount; measure the slope if the base is not level"
     return Finding(Kind.WRONG_GRAVITY, Severity.WARNING, message, remedy, (), float(np.deg2rad(degrees)), "rad")
 
 
-def find_correction(compared: Comparison | None) -> Finding | None:
-    """Return the input that the robot file contradicts; None if it agrees, or has no inertial parameters."""
+def find_correction(compared: FileComparison | None) -> Finding | None:
+    """Return the finding on the input that the robot file contradicts; None if it agrees, or has no inertial
+    parameters.
+    """
     if compared is None:
         return None
     T = compared.file_torque()
@@ -76,10 +79,10 @@ def find_correction(compared: Comparison | None) -> Finding | None:
     if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (scale := _wrong_scale(compared.slopes(T))):
         return scale
     if sqrt(misfit.min()) > limit.LARGE_MISFIT and compared.is_weightless(T):
-        return absent_gravity("it holds nothing of the weight of the robot file's masses")
+        return absent_gravity("it contains none of the weight of the robot file's masses")
     corrections = list(_corrections(compared, T, misfit))
     for mean in (0, 1):  # arithmetic, geometric
-        best = min(corrections, key=lambda one: float(one[0][1, mean]), default=None)
+        best = min(corrections, key=lambda correction: float(correction[0][1, mean]), default=None)
         if best is not None and best[1] is not None:
             before, after = best[0][:, mean]
             if after < min(limit.MAX_CORRECTED * before, limit.FILE_EXPLAINS**2):
@@ -88,7 +91,7 @@ def find_correction(compared: Comparison | None) -> Finding | None:
 
 
 def _wrong_scale(slopes: Array) -> Finding | None:
-    """Return the finding on a torque of the right shape whose size neither masses nor a payload explain."""
+    """Return the finding on a torque of the right shape whose scale neither masses nor a payload explain."""
     if slopes.max() >= 1 / limit.MAX_SCALE and slopes.min() <= limit.MAX_SCALE:
         return None
     factor = float(np.exp(np.log(slopes).mean()))
@@ -108,12 +111,12 @@ def _wrong_scale(slopes: Array) -> Finding | None:
 
 
 def is_about_1000(factor: float) -> bool:
-    """Return whether a factor is that between N m and mN m."""
+    """Return whether a factor is about 1000, as between N m and mN m."""
     return abs(log(factor / THOUSAND)) < log(limit.THOUSAND_WITHIN)
 
 
-def _corrections(compared: Comparison, T: Array, misfit: Array) -> Iterator[Correction]:
-    """Try corrections of one input each."""
+def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:
+    """Try corrections of a single input each."""
     names, strong = compared.robot.joint_names, compared.strong(T)
     if sqrt(misfit[0]) > limit.MIN_MISFIT:
         for joint in strong:
@@ -123,27 +126,27 @@ def _corrections(compared: Comparison, T: Array, misfit: Array) -> Iterator[Corr
         return
     for joint in strong:
         signs = np.where(np.arange(len(names)) == joint, -1.0, 1.0)
-        yield compared.cured(T, T, signs * compared.tau), _wrong_sign((names[joint],))
-    yield from _turned_over(compared, T)
-    for one, other in combinations(range(len(names)), 2):
+        yield compared.corrected_misfit(T, T, signs * compared.tau), _wrong_sign((names[joint],))
+    yield from _reverse_joint(compared, T)
+    for first, other in combinations(range(len(names)), 2):
         order = list(range(len(names)))
-        order[one], order[other] = other, one
-        message, both = f"the torques of {names[one]} and {names[other]} are swapped", (names[one], names[other])
+        order[first], order[other] = other, first
+        message, both = f"the torques of {names[first]} and {names[other]} are swapped", (names[first], names[other])
         swapped = Finding(Kind.SWAPPED_TORQUES, Severity.WARNING, message, "Correct the order of the columns", both)
-        yield compared.cured(T, T, compared.tau[:, order]), swapped
+        yield compared.corrected_misfit(T, T, compared.tau[:, order]), swapped
 
 
-def _tilt(compared: Comparison, T: Array) -> Iterator[Correction]:
-    """Try the gravity of any direction, as of a base that is not level, that the torque fits best.
+def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
+    """Try the direction of gravity that fits the torque best, as for a base that is not level.
 
-    The torque is linear in it, but for the joints' slopes: both are fitted in turn.
+    The torque is linear in gravity for given slopes of the joints: both are fitted in turn.
     """
     gravity = compared.robot.gravity
     size, slopes = float(np.linalg.norm(gravity)), dict.fromkeys(compared.strong(T), 1.0)
     if not size > 0 or len(slopes) < 2:
         return
     weightless = compared.file_torque(np.zeros(3))
-    weights = [compared.file_torque(one) - weightless for one in np.eye(3)]
+    weights = [compared.file_torque(axis) - weightless for axis in np.eye(3)]
     other = gravity
     for _ in range(TURNS):
         columns, left = [], []
@@ -160,23 +163,23 @@ def _tilt(compared: Comparison, T: Array) -> Iterator[Correction]:
             return
         other = fitted * size / np.linalg.norm(fitted)
         bent = weightless + np.einsum("k,kij->ij", other, np.array(weights))
-        slopes = {joint: compared.against(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
+        slopes = {joint: compared.compare(joint, compared.tau[:, joint], bent[:, joint])[0] for joint in slopes}
     degrees, main = _degrees_between(other, gravity), int(np.argmax(np.abs(other)))
     along = size * np.sign(other[main]) * np.eye(3)[main]
     is_along = np.linalg.norm(other - along) < limit.ALONG_AXIS * size
     if degrees >= limit.MIN_ZERO_DEG[0] and not (
         is_along and _degrees_between(along, gravity) >= limit.MIN_ZERO_DEG[0]
     ):
-        misfits = compared.cured(T, compared.file_torque(other)) * [[1.0], [limit.HANDICAPS["tilt"]]]
+        misfits = compared.corrected_misfit(T, compared.file_torque(other)) * [[1.0], [limit.HANDICAPS["tilt"]]]
         yield misfits, _wrong_gravity(other, degrees)
 
 
-def _degrees_between(one: Array, other: Array) -> float:
-    cosine = one @ other / (np.linalg.norm(one) * np.linalg.norm(other))
+def _degrees_between(vector: Array, other: Array) -> float:
+    cosine = vector @ other / (np.linalg.norm(vector) * np.linalg.norm(other))
     return float(np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0))))
 
 
-def _turned_over(compared: Comparison, T: Array) -> Iterator[Correction]:
+def _reverse_joint(compared: FileComparison, T: Array) -> Iterator[Correction]:
     """Try gravity along another axis; and all torques reversed, which gravity upside down equals but for friction."""
     gravity = compared.robot.gravity
     size = float(np.linalg.norm(gravity))
@@ -184,29 +187,29 @@ def _turned_over(compared: Comparison, T: Array) -> Iterator[Correction]:
         other = sign * size * np.eye(3)[axis]
         degrees = _degrees_between(other, gravity)
         if degrees >= limit.MIN_ZERO_DEG[0]:
-            yield compared.cured(T, compared.file_torque(other)), _wrong_gravity(other, degrees)
+            yield compared.corrected_misfit(T, compared.file_torque(other)), _wrong_gravity(other, degrees)
     if len(compared.strong(T)) > 1 and _friction_drives(compared, T):
-        yield compared.cured(T, T, -compared.tau) / [[1.0], [limit.HANDICAPS["zero"]]], _wrong_sign(())
+        yield compared.corrected_misfit(T, T, -compared.tau) / [[1.0], [limit.HANDICAPS["zero"]]], _wrong_sign(())
 
 
-def _friction_drives(compared: Comparison, T: Array) -> bool:
-    """Return whether what T leaves of the torque delivers power to most of the strong joints."""
+def _friction_drives(compared: FileComparison, T: Array) -> bool:
+    """Return whether the torque that T does not explain delivers power to most of the strong joints."""
     powers = []
     for joint in compared.strong(T):
-        slope, _, _ = compared.against(joint, compared.tau[:, joint], T[:, joint])
+        slope, _, _ = compared.compare(joint, compared.tau[:, joint], T[:, joint])
         rest = compared.tau[:, joint] - slope * T[:, joint]
         powers.append(float((rest - rest.mean()) @ compared.qd[:, joint]))
     return float(np.median(powers)) < 0
 
 
-def _zero(compared: Comparison, joint: int, T: Array, least_deg: float) -> Correction:
-    """Try joint zeros, first coarsely, then nearer; no finding if a centre of mass explains as much."""
+def _zero(compared: FileComparison, joint: int, T: Array, least_deg: float) -> Correction:
+    """Try joint zeros, coarsely and then finely; return no finding if a centre of mass explains as much."""
     if compared.robot.joints[joint].kind == "prismatic":
         return np.ones((2, 2)), None
     unit = np.eye(len(compared.robot.joint_names))[joint]
 
     def corrected(degrees: float) -> Array:
-        return compared.cured(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
+        return compared.corrected_misfit(T, compared.file_torque(moved=np.deg2rad(degrees) * unit))
 
     def left(degrees: float) -> float:
         return float((tried[degrees][1] / tried[degrees][0]).prod())
@@ -217,7 +220,7 @@ def _zero(compared: Comparison, joint: int, T: Array, least_deg: float) -> Corre
         best = min(tried, key=left)
         tried |= {near: corrected(near) for near in (best - step, best + step)}
     best = min(tried, key=left)
-    # Upside down and half a turn off look alike; the mounting is the likelier.
+    # An inverted mounting and a zero that is off by half a turn look alike; the mounting is more likely.
     least_deg = max(least_deg, float(np.rad2deg(np.arctan2(limit.CENTRE_ERROR_M, compared.lever(joint)))))
     if abs(best) < least_deg:
         return tried[best] * [[1.0], [limit.HANDICAPS["masses"]]], None

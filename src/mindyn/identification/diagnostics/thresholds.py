@@ -1,8 +1,8 @@
-"""Every number that decides whether a finding about a log appears.
+"""Every threshold that decides whether a finding about a log appears.
 
-The rates are those of tests/honesty/spoiled.py: 16 sound logs and 16 of each fault so far, of random arms with 4 to 7
-joints, by `identify` with given settings. `f` counts false alarms among sound logs, `m` misses among spoiled ones; 0 of
-16 bounds a rate by 21 %. A name such as `zero 10` is that of a fault in the study.
+The rates come from tests/honesty/spoiled.py: 16 sound logs and 16 logs with each fault so far, of random arms with 4 to
+7 joints, identified with given settings. `f` counts false alarms among sound logs, `m` misses among faulty logs; 0 of
+16 bounds a rate by 21 %. Names such as `zero 10` are faults of that study.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 # Motion
 MIN_JOINT_RANGE: Final[Mapping[str, float]] = {"revolute": 0.03, "prismatic": 0.005}
-"""rad or m that a joint must move by: less is play, noise, or what the motion of other joints shakes it by.
+"""Range in rad or m that a joint must move through: less is backlash, noise, or vibration from other joints.
 Rates: f 0 of 16, m 0 of 16 (one joint)."""
 MAX_UNCERTAINTY: Final = 1.0
 """Standard deviation of the torque on other motion, relative to the torque of the log: sound logs 0.01 to 0.06, joints
@@ -35,7 +35,7 @@ MAX_SATURATED_FRACTION: Final = 0.01
 MAX_DISTINCT_FRACTION: Final = 0.3
 """Fraction of different values below which a signal counts as rounded. Rates: as above."""
 MIN_SATURATION_RATIO: Final = 8.0
-"""How many times as often as the value next to it a rounded signal must hold its largest one. Rates: as above."""
+"""How many times as often as the next value a rounded signal must take its largest value. Rates: as above."""
 UNRELATED_FRACTION: Final = 0.75
 """Unexplained fraction of the variance of every joint's torque. Rates: f 0 of 16, m 0 of 16 (noise)."""
 UNEXPLAINED_FRACTION: Final = 1 / 3
@@ -60,16 +60,16 @@ SIGNIFICANT: Final = 3.0
 
 # Timing
 MIN_JOINT_DELAY_S: Final = 0.02
-"""Delay of one joint relative to the others; 2 and 3 times it are tried, since soft joints and friction look up to
-25 ms late. Rates: f 0 of 16, m 1 of 16 (late joint, 40 ms)."""
+"""Delay of one joint relative to the others; 2 and 3 times it are tried, since flexible joints and friction appear as
+delays of up to 25 ms. Rates: f 0 of 16, m 1 of 16 (late joint, 40 ms)."""
 MIN_DELAY_GAIN: Final = 1.3
 """How many times the product over joints of mean squared residuals falls with the delay. Rates: as above."""
 MIN_LEAD_GAIN: Final = 2.5
-"""The same for a lead, which only another clock makes: a sound log of 12 s, with friction that falls with the speed and
-heavy-tailed noise, reaches 1.85. Rates: f 0 of 16; misses not measured."""
+"""The same for a lead, which only another clock causes: a sound log of 12 s, with friction that falls with the speed
+and heavy-tailed noise, reaches 1.85. Rates: f 0 of 16; misses not measured."""
 FRICTION_DOMINATED_FRACTION: Final = 2 / 3
-"""Fraction of the variance of a joint's torque that friction makes, from which on its delay is not asked for: sound
-logs of measured wrists look up to 60 ms late. Rates: as above."""
+"""Fraction of the variance of a joint's torque due to friction above which its delay is not estimated: sound logs of
+measured wrists appear delayed by up to 60 ms. Rates: as above."""
 
 # Geometry and robot file
 STRONG_FRACTION: Final = 0.1
@@ -80,19 +80,19 @@ FILE_EXPLAINS: Final = 0.4
 MAX_CORRECTED: Final = 0.65
 """Misfit to the robot file, or rms residual by the motion alone, relative to that without the correction. Sound
 measured logs: 0.83 and more by the file, 0.8 by the motion; a zero 10 degrees off: 0.1 to 0.63 and 0.27 to 0.77.
-Rates: not measured at 0.65;
-at 0.6 (arithmetic) and 0.7 (geometric mean) f 0 of 16, m 0 of 16 for `zero 10`, `sideways` and `slope`."""
+Rates: not measured at 0.65; at 0.6 (arithmetic) and 0.7 (geometric mean) f 0 of 16, m 0 of 16 for `zero 10`,
+`sideways` and `slope`."""
 MIN_MISFIT: Final = 0.09
-"""Root of the misfit below which no joint zero is doubted: 10 degrees make 0.16 and more on measured arms. Rates: see
-`zero 10`."""
+"""Root of the misfit below which joint zeros are not checked: 10 degrees cause 0.16 and more on measured arms. Rates:
+see `zero 10`."""
 LARGE_MISFIT: Final = 0.3
 """Root of the misfit from which signs, order and gravity may be wrong. Rates: see `sign`, `sideways`."""
 MIN_ZERO_DEG: Final = (6.0, 20.0)
 """Error of a joint zero that a centre of mass cannot explain: at a joint that carries others, and at the last one.
 Rates: f 0 of 16; m see `zero 10`, `zero 90`."""
 CENTRE_ERROR_M: Final = 0.03
-"""Error of a file's centres of mass, two standard deviations: seen from the axis, an angle that is no zero's. Rates:
-see `zero 10`."""
+"""Error of a file's centres of mass, two standard deviations: seen from the axis, it acts like a wrong zero. Rates: see
+`zero 10`."""
 HANDICAPS: Final[Mapping[str, float]] = {"masses": 1.1, "zero": 1.05, "tilt": 1.2}
 """Factors on the misfits of corrections that explain more by chance. Rates: as those of `MAX_CORRECTED`."""
 ALONG_AXIS: Final = 0.2
@@ -101,28 +101,28 @@ MAX_SCALE: Final = 3.0
 """Ratio of torque and the file's torque up to which masses or a payload explain it. Rates: f 0 of 16; m 0 of 16
 (unit), see `current`."""
 THOUSAND_WITHIN: Final = 5.0
-"""Factor by which a ratio may differ from 1000 to count as mN m or kN m. Decides words alone."""
+"""Factor by which a ratio may differ from 1000 to count as mN m or kN m. It affects only the wording."""
 MAX_FILE_WEIGHT: Final = 0.25
 """Slope of the torque on the file's weight below which gravity is absent: sound random arms have 0.8 and more.
 Rates: f 0 of 16; m see `compensated`."""
 MAX_WEIGHTLESS_RATIO: Final = 0.8
 """Rms residual without weight relative to that with it, below which gravity is absent. Rates: as above."""
 MIN_VISIBLE_WEIGHT: Final = 0.1
-"""Variation of a weight relative to g that must be there to ask for gravity. Rates: as above."""
+"""Smallest variation of a weight, relative to g, for which gravity is checked. Rates: as above."""
 MAX_CONSISTENT_RATIO: Final = 1.25
 """Error of a physically consistent fit relative to a free one, on its own rows and on held-out blocks: a sound LWR4+
 log of nearly one sine has 1.5 on its own rows, 0.99 on held-out blocks. Rates: not measured."""
 
 # Load and contact
 MIN_LOAD_BLOCKS: Final = 4
-"""Blocks of a log that is asked for its payload. Rates: not measured."""
+"""Smallest number of blocks of a log whose payload is checked. Rates: not measured."""
 MIN_LOAD_GAIN: Final = 0.1
 """ln of the ratio of errors without and with another payload, on blocks that were not fitted: below 0 on simulated arms
-with one payload, however warm, soft and unevenly scaled their drives. Rates: f 0 of 16; misses not measured."""
+with one payload, also with warming, flexible and unevenly scaled drives. Rates: f 0 of 16; misses not measured."""
 MIN_LOAD_KG: Final = 0.05
-"""A smaller payload is not named by its mass; a change within a log must have one. Rates: as above."""
+"""Smallest payload that is reported by its mass; a change within a log must be larger. Rates: as above."""
 CONTACT_S: Final = 0.1
-"""Time over which residuals are averaged, and that a contact lasts at least. Rates: as below."""
+"""Time over which residuals are averaged, and shortest duration of a contact. Rates: as below."""
 CONTACT_DEVIATIONS: Final = 8.0
 """Robust standard deviations of a residual that counts as contact. Rates: as below."""
 MIN_CONTACT_POWER: Final = 0.4

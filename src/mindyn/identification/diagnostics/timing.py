@@ -1,4 +1,4 @@
-"""Diagnose the timing: torque that is logged later or earlier than the motion, of all joints or of one."""
+"""Diagnose the timing: torque that is delayed or leads relative to the motion, at all joints or at one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
-from mindyn.logs.conditioning import number
+from mindyn.logs.conditioning import require_resolved
 from mindyn.logs.delay import estimate_delay
 
 TRIED_S: Final = tuple(times * limit.MIN_JOINT_DELAY_S for times in (-3, -2, 2, 3))
 REFINED_S: Final = (-0.02, -0.01, 0.01, 0.02)
-"""Shifts about the best of `TRIED_S` that are tried for the size of a delay."""
+"""Shifts around the best of `TRIED_S` that refine the size of a delay."""
 
 
 def run(data: DiagnosticData) -> list[Finding]:
@@ -24,17 +24,17 @@ def run(data: DiagnosticData) -> list[Finding]:
 
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the torque with what any model could explain, at every delay."""
+    """Compare the torque with the part that any model could explain, at each delay."""
     delay, conditioning = estimate_delay(data.samples), data.estimate.conditioning
     if conditioning is None or not delay.is_noticeable or abs(delay.seconds) * data.samples.rate_hz < 1:
         return
-    whole = number(conditioning.delay_s, "delay_s") + delay.seconds
+    whole = require_resolved(conditioning.delay_s, "delay_s") + delay.seconds
     remedy = f'Pass delay_s = {whole:.4g} (or "auto") in the settings of the conditioning'
     yield _finding("all joints", (), delay.seconds, remedy, Severity.WARNING)
 
 
 def _joint_delays(data: DiagnosticData) -> Iterator[Finding]:
-    """Find joints whose torque fits much better when it is shifted, by another time than that of the others."""
+    """Find joints whose torque fits much better when shifted by another time than that of the others."""
     smooth, given, n = data.smooth, data.smooth_fit, len(data.joint_names)
     if smooth is None or given is None or n < 2 or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
         return

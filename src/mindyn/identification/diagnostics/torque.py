@@ -1,13 +1,13 @@
 """Diagnose the torque: constant, saturated, unrelated to the motion, reversed, unexplained, scaled, drifting friction.
 
-A drift and a gain are columns beside those of the fit,
+A drift and a gain are additional columns of the fit,
 
     drift    t_b F_j beta     t_b the time of block b, -1/2 to 1/2 through the logs; F_j columns of joint j's friction
     gain     Y_j beta         in the rows of joint j alone
 
-whose coefficient is a fraction of the friction, or of the torque. Blocks, left out in turn, give its deviation: the
-residuals of an arm depend on each other over whole motions. Only ratios of gains are identifiable: factors on all
-torques alike are other masses.
+whose coefficient is a fraction of the friction, or of the torque. A jackknife over blocks gives its deviation, because
+the residuals of an arm are correlated over whole motions. Only ratios of gains are identifiable: a common factor on all
+torques is equivalent to other masses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.regression.block_gathering import Block
+from mindyn.regression.gather_blocks import Block
 
 UNKNOWN: Final = (
     "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "
@@ -33,28 +33,36 @@ UNKNOWN: Final = (
 )
 COMPARED_ROWS: Final = 2000
 ALIKE: Final = 0.7
-"""Fraction of what the best gain explains from which another joint is named too."""
+"""Fraction of the best gain's explained sum of squares from which another joint is also named."""
 SEPARATE: Final = 1e-9
-"""Fraction of a column's square that the other columns must leave of it."""
+"""Smallest fraction of a column's square that the other columns must leave unexplained."""
 RANK_TOLERANCE: Final = 1e-12
 """Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero."""
 
 
 def run(data: DiagnosticData) -> list[Finding]:
     """Return findings about the torque of the logs."""
-    checks = (_constant, _saturated, _unrelated, _reversed, _unexplained, _scaled, _drifting_friction)
+    checks = (
+        _find_constant,
+        _find_saturation,
+        _find_unrelated,
+        _find_wrong_signs,
+        _find_unexplained,
+        _find_scaled,
+        _find_friction_drift,
+    )
     return [finding for check in checks for finding in check(data)]
 
 
 def is_constant(tau: Array) -> NDArray[np.bool_]:
-    """Return (n,) whether a torque (N, n) never changes."""
+    """Return (n,) whether each torque of (N, n) never changes."""
     return np.asarray(np.ptp(tau, axis=0) <= limit.CONSTANT_TORQUE_RANGE * np.abs(tau).max(axis=0))
 
 
 def without_constant_torques(logs: list[Log]) -> list[Log]:
-    """Return the logs with zero for torques that never change, unless all are constant: fits give zeros no weight.
+    """Return the logs with zeros for torques that never change, unless all are constant: fits give zeros no weight.
 
-    A constant that is not zeroed is fitted as well as the joint's columns allow, and outweighs every other torque.
+    Otherwise a constant would be fitted as well as the joint's columns allow, and outweigh every other torque.
     """
     filled = [log for log in logs if len(log)]
     if not filled or len({log.tau.shape[1] for log in filled}) > 1:
@@ -63,21 +71,21 @@ def without_constant_torques(logs: list[Log]) -> list[Log]:
     return logs if dead.all() or not dead.any() else [replace(log, tau=np.where(dead, 0.0, log.tau)) for log in filled]
 
 
-def _recorded(data: DiagnosticData) -> Array:
+def _has_values(data: DiagnosticData) -> Array:
     return np.concatenate([log.tau for log in data.logs])
 
 
-def _constant(data: DiagnosticData) -> Iterator[Finding]:
-    constant = is_constant(_recorded(data))
+def _find_constant(data: DiagnosticData) -> Iterator[Finding]:
+    constant = is_constant(_has_values(data))
     if constant.any():
-        names = tuple(name for name, one in zip(data.logs[0].joint_names, constant, strict=True) if one)
+        names = tuple(name for name, is_dead in zip(data.logs[0].joint_names, constant, strict=True) if is_dead)
         message = f"the torque of {', '.join(names)} never changes"
         remedy = "Record with torque sensors that work, or select other columns"
         yield Finding(Kind.CONSTANT_TORQUE, Severity.ERROR, message, remedy, names)
 
 
-def _saturated(data: DiagnosticData) -> Iterator[Finding]:
-    columns = zip(data.logs[0].joint_names, _recorded(data).T, strict=True)
+def _find_saturation(data: DiagnosticData) -> Iterator[Finding]:
+    columns = zip(data.logs[0].joint_names, _has_values(data).T, strict=True)
     fractions = {name: max(_plateau(tau), _plateau(-tau)) for name, tau in columns}
     sizes = {name: x for name, x in fractions.items() if x > limit.MAX_SATURATED_FRACTION}
     if sizes:
@@ -90,7 +98,7 @@ def _saturated(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _plateau(x: Array) -> float:
-    """Return the fraction of rows at the largest value, 0 if it is a peak or a step of rounding."""
+    """Return the fraction of rows at the largest value; 0 if that value is a single peak or a rounding step."""
     values, counts = np.unique(x, return_counts=True)
     if len(values) < 2 or counts[-1] <= 2:
         return 0.0
@@ -103,7 +111,7 @@ def _plateau(x: Array) -> float:
     return float(counts[-1] / len(x))
 
 
-def _unrelated(data: DiagnosticData) -> Iterator[Finding]:
+def _find_unrelated(data: DiagnosticData) -> Iterator[Finding]:
     smooth = data.smooth
     if smooth is None:
         return
@@ -116,10 +124,10 @@ def _unrelated(data: DiagnosticData) -> Iterator[Finding]:
         yield Finding(Kind.UNRELATED_TORQUE, Severity.ERROR, message, remedy, value=value, unit="unexplained")
 
 
-def _reversed(data: DiagnosticData) -> Iterator[Finding]:
-    """Find joints that friction drives, or whose inertia is negative while no friction vouches for the torque's sign.
+def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
+    """Find joints that friction drives, or with a negative inertia while friction does not confirm the torque's sign.
 
-    The robot file names the sign too (`robot_file`), with more certainty: if it names anything, that stands.
+    The robot file determines the sign with more certainty (`robot_file`); its correction takes precedence.
     """
     samples, estimate = data.samples, data.estimate
     enough = len(samples) > limit.MIN_ROWS_PER_PARAMETER * len(estimate.beta)
@@ -139,14 +147,14 @@ def _reversed(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _friction_power(data: DiagnosticData, samples: Samples) -> Array:
-    """Return (n,) the power that friction delivers to the joint, relative to the power of its torque."""
+    """Return (n,) the power that friction delivers to each joint, relative to the power of its torque."""
     power = np.abs(samples.tau * samples.qd).sum(axis=0)
     delivered = -(data.predict(data.friction_beta, samples) * samples.qd).sum(axis=0)
     return np.asarray(np.where(power > 0, delivered / np.where(power > 0, power, 1.0), 0.0))
 
 
 def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.bool_]:
-    """Return (n,) whether M_jj is negative at every sample, by a noticeable torque."""
+    """Return (n,) whether M_jj is negative at every sample and causes a noticeable torque."""
     beta, zeros = data.estimate.beta, np.zeros_like(samples.q)
     at_rest = data.predict(beta, replace(samples, qdd=zeros))
     flags = []
@@ -158,8 +166,8 @@ def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.
     return np.array(flags)
 
 
-def _unexplained(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare what lasts from row to row in the residuals, which white noise does not, with the torque."""
+def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
+    """Compare the part of the residuals that is correlated from row to row, unlike white noise, with the torque."""
     residuals, samples = data.residuals, data.samples
     same = samples.segments[1:] == samples.segments[:-1]
     lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].sum(axis=0) / max(1, same.sum()))
@@ -170,14 +178,14 @@ def _unexplained(data: DiagnosticData) -> Iterator[Finding]:
     joints = {name: x for name, x in pairs if x > limit.UNEXPLAINED_FRACTION}
     if joints:
         where = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in joints.items())
-        message, value = f"much torque stays unexplained at {where}", max(joints.values())
+        message, value = f"a large part of the torque is unexplained at {where}", max(joints.values())
         yield Finding(
             Kind.UNEXPLAINED_TORQUE, Severity.WARNING, message, UNKNOWN, tuple(joints), value, "of the torque"
         )
 
 
 class _Coefficient(NamedTuple):
-    """Value of one more column, its standard deviation by blocks, and the sum of squares that it explains."""
+    """Value of an additional column, its standard deviation over blocks, and the sum of squares that it explains."""
 
     value: float
     deviation: float
@@ -187,24 +195,26 @@ class _Coefficient(NamedTuple):
         return abs(self.value) > value and abs(self.value) > deviations * self.deviation
 
 
-def _drifting_friction(data: DiagnosticData) -> Iterator[Finding]:
+def _find_friction_drift(data: DiagnosticData) -> Iterator[Finding]:
     blocks, joints = [block for block in data.blocks if all(block.information.counts)], data.joint_names
     if len(blocks) < limit.MIN_BLOCKS or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
         return
     parameters = data.estimate.parameters
-    friction = np.array([[one.brakes and one.link_or_joint == j for one in parameters] for j in joints])
+    friction = np.array(
+        [[parameter.is_friction and parameter.link_or_joint == j for parameter in parameters] for j in joints]
+    )
     times = (np.arange(len(blocks)) + 0.5) / len(blocks) - 0.5
     shapes = np.vstack([friction, friction.any(axis=0)]) * data.estimate.beta  # of every joint, and of all together
     *each, whole = _coefficients(data, blocks, lambda number, R: np.asarray(times[number] * (R @ shapes.T)))
     if whole is None or not whole.exceeds(*limit.MIN_DRIFT):
         return
     drifting = {
-        name: one.value
-        for name, one in zip(joints, each, strict=True)
-        if one is not None and one.exceeds(limit.MIN_DRIFT[0], limit.SIGNIFICANT)
+        name: coefficient.value
+        for name, coefficient in zip(joints, each, strict=True)
+        if coefficient is not None and coefficient.exceeds(limit.MIN_DRIFT[0], limit.SIGNIFICANT)
     }
     where = ", ".join(f"{name} {100 * value:+.0f} %" for name, value in drifting.items())
-    way, why = ("falls", ", as while drives warm up") if whole.value < 0 else ("rises", "")
+    way, why = ("falls", ", as when drives warm up") if whole.value < 0 else ("rises", "")
     size = f"{100 * abs(whole.value):.0f} %{f' ({where})' if where else ''}"
     message = f"friction {way} by {size} from the beginning of the logs to their end{why}: its values are means"
     remedy = "Move the arm until its friction stays constant, then record"
@@ -213,7 +223,7 @@ def _drifting_friction(data: DiagnosticData) -> Iterator[Finding]:
     )
 
 
-def _scaled(data: DiagnosticData) -> Iterator[Finding]:
+def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     blocks, beta = data.independent_blocks, data.estimate.beta
     too_few = len(blocks) < limit.MIN_BLOCKS or len(data.joint_names) < 2
     if too_few or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
@@ -221,13 +231,17 @@ def _scaled(data: DiagnosticData) -> Iterator[Finding]:
     ends = np.cumsum([len(factor) for factor in blocks[0].information.factors])[:-1]
 
     def columns(_: int, R: Array) -> Array:
-        own = np.zeros((len(R), len(ends) + 1))
+        gains = np.zeros((len(R), len(ends) + 1))
         for joint, rows in enumerate(np.split(np.arange(len(R)), ends)):
-            own[rows, joint] = R[rows] @ beta
-        return own
+            gains[rows, joint] = R[rows] @ beta
+        return gains
 
     coefficients = zip(data.joint_names, _coefficients(data, blocks, columns), strict=True)
-    sure = {name: one for name, one in coefficients if one is not None and one.exceeds(*limit.MIN_GAIN_ERROR)}
+    sure = {
+        name: coefficient
+        for name, coefficient in coefficients
+        if coefficient is not None and coefficient.exceeds(*limit.MIN_GAIN_ERROR)
+    }
     if not sure:
         return
     first, *others = sorted(sure, key=lambda name: -sure[name].explained)
@@ -244,12 +258,12 @@ def _scaled(data: DiagnosticData) -> Iterator[Finding]:
 def _coefficients(
     data: DiagnosticData, blocks: Sequence[Block], columns: Callable[[int, Array], Array]
 ) -> list[_Coefficient | None]:
-    """Fit each column by itself beside those of the fit; None: nothing is left of it, or of the torque.
+    """Fit each additional column separately; None if the other columns explain it, or the torque, in full.
 
     columns  from a block's number and its weighted R (rows, p) to (rows, k)
     """
     estimate = data.estimate
-    kept = np.array([name not in estimate.left_out for name in estimate.names])
+    kept = np.array([name not in estimate.dropped for name in estimate.names])
     squares = []
     for number, block in enumerate(blocks):
         R, z = block.information.stacked(estimate.joint_weights)
@@ -260,20 +274,20 @@ def _coefficients(
     total, count, m = parts.sum(axis=0), int(kept.sum()), len(blocks)
     whole = _remainder(total, count)
     values = _values(whole)
-    without = np.array([_values(_remainder(total - one, count)) for one in parts])
+    without = np.array([_values(_remainder(total - part, count)) for part in parts])
     is_finite = np.isfinite(values)
     units = scales[-1] / scales[count:-1]
     differences = without - np.where(is_finite, values, 0.0)
     deviations = np.sqrt((m - 1) / m * (differences**2).sum(axis=0)) * units
     explained = whole[-1, :-1] * np.where(is_finite, values, 0.0) * scales[-1] ** 2
     return [
-        _Coefficient(*map(float, one)) if finite else None
-        for finite, *one in zip(is_finite, values * units, deviations, explained, strict=True)
+        _Coefficient(*map(float, numbers)) if finite else None
+        for finite, *numbers in zip(is_finite, values * units, deviations, explained, strict=True)
     ]
 
 
 def _remainder(squares: Array, count: int) -> Array:
-    """Return the sums of squares of what the first `count` columns leave of the others."""
+    """Return the sums of squares of the other columns after removing the first `count` columns."""
     first, beside = squares[:count, :count], squares[:count, count:]
     values, vectors = np.linalg.eigh(first)
     turned = vectors.T @ beside
@@ -282,6 +296,6 @@ def _remainder(squares: Array, count: int) -> Array:
 
 
 def _values(remainder: Array) -> Array:
-    """Return the coefficient of every column but the last, each by itself; infinite where nothing is left of it."""
+    """Return the separate coefficient of each column but the last; infinite if the first columns explain it in full."""
     left = np.diag(remainder)[:-1]
     return np.asarray(np.where(left > SEPARATE, remainder[-1, :-1] / np.maximum(left, SEPARATE), np.inf))

@@ -1,8 +1,8 @@
-"""`ColumnSums`: the normal matrices of parts of the rows, columns and torque behind the parallel filter.
+"""`ColumnSums`: normal matrices of parts of the rows, of columns and torque after the parallel filter.
 
-Rows go from the kernel through the filter into sums while they are in the cache: to compute columns again takes less
-time than to read them from memory, so that none are kept. Segments are worked on by threads, each on its own; what they
-give is put together in order, so that it does not depend on their number.
+Rows pass from the kernel through the filter into sums while they are in the cache: computing columns again is faster
+than reading them from memory, so that none are stored. Each thread works on its own segments; results are combined in
+order, so that they do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, native_array
-from mindyn.kernels.call_list import CallList, Place
-from mindyn.kernels.products import Products, mirrored
-from mindyn.kernels.threads import of_each
-from mindyn.logs.filters import ListedLowpass, lowpass
+from mindyn.logs.filters import CallListLowpass, lowpass
 from mindyn.logs.samples import Samples
-from mindyn.regression.gathering import segment_ends
+from mindyn.numerics.call_list import CallList, RowBlock
+from mindyn.numerics.products import ProductSums, mirror_upper_triangle
+from mindyn.numerics.threads import map_in_threads
 from mindyn.regression.listed_columns import ListedColumns
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import segment_ends
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of the kernel's columns that stay in the cache."""
 CHUNK_ROWS: Final = 4 * ROWS_AT_ONCE
-"""Rows for which calls are listed at a time where no filter needs all of a segment: more do not stay in the cache."""
+"""Rows for which calls are listed at a time if no filter needs the whole segment: more do not stay in the cache."""
 
 Item = TypeVar("Item")
 Slowest = float | tuple[float, ...]
@@ -36,7 +36,7 @@ Slowest = float | tuple[float, ...]
 
 
 class Part(NamedTuple):
-    """Rows of which a normal matrix is made: first, after the last, every how many, at any speed if None is slow."""
+    """Rows of a normal matrix: first, end, step, and the speed that they must exceed (None: any)."""
 
     first: int
     last: int
@@ -44,16 +44,16 @@ class Part(NamedTuple):
     slowest: Slowest | None = None
 
     def within(self, rows: range) -> slice:
-        """Which of some consecutive rows are the part's, counted from the first of them."""
+        """Return which of some consecutive rows belong to the part, counted from the first of them."""
         first = max(self.first, rows.start)
         first += -(first - self.first) % self.step
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
 
 
 class _Work(NamedTuple):
-    """Room for the columns of some rows: all that the kernel gives; of every joint, friction's shapes and two torques.
+    """Workspace for the columns of some rows: the kernel's columns, and each joint's friction shapes and two torques.
 
-    kernel, beside  for each joint, where its columns are in `room` and in `further`; its torques, smooth and as
+    kernel, beside  for each joint, views of its columns in `room` and in `further`; its torques, smooth and as
                     logged, come last
     """
 
@@ -63,25 +63,25 @@ class _Work(NamedTuple):
     beside: list[Array]
 
     @staticmethod
-    def of(room: Room, use: str, rows: int, widths: Sequence[int], counts: Sequence[int]) -> _Work:
-        """The same, the widths and counts of the joints' columns being known."""
+    def create(room: ColumnWorkspace, use: str, rows: int, widths: Sequence[int], counts: Sequence[int]) -> _Work:
+        """Reserve a workspace for the given numbers of columns of each joint."""
         places = []
-        for kind, own in (("kernel", widths), ("beside", counts)):
-            ends = np.cumsum([0, *own]).tolist()
-            whole = room.of(rows, ends[-1], f"{use} {kind}")
+        for kind, column_counts in (("kernel", widths), ("beside", counts)):
+            ends = np.cumsum([0, *column_counts]).tolist()
+            whole = room.reserve(rows, ends[-1], f"{use} {kind}")
             places.append((whole, [whole[:, a:b] for a, b in pairwise(ends)]))
         (columns, kernel), (further, beside) = places
         return _Work(columns, further, kernel, beside)
 
 
-class Room:
-    """Memory that each thread writes its columns to, again and again: fresh memory costs as much as the columns."""
+class ColumnWorkspace:
+    """Memory that each thread reuses for its columns: allocating it costs as much time as computing the columns."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
-    def of(self, rows: int, width: int, use: str = "") -> Array:
-        """(rows, width), whatever is in it; what is held for another use stays."""
+    def reserve(self, rows: int, width: int, use: str = "") -> Array:
+        """Return an uninitialised array (rows, width); arrays for other uses stay valid."""
         known: dict[str, Array] = self._own.__dict__
         held = known.get(use)
         if held is None or held.size < rows * width:
@@ -90,82 +90,85 @@ class Room:
 
 
 class ColumnSums:
-    """Of the samples of one conditioning, one cut-off and one friction.
+    """Sums for the samples of one conditioning, one cut-off and one friction.
 
-    room  where columns are written to; others may write to it at other times
+    room  workspace for the columns, shared with other sums at other times
     """
 
-    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None, room: Room) -> None:
+    def __init__(self, regressor: Regressor, samples: Samples, cutoff_hz: float | None, room: ColumnWorkspace) -> None:
         self.regressor, self.samples, self.cutoff_hz = regressor, samples, cutoff_hz
         self.segments = segment_ends(samples.segments)
         self._room = room
-        kernel = [int((own < regressor.base.count).sum()) for own in regressor.columns]
-        self._widths = kernel, [len(own) - width + 2 for own, width in zip(regressor.columns, kernel, strict=True)]
+        kernel = [int((columns < regressor.base.count).sum()) for columns in regressor.columns]
+        self._widths = (
+            kernel,
+            [len(columns) - width + 2 for columns, width in zip(regressor.columns, kernel, strict=True)],
+        )
         self._q = regressor.positions(samples)
         self._directions = regressor.directions(self._q, samples.qd, samples.segments, samples.rate_hz)
-        self._listed = ListedColumns.of(regressor, (self._q, samples.qd, samples.qdd), self._directions)
-        self._torque = self._filtered(samples.tau)
+        self._listed = ListedColumns.create(regressor, (self._q, samples.qd, samples.qdd), self._directions)
+        self._torque = self._filter_columns(samples.tau)
         self._matrices: dict[Part, list[Array]] = {}
 
     def normal_matrices(self, parts: Sequence[Part]) -> list[list[Array]]:
-        """For each part and joint [Y | smooth tau | tau]^T [Y | smooth tau | tau]; a part lies in one segment."""
+        """Return [Y | smooth tau | tau]^T [Y | smooth tau | tau] for each part and joint; a part lies in one segment."""
         new = self._by_segment([(part, part) for part in dict.fromkeys(parts) if part not in self._matrices])
-        made = of_each(lambda one: self._sums(*one), new)
-        for (_, own), matrices in zip(new, made, strict=True):
-            self._matrices.update(zip(own, matrices, strict=True))
+        sums = map_in_threads(lambda work: self._sums(*work), new)
+        for (_, segment_parts), matrices in zip(new, sums, strict=True):
+            self._matrices.update(zip(segment_parts, matrices, strict=True))
         return [self._matrices[part] for part in parts]
 
     def squared_errors(self, parts: Sequence[tuple[Part, Array]]) -> list[Array]:
-        """For each part with its beta (p,): (n, 2) squares of tau - Y beta, and of tau, of every joint.
+        """Return (n, 2) squares of tau - Y beta and of tau of each joint, for each part with its beta (p,).
 
-        A filtered sum of columns is a sum of filtered ones: torques are filtered, which are far fewer.
+        Filtering Y beta equals summing filtered columns; the torques are far fewer.
         """
         spread = self._by_segment([(part, (k, part, beta)) for k, (part, beta) in enumerate(parts)])
-        found = dict.fromkeys(range(len(parts)), np.empty(0))
-        for made in of_each(lambda one: self._errors(*one), spread):
-            found.update(made)
-        return list(found.values())
+        squares = dict.fromkeys(range(len(parts)), np.empty(0))
+        for errors in map_in_threads(lambda work: self._errors(*work), spread):
+            squares.update(errors)
+        return list(squares.values())
 
     def count(self, part: Part, joint: int) -> int:
-        """Rows of the part that count for a joint."""
+        """Return the number of rows of the part that count for a joint."""
         if part.slowest is not None:
             return int(self.fast(part.slowest, slice(part.first, part.last, part.step))[:, joint].sum())
         return len(range(part.first, part.last, part.step))
 
     def fast(self, slowest: Slowest, rows: slice) -> NDArray[np.bool_]:
-        """(rows, n) which joints are not too slow."""
+        """Return (rows, n) which joints exceed the slowest speed."""
         return np.asarray(np.abs(self.samples.qd[rows]) > np.asarray(slowest))
 
     def _by_segment(self, items: Sequence[tuple[Part, Item]]) -> list[tuple[range, list[Item]]]:
-        """What belongs to parts, by the segments that they lie in."""
+        """Group the items of parts by the segments in which the parts lie."""
         held: dict[int, list[Item]] = {}
         starts = [start for start, _ in self.segments]
         for part, item in items:
             held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(item)
-        return [(range(*self.segments[number]), own) for number, own in sorted(held.items())]
+        return [(range(*self.segments[number]), segment_items) for number, segment_items in sorted(held.items())]
 
     def _sums(self, segment: range, parts: Sequence[Part]) -> list[list[Array]]:
-        """For each part and joint the normal matrix."""
-        totals = [np.zeros((len(parts), len(own) + 2, len(own) + 2)) for own in self.regressor.columns]
+        """Return the normal matrix for each part and joint."""
+        totals = [np.zeros((len(parts), len(columns) + 2, len(columns) + 2)) for columns in self.regressor.columns]
         chunks = self._chunks(segment, parts)
-        calls, work = CallList(lambda: self._refuse(segment)), self._workspace(max(map(len, chunks)))
-        adding = {one: _Adding(self, totals, work, one) for one in dict.fromkeys(part.slowest for part in parts)}
+        calls, work = CallList(lambda: self._raise_not_finite(segment)), self._workspace(max(map(len, chunks)))
+        adding = {speed: _SumList(self, totals, work, speed) for speed in dict.fromkeys(part.slowest for part in parts)}
         for chunk in chunks:
-            self._write_beside(chunk, work)
-            for one in adding.values():
-                one.begin(chunk)
-            for rows, numbers in self._smooth_stretches(chunk, parts, work, calls):
-                for slowest, one in adding.items():
-                    own = [(number, parts[number]) for number in numbers if parts[number].slowest == slowest]
-                    one.list(calls, rows, own)
+            self._write_further(chunk, work)
+            for sum_list in adding.values():
+                sum_list.begin(chunk)
+            for rows, numbers in self._smooth_segments(chunk, parts, work, calls):
+                for slowest, sum_list in adding.items():
+                    chosen = [(number, parts[number]) for number in numbers if parts[number].slowest == slowest]
+                    sum_list.list(calls, rows, chosen)
             calls.run()
         for total, A in zip(totals, work.kernel, strict=True):
             for matrix in total:
                 _complete(matrix, A.shape[1])
-        return [list(one) for one in zip(*totals, strict=True)]
+        return [list(matrices) for matrices in zip(*totals, strict=True)]
 
     def _chunks(self, segment: range, parts: Sequence[Part]) -> list[range]:
-        """Rows whose columns there is room for at a time; the filter needs all of them."""
+        """Split the segment into rows that fit into the workspace; a filter needs all of them at once."""
         if self.cutoff_hz is not None:
             return [segment]
         first, last = min(part.first for part in parts), max(part.last for part in parts)
@@ -173,33 +176,33 @@ class ColumnSums:
         return [range(start, min(start + CHUNK_ROWS, segment.stop)) for start in range(first, last, CHUNK_ROWS)]
 
     def _workspace(self, rows: int) -> _Work:
-        work = _Work.of(self._room, "all", rows, *self._widths)
+        work = _Work.create(self._room, "all", rows, *self._widths)
         if self.regressor.friction_columns[1]:
-            work.further.fill(0.0)  # the filter goes over the places of the torques before they are written
+            work.further.fill(0.0)  # the filter reads the columns of the torques before they are written
         return work
 
-    def copy_of_stretch(self, slowest: Slowest) -> _Work:
-        """Room for the columns of a stretch once more, of parts that leave out slow rows."""
-        return _Work.of(self._room, f"above {slowest}", ROWS_AT_ONCE, *self._widths)
+    def copy_of_segment(self, slowest: Slowest) -> _Work:
+        """Reserve a copy of the columns of some rows for parts that exclude slow rows."""
+        return _Work.create(self._room, f"above {slowest}", ROWS_AT_ONCE, *self._widths)
 
-    def _smooth_stretches(
+    def _smooth_segments(
         self, chunk: range, parts: Sequence[Part], work: _Work, calls: CallList
     ) -> Iterator[tuple[range, list[int]]]:
-        """Rows that parts have and the numbers of the parts; when one comes, calls are listed that write its columns,
-        behind the filter.
+        """Yield rows that parts use, and the numbers of these parts, after listing the calls that write their filtered
+        columns.
         """
         write = self._writer(chunk, work, calls)
         if self.cutoff_hz is None:
-            for rows, numbers in _stretches(chunk, parts):
+            for rows, numbers in _split_segments(chunk, parts):
                 write(rows.start - chunk.start, rows.stop - chunk.start)
                 yield rows, numbers
             return
-        smooth = ListedLowpass(work.room, self.cutoff_hz, self.samples.rate_hz, calls)
+        smooth = CallListLowpass(work.room, self.cutoff_hz, self.samples.rate_hz, calls)
         smooth.forward(write, ROWS_AT_ONCE)
         if self.regressor.friction_columns[1]:
             lowpass(work.further, self.cutoff_hz, self.samples.rate_hz, out=work.further)
         self._write_torques(chunk, work)
-        numbers_of = {rows.start: numbers for rows, numbers in _stretches(chunk, parts, whole=True)}
+        numbers_of = {rows.start: numbers for rows, numbers in _split_segments(chunk, parts, all_samples=True)}
         for start in reversed(range(chunk.start, chunk.stop, ROWS_AT_ONCE)):
             rows = range(start, min(start + ROWS_AT_ONCE, chunk.stop))
             smooth.back(rows.start - chunk.start, rows.stop - chunk.start)
@@ -207,7 +210,7 @@ class ColumnSums:
                 yield rows, numbers_of[start]
 
     def _writer(self, chunk: range, work: _Work, calls: CallList) -> Callable[[int, int], None]:
-        """Writes the columns of rows of the chunk, counted from its first, as they are; or lists calls that do."""
+        """Return a function that writes the unfiltered columns of rows of the chunk, or lists the calls that do."""
         if self._listed is None:
             return lambda start, stop: self._write(chunk, start, stop, work)
         onto = self._listed.onto(work.room, chunk.start)
@@ -218,13 +221,13 @@ class ColumnSums:
             at = slice(first, min(first + ROWS_AT_ONCE, stop))
             taken, samples = slice(chunk.start + at.start, chunk.start + at.stop), self.samples
             given = None if self._directions is None else self._directions[taken]
-            found = self.regressor.parts(self._q[taken], samples.qd[taken], samples.qdd[taken], given, work.room[at])
-            for (_, *shapes), beside in zip(found, work.beside, strict=True):
+            columns = self.regressor.parts(self._q[taken], samples.qd[taken], samples.qdd[taken], given, work.room[at])
+            for (_, *shapes), beside in zip(columns, work.beside, strict=True):
                 for k, shape in enumerate(shapes):
                     beside[at, k] = shape[:, 0]
 
-    def _write_beside(self, chunk: range, work: _Work) -> None:
-        """What stands beside the kernel's columns, but for shapes that come with them."""
+    def _write_further(self, chunk: range, work: _Work) -> None:
+        """Write the columns other than the kernel's, except shapes that the kernel's call writes."""
         taken, places = slice(chunk.start, chunk.stop), slice(0, len(chunk))
         if self._listed is not None and self._directions is not None and self.regressor.friction_columns[1]:
             shaped = self.regressor.shape_columns(self._q[taken], self.samples.qd[taken], self._directions[taken])
@@ -235,27 +238,27 @@ class ColumnSums:
             self._write_torques(chunk, work)
 
     def _write_torques(self, chunk: range, work: _Work) -> None:
-        """The torques of the rows, filtered and not."""
+        """Write the torques of the rows, filtered and unfiltered."""
         for back, torque in ((2, self._torque), (1, self.samples.tau)):
             given = torque[chunk.start : chunk.stop]
-            if len(widths := {own.shape[1] for own in work.beside}) == 1:  # at once, as most often
+            if len(widths := {columns.shape[1] for columns in work.beside}) == 1:  # usual case: a single assignment
                 (width,) = widths
                 work.further[: len(chunk), width - back :: width] = given
             else:
-                for joint, own in enumerate(work.beside):
-                    own[: len(chunk), -back] = given[:, joint]
+                for joint, columns in enumerate(work.beside):
+                    columns[: len(chunk), -back] = given[:, joint]
 
-    def _refuse(self, segment: range) -> None:
-        """Names the sample that the kernel has no finite numbers for, if there is one."""
+    def _raise_not_finite(self, segment: range) -> None:
+        """Raise an error that names the first sample for which the kernel gives values that are not finite."""
         taken = slice(segment.start, segment.stop)
         self.regressor.parts(self._q[taken], self.samples.qd[taken], self.samples.qdd[taken])
 
     def _errors(self, segment: range, parts: Sequence[tuple[int, Part, Array]]) -> list[tuple[int, Array]]:
-        """For the number of each part (n, 2) squares of what beta leaves of the torque, and of the torque."""
+        """Return the number of each part with the squares (n, 2) of the residual torque and of the torque."""
         betas = {id(beta): beta for _, _, beta in parts}
         wanted = [part for _, part, _ in parts]
         torques = dict(zip(betas, self._torques(segment, wanted, [*betas.values()]), strict=True))
-        made = []
+        squares = []
         for number, part, beta in parts:
             taken, logged = part.within(segment), slice(part.first, part.last, part.step)
             tau = self.samples.tau[logged]
@@ -263,70 +266,72 @@ class ColumnSums:
             if part.slowest is not None:
                 fast = self.fast(part.slowest, logged)
                 tau, left = np.where(fast, tau, 0.0), np.where(fast, left, 0.0)
-            made.append((number, np.stack([(left**2).sum(axis=0), (tau**2).sum(axis=0)], axis=1)))
-        return made
+            squares.append((number, np.stack([(left**2).sum(axis=0), (tau**2).sum(axis=0)], axis=1)))
+        return squares
 
     def _torques(self, segment: range, parts: Sequence[Part], betas: Sequence[Array]) -> Array:
-        """(betas, rows of the segment, n) the torque Y beta behind the filter, at rows that parts may have."""
+        """Return the filtered torque Y beta (betas, rows of the segment, n), at the rows that parts may use."""
         wanted = parts if self.cutoff_hz is None else [Part(segment.start, segment.stop)]
         joints, values = self.regressor.columns, np.stack(betas, axis=1)
         torques = np.zeros((len(segment), len(joints), len(betas)))
-        calls, work = CallList(lambda: self._refuse(segment)), self._workspace(min(CHUNK_ROWS, len(segment)))
+        calls, work = CallList(lambda: self._raise_not_finite(segment)), self._workspace(min(CHUNK_ROWS, len(segment)))
         for start in range(min(part.first for part in wanted), max(part.last for part in wanted), CHUNK_ROWS):
             chunk = range(start, min(start + CHUNK_ROWS, segment.stop))
             at, own_rows = slice(chunk.start - segment.start, chunk.stop - segment.start), slice(0, len(chunk))
-            self._write_beside(chunk, work)
+            self._write_further(chunk, work)
             self._writer(chunk, work, calls)(0, len(chunk))
             calls.run()
-            for joint, (own, A, Z) in enumerate(zip(joints, work.kernel, work.beside, strict=True)):
+            for joint, (columns, A, Z) in enumerate(zip(joints, work.kernel, work.beside, strict=True)):
                 width = A.shape[1]
-                torques[at, joint] = A[own_rows] @ values[own[:width]]
-                if len(own) > width:
-                    torques[at, joint] += Z[own_rows, :-2] @ values[own[width:]]
+                torques[at, joint] = A[own_rows] @ values[columns[:width]]
+                if len(columns) > width:
+                    torques[at, joint] += Z[own_rows, :-2] @ values[columns[width:]]
         if self.cutoff_hz is not None:
             lowpass(torques, self.cutoff_hz, self.samples.rate_hz, out=torques.reshape(len(segment), -1))
         return np.moveaxis(torques, 2, 0)
 
-    def _filtered(self, x: Array) -> Array:
+    def _filter_columns(self, x: Array) -> Array:
         if self.cutoff_hz is None:
             return x
         return np.concatenate([lowpass(x[a:b], self.cutoff_hz, self.samples.rate_hz) for a, b in self.segments])
 
 
-def _stretches(segment: range, parts: Sequence[Part], *, whole: bool = False) -> list[tuple[range, list[int]]]:
-    """At most `ROWS_AT_ONCE` consecutive rows at a time, until all rows of the parts have come; whose they are.
+def _split_segments(
+    segment: range, parts: Sequence[Part], *, all_samples: bool = False
+) -> list[tuple[range, list[int]]]:
+    """Split the segment into at most `ROWS_AT_ONCE` consecutive rows, each with the numbers of the parts in it.
 
-    whole  also rows of a stretch that no part has
+    all_samples  include rows of a piece that no part uses
     """
-    found = []
+    pieces = []
     for start in range(segment.start, segment.stop, ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, segment.stop)
-        if own := [k for k, part in enumerate(parts) if part.first < stop and part.last > start]:
-            first, last = min(parts[k].first for k in own), max(parts[k].last for k in own)
-            found.append((range(start, stop) if whole else range(max(start, first), min(stop, last)), own))
-    return found
+        if numbers := [k for k, part in enumerate(parts) if part.first < stop and part.last > start]:
+            first, last = min(parts[k].first for k in numbers), max(parts[k].last for k in numbers)
+            pieces.append((range(start, stop) if all_samples else range(max(start, first), min(stop, last)), numbers))
+    return pieces
 
 
-class _Adding:
-    """Adds the products of rows of parts that leave out joints at or below a speed, or of all rows.
+class _SumList:
+    """Adds the products of the rows of parts with the same slowest speed.
 
-    Where joints are left out, the columns are copied first, times zero in their rows.
+    If slow rows are excluded, the columns are copied first and multiplied by zero in these rows.
     """
 
     def __init__(self, sums: ColumnSums, totals: Sequence[Array], work: _Work, slowest: Slowest | None) -> None:
         self._sums, self._work, self._slowest = sums, work, slowest
-        self._copy = work if slowest is None else sums.copy_of_stretch(slowest)
+        self._copy = work if slowest is None else sums.copy_of_segment(slowest)
         self._products, self._chunk = _products(totals, self._copy), range(0)
         self._fast = np.empty((0, 0))
 
     def begin(self, chunk: range) -> None:
-        """Rows that come now."""
+        """Start with the rows of a chunk."""
         self._chunk = chunk
         if self._slowest is not None:
             self._fast = native_array(self._sums.fast(self._slowest, slice(chunk.start, chunk.stop)), "fast")
 
     def list(self, calls: CallList, rows: range, parts: Sequence[tuple[int, Part]]) -> None:
-        """Lists the products of the parts' rows among those of a stretch."""
+        """List the products of the parts' rows within a piece."""
         at = rows.start - self._chunk.start
         if self._slowest is not None and parts:
             self._list_copy(calls, at, len(rows))
@@ -336,26 +341,28 @@ class _Adding:
             self._products.add(slice(taken.start + at, taken.stop + at, part.step), number, calls)
 
     def _list_copy(self, calls: CallList, at: int, count: int) -> None:
-        fast = Place.of(self._fast)
-        calls.needs(self._fast)
+        fast = RowBlock.from_array(self._fast)
+        calls.keep_alive(self._fast)
         pairs = [(self._work.kernel, self._copy.kernel), (self._work.beside, self._copy.beside)]
-        for joint, (x, y) in ((k, pair) for one, other in pairs for k, pair in enumerate(zip(one, other, strict=True))):
-            given, made = Place.of(x), Place.of(y)
+        for joint, (x, y) in (
+            (k, pair) for sources, other in pairs for k, pair in enumerate(zip(sources, other, strict=True))
+        ):
+            given, copied = RowBlock.from_array(x), RowBlock.from_array(y)
             factor = fast.row(at) + 8 * joint, fast.step
-            calls.scale(count, given.width, factor, (given.row(at), given.step), (made.address, made.step))
+            calls.scale(count, given.width, factor, (given.row(at), given.step), (copied.address, copied.step))
 
 
-def _products(totals: Sequence[Array], work: _Work) -> Products:
-    """[A Z]^T [A Z] of the columns A and Z of every joint; of the cross products the lower left block."""
+def _products(totals: Sequence[Array], work: _Work) -> ProductSums:
+    """Return [A Z]^T [A Z] for the columns A and Z of each joint, with only the lower left block of the cross products."""
     squares, products = [], []
     for total, A, Z in zip(totals, work.kernel, work.beside, strict=True):
         width = A.shape[1]
         squares += [(total[:, :width, :width], A), (total[:, width:, width:], Z)]
         products.append((total[:, width:, :width], Z, A))
-    return Products(squares, products)
+    return ProductSums(squares, products)
 
 
 def _complete(total: Array, width: int) -> None:
-    """The rest of the symmetric matrix of which `_products` has made a part."""
+    """Fill the rest of the symmetric matrix that `_products` computes in part."""
     total[:width, width:] = total[width:, :width].T
-    mirrored(total)
+    mirror_upper_triangle(total)

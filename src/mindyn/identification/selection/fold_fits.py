@@ -1,4 +1,4 @@
-"""Fits without one fold each, of all folds at once, from the normal matrices of their rows."""
+"""Fit all folds but one, for each fold, from the normal matrices of their rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mindyn.identification.selection.column_sums import Part
 
 REWEIGHTINGS: Final = 4
 SMALLEST: Final = 1e-12
-"""Eigenvalues of the scaled normal matrix below this part of the largest count as zero in a trial."""
+"""Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero in a trial."""
 WELL_CONDITIONED: Final = 1e-8
-"""Reciprocal condition number above which no eigenvalue is near `SMALLEST`: all count, and none need be found."""
+"""Reciprocal condition number above which no eigenvalue is near `SMALLEST`, so that none are computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
     """Rows that are held out together.
 
-    squares  (n, p + 1, p + 1) normal matrices [Y | tau]^T [Y | tau] of the rows to fit of every joint
+    squares  (n, p + 1, p + 1) normal matrices [Y | tau]^T [Y | tau] of each joint's rows to fit
     rows     (n,) their number
-    fitted   the parts that these rows are
+    fitted   parts to fit
     scored   parts to score
     """
 
@@ -44,16 +44,16 @@ def fold_of(
     columns: Sequence[NDArray[np.intp]],
     count: int,
 ) -> Fold:
-    """The fold of some parts: for each and every joint [Y | tau | .]^T [Y | tau | .] of its columns, and its rows."""
+    """Build a fold from the matrices [Y | tau | .]^T [Y | tau | .] and row counts of each part and joint."""
     squares = np.zeros((len(columns), count + 1, count + 1))
-    for joint, (own, places) in enumerate(zip(zip(*matrices, strict=True), columns, strict=True)):
+    for joint, (joint_matrices, places) in enumerate(zip(zip(*matrices, strict=True), columns, strict=True)):
         index = np.append(places, count)
-        squares[joint, index[:, None], index] = sum(own)[:-1, :-1]
+        squares[joint, index[:, None], index] = sum(joint_matrices)[:-1, :-1]
     return Fold(squares, np.asarray(rows, dtype=np.int64).sum(axis=0), fitted, scored)
 
 
 class Fits(NamedTuple):
-    """For each fit normal matrix (k, k) and right side (k,) of the kept parameters, and beta (p,)."""
+    """Normal matrix (k, k) and right side (k,) of the kept parameters, and beta (p,), of each fit."""
 
     matrices: Array
     rights: Array
@@ -61,20 +61,20 @@ class Fits(NamedTuple):
 
 
 def fit_of_all(folds: Sequence[Fold], kept: list[int]) -> tuple[Array, Array, Array]:
-    """Normal matrix, right side and beta of the rows of all folds."""
+    """Return normal matrix, right side and beta of the rows of all folds."""
     squares, rows = sum(fold.squares for fold in folds), sum(fold.rows for fold in folds)
-    found = _reweighted(np.asarray(squares)[None], np.asarray(rows)[None], kept)
-    return found.matrices[0], found.rights[0], found.betas[0]
+    fits = _reweight(np.asarray(squares)[None], np.asarray(rows)[None], kept)
+    return fits.matrices[0], fits.rights[0], fits.betas[0]
 
 
 def fits_without_each(folds: Sequence[Fold], kept: list[int]) -> Fits:
-    """Fits to all folds but one, for each of them."""
+    """Fit all folds but one, for each fold."""
     squares, rows = [fold.squares for fold in folds], [fold.rows.astype(np.float64) for fold in folds]
-    return _reweighted(_of_others(squares), _of_others(rows), kept)
+    return _reweight(_of_others(squares), _of_others(rows), kept)
 
 
 def _of_others(x: Sequence[Array]) -> Array:
-    """(folds, ...) for each fold the sum over all others: what comes before it, and what comes after."""
+    """Return (folds, ...) the sum over all other folds, for each fold."""
     total = np.zeros((len(x), *x[0].shape))
     for k in range(1, len(x)):
         total[k] = total[k - 1] + x[k - 1]
@@ -85,14 +85,14 @@ def _of_others(x: Sequence[Array]) -> Array:
     return total
 
 
-def _reweighted(squares: Array, counts: Array, kept: list[int]) -> Fits:
-    """Fits of squares (fits, n, p + 1, p + 1), every joint weighted by its residuals, none without torque.
+def _reweight(squares: Array, counts: Array, kept: list[int]) -> Fits:
+    """Fit squares (fits, n, p + 1, p + 1), weighting each joint by its residuals; joints without torque have no weight.
 
-    Settings are compared, which needs no QR's last digits.
+    The fits only compare settings, so that they do not need the last digits that a QR would give.
     """
     fits, n, size, _ = squares.shape
     torques = squares[:, :, -1, -1]
-    # Rounding may leave less than nothing of a torque that is explained in full.
+    # Rounding may make the residual of a fully explained torque negative.
     least = np.maximum(1e-12 * torques, 1e-18 * torques.max(axis=1, keepdims=True) + 1e-300)
     alive, betas = torques > 0, np.zeros((fits, size))
     weights = alive.astype(np.float64)
@@ -101,23 +101,23 @@ def _reweighted(squares: Array, counts: Array, kept: list[int]) -> Fits:
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
-        betas[:, kept] = _solved(matrices, rights)
+        betas[:, kept] = _solve_folds(matrices, rights)
         left = np.einsum("fnk,fk->fn", (squares @ betas[:, None, :, None])[..., 0], betas)
         weights = alive * counts / np.maximum(left, least)
     return Fits(matrices, rights, betas[:, :-1])
 
 
-def _solved(matrices: Array, rights: Array) -> Array:
-    """(fits, k) solutions of matrices (fits, k, k) with right sides (fits, k)."""
+def _solve_folds(matrices: Array, rights: Array) -> Array:
+    """Return the solutions (fits, k) for matrices (fits, k, k) and right sides (fits, k)."""
     scales = np.sqrt(np.einsum("fkk->fk", matrices))
     scales = np.where(scales > 0, scales, 1.0)
     scaled, scaled_rights = matrices / scales[:, None] / scales[:, :, None], rights / scales
     norms = np.abs(scaled).sum(axis=1).max(axis=1)
-    return np.array([_solution(*one) for one in zip(scaled, scaled_rights, norms, strict=True)]) / scales
+    return np.array([_solution(*problem) for problem in zip(scaled, scaled_rights, norms, strict=True)]) / scales
 
 
 def _solution(matrix: Array, right: Array, norm: float) -> Array:
-    L, info = dpotrf(matrix.T)  # symmetric: the transpose is in the order of LAPACK
+    L, info = dpotrf(matrix.T)  # symmetric: the transpose has LAPACK's memory order
     if info == 0 and dpocon(L, norm)[0] > WELL_CONDITIONED:
         return np.asarray(dpotrs(L, right)[0])
     values, vectors = np.linalg.eigh(matrix)

@@ -1,12 +1,12 @@
-"""`Score`: torque error on blocks that were held out, and by how much one is lower than another, with what deviation.
+"""`TrialScore` and `Gain`: torque error on held-out blocks, and the improvement of one setting over another.
 
-Two settings are tried on the same blocks, so that what is hard to predict in a block counts for both: the gain
+Two settings are tried on the same blocks, so that blocks that are hard to predict affect both. The gain
 
-    g_b = ln(error of the one / error of the other) on block b
+    g_b = ln(error of one setting / error of the other) on block b
 
-varies less from block to block than the errors do, and s / sqrt(m), s the standard deviation of the g_b of m blocks, is
-the standard deviation of their mean. What adds freedom must gain more than a part of that, as Breiman et al. [1984]
-take the plainest model among those that the blocks do not tell apart.
+therefore varies less from block to block than the errors do. With s the standard deviation of g_b over m blocks, s /
+sqrt(m) is the standard deviation of the mean gain. A setting with more freedom must gain more than a fraction of it, as
+Breiman et al. [1984] select the simplest model among those that the blocks do not distinguish.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mindyn.algebra.spread import TOLD_APART
+from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
 from mindyn.algebra.values import Array
 
 TINY: Final = 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Score:
-    """Error on blocks that were held out.
+class TrialScore:
+    """Error on held-out blocks.
 
-    left, power  (blocks, n) squared residuals and squared torques of every joint
-    mean         over joints with torque of the relative error; infinite where none has any
+    left, power  (blocks, n) squared residuals and squared torques of each joint
+    mean         mean relative error over joints with torque; infinite if there are none
     total        relative error of all joints together
-    criterion    what is minimised: the mean alone serves small joints, the total large ones; the geometric mean of
-                 both serves both
+    criterion    geometric mean of both, which is minimised: the mean favours small joints, the total large ones
     """
 
     left: Array
@@ -48,58 +47,62 @@ class Score:
         object.__setattr__(self, "criterion", float(np.sqrt(mean * total)))
 
     def of_blocks(self) -> Array:
-        """(blocks,) the criterion of each block, in parts of the whole torque."""
+        """Return (blocks,) the criterion of each block, relative to the torque of all blocks."""
         mean, total = _errors(self.left, np.broadcast_to(self.power.sum(axis=0), self.left.shape))
         return np.asarray(np.sqrt(mean * total))
 
 
 class Gain(NamedTuple):
-    """ln of the error of one setting over that of another, and its standard deviation over blocks."""
+    """ln of the ratio of two settings' errors, and its standard deviation over blocks."""
 
     mean: float
     deviation: float
 
-    def surely_above(self, least: float) -> bool:
-        """Whether the gain is above `least`, and above its deviation `TOLD_APART` times."""
-        return self.mean > max(least, TOLD_APART * self.deviation)
+    def is_significantly_above(self, least: float) -> bool:
+        """Return whether the gain exceeds `least` and `MIN_IMPROVEMENT_DEVIATIONS` times its deviation."""
+        return self.mean > max(least, MIN_IMPROVEMENT_DEVIATIONS * self.deviation)
 
 
-def error_over(scores: Sequence[Score]) -> float:
-    """Geometric mean of the errors over several ways to cut blocks."""
-    return float(prod(one.criterion for one in scores) ** (1 / len(scores)))
+def error_over(scores: Sequence[TrialScore]) -> float:
+    """Return the geometric mean of the errors over several ways to cut blocks."""
+    return float(prod(score.criterion for score in scores) ** (1 / len(scores)))
 
 
-def gain_of(others: Sequence[Score], scores: Sequence[Score]) -> Gain:
-    """How much lower `scores` are than `others`, of the same blocks, over several ways to cut them.
+def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
+    """Return by how much `scores` are lower than `others` on the same blocks, over several ways to cut them.
 
-    The way with the most blocks tells the deviation.
+    The cut with the most blocks gives the deviation.
     """
-    if any(isinf(one.criterion) for one in (*others, *scores)):
+    if any(isinf(score.criterion) for score in (*others, *scores)):
         return Gain(0.0, float("inf"))
     pairs = list(zip(others, scores, strict=True))
-    mean = sum(log(other.criterion / max(one.criterion, TINY)) for other, one in pairs) / len(pairs)
-    other, one = max(pairs, key=lambda pair: len(pair[0].left))
-    scored = one.power.any(axis=1)
-    gains = np.log(np.maximum(other.of_blocks(), TINY) / np.maximum(one.of_blocks(), TINY))[scored]
+    mean = sum(log(other.criterion / max(score.criterion, TINY)) for other, score in pairs) / len(pairs)
+    other, score = max(pairs, key=lambda pair: len(pair[0].left))
+    scored = score.power.any(axis=1)
+    gains = np.log(np.maximum(other.of_blocks(), TINY) / np.maximum(score.of_blocks(), TINY))[scored]
     return Gain(mean, float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf"))
 
 
-def as_good_as_best(candidates: Sequence[Sequence[Score]]) -> list[int]:
-    """Numbers of the candidates that held-out blocks do not tell from the best one, which is among them."""
-    errors = [error_over(one) for one in candidates]
+def as_good_as_best(candidates: Sequence[Sequence[TrialScore]]) -> list[int]:
+    """Return the numbers of the candidates that held-out blocks do not distinguish from the best one, including it."""
+    errors = [error_over(candidate) for candidate in candidates]
     best = candidates[errors.index(min(errors))]
-    return [k for k, one in enumerate(candidates) if one is best or not gain_of(one, best).surely_above(0.0)]
+    return [
+        k
+        for k, candidate in enumerate(candidates)
+        if candidate is best or not gain_of(candidate, best).is_significantly_above(0.0)
+    ]
 
 
 def _errors(left: Array, power: Array) -> tuple[Array, Array]:
-    """(...,) mean over joints of the relative error and the total one, of (..., n); infinite without any torque."""
-    told = power > 0
-    shares = np.sqrt(np.where(told, left, 0.0) / np.where(told, power, 1.0))
-    any_told, sums = told.any(axis=-1), np.where(told, power, 0.0).sum(axis=-1)
-    total = np.sqrt(np.where(told, left, 0.0).sum(axis=-1) / np.where(any_told, sums, 1.0))
-    mean = shares.sum(axis=-1) / np.maximum(told.sum(axis=-1), 1)
-    return np.where(any_told, mean, np.inf), np.where(any_told, total, np.inf)
+    """Return mean and total relative error (...,) over the joints of (..., n); infinite if no joint has torque."""
+    has_torque = power > 0
+    shares = np.sqrt(np.where(has_torque, left, 0.0) / np.where(has_torque, power, 1.0))
+    has_any, sums = has_torque.any(axis=-1), np.where(has_torque, power, 0.0).sum(axis=-1)
+    total = np.sqrt(np.where(has_torque, left, 0.0).sum(axis=-1) / np.where(has_any, sums, 1.0))
+    mean = shares.sum(axis=-1) / np.maximum(has_torque.sum(axis=-1), 1)
+    return np.where(has_any, mean, np.inf), np.where(has_any, total, np.inf)
 
 
-UNSCORED: Final = Score(np.zeros((0, 1)), np.zeros((0, 1)))
-"""Where nothing can be held out: an infinite error."""
+UNSCORED: Final = TrialScore(np.zeros((0, 1)), np.zeros((0, 1)))
+"""Score with an infinite error, for settings that leave nothing to hold out."""

@@ -1,8 +1,8 @@
-"""`Trials`: how well settings predict torque inside the training rows, by cross-validation over blocks of the motion.
+"""`Trials`: cross-validate settings over blocks of the training rows.
 
-Blocks are contiguous; where the logs repeat a motion, all rows of the same part of it are one block, since another
-period of a block that is held out would tell what it holds. How noise is filtered and where friction turns over is a
-matter of the same motion as well (`along_time`); which parameters are needed is a matter of others.
+Blocks are contiguous. If the logs repeat a motion, all rows of the same phase form a block, because another period
+would reveal the held-out rows. Noise filters and the friction around zero velocity matter for the same motion as well,
+and use contiguous blocks (`along_time`); the choice of parameters matters for other motions.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import ColumnSums, Part, Room
+from mindyn.identification.selection.column_sums import ColumnSums, ColumnWorkspace, Part
 from mindyn.identification.selection.fold_fits import Fold, fit_of_all, fits_without_each, fold_of
-from mindyn.identification.selection.scores import UNSCORED, Score
-from mindyn.kernels.threads import of_each
-from mindyn.logs.conditioning import Conditioning, number
+from mindyn.identification.selection.scores import UNSCORED, TrialScore
+from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.delay import DelayScan
-from mindyn.logs.filters import SHORTEST_EDGE_S, edge_s
+from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
-from mindyn.logs.periods import Timeline, motion_timeline
-from mindyn.logs.pipeline import Conditioned, condition
+from mindyn.logs.periods import Timeline, build_timeline
+from mindyn.logs.pipeline import ConditionedSamples, condition
+from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
-from mindyn.regression.gathering import segment_ends
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS
-from mindyn.regression.treatment import Treatment
+from mindyn.regression.settings import EquationSettings
 
 ROWS_PER_PERIOD: Final = 8
-"""Rows kept for each period of the cut-off in a fit: what lies between them is interpolation."""
-LONGEST_DELAY_S: Final = 0.15
-"""By which torque and motion may be out of step."""
+"""Rows kept for each period of the cut-off in a fit: more would only interpolate."""
+MAX_DELAY_S: Final = 0.15
+"""Largest time offset between torque and motion that is tried."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-KEPT: Final = 4
-"""Conditioned logs, and sums of settings, that are kept: each is as large as the logs."""
-ROOM_BYTES: Final = 2**28
-"""Memory for columns of settings that are tried at the same time."""
+KEPT_SUMS: Final = 4
+"""Number of conditioned logs, and of sums of settings, in the cache: each is as large as the logs."""
+WORKSPACE_BYTES: Final = 2**28
+"""Memory for the columns of settings that are tried at the same time."""
 LARGE: Final = 2**21
-"""Numbers in the columns of the logs from which on settings are tried on threads: below, the interpreter, which one
-thread has at a time, takes longer than the sums."""
+"""Size of the logs' columns, in numbers, from which settings are tried on threads: below it, the interpreter, which
+only one thread can hold, takes longer than the sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One candidate.
+    """A candidate setting.
 
     conditioning  of the motion
     filter_hz     low pass on columns and torque
     friction      shape of the friction columns
-    without       kinds of parameter left out
-    driving       names of parameters of load-dependent friction that are left out: with them it would drive
-    dropped       how many of the others are left out, the least supported first
+    without       kinds of excluded parameters
+    driving       names of excluded parameters of load-dependent friction, which would drive a joint
+    dropped       number of further parameters to drop, the least supported first
     """
 
     conditioning: Conditioning
@@ -72,12 +72,16 @@ class Setting:
     driving: tuple[str, ...] = ()
     dropped: int = 0
 
-    def kept(self, parameters: Sequence[Parameter]) -> list[int]:
-        """Numbers of the parameters that are not left out, whatever is dropped of them."""
-        return [k for k, one in enumerate(parameters) if one.kind not in self.without and one.name not in self.driving]
+    def with_settings_of(self, parameters: Sequence[Parameter]) -> list[int]:
+        """Return the numbers of the parameters that are not excluded, before dropping any."""
+        return [
+            k
+            for k, parameter in enumerate(parameters)
+            if parameter.kind not in self.without and parameter.name not in self.driving
+        ]
 
-    def treatment(self, asked: Treatment) -> Treatment:
-        """The treatment that the setting makes of the one asked for."""
+    def settings(self, asked: EquationSettings) -> EquationSettings:
+        """Return the user's settings with the values of this candidate."""
         step = asked.decimation
         if isinstance(step, str):
             step = decimation_for(self.filter_hz, rate_of(self.conditioning))
@@ -86,45 +90,45 @@ class Setting:
             conditioning=self.conditioning,
             filter_hz=self.filter_hz,
             decimation=step,
-            # The reference of a load is of the structural base set.
+            # The reference of a load refers to the structural base set.
             friction=self.friction if asked.base_form == "structural" else self.friction.without_load(),
         )
 
 
 class _Shared:
-    """What trials of the same logs, cut into blocks in different ways, have in common; threads may ask for it."""
+    """Data shared by trials that cut the same logs into different blocks; safe for threads."""
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
         self.logs, self.regressor = logs, regressor
-        self._room, self._lock = Room(), Lock()
+        self._room, self._lock = ColumnWorkspace(), Lock()
         self._making: dict[object, Lock] = {}
-        self._samples: dict[Conditioning, Conditioned] = {}
+        self._samples: dict[Conditioning, ConditionedSamples] = {}
         self._regressors: dict[Friction, Regressor] = {}
         self._sums: dict[tuple[Conditioning, float | None, Friction], ColumnSums] = {}
 
     def with_friction(self, friction: Friction) -> Regressor:
-        """The regressor with this friction."""
+        """Return the regressor with this friction."""
         if friction not in self._regressors:
             self._regressors[friction] = self.regressor.with_friction(friction)
         return self._regressors[friction]
 
-    def samples(self, conditioning: Conditioning) -> Conditioned:
-        """All rows of the logs, motion conditioned, torque as logged."""
+    def samples(self, conditioning: Conditioning) -> ConditionedSamples:
+        """Return all rows of the logs, with conditioned motion and unfiltered torque."""
         key = conditioning.for_prediction()
-        made = lambda: condition(list(self.logs), self.regressor.robot, key)  # noqa: E731
-        return self._kept(self._samples, key, made)
+        compute = lambda: condition(list(self.logs), self.regressor.robot, key)  # noqa: E731
+        return self._kept(self._samples, key, compute)
 
     def sums(self, setting: Setting) -> ColumnSums:
-        """Of the setting's conditioning, filter and friction."""
+        """Return the sums for the setting's conditioning, filter and friction."""
 
-        def made() -> ColumnSums:
+        def compute() -> ColumnSums:
             samples = self.samples(setting.conditioning).samples
             return ColumnSums(self.with_friction(setting.friction), samples, setting.filter_hz, self._room)
 
-        return self._kept(self._sums, sums_key(setting), made)
+        return self._kept(self._sums, sums_key(setting), compute)
 
-    def _kept(self, known: dict[Key, Value], key: Key, made: Callable[[], Value]) -> Value:
-        """What is known of the key, or is made for it, by one thread; that which was asked for the longest ago goes."""
+    def _kept(self, known: dict[Key, Value], key: Key, compute: Callable[[], Value]) -> Value:
+        """Return the cached value of a key, or compute it in one thread; drop the least recently used value."""
         with self._lock:
             making = self._making.setdefault(key, Lock())
         with making:
@@ -132,86 +136,86 @@ class _Shared:
                 if key in known:
                     known[key] = known.pop(key)
                     return known[key]
-            found = made()
+            value = compute()
             with self._lock:
-                known[key] = found
-                while len(known) > KEPT:
+                known[key] = value
+                while len(known) > KEPT_SUMS:
                     known.pop(next(iter(known)))
-        return found
+        return value
 
 
 def sums_key(setting: Setting) -> tuple[Conditioning, float | None, Friction]:
-    """What the sums of a setting depend on."""
+    """Return the entries of a setting on which its sums depend."""
     return setting.conditioning.for_prediction(), setting.filter_hz, setting.friction
 
 
 def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
-    """Every how many filtered rows one carries all that the filter has left."""
+    """Return the largest decimation that loses no information after the filter."""
     return 1 if filter_hz is None else max(1, int(rate_hz / (ROWS_PER_PERIOD * filter_hz)))
 
 
 class Trials:
-    """Scores of settings on training logs; every setting is scored once."""
+    """Scores of settings on training logs; each setting is scored once."""
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor, fold_count: int = FOLDS) -> None:
         self.logs = logs
         self.fold_count = fold_count
         self.regressor = regressor
         self._shared = _Shared(logs, regressor)
-        self._scores: dict[Setting, Score] = {}
+        self._scores: dict[Setting, TrialScore] = {}
 
-    def score(self, setting: Setting) -> Score:
-        """The cross-validated error of a setting."""
+    def score(self, setting: Setting) -> TrialScore:
+        """Return the cross-validated error of a setting."""
         if setting not in self._scores:
             full = replace(setting, dropped=0)
-            for dropped, score in enumerate(self._cross_validated(full, path=setting.dropped > 0)):
+            for dropped, score in enumerate(self._cross_validate(full, path=setting.dropped > 0)):
                 self._scores[replace(setting, dropped=dropped)] = score
         return self._scores[setting]
 
     def knows(self, setting: Setting) -> bool:
-        """Whether a setting was scored before."""
+        """Return whether a setting has been scored."""
         return setting in self._scores
 
     @property
     def at_once(self) -> int:
-        """Settings that may be tried at the same time: each has room for the columns of a segment."""
+        """Number of settings that may be tried at the same time: each has a workspace for the columns of a segment."""
         rows, width = [len(log) for log in self.logs], self.regressor.kernel.output_shapes[0][0]
-        return max(1, ROOM_BYTES // (8 * max(rows) * width)) if sum(rows) * width > LARGE else 1
+        return max(1, WORKSPACE_BYTES // (8 * max(rows) * width)) if sum(rows) * width > LARGE else 1
 
     def with_folds(self, count: int) -> Trials:
-        """Trials of the same logs cut into another number of blocks."""
-        made = Trials(self.logs, self.regressor, count)
-        made.__dict__["timeline"] = self.timeline
-        made._shared = self._shared
-        return made
+        """Return trials of the same logs cut into another number of blocks."""
+        others = Trials(self.logs, self.regressor, count)
+        others.__dict__["timeline"] = self.timeline
+        others._shared = self._shared
+        return others
 
     def along_time(self) -> Trials:
-        """Trials of the same logs in contiguous blocks, whether or not their motion repeats."""
+        """Return trials of the same logs in contiguous blocks, whether or not their motion repeats."""
         if not self.timeline.repeated:
             return self
-        made = Trials(self.logs, self.regressor, self.fold_count)
-        made.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
-        made._shared = self._shared
-        return made
+        others = Trials(self.logs, self.regressor, self.fold_count)
+        others.__dict__["timeline"] = replace(self.timeline, repeats=1.0)
+        others._shared = self._shared
+        return others
 
     @cached_property
     def timeline(self) -> Timeline:
-        """The line of the logs' motions."""
-        return motion_timeline([log.time for log in self.logs], [log.q for log in self.logs])
+        """Timeline of the logs' motions."""
+        return build_timeline([log.time for log in self.logs], [log.q for log in self.logs])
 
     @property
     def count(self) -> int:
-        """Settings tried so far."""
+        """Number of settings tried so far."""
         return len(self._scores)
 
-    def samples(self, conditioning: Conditioning) -> Conditioned:
-        """All rows of the logs, motion conditioned, torque as logged."""
+    def samples(self, conditioning: Conditioning) -> ConditionedSamples:
+        """Return all rows of the logs, with conditioned motion and unfiltered torque."""
         return self._shared.samples(conditioning)
 
-    def left_out(self, setting: Setting) -> tuple[str, ...]:
-        """Names of the parameters that a setting leaves out, those to be dropped told from all training rows."""
+    def dropped(self, setting: Setting) -> tuple[str, ...]:
+        """Return the names of the parameters that a setting excludes or, using all training rows, drops."""
         regressor = self._shared.with_friction(setting.friction)
-        kept = setting.kept(regressor.parameters)
+        kept = setting.with_settings_of(regressor.parameters)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
         if setting.dropped:
             matrix, right, _ = fit_of_all(self._folds(setting), kept)
@@ -220,7 +224,7 @@ class Trials:
         return tuple(names)
 
     def delays(self, setting: Setting) -> DelayScan:
-        """How well the columns of a setting explain the torque taken later or earlier than it takes it."""
+        """Scan how well the columns of a setting explain the torque at other delays."""
         samples = self.samples(setting.conditioning).samples
         regressor = self._shared.with_friction(setting.friction)
         q = regressor.positions(samples)
@@ -231,28 +235,30 @@ class Trials:
             parts = regressor.parts(*motion, None if directions is None else directions[rows])
             return [np.concatenate(arrays, axis=1) for arrays in parts]
 
-        return DelayScan(samples, columns, LONGEST_DELAY_S, samples.qd)
+        return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
 
     def values(self, setting: Setting) -> dict[Parameter, float]:
-        """What all rows ask for, zero for parameters that the setting leaves out."""
+        """Return the values fitted to all rows, zero for parameters that the setting excludes."""
         regressor = self._shared.with_friction(setting.friction)
         folds = self._folds(setting)
         if not folds:
-            raise InputError("the logs are too short to find the load of friction from: filters leave no row")
-        _, _, beta = fit_of_all(folds, setting.kept(regressor.parameters))
+            message = "the logs are too short to fit the load of load-dependent friction: the filters leave no row"
+            hint = "record a longer motion, or choose friction shapes that do not depend on the load"
+            raise InputError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="logs")
+        _, _, beta = fit_of_all(folds, setting.with_settings_of(regressor.parameters))
         return dict(zip(regressor.parameters, beta.tolist(), strict=True))
 
     def reference(self, setting: Setting) -> tuple[float, ...]:
-        """Base values that all rows ask for: the reference of friction that depends on the load."""
+        """Return the base values fitted to all rows, as the reference of load-dependent friction."""
         return tuple(self.values(setting).values())[: self.regressor.base.count]
 
-    def _cross_validated(self, setting: Setting, *, path: bool) -> list[Score]:
-        """The score of the setting; with `path` also of dropping 1, 2, ... parameters."""
+    def _cross_validate(self, setting: Setting, *, path: bool) -> list[TrialScore]:
+        """Return the score of the setting; with `path` also those of dropping 1, 2, ... parameters."""
         regressor = self._shared.with_friction(setting.friction)
         folds = self._folds(setting)
-        kept = setting.kept(regressor.parameters)
+        kept = setting.with_settings_of(regressor.parameters)
         steps = len(kept) if path else 1
-        if len(folds) < 2:  # filters so slow that nothing is left to hold out
+        if len(folds) < 2:  # the filters leave too few rows to hold out
             return [UNSCORED] * steps
         fits = fits_without_each(folds, kept)
         betas = fits.betas[:, None]
@@ -261,37 +267,41 @@ class Trials:
             for k, (matrix, right) in enumerate(zip(fits.matrices, fits.rights, strict=True)):
                 betas[k][:, kept] = elimination(matrix, right).betas
         error, power = _errors(self._shared.sums(setting), folds, betas)
-        return [Score(e, power) for e in error]
+        return [TrialScore(e, power) for e in error]
 
     def sum_ahead(self, setting: Setting, foldings: Sequence[Trials]) -> None:
-        """Sums what scores of the setting in several foldings need in one pass over the columns."""
-        found = [own for trials in foldings if not trials.knows(setting) for own in trials._parts(setting).values()]
-        parts = [part for own in found for fit, scored in own for part in (fit, *(scored if setting.dropped else ()))]
+        """Compute the sums for scores of the setting in several foldings in one pass over the columns."""
+        blocks = [
+            block for trials in foldings if not trials.knows(setting) for block in trials._parts(setting).values()
+        ]
+        parts = [
+            part for block in blocks for fit, scored in block for part in (fit, *(scored if setting.dropped else ()))
+        ]
         self._shared.sums(setting).normal_matrices(parts)
 
     def _folds(self, setting: Setting) -> list[Fold]:
-        found, sums = self._parts(setting), self._shared.sums(setting)
-        sums.normal_matrices([fit for own in found.values() for fit, _ in own])  # of all segments at once
-        return [_fold(sums, own) for _, own in sorted(found.items())]
+        blocks, sums = self._parts(setting), self._shared.sums(setting)
+        sums.normal_matrices([fit for block in blocks.values() for fit, _ in block])  # of all segments at once
+        return [_fold(sums, block) for _, block in sorted(blocks.items())]
 
     def _parts(self, setting: Setting) -> dict[int, list[tuple[Part, list[Part]]]]:
-        """For every block the parts to fit, each with the parts to score."""
-        made, sums = self.samples(setting.conditioning), self._shared.sums(setting)
-        rate, labels = made.samples.rate_hz, self._labels(made)
+        """Return the parts to fit of each block, each with the parts to score."""
+        conditioned, sums = self.samples(setting.conditioning), self._shared.sums(setting)
+        rate, labels = conditioned.samples.rate_hz, self._labels(conditioned)
         step = decimation_for(setting.filter_hz, rate)
-        trim, edge = ceil(edge_s(setting.filter_hz) * rate), ceil(SHORTEST_EDGE_S * rate)
-        found: dict[int, list[tuple[Part, list[Part]]]] = {}
+        trim, edge = ceil(edge_duration_s(setting.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
+        blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
         for start, stop in sums.segments:
             for label, first, last in _runs(labels[start:stop]):
                 fit = Part(start + first + trim, start + last - trim, step, setting.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    found.setdefault(label, []).append((fit, _scored(fit, score)))
-        return found
+                    blocks.setdefault(label, []).append((fit, _score_setting(fit, score)))
+        return blocks
 
-    def _labels(self, made: Conditioned) -> NDArray[np.int64]:
-        """(N,) the number of the block that each sample is held out with."""
-        samples = made.samples
+    def _labels(self, conditioned: ConditionedSamples) -> NDArray[np.int64]:
+        """Return (N,) the number of the block of each sample."""
+        samples = conditioned.samples
         if not self.timeline.repeated:
             labels, first = np.empty(len(samples), dtype=np.int64), 0
             for start, stop in segment_ends(samples.segments):
@@ -302,76 +312,78 @@ class Trials:
             return labels
         at = np.empty(len(samples))
         for k, (log, places) in enumerate(zip(self.logs, self.timeline.times, strict=True)):
-            own = made.logs == k
-            at[own] = places[np.minimum(np.searchsorted(log.rows, made.rows[own]), len(log) - 1)]
+            in_log = conditioned.logs == k
+            at[in_log] = places[np.minimum(np.searchsorted(log.rows, conditioned.rows[in_log]), len(log) - 1)]
         part = at / self.timeline.length_s * self.fold_count
         return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
-def scores(foldings: Sequence[Trials], setting: Setting) -> list[Score]:
-    """Of a setting in all foldings, which are of the same logs."""
+def scores(foldings: Sequence[Trials], setting: Setting) -> list[TrialScore]:
+    """Return the scores of a setting in all foldings, which must share their logs."""
     if len(foldings) > 1 and not all(trials.knows(setting) for trials in foldings):
         foldings[0].sum_ahead(setting, foldings)
     return [trials.score(setting) for trials in foldings]
 
 
-def scored(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[Score]]:
-    """For each setting its `scores` in all foldings; settings are tried on threads.
+def score_all(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[TrialScore]]:
+    """Return the `scores` of each setting in all foldings, using threads.
 
-    What settings have in common is summed once: those with the same columns are tried by one thread.
+    One thread tries all settings with the same columns, so that common sums are computed once.
     """
     alike: dict[Any, list[Setting]] = {}
-    for one in dict.fromkeys(settings):
-        if not all(trials.knows(one) for trials in foldings):
-            alike.setdefault(sums_key(one), []).append(one)
-    # The same motion one after another, while it is kept.
+    for setting in dict.fromkeys(settings):
+        if not all(trials.knows(setting) for trials in foldings):
+            alike.setdefault(sums_key(setting), []).append(setting)
+    # Settings with the same motion follow each other, while it is in the cache.
     order: dict[Any, list[list[Setting]]] = {}
     for key, group in alike.items():
         order.setdefault(key[0], []).append(group)
-    groups = [group for own in order.values() for group in own]
-    of_each(lambda group: [scores(foldings, one) for one in group], groups, foldings[0].at_once)
-    return [scores(foldings, one) for one in settings]
+    groups = [group for same_motion in order.values() for group in same_motion]
+    map_in_threads(lambda group: [scores(foldings, setting) for setting in group], groups, foldings[0].at_once)
+    return [scores(foldings, setting) for setting in settings]
 
 
 def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """Label, beginning and end of every run of equal labels."""
+    """Return label, start and end of each run of equal labels."""
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
     ends = [*starts[1:].tolist(), len(labels)]
     return [(int(labels[start]), int(start), stop) for start, stop in zip(starts, ends, strict=True)]
 
 
 def _fold(sums: ColumnSums, parts: Sequence[tuple[Part, list[Part]]]) -> Fold:
-    """The fold of parts to fit, each with the parts to score."""
+    """Build a fold from parts to fit, each with the parts to score."""
     columns, fitted = sums.regressor.columns, [fit for fit, _ in parts]
     counts = [[max(1, sums.count(fit, joint)) for joint in range(len(columns))] for fit in fitted]
-    scored = [part for _, own in parts for part in own]
+    scored = [part for _, scored_parts in parts for part in scored_parts]
     return fold_of(sums.normal_matrices(fitted), counts, fitted, scored, columns, sums.regressor.count)
 
 
 def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Array, Array]:
-    """Squared residuals (steps, folds, n) of the betas (folds, steps, p) of every fold on its rows; squared torques."""
+    """Return squared residuals (steps, folds, n) of betas (folds, steps, p) on their held-out rows, and squared
+    torques.
+    """
     steps, columns = betas.shape[1], sums.regressor.columns
     error, power = np.zeros((steps, len(folds), len(columns))), np.zeros((len(folds), len(columns)))
     parts = [(k, part) for k, fold in enumerate(folds) for part in fold.scored]
-    own = [beta for (beta, *_) in betas]
-    # Not by what is known from other foldings: scores must not depend on what was asked for before.
+    first_betas = [beta for (beta, *_) in betas]
+    # Sums cached by other foldings are not used: scores must not depend on the order of the calls.
     alone = [(k, part) for k, part in parts if steps == 1 and part not in folds[k].fitted]
-    found = sums.squared_errors([(part, own[k]) for k, part in alone])
-    for (k, _), squares in zip(alone, found, strict=True):
+    errors = sums.squared_errors([(part, first_betas[k]) for k, part in alone])
+    for (k, _), squares in zip(alone, errors, strict=True):
         error[0, k] += squares[:, 0]
         power[k] += squares[:, 1]
     summed = [(k, part) for k, part in parts if steps > 1 or part in folds[k].fitted]
     for (k, _), matrices in zip(summed, sums.normal_matrices([part for _, part in summed]), strict=True):
         for joint, (places, matrix) in enumerate(zip(columns, matrices, strict=True)):
             v = np.zeros((steps, len(matrix)))
-            v[:, :-2], v[:, -1] = betas[k][:, places], -1.0  # nothing of the smooth torque
+            v[:, :-2], v[:, -1] = betas[k][:, places], -1.0  # zero for the smooth torque
             error[:, k, joint] += np.maximum(0.0, ((v @ matrix) * v).sum(axis=1))
             power[k, joint] += matrix[-1, -1]
     return error, power
 
 
-def _scored(fit: Part, score: range) -> list[Part]:
-    """Parts whose rows together are those of `score`: what is fitted among them is summed once."""
+def _score_setting(fit: Part, score: range) -> list[Part]:
+    """Split the rows to score into parts, such that the fitted part among them is summed once."""
     if fit.step > 1 or fit.slowest is not None or fit.first < score.start or fit.last > score.stop:
         return [Part(score.start, score.stop)]
     around = [Part(score.start, fit.first), fit, Part(fit.last, score.stop)]
@@ -379,10 +391,10 @@ def _scored(fit: Part, score: range) -> list[Part]:
 
 
 def rate_of(conditioning: Conditioning) -> float:
-    """Rate of the samples at full rate."""
-    return number(conditioning.rate_hz, "rate_hz")
+    """Return the sample rate in Hz before decimation."""
+    return require_resolved(conditioning.rate_hz, "rate_hz")
 
 
-def changed(setting: Setting, **conditioning: Any) -> Setting:
-    """The setting with other conditioning."""
+def with_changes(setting: Setting, **conditioning: Any) -> Setting:
+    """Return the setting with other conditioning entries."""
     return replace(setting, conditioning=replace(setting.conditioning, **conditioning))

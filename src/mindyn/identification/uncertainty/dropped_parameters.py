@@ -1,11 +1,12 @@
-"""What parameters that were left out may be, and what the others then are.
+"""Compute intervals of dropped parameters, and their effect on the kept ones.
 
-They are set to zero because held-out rows do not miss them, which is no proof that they are. What was kept has taken
-them over: with A the weighted normal matrix, K what was kept and l what was left out, values move together along
+Dropped parameters are set to zero because held-out rows are predicted as well without them, which does not prove that
+they are zero. The kept parameters have absorbed them: with A the weighted normal matrix, K the kept parameters and l a
+dropped one, values change together along
 
     v_l = e_l - A_KK^-1 A_Kl,
 
-which changes little of the torque on the motion of the logs, and more of it on others.
+which changes the torque little on the motion of the logs, and more on other motions.
 """
 
 from __future__ import annotations
@@ -15,57 +16,58 @@ from dataclasses import replace
 
 import numpy as np
 
-from mindyn.algebra.spread import NORMAL_95
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.identification.uncertainty.jackknife import jackknife
-from mindyn.regression.block_gathering import Block
-from mindyn.regression.information import combined, solve
+from mindyn.regression.gather_blocks import Block
+from mindyn.regression.information import add_information, solve
 
 
-def with_dropped_parameters(found: Estimate, blocks: Sequence[Block]) -> Estimate:
-    """The estimate with intervals of what was left out, and the shifts that it may cause.
+def with_dropped_parameters(estimate: Estimate, blocks: Sequence[Block]) -> Estimate:
+    """Return the estimate with intervals of the dropped parameters, and the shifts that they may cause.
 
-    blocks  `Rows.evidence` of the rows that it was fitted to
+    blocks  `Rows.independent_blocks` of the rows that were fitted
     """
-    ends, shifts = left_out(found, blocks) or (None, None)
-    return replace(found, left_out_ends=ends, left_out_shifts=shifts)
+    ends, shifts = find_dropped(estimate, blocks) or (None, None)
+    return replace(estimate, dropped_ends=ends, dropped_shifts=shifts)
 
 
-def left_out(found: Estimate, blocks: Sequence[Block]) -> tuple[Array, Array] | None:
-    """(2, p) 95 % intervals of what was left out, by a fit with it, and (k, p) the shifts by what it may be.
+def find_dropped(estimate: Estimate, blocks: Sequence[Block]) -> tuple[Array, Array] | None:
+    """Return (2, p) 95 % intervals of dropped parameters, from a fit that includes them, and (k, p) the shifts they may
+    cause.
 
-    Intervals are NaN of others, and where open; zero is always within.
+    Intervals are NaN for kept parameters and for unidentifiable ones; zero is always inside.
     """
     parts = [block.information for block in blocks if sum(block.information.counts)]
-    weights = found.joint_weights
-    if not found.left_out or not parts or weights is None or found.residual_of != "torque":
+    weights = estimate.joint_weights
+    if not estimate.dropped or not parts or weights is None or estimate.residual_of != "torque":
         return None
     if len(weights) != len(parts[0].factors):
         return None
-    information = combined(parts)
-    open_ones = information.untold(weights)
-    asked = np.array([name not in open_ones for name in found.names])
+    information = add_information(parts)
+    unidentifiable = information.unidentifiable(weights)
+    asked = np.array([name not in unidentifiable for name in estimate.names])
     R, z = information.stacked(weights)
     step = solve(R[:, asked], z)
     white = deviations = np.sqrt(np.maximum(np.diag(step.inverse), 0.0))
     quantiles = np.full(len(deviations), NORMAL_95)
     if len(parts) >= FEWEST_BLOCKS:
-        spread, telling = jackknife(parts, weights, asked)
-        judged = telling >= FEWEST_BLOCKS
-        deviations = np.where(judged, np.maximum(deviations, spread), deviations)
-        quantiles = JackknifeDeviation(len(parts), False, telling, np.ones(len(telling))).quantiles
+        jackknifed, block_counts = jackknife(parts, weights, asked)
+        is_determined = block_counts >= FEWEST_BLOCKS
+        deviations = np.where(is_determined, np.maximum(deviations, jackknifed), deviations)
+        quantiles = JackknifeDeviation(len(parts), False, block_counts, np.ones(len(block_counts))).quantiles
     ends = np.full((2, len(asked)), np.nan)
     ends[0, asked] = np.minimum(0.0, step.beta - quantiles * deviations)
     ends[1, asked] = np.maximum(0.0, step.beta + quantiles * deviations)
-    gone = np.array([name in found.left_out for name in found.names])
-    ends[:, ~gone] = np.nan
-    widened = deviations / np.where(white > 0, white, 1.0)
-    places = gone[asked]
-    spread_of_gone = step.inverse[np.ix_(places, places)] * np.outer(widened[places], widened[places])
-    squares = spread_of_gone + np.outer(step.beta[places], step.beta[places])
-    directions = np.eye(len(asked))[asked & gone]
-    directions[:, ~gone] = -solve(R[:, ~gone], R[:, asked & gone]).beta.T
+    dropped = np.array([name in estimate.dropped for name in estimate.names])
+    ends[:, ~dropped] = np.nan
+    inflated = deviations / np.where(white > 0, white, 1.0)
+    places = dropped[asked]
+    covariance = step.inverse[np.ix_(places, places)] * np.outer(inflated[places], inflated[places])
+    squares = covariance + np.outer(step.beta[places], step.beta[places])
+    directions = np.eye(len(asked))[asked & dropped]
+    directions[:, ~dropped] = -solve(R[:, ~dropped], R[:, asked & dropped]).beta.T
     values, vectors = np.linalg.eigh(squares)
     return ends, np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))).T @ directions)

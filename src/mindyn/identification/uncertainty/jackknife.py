@@ -1,15 +1,16 @@
-"""Intervals that hold: what blocks of the data, left out in turn, say of the spread beside what the noise model says.
+"""Inflate the covariance to the standard deviation between blocks (jackknife).
 
-Residuals of a real arm are mostly what the model lacks: they come again with the motion, so that neither their number
-nor their correlation in time says how far they move the estimate. Blocks do: left out in turn they give the jackknife
+Residuals of a real arm are mostly model errors. They repeat with the motion, so that neither their number nor their
+correlation in time determines how far they move the estimate. Blocks do: omitting each in turn gives the jackknife
 
     V = (m - 1) / m  sum_b d_b d_b^T,   d_b = beta without block b - beta
 
-with m blocks: contiguous parts of the logs, or of a motion that repeats its phases, since a repetition is no new
-evidence. The model's covariance C becomes S C S with S_k = max(1, sqrt(V_kk / C_kk)), and the quantile is Student's.
+with m blocks: contiguous parts of the logs or, if the motion repeats, its phases, since a repetition adds no
+information about model errors. The model's covariance C becomes S C S with S_k = max(1, sqrt(V_kk / C_kk)), and the
+quantile is Student's.
 
-A parameter is told by 1 / sum_b h_b^2 blocks in effect, h_b the share of block b in its variance; where these are fewer
-than three, blocks cannot say how they differ, and the model's spread stays.
+Effectively 1 / sum_b h_b^2 blocks determine a parameter, h_b being the fraction of block b in its information. If these
+are fewer than three, blocks cannot determine their deviation, and the model's deviation stays.
 """
 
 from __future__ import annotations
@@ -25,44 +26,46 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import FEWEST_BLOCKS, JackknifeDeviation
 from mindyn.findings import Finding, Kind, info
-from mindyn.regression.block_gathering import Block
+from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import RANK_TOLERANCE, Information
 
 NAMED: Final = 5
-"""Parameters named in a sentence."""
+"""Largest number of parameters that a message names."""
 
 
-def with_jackknife_deviation(found: Estimate, blocks: Sequence[Block]) -> Estimate:
-    """The estimate with the covariance S C S, and what it rests on; as it is where there are too few blocks.
+def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block]) -> Estimate:
+    """Return the estimate with the covariance S C S and the jackknife; unchanged if there are too few blocks.
 
-    blocks  `Rows.evidence` of the rows that it was fitted to
+    blocks  `Rows.independent_blocks` of the rows that were fitted
     """
     parts = [block.information for block in blocks if sum(block.information.counts)]
-    if len(parts) < FEWEST_BLOCKS or found.joint_weights is None or found.residual_of != "torque":
-        return found
-    if len(found.joint_weights) != len(parts[0].factors):
-        return found
-    kept = np.array([name not in found.left_out and name not in found.untold for name in found.names])
+    if len(parts) < FEWEST_BLOCKS or estimate.joint_weights is None or estimate.residual_of != "torque":
+        return estimate
+    if len(estimate.joint_weights) != len(parts[0].factors):
+        return estimate
+    kept = np.array([name not in estimate.dropped and name not in estimate.unidentifiable for name in estimate.names])
     if not kept.any():
-        return found
-    deviations, telling = np.zeros(len(kept)), np.zeros(len(kept))
-    deviations[kept], telling[kept] = jackknife(parts, found.joint_weights, kept)
-    judged = kept & (telling >= FEWEST_BLOCKS) & (found.deviations > 0)
-    widened = np.ones(len(kept))
-    widened[judged] = np.maximum(1.0, deviations[judged] / found.deviations[judged])
-    finite = np.where(np.isfinite(found.covariance), found.covariance, 0.0) * np.outer(widened, widened)
+        return estimate
+    deviations, block_counts = np.zeros(len(kept)), np.zeros(len(kept))
+    deviations[kept], block_counts[kept] = jackknife(parts, estimate.joint_weights, kept)
+    is_determined = kept & (block_counts >= FEWEST_BLOCKS) & (estimate.deviations > 0)
+    inflated = np.ones(len(kept))
+    inflated[is_determined] = np.maximum(1.0, deviations[is_determined] / estimate.deviations[is_determined])
+    finite = np.where(np.isfinite(estimate.covariance), estimate.covariance, 0.0) * np.outer(inflated, inflated)
     wider = replace(
-        found,
-        covariance=np.where(np.isfinite(found.covariance), finite, found.covariance),
-        shifts=None if found.shifts is None else found.shifts * widened,
-        block_spread=JackknifeDeviation(len(parts), any(block.phase is not None for block in blocks), telling, widened),
+        estimate,
+        covariance=np.where(np.isfinite(estimate.covariance), finite, estimate.covariance),
+        shifts=None if estimate.shifts is None else estimate.shifts * inflated,
+        jackknife=JackknifeDeviation(
+            len(parts), any(block.phase is not None for block in blocks), block_counts, inflated
+        ),
     )
-    return replace(wider, findings=(*found.findings, *_findings(wider, kept & ~judged)))
+    return replace(wider, findings=(*estimate.findings, *_findings(wider, kept & ~is_determined)))
 
 
 def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Standard deviations of the kept parameters by leaving out parts in turn, and how many parts tell each."""
-    stacked = [one.stacked(weights) for one in parts]
+    """Return standard deviations of the kept parameters by omitting parts in turn, and the effective parts for each."""
+    stacked = [part.stacked(weights) for part in parts]
     normal = np.array([R[:, kept].T @ R[:, kept] for R, _ in stacked])
     right = np.array([R[:, kept].T @ z for R, z in stacked])
     scales = np.sqrt(np.maximum(np.einsum("bii->i", normal), 1e-300))
@@ -79,18 +82,20 @@ def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.boo
 
 
 def _inverse(matrix: Array) -> Array:
-    """Of a symmetric matrix without its negligible directions; RANK is of R, whose square this is."""
+    """Invert a symmetric matrix without its negligible directions; `RANK_TOLERANCE` refers to R, and this matrix to R^T
+    R.
+    """
     values, vectors = np.linalg.eigh(matrix)
     large = values > max(RANK_TOLERANCE**2, 1e-14) * values[-1]
     return np.asarray((vectors[:, large] / values[large]) @ vectors[:, large].T)
 
 
-def _findings(found: Estimate, unjudged: NDArray[np.bool_]) -> list[Finding]:
-    names = [name for name, one in zip(found.names, unjudged, strict=True) if one]
+def _findings(estimate: Estimate, poorly_determined: NDArray[np.bool_]) -> list[Finding]:
+    names = [name for name, is_listed in zip(estimate.names, poorly_determined, strict=True) if is_listed]
     if not names:
         return []
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    told = f"{', '.join(names[:NAMED])}{more}"
-    part = "phases of the motion" if found.block_spread and found.block_spread.repeated else "parts of the logs"
-    message = f"fewer than three {part} determine {told}: their intervals rest on the noise model alone"
+    listed = f"{', '.join(names[:NAMED])}{more}"
+    part = "phases of the motion" if estimate.jackknife and estimate.jackknife.repeated else "parts of the logs"
+    message = f"fewer than three {part} determine {listed}: their intervals rest on the noise model alone"
     return [info(Kind.NARROW_INTERVALS, message)]

@@ -1,9 +1,9 @@
 "use strict";
-/* Numbers, scales and marks that every drawing shares. */
+/* Numbers, scales and ticks shared by all drawings. */
 const Numbers = JSON.parse(document.getElementById("plots").textContent);
 
 const Packing = {
-  /* Arrays from lists, from packed bytes, or by the name of a shared array; each is unpacked once. */
+  /* Return an array from a list, from packed bytes, or by the name of a shared array, which is unpacked once. */
   cache: new Map(),
   array(values) {
     if (Array.isArray(values)) return values;
@@ -22,9 +22,9 @@ const Packing = {
 };
 
 const Svg = {
-  /* The page's own empty drawing knows the name space. */
+  /* The empty drawing of the page provides the SVG namespace. */
   space: document.getElementById("space").namespaceURI,
-  /* An element with attributes, put into `parent`. */
+  /* Add an element with attributes to `parent`. */
   add(parent, name, attributes = {}, text = null) {
     const made = document.createElementNS(Svg.space, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -35,7 +35,7 @@ const Svg = {
 };
 
 const Page = {
-  /* An HTML element with a class and text. */
+  /* Create an HTML element with a class and text. */
   make(name, kind = "", text = "") {
     const made = document.createElement(name);
     if (kind) made.className = kind;
@@ -53,7 +53,7 @@ const Page = {
 };
 
 class Scale {
-  /* Values between low and high to pixels between from and to. */
+  /* Map values between low and high to pixels between from and to. */
   constructor(low, high, from, to, log) {
     Object.assign(this, { low, high, from, to, log });
     this.origin = log ? Math.log10(low) : low;
@@ -89,7 +89,7 @@ class Scale {
     for (let k = first; k <= last; k += stride) found.push({ value: 10 ** k, text: Scale.power(k) });
     return found;
   }
-  /* Ticks, without the texts that would run into others: zero stays, and then the outermost. */
+  /* Return ticks without overlapping texts: keep zero first, then the outermost. */
   apart(ticks) {
     const taken = [];
     const order = [...ticks].sort((a, b) => (b.text === "0") - (a.text === "0") || Math.abs(b.value) - Math.abs(a.value));
@@ -100,7 +100,7 @@ class Scale {
     }
     return ticks;
   }
-  /* With as many digits as tell ticks that are `step` apart from one another. */
+  /* Format a value with enough digits to distinguish ticks with a distance of `step`. */
   static text(value, digits, step) {
     if (Math.abs(value) < step / 2) return digits > 6 ? "0" : (0).toFixed(digits);
     if (Math.abs(value) >= 1e5 || digits > 6) {
@@ -118,7 +118,7 @@ class Scale {
   }
 }
 
-/* A number as a reader of a cursor wants it. */
+/* Format a number for the cursor. */
 function shortNumber(value) {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace("-", "\u2212");

@@ -1,5 +1,5 @@
 "use strict";
-/* A plot as numbers (CSV), as a drawing (SVG) and as a picture (PNG), each made when it is asked for. */
+/* Export a plot as numbers (CSV), vector graphics (SVG) or a picture (PNG), on demand. */
 const Download = {
   PAINT: ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "visibility"],
 
@@ -23,7 +23,7 @@ const Download = {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   },
 
-  /* One line for each point: series, x, y, and the other edge of a band or the ends of an interval. */
+  /* Return one line per point: series, x, y, and the second edge of a band or the ends of an interval. */
   csv(plot) {
     const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
     const axis = (one) => (one.unit ? `${one.label} [${one.unit}]` : one.label);
@@ -48,7 +48,7 @@ const Download = {
     Download.file(plot, "csv", new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
   },
 
-  /* The drawing with its colours written into it, since the page's style does not come along. */
+  /* Return the drawing with inline colours, because the style of the page is not part of the file. */
   drawing(plot) {
     plot.leave();
     const copy = plot.svg.cloneNode(true), all = [...plot.svg.querySelectorAll("*")];

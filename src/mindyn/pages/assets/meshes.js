@@ -1,5 +1,5 @@
 "use strict";
-/* What the links look like: triangles in the same parallel projection, shaded by how they face the viewer. */
+/* Draw the link meshes as triangles in the same parallel projection, shaded by their orientation to the viewer. */
 const VERTEX = `#version 300 es
 in vec3 corner; uniform mat4 seen; out vec3 at;
 void main() { vec4 place = seen * vec4(corner, 1.0); at = place.xyz; gl_Position = place; }`;
@@ -11,7 +11,7 @@ void main() {
   drawn = vec4(colour * light, 1.0);
 }`;
 class MeshLayer {
-  /* The layer of a figure; null where the browser has no WebGL 2. */
+  /* Return the layer of a figure; null if the browser has no WebGL 2. */
   static on(area, skeleton) {
     const canvas = Page.make("canvas", "meshes");
     canvas.setAttribute("aria-hidden", "true");
@@ -53,12 +53,12 @@ class MeshLayer {
     for (let k = axis; k < corners.length; k += 3) found = least(found, corners[k]);
     return found;
   }
-  /* The rows of a link's pose. */
+  /* Return the rows of a link's pose. */
   pose(frame, link) {
     const start = 12 * (frame * this.links + link);
     return this.places.subarray(start, start + 12);
   }
-  /* Corners of the boxes around all parts, in some poses: what has to be in sight. */
+  /* Return the corners of the boxes around all parts in some poses, which must be visible. */
   *extent() {
     for (let frame = 0; frame < this.skeleton.frames.length; frame += 10) {
       for (const part of this.parts) {
@@ -70,7 +70,7 @@ class MeshLayer {
       }
     }
   }
-  /* Draw a pose as `view` sees it: its projection is linear, so that four points tell it. */
+  /* Draw a pose as seen by `view`: its projection is linear, so that four points determine it. */
   draw(view) {
     const { gl, canvas } = this, dense = Math.min(2, devicePixelRatio || 1), tall = 0.75 * view.wide;
     const [wide, high] = [Math.round(dense * view.wide), Math.round(dense * tall)];

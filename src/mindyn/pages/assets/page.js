@@ -51,7 +51,7 @@ const Table = {
   start() {
     Table.made = document.querySelector("#parameter-table table");
     if (!Table.made) return;
-    Table.bodies = [...Table.made.tBodies]; /* one for each parameter: its row, and its formula */
+    Table.bodies = [...Table.made.tBodies]; /* one per parameter: its row and its formula */
     const states = [...Table.made.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "State");
     const find = document.getElementById("find"), state = document.getElementById("state");
     const filter = () => {
@@ -85,7 +85,7 @@ const Table = {
   },
 };
 
-/* Tables that are wider than their frame say so; the head of a long one stays below the page's. */
+/* Mark tables that are wider than their frame; the head of a long table stays below the header of the page. */
 const Frames = {
   start() {
     const head = document.querySelector("body > header");
@@ -94,7 +94,7 @@ const Frames = {
       for (const one of document.querySelectorAll(".scroll")) one.classList.toggle("wider", one.scrollWidth > one.clientWidth + 1);
     };
     new ResizeObserver(look).observe(document.body);
-    document.addEventListener("toggle", look, true); /* tables inside of details */
+    document.addEventListener("toggle", look, true); /* tables inside <details> */
   },
 };
 

@@ -1,9 +1,9 @@
 "use strict";
-/* Plots: panes over a common x axis, drawn when first seen, zoomed by drag, buttons or keys; curves are switched by
-   the legend, and the values under the pointer are shown for all plots of a group. */
+/* Plots: panes on a common x axis, drawn when they become visible; zoom by drag, buttons or keys; the legend switches
+   curves, and all plots of a group show the values at the pointer. */
 const LEFT = 68, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
-const CHARACTER = 6, PRINT_WIDTH = 680, PRINT_TALLEST = 720; /* of an axis title; on a sheet of A4, below a heading */
-const ranges = new Map(); /* of groups of plots that are zoomed together */
+const CHARACTER = 6, PRINT_WIDTH = 680, PRINT_TALLEST = 720; /* width of a character of an axis title; size on A4 paper below a heading */
+const ranges = new Map(); /* x ranges of groups of plots that zoom together */
 
 class Plot {
   constructor(figure, spec) {
@@ -17,7 +17,7 @@ class Plot {
     this.bar = Page.make("div", "bar");
     this.legend = Page.make("ul", "legend");
     this.values = new Map();
-    const named = new Map(); /* a band of every pane has one key */
+    const named = new Map(); /* the bands of all panes share one key */
     for (const series of this.spec.panes.flatMap((pane) => pane.series)) {
       if (series.kind === "cells") continue;
       const alike = series.kind === "band" ? `${series.name} ${series.role}` : series;
@@ -35,7 +35,7 @@ class Plot {
     this.area.before(this.bar);
   }
 
-  /* A button that shows or hides one curve, or bands of one name. */
+  /* Create a button that shows or hides one curve, or all bands of one name. */
   toggle(series, alike) {
     const made = Page.make("button", "toggle");
     made.type = "button";
@@ -148,7 +148,7 @@ class Plot {
     this.box = Svg.add(this.svg, "rect", { class: "box", y: TOP, height: this.bottom - TOP, visibility: "hidden" });
   }
 
-  /* Left of the panes: names of rows, or the longest number beside the title. */
+  /* Return the width left of the panes: names of rows, or the longest number and the title. */
   margin(heights) {
     const panes = this.spec.panes;
     if (panes.some((pane) => pane.y.names)) return 110;
@@ -207,7 +207,7 @@ class Plot {
     return new Scale(low === 0 && pane.zero ? 0 : low - cells, high === 0 && pane.zero ? 0 : high + cells, top + height, top, false);
   }
 
-  /* First and last point of a series that the range of x needs. */
+  /* Return the first and last point of a series in the x range. */
   visible(series) {
     const x = Packing.array(series.x);
     const [low, high] = this.range();
@@ -239,7 +239,7 @@ class Plot {
     const high = this.points(series, Packing.array(series.y2), y);
     return "M" + low.concat(high.reverse()).join("L") + "Z";
   }
-  /* Where many points share a column of pixels, the least and the greatest of them. */
+  /* Keep the least and the greatest of the points that share a column of pixels. */
   points(series, values, y) {
     const x = Packing.array(series.x);
     const [from, to] = this.visible(series);
@@ -263,14 +263,14 @@ class Plot {
     flush();
     return found;
   }
-  /* Every point by itself, as a dot. */
+  /* Draw every point as a dot. */
   pointPath(series, y) {
     const x = Packing.array(series.x), values = Packing.array(series.y);
     let path = "";
     for (let k = 0; k < x.length; k++) path += `M${this.x.at(x[k]).toFixed(1)} ${y.at(values[k]).toFixed(1)}h0`;
     return path;
   }
-  /* A bar from low to high and a dot at the value, row by row; several series of one pane stand below one another. */
+  /* Draw a bar from low to high and a dot at the value, row by row; several series of a pane are stacked. */
   intervalPath(series, y) {
     const at = (value) => Math.max(this.x.from, Math.min(this.x.to, this.x.at(value))).toFixed(1);
     return series.x.map((value, k) => {
@@ -342,7 +342,7 @@ class Plot {
     if (row) return this.tell(at, this.ofRow(row, Math.round(row.y.back(height))));
     for (const plot of Plot.together(this)) if (plot.x && plot.area.clientWidth) plot.read(this.x.back(at));
   }
-  /* Time, or what else x is, and the value of every curve that is shown there. */
+  /* Show x and the value of every visible curve there. */
   read(value) {
     const at = this.x.at(value), told = [`${this.spec.x.label} ${shortNumber(value)} ${this.spec.x.unit}`];
     for (const pane of this.spec.panes) {
@@ -360,7 +360,7 @@ class Plot {
     }
     this.tell(at, told);
   }
-  /* A parameter by every estimate. */
+  /* Show the values of a parameter in all estimates. */
   ofRow({ pane }, k) {
     const told = pane.y.names[k] === undefined ? [] : [pane.y.names[k]];
     for (const series of this.shown(pane)) {

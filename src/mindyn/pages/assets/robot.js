@@ -1,6 +1,6 @@
 "use strict";
-/* The robot's skeleton, seen in parallel projection: turned by drag, keys or buttons, nearer by wheel or buttons, played
-   along its log with the way of its tip, joints coloured by the part of their greatest torque. */
+/* The robot's skeleton in parallel projection: turn by drag, keys or buttons, zoom by wheel or buttons, play its log
+   with the path of its tip; joints are coloured by their torque relative to the largest. */
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 class RobotView {
   constructor(figure, skeleton) {
@@ -51,7 +51,7 @@ class RobotView {
     return bar;
   }
 
-  /* Play and pause, how fast, and whether the way of the tip is drawn. */
+  /* Create the controls for playing, speed, and the path of the tip. */
   player() {
     const made = Page.make("div", "player"), play = Page.button("▶", "Play", () => this.play(!this.playing, play));
     const label = Page.make("label", "choice", "Speed"), speed = Page.make("select");
@@ -62,7 +62,7 @@ class RobotView {
     if (this.skeleton.volumes) made.append(this.choice("Volumes", (on) => { this.volumes = on; this.draw(); }));
     return made;
   }
-  /* A box to tick, ticked at first. */
+  /* Create a checkbox that is initially checked. */
   choice(text, act) {
     const made = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: true });
     box.addEventListener("change", () => act(box.checked));
@@ -122,7 +122,7 @@ class RobotView {
     });
   }
 
-  /* Centre and size of all poses, so that the view is still while the robot moves. */
+  /* Compute centre and size of all poses, so that the view does not move with the robot. */
   fit() {
     const low = [0, 0, 0], high = [0, 0, 0];
     for (const frame of this.skeleton.frames) {
@@ -142,7 +142,7 @@ class RobotView {
     this.floor = this.skeleton.ground ?? low[2];
   }
 
-  /* Screen position and depth of a point in the root frame. */
+  /* Return screen position and depth of a point in the root frame. */
   seen([x, y, z]) {
     const [a, b, c] = [x - this.centre[0], y - this.centre[1], z - this.centre[2]];
     const [right, away] = [a * Math.cos(this.turn) + b * Math.sin(this.turn), -a * Math.sin(this.turn) + b * Math.cos(this.turn)];
@@ -181,7 +181,7 @@ class RobotView {
     return drawing.points.reduce((sum, at) => sum + at[2], 0) / drawing.points.length;
   }
 
-  /* Capsules around the links: in a parallel projection thick lines with round ends. The closest pair stands out. */
+  /* Draw capsules around the links as thick lines with round ends, and highlight the closest pair. */
   drawVolumes() {
     const all = this.skeleton.volumes;
     if (!all || !this.volumes) return;
@@ -209,7 +209,7 @@ class RobotView {
       Svg.add(this.back, "text", { class: "tick", x: tip[0] + 4, y: tip[1] + 4 }, name);
     }
   }
-  /* The way of the last point of the drawing, as far as it has come. */
+  /* Draw the path of the last point up to the current time. */
   drawTrace() {
     if (!this.trace || this.skeleton.frames.length < 2) return;
     const last = this.skeleton.tip, path = this.skeleton.frames.map((frame) => this.seen(frame.slice(3 * last, 3 * last + 3)).slice(0, 2).map((v) => v.toFixed(1)).join(","));

@@ -1,0 +1,1 @@
+"""Measurements by subject; run one from the root of the repository: `python -m benchmarks.kernels.joints`."""

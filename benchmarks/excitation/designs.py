@@ -1,0 +1,292 @@
+"""Exciting motions: designs for four robots checked from outside, promised deviations, and a peer's way to compute.
+
+    python -m benchmarks.excitation.designs [designs] [deviations] [peer] [--record]
+
+designs     20 s, 5 harmonics, for puma560, ur10, panda and stanford: wall and processor time, compiling included;
+            every limit, torque and capsule at 1 kHz by tests/excitation/independent_check.py (NumPy, Pinocchio, coal);
+            the condition number against 200 random Fourier motions, each scaled until a limit binds; "condition" and
+            "D" designs by each other's measure
+deviations  predicted standard deviations against 400 identifications of a simulated, controlled PUMA 560
+peer        the same search with Pinocchio's regressor, sample by sample, and finite-difference gradients
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[name] = "1"  # read when NumPy is loaded, so before the imports below
+
+# ruff: noqa: E402
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time
+
+TESTS = Path(__file__).parents[2] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "excitation")]
+
+import numpy as np
+import pinocchio as pin
+from independent_check import motion_at, neighbours, smallest_gaps, with_masses, worst_parts
+from oracles.pinocchio_oracle import body_parameter_map, pinocchio_model
+
+import mindyn
+from benchmarks.sections import Section, arguments, publish, ratio
+from benchmarks.timing import this_machine
+from mindyn.excitation.columns import Columns
+from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
+from mindyn.excitation.design_inputs import Question
+from mindyn.excitation.instants import Instants
+from mindyn.excitation.problem import Problem
+from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.sampling import sample_times
+from mindyn.excitation.solving import Search, exact_value
+from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
+from mindyn.excitation.volumes import volumes_of
+from mindyn.regression.information import solve
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.row_blocks import gather
+
+ROBOTS = ("puma560", "ur10", "panda", "stanford")
+STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
+"""Limits that the robot's own file does not state, chosen for this benchmark."""
+CLEARANCE_M = 0.01
+WHOLE = {"speed": 1.0, "acceleration": 1.0, "floor": None}
+"""The setting of the earlier records: whole limits, no floor."""
+RANDOM = 200
+
+
+def limits_of(robot):
+    return mindyn.MotionLimits.of(robot, **STATED.get(robot.name, {}))
+
+
+def question_of(design):
+    """The problem of a design again, for other motions of its kind."""
+    columns = Columns(design.robot, drives=True, speeds=design.limits.velocity)
+    none = np.zeros((0, columns.count))
+    return Question(columns, design.limits, design.motion.family, design.seconds, design.criterion, design.noise,
+                    design.rate_hz, columns.base.values, none, None)  # fmt: skip
+
+
+def random_condition_numbers(design, count):
+    question, rng = question_of(design), np.random.default_rng(123)
+    safety = safety_of(question.columns, design.limits, question.beta, Surroundings(), 0)
+    problem = problem_of(question, safety.constraints, rng)
+    places = places_to_stand(problem, design.limits, rng)
+    return [np.exp(exact_value(problem, random_motion(problem, design.limits, places, rng))) for _ in range(count)]
+
+
+def checked(design):
+    """Largest part of any limit, and smallest gap (m), by the check of the tests; pairs not checked by capsules."""
+    parts = worst_parts(design.robot, design.limits, design.to_dict())
+    capsules = volumes_of(design.robot).capsules
+    beside = neighbours(design.robot, capsules)
+    names = {label.removeprefix("gap of ") for label in design.used if label.startswith("gap of ")}
+    apart = [(i, j) for j in range(len(capsules)) for i in range(j) if (i, j) not in beside]
+    pairs = [(i, j) for i, j in apart if f"{capsules[i].link} - {capsules[j].link}" in names]
+    q = motion_at(design.to_dict(), sample_times(design.seconds, 1000.0))[0]
+    gaps = smallest_gaps(design.robot, capsules, q, pairs)
+    return parts, min(gaps.values()), len(apart) - len(pairs)
+
+
+def designs():
+    table = [("robot", "time", "parameters", "condition number", "random motions", "times lower", "D of either design")]
+    largest, smallest, dropped = 0.0, np.inf, {}
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["MINDYN_CACHE_DIR"] = cache
+        for name in ROBOTS:
+            robot = mindyn.load_robot(name)
+            start = perf_counter()
+            design = mindyn.design_motion(robot, limits=limits_of(robot), criterion="condition", **WHOLE)
+            wall = perf_counter() - start
+            random = np.median(random_condition_numbers(design, RANDOM))
+            other = mindyn.design_motion(robot, limits=limits_of(robot), criterion="D", **WHOLE)
+            for one in (design, other):
+                parts, gap, left_out = checked(one)
+                assert max(parts.values()) <= 1 + 1e-9, f"{name} breaks a limit: {parts}"
+                assert gap >= CLEARANCE_M - 1e-6, f"{name} comes as near as {gap} m to itself"
+                largest, smallest = max(largest, *parts.values()), min(smallest, gap)
+                dropped[name] = left_out
+            reached, both = design.condition_number, f"{design.criteria['D']:.2f}, {other.criteria['D']:.2f}"
+            numbers = (f"{wall:.1f} s", str(len(design.prediction.names)), f"{reached:.2f}", f"{random:.0f}")
+            table.append((name, *numbers, f"{random / reached:.0f}", both))
+    return Section(
+        "excitation_designs",
+        "Exciting motions",
+        "python -m benchmarks.excitation.designs designs",
+        this_machine(),
+        [
+            "20 s, 5 harmonics, friction and rotor columns, one thread, compilation of the kernels included. The "
+            f"condition number is that of the column-scaled regressor, beside the median of {RANDOM} random Fourier "
+            "motions, each scaled until a limit binds. The last column has the D criterion (less is better) of this "
+            "design and of one made for it."
+        ],
+        table,
+        [
+            f"An independent check of all {2 * len(ROBOTS)} designs at 1 kHz (NumPy, Pinocchio, coal) finds at most "
+            f"{largest:.6f} of any limit of position, speed, acceleration, jerk or torque, and links no nearer than "
+            f"{smallest:.4f} m, {CLEARANCE_M} being allowed. Pairs of links that always touch are left out: "
+            f"{', '.join(f'{count} of the {name}' for name, count in dropped.items())}."
+        ],
+    )
+
+
+def deviations(repetitions=400):
+    robot = mindyn.load_robot("puma560")
+    design = mindyn.design_motion(robot, seconds=20.0, starts=1, **WHOLE)
+    controller = mindyn.ComputedTorque(robot, design.reference, 400.0, 40.0, drives=True)
+    run = mindyn.simulate(robot, controller, seconds=20.0, q0=design.motion.start, rate_hz=100.0,
+                          control_rate_hz=1000.0, drives=True)  # fmt: skip
+    tracking = np.abs(run.q - design.motion.derivative(run.t, 0)).max()
+    moving = ~run.stuck.any(axis=1)
+    regressor, weights, rng, errors = Regressor(design.robot), 1 / design.noise**2, np.random.default_rng(0), []
+    segments = np.zeros(moving.sum(), dtype=np.int64)
+    for _ in range(repetitions):
+        tau = run.tau + design.noise * rng.normal(size=run.tau.shape)
+        rows = (array[moving] for array in (run.q, run.qd, run.qdd, tau))
+        information = gather(regressor, mindyn.Samples(robot.joint_names, *rows, 100.0, segments))
+        errors.append(solve(*information.stacked(weights)).beta - design.prediction.values)
+    ratios = np.std(errors, axis=0) / design.prediction.deviations
+    pooled = np.sqrt(np.mean(ratios**2))
+    return Section(
+        "excitation_deviations",
+        "Promised deviations",
+        "python -m benchmarks.excitation.designs deviations",
+        this_machine(),
+        [
+            f"Standard deviations that a design promises, beside those of {repetitions} identifications of a "
+            f"simulated, controlled PUMA 560: pooled over {len(ratios)} parameters their ratio is {pooled:.3f}, for a "
+            f"single one {ratios.min():.2f} to {ratios.max():.2f}. {moving.sum()} of {len(moving)} rows move in all "
+            f"joints; the arm is at most {tracking:.4f} rad away from the designed motion."
+        ],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PeerProblem(Problem):
+    """The same problem, its regressor and torques by Pinocchio sample by sample, gradients by forward differences."""
+
+    def objective(self, x):
+        return self.differentiated(self.criterion_of, x)
+
+    def excess(self, x, sharpness):
+        return self.differentiated(lambda y: self.excess_of(y, sharpness), x)
+
+    def differentiated(self, function, x, h=1e-7):
+        value = function(x)
+        return value, lambda: np.array([(function(x + h * unit) - value) / h for unit in np.eye(len(x))]).T
+
+    def criterion_of(self, x):
+        q, qd, qdd, _ = self.samples.state(self.table(x))
+        Y = PEER.regressor(q, qd, qdd)[:, self.columns.rows, self.columns.columns]
+        return self.criterion.value(self.columns.information(Y, self.weights))
+
+    def excess_of(self, x, sharpness):
+        q, qd, qdd, jerk = self.knots.state(self.table(x))
+        found = []
+        for one in self.constraints:
+            if one.labels[0].startswith("torque"):
+                v = PEER.torques(q, qd, qdd)[:, one.joints] / one.allowed
+            else:
+                v = one.values((q, qd, qdd, jerk))
+            v = np.concatenate([v, -v])
+            w = np.exp(sharpness * (v - v.max(axis=0)))
+            found.append((w * v).sum(axis=0) / w.sum(axis=0))
+        return np.concatenate(found) - 1
+
+
+class Peer:
+    """Pinocchio's regressor with drive columns, in the base parameters of a robot with unit drives."""
+
+    def __init__(self, columns):
+        robot, n = columns.robot, columns.robot.joint_count
+        self.model = pinocchio_model(with_masses(robot))
+        self.data = self.model.createData()
+        # Pinocchio's parameters are those of the bodies in its joint frames.
+        frames = np.zeros((10 * n, 10 * n))
+        for i, joint in enumerate(robot.joints):
+            frames[10 * i : 10 * i + 10, 10 * i : 10 * i + 10] = body_parameter_map(joint.tip)
+        self.embedding = columns.base.embedding.copy()
+        self.embedding[: 10 * n] = frames @ self.embedding[: 10 * n]
+        self.widths = np.array([one.width for one in columns._coulomb])
+
+    def regressor(self, q, qd, qdd):
+        N, n = q.shape
+        Y = np.zeros((N, n, 14 * n))
+        for k in range(N):
+            Y[k, :, : 10 * n] = pin.computeJointTorqueRegressor(self.model, self.data, q[k], qd[k], qdd[k])
+        j = np.arange(n)
+        Y[:, j, 10 * n + 4 * j], Y[:, j, 10 * n + 4 * j + 1] = qdd, qd
+        Y[:, j, 10 * n + 4 * j + 2], Y[:, j, 10 * n + 4 * j + 3] = np.tanh(qd / self.widths), 1.0
+        return Y @ self.embedding
+
+    def torques(self, q, qd, qdd):
+        return np.array([pin.rnea(self.model, self.data, *rows) for rows in zip(q, qd, qdd, strict=True)])
+
+
+def peer(starts=2):
+    """UR10, 20 s, 5 harmonics, without capsules: the same optimisation from the same beginnings to its end.
+
+    Searches end in local minima, better or worse by chance; the exact one is also run with what `design_motion` adds.
+    """
+    global PEER
+    robot = with_estimated_drives(mindyn.load_robot("ur10"))
+    limits, family, seconds = limits_of(robot), mindyn.Fourier(), 20.0
+    columns = Columns(robot, drives=True, speeds=limits.velocity)
+    question = Question(columns, limits, family, seconds, "condition", 0.01 * limits.effort, 100.0,
+                        columns.base.values, np.zeros((0, columns.count)), None)  # fmt: skip
+    safety = safety_of(columns, limits, question.beta, Surroundings(self_collision=False), 0)
+    ours = problem_of(question, safety.constraints, np.random.default_rng(0))
+    theirs = PeerProblem(**{name: getattr(ours, name) for name in ours.__dataclass_fields__})
+    PEER = Peer(columns)
+    dense = Instants.at(sample_times(seconds, 1000.0), family, seconds)
+    rng = np.random.default_rng(1)
+    drawn = good_starts(Search(ours, dense), limits, places_to_stand(ours, limits, rng), rng, BEGINNINGS * starts)
+    begun = [ours.unknowns(motion) for motion in drawn]
+    x = begun[0]
+    for name in ("objective", "excess"):
+        given = (x,) if name == "objective" else (x, 50.0)
+        one, other = getattr(ours, name)(*given)[0], getattr(theirs, name)(*given)[0]
+        assert np.abs(one - other).max() < 1e-8, f"the two {name}s differ"
+    seconds_of, table = {}, [("gradients", "processor time", "evaluations", "condition number")]
+    for title, problem, count in (
+        ("exact", ours, 0),
+        ("exact, with refinement", ours, REFINEMENTS),
+        ("finite differences", theirs, 0),
+    ):
+        search, before = Search(problem, dense), process_time()
+        values = [np.exp(value) for value in search.improve(search.first_stage(begun, starts))]
+        values.append(np.exp(search.refine(np.random.default_rng(2), count)))
+        seconds_of[title] = process_time() - before
+        table.append((title, f"{seconds_of[title]:.1f} s", str(search.evaluations), f"{min(values):.3f}"))
+    slow = seconds_of["finite differences"]
+    lines = [(*row, ratio(slow / seconds)) for row, seconds in zip(table[1:], seconds_of.values(), strict=True)]
+    return Section(
+        "excitation_peer",
+        "Exciting motions beside finite differences",
+        "python -m benchmarks.excitation.designs peer",
+        this_machine("pin"),
+        [
+            f"The same problem (UR10, {len(x)} unknowns, without capsules) from the same beginnings to the end: with "
+            "exact gradients, and with finite differences of Pinocchio's regressor. Searches end in local minima, "
+            "better or worse by chance; refinement of the best is what `design_motion` adds."
+        ],
+        [(*table[0], "faster by"), *lines],
+    )
+
+
+PARTS = {"designs": designs, "deviations": deviations, "peer": peer}
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"one of {', '.join(PARTS)}; all if left out")
+    options = parser.parse_args()
+    for part in options.parts or PARTS:
+        publish(PARTS[part](), record=options.record)
+
+
+if __name__ == "__main__":
+    main()

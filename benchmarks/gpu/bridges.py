@@ -1,0 +1,190 @@
+"""`mindyn.torch`, `mindyn.jax`, `GpuModel` and `build_rows(gpu=True)` on a GPU: the CPU's numbers, no copies, how fast.
+
+`python -m benchmarks.gpu.bridges [--record]` on a machine with mindyn, CuPy and those of PyTorch and JAX that are
+there; what is not there is said.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+os.environ["JAX_ENABLE_X64"] = "1"
+
+import time
+
+import cupy
+import numpy as np
+
+import mindyn
+from benchmarks.sections import Section, arguments, publish, spaced
+from mindyn.regression.rows import build_rows
+
+SAMPLES = 1 << 22
+CLOSE = 1e-12
+REPETITIONS = 5
+
+
+def close(found, expected) -> float:
+    """The largest difference, relative to the largest number; raises if it is not small."""
+    error = float(np.abs(found - expected).max() / np.abs(expected).max())
+    assert error < CLOSE, error
+    return error
+
+
+def rate(run, ready) -> float:
+    """Samples in a second: the best of some runs, each waited for."""
+    ready(run())
+    times = []
+    for _ in range(REPETITIONS):
+        start = time.perf_counter()
+        ready(run())
+        times.append(time.perf_counter() - start)
+    return SAMPLES / min(times)
+
+
+def data_of(robot, count=500):
+    return np.random.default_rng(5).uniform(-1, 1, (3, count, robot.joint_count))
+
+
+def by_torch(model):
+    """(version, samples a second without and with gradients); None where PyTorch is not there."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    import mindyn.torch
+
+    dynamics, data, phi = mindyn.torch.make_differentiable(model), data_of(model.robot), model.robot.phi
+    given = [torch.tensor(one, device="cuda") for one in (*data, phi)]
+    expected = mindyn.torch.make_differentiable(model)
+    for name, arrays in {
+        "inverse_dynamics": given,
+        "forward_dynamics": given,
+        "energy": [*given[:2], given[3]],
+    }.items():
+        found = dynamics(name, *arrays)
+        assert found.is_cuda
+        close(found.cpu().numpy(), expected(name, *(one.cpu() for one in arrays)).numpy())
+    few = [one[:3].detach().requires_grad_() for one in given[:3]] + [given[3].detach().requires_grad_()]
+    assert torch.autograd.gradcheck(dynamics.inverse_dynamics, few)
+    mapped = torch.func.vmap(dynamics.inverse_dynamics, (0, 0, 0, None))(*given)
+    close(mapped.cpu().numpy(), dynamics.inverse_dynamics(*given).cpu().numpy())
+    n = model.robot.joint_count
+    large = [torch.rand(SAMPLES, n, device="cuda", dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    pool = cupy.get_default_memory_pool()
+    before = torch.cuda.memory_allocated(), pool.used_bytes()
+    tau = dynamics.inverse_dynamics(*large, given[3])
+    new = torch.cuda.memory_allocated() - before[0] + pool.used_bytes() - before[1]
+    assert new <= tau.nbytes + (1 << 20), f"{new} bytes for a result of {tau.nbytes}: something was copied"
+    del tau
+    ready = lambda _: torch.cuda.synchronize()  # noqa: E731
+    with torch.no_grad():
+        plain = rate(lambda: dynamics.inverse_dynamics(*large, given[3]), ready)
+    return (
+        f"PyTorch {torch.__version__}",
+        plain,
+        rate(lambda: dynamics.inverse_dynamics(*large, given[3]).square().sum().backward(), ready),
+    )
+
+
+def by_jax(model):
+    """(version, samples a second without and with gradients); None where JAX is not there or has no GPU."""
+    try:
+        import jax
+    except ImportError:
+        return None
+    if jax.default_backend() != "gpu":
+        return None
+    from jax.test_util import check_grads
+
+    import mindyn.jax
+
+    dynamics, data, phi = mindyn.jax.make_differentiable(model), data_of(model.robot), model.robot.phi
+    given = [jax.numpy.asarray(one) for one in (*data, phi)]
+    host = [jax.device_put(one, jax.devices("cpu")[0]) for one in given]
+    for name, places in {
+        "inverse_dynamics": (0, 1, 2, 3),
+        "forward_dynamics": (0, 1, 2, 3),
+        "energy": (0, 1, 3),
+    }.items():
+        found = dynamics(name, *(given[k] for k in places))
+        assert found.devices() == given[0].devices()
+        close(np.asarray(found), np.asarray(dynamics(name, *(host[k] for k in places))))
+    torques = jax.jit(dynamics.inverse_dynamics)
+    check_grads(torques, [*(one[:3] for one in given[:3]), given[3]], order=2, modes=["rev"], atol=1e-5, rtol=1e-5)
+    mapped = jax.jit(jax.vmap(dynamics.inverse_dynamics, (0, 0, 0, None)))(*given)
+    close(np.asarray(mapped), np.asarray(torques(*given)))
+    text = torques.lower(*given).compile().as_text()
+    assert "mindyn_inverse_dynamics" in text
+    assert "python_gpu_callback" not in text
+    keys = jax.random.split(jax.random.key(0), 3)
+    large = [jax.random.uniform(key, (SAMPLES, model.robot.joint_count), np.float64) for key in keys]
+    gradient = jax.jit(jax.grad(lambda *x: (dynamics.inverse_dynamics(*x, given[3]) ** 2).sum(), (0, 1, 2)))
+    ready = jax.block_until_ready
+    return (
+        f"JAX {jax.__version__}",
+        rate(lambda: torques(*large, given[3]), ready),
+        rate(lambda: gradient(*large), ready),
+    )
+
+
+def by_cupy(robot):
+    model = mindyn.compile_model(robot)
+    gpu, data = model.to_gpu(), data_of(robot)
+    close(gpu("inverse_dynamics", *map(cupy.asarray, data)).get(), model.inverse_dynamics(*data))
+    large = [cupy.random.rand(SAMPLES, robot.joint_count) for _ in range(3)]
+    out = cupy.empty_like(large[0])
+    ready = lambda _: cupy.cuda.Device().synchronize()  # noqa: E731
+    return f"CuPy {cupy.__version__}", rate(lambda: gpu("inverse_dynamics", *large, out=out), ready), None
+
+
+def rows(robot) -> float:
+    """The largest difference of an estimate from rows gathered on the GPU, in deviations of the CPU's."""
+    rng = np.random.default_rng(3)
+    q, qd, qdd = rng.uniform(-2, 2, (3, 20_000, robot.joint_count))
+    tau = mindyn.compile_model(robot, drives=True).inverse_dynamics(q, qd, qdd) + rng.normal(0, 0.1, q.shape)
+    samples = mindyn.Samples(robot.joint_names, q, qd, qdd, tau, 100.0, np.zeros(len(q), int))
+    settings = mindyn.EquationSettings()
+    found = mindyn.LeastSquares().fit(mindyn.build_rows(robot, samples, settings, gpu=True))
+    host = mindyn.LeastSquares().fit(build_rows(robot, samples, settings))
+    deviations = np.sqrt(np.diag(host.covariance))
+    identifiable = deviations > 0
+    off = float((np.abs(found.beta - host.beta)[identifiable] / deviations[identifiable]).max())
+    assert off < 1e-6, off
+    return off
+
+
+def main() -> None:
+    options = arguments(__doc__).parse_args()
+    robot = mindyn.load_robot("puma560")
+    model = mindyn.compile_model(robot, parameters="input")
+    sides = {"GpuModel": by_cupy(robot), "mindyn.torch": by_torch(model), "mindyn.jax": by_jax(model)}
+    off = rows(robot)
+    lines = [("", "arrays of", "torques a second", "with gradients")]
+    for name, found in sides.items():
+        if found is not None:
+            lines.append((name, found[0], *("" if one is None else f"{one / 1e9:.2f}e9" for one in found[1:])))
+    absent = [name for name, found in sides.items() if found is None]
+    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    publish(
+        Section(
+            "gpu_bridges",
+            "Frameworks on one GPU",
+            "python -m benchmarks.gpu.bridges",
+            device,
+            [
+                f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients of "
+                "its squared torques by q, qd and qdd. PyTorch and JAX call our CUDA on their own memory and stream, "
+                "without copies; the numbers are the CPU's to 1e-12, gradcheck, check_grads to the second order, vmap "
+                f"and jit hold. An estimate from rows gathered on the GPU is the CPU's to {off:.0e} of a deviation. "
+                + (f"Not there: {', '.join(absent)}." if absent else "")
+            ],
+            lines,
+        ),
+        record=options.record,
+    )
+
+
+if __name__ == "__main__":
+    main()

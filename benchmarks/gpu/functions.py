@@ -1,0 +1,85 @@
+"""Every function of several robots on a GPU: the CPU's numbers in both precisions, and the same errors.
+
+`python -m benchmarks.gpu.functions FOLDER`, with the files that `prepare.py` wrote; needs NumPy and CuPy alone:
+what tests/kernels/test_on_gpu.py shows where mindyn is installed too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+DOUBLE, SINGLE = 1e-12, 1e-5
+"""Largest error relative to the largest number, times the condition number of M where it is inverted."""
+OPEN = {np.float64: 1e-9, np.float32: 1e-4}
+"""What is left of a closure, relative to the loop's size."""
+
+
+def error_of(found, expected) -> float:
+    return float(np.abs(found.get() - expected).max() / np.abs(expected).max())
+
+
+def checked(path: Path) -> tuple[float, float]:
+    """Errors in float64 and float32 of one function."""
+    from device_function import DeviceFunction
+
+    about, data = json.loads(path.read_text()), np.load(path.with_suffix(".npz"))
+    source = path.with_suffix(".cu").read_text()
+    function = DeviceFunction(cupy, source, about["name"], about["inputs"], about["outputs"])
+    inputs, condition = [data[f"in{k}"] for k in range(len(about["inputs"]))], float(data["condition"])
+    errors = []
+    for dtype, bound in ((np.float64, DOUBLE), (np.float32, SINGLE)):
+        given = [cupy.asarray(one.reshape(3, 111, *one.shape[1:]), dtype=dtype) for one in inputs]
+        results = function(*given)
+        out, *closure = results if isinstance(results, tuple) else [results]
+        assert out.dtype == dtype
+        assert all(float(abs(one[..., 0]).max()) < OPEN[dtype] for one in closure), f"{path.stem}: a loop is open"
+        errors.append(error_of(out, data["result"].reshape(out.shape)))
+        assert errors[-1] < bound * condition, f"{path.stem} {np.dtype(dtype)}: {errors[-1]:.1e}"
+        own = [cupy.empty_like(one) for one in (out, *closure)]
+        assert function(*given, out=own) is own
+        assert (own[0] == out).all()
+        empty = function(*(one[:0] for one in given))
+        assert (empty[0] if closure else empty).shape == (0, *out.shape[1:])
+    require_rejection(function, given)
+    return errors[0], errors[1]
+
+
+def require_rejection(function, given) -> None:
+    """Require an error that names the array whose shape does not fit."""
+    from device_function import InputError
+
+    first = function.inputs[0][0]
+    cases = [
+        (given[:-1], None, f"{len(given) - 1} arrays given"),
+        ([given[0][..., 1:], *given[1:]], None, f"{first}: has shape"),
+        ([one.astype(cupy.int32) for one in given], None, "float32 or float64"),
+        (given, [cupy.empty((4, 1)) for _ in function.outputs], "out must be"),
+    ]
+    if len(given) > 1:
+        cases.append(([given[0], given[1][:2], *given[2:]], None, "batch shapes differ"))
+    for arrays, out, words in cases:
+        try:
+            function(*arrays, out=out)
+            said = ""
+        except InputError as error:
+            said = str(error)
+        assert words in said, f"{words!r} is not in {said!r}"
+
+
+def main(folder: Path) -> None:
+    sys.path.insert(0, str(folder))
+    paths = sorted((folder / "robots").glob("*.json"))
+    errors = np.array([checked(path) for path in paths])
+    worst = [paths[k].stem for k in errors.argmax(axis=0)]
+    print(f"{len(paths)} functions on {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}: the CPU's numbers;")
+    for number, kind in enumerate(("float64", "float32")):
+        print(f"largest error in {kind} {errors[:, number].max():.1e} ({worst[number]})")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,138 @@
+"""The exported CUDA file on one GPU: correct, and how near to the device's own copy bandwidth.
+
+`python -m benchmarks.gpu.kernels FOLDER [--record]`, with the files that `prepare.py` wrote; needs CuPy alone.
+`--blocks` tries, for forward dynamics, how many blocks a multiprocessor should have room for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+from benchmarks.sections import Section, arguments, publish, spaced
+
+SAMPLES = 1 << 25
+INPUTS = {
+    "inverse_dynamics": ("q", "qd", "qdd"),
+    "inertia_matrix": ("q",),
+    "forward_dynamics": ("q", "qd", "tau"),
+    "regressor": ("q", "qd", "qdd"),
+}
+ASKED = {
+    ("f32", "inverse_dynamics"): 0.8,
+    ("f64", "inverse_dynamics"): 0.6,
+    ("f32", "inertia_matrix"): 0.8,
+    ("f32", "forward_dynamics"): 0.8,
+}
+THREADS = 128
+
+
+def seconds(run, repetitions: int = 20) -> float:
+    """Best time of one launch, by CUDA events."""
+    best = float("inf")
+    for _ in range(repetitions):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        run()
+        end.record()
+        end.synchronize()
+        best = min(best, cupy.cuda.get_elapsed_time(start, end) / 1e3)
+    return best
+
+
+def launch(kernel, arrays, count):
+    return lambda: kernel(((count + THREADS - 1) // THREADS,), (THREADS,), (*arrays, np.int64(count)))
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written per second of a copy on the device."""
+    source = cupy.ones(1 << 29, dtype=cupy.float64)
+    target = cupy.empty_like(source)
+    return 2 * source.nbytes / seconds(lambda: cupy.copyto(target, source))
+
+
+def worst_errors(module, data) -> dict[str, float]:
+    """Largest error against the CPU's numbers, relative to the largest of them, of every exported function."""
+    worst = {}
+    for name, inputs in INPUTS.items():
+        for suffix, dtype, tolerance in (("f64", np.float64, 1e-12), ("f32", np.float32, 1e-4)):
+            expected = data[f"out_{name}"]
+            arrays = [cupy.asarray(data[k], dtype=dtype) for k in inputs]
+            out = cupy.full(expected.shape, np.nan, dtype=dtype)
+            launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], len(expected))()
+            error = np.abs(out.get() - expected).max() / np.abs(expected).max()
+            scale = 1e3 if name == "forward_dynamics" else 1.0  # times the condition number of M
+            assert error < tolerance * scale, f"{name}_{suffix}: relative error {error:.1e}"
+            worst[f"{name}_{suffix}"] = float(error)
+    return worst
+
+
+def measure(module, peak: float, worst: dict[str, float]) -> list[tuple[str, ...]]:
+    """Samples and bytes per second at a batch that no cache holds: lines of the table."""
+    lines = [("function", "numbers", "per second", "memory traffic", "share of copy", "asked", "error against the CPU")]
+    for name, inputs in INPUTS.items():
+        count = SAMPLES if name != "regressor" else SAMPLES // 8
+        width = {"inverse_dynamics": 6, "inertia_matrix": 36, "forward_dynamics": 6, "regressor": 216}[name]
+        for suffix, dtype in (("f32", cupy.float32), ("f64", cupy.float64)):
+            cupy.get_default_memory_pool().free_all_blocks()
+            arrays = [cupy.random.uniform(-2, 2, (count, 6)).astype(dtype) for _ in inputs]
+            out = cupy.empty((count, width), dtype)
+            time = seconds(launch(module.get_function(f"{name}_{suffix}"), [*arrays, out], count))
+            moved = sum(a.nbytes for a in arrays) + out.nbytes
+            asked = f">= {ASKED[suffix, name]:.0%}" if (suffix, name) in ASKED else ""
+            speeds = (f"{count / time / 1e9:.1f}e9", f"{moved / time / 1e12:.2f} TB/s", f"{moved / time / peak:.0%}")
+            error = f"{worst[f'{name}_{suffix}']:.0e}"
+            lines.append((name.replace("_", " "), f"float{suffix[1:]}", *speeds, asked, error))
+    return lines
+
+
+def tried_blocks(source: str, peak: float) -> None:
+    """Forward dynamics with registers bounded so that so many blocks are resident at once: share of the copy."""
+    plain = f"__launch_bounds__({THREADS})"
+    assert plain in source
+    for suffix, dtype in (("f32", cupy.float32), ("f64", cupy.float64)):
+        cupy.get_default_memory_pool().free_all_blocks()
+        arrays = [cupy.random.uniform(-2, 2, (SAMPLES, 6)).astype(dtype) for _ in range(3)]
+        out = cupy.empty_like(arrays[0])
+        for blocks in (1, 3, 4, 5, 6, 7, 8, 10, 12):
+            code = source.replace(plain, f"__launch_bounds__({THREADS}, {blocks})")
+            kernel = cupy.RawModule(code=code, options=("-std=c++17",)).get_function(f"forward_dynamics_{suffix}")
+            share = 4 * out.nbytes / seconds(launch(kernel, [*arrays, out], SAMPLES), 8) / peak
+            about = f"{kernel.num_regs} registers, {kernel.local_size_bytes} B spilled"
+            print(f"forward dynamics {suffix}, {blocks:2} blocks: {share:.1%} of the copy, {about}")
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--blocks", action="store_true", help="try several numbers of resident blocks instead")
+    options = parser.parse_args()
+    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    if options.blocks:
+        tried_blocks((options.folder / "forward_dynamics.cu").read_text(), copy_bandwidth())
+        return
+    code, data = (options.folder / "puma560.cu").read_text(), np.load(options.folder / "puma560.npz")
+    module = cupy.RawModule(code=code, options=("-std=c++17",))
+    worst, peak = worst_errors(module, data), copy_bandwidth()
+    lines = measure(module, peak, worst)
+    publish(
+        Section(
+            "gpu",
+            "One GPU",
+            "python -m benchmarks.gpu.prepare FOLDER` and `python -m benchmarks.gpu.kernels FOLDER",
+            f"{device}, CuPy {cupy.__version__}",
+            [
+                f"The exported CUDA file of the PUMA 560 on {spaced(SAMPLES)} samples (base regressor: "
+                f"{spaced(SAMPLES // 8)}). The device's own copy moves {peak / 1e12:.2f} TB/s. "
+                "Errors are relative to the largest number.",
+            ],
+            lines,
+        ),
+        record=options.record,
+    )
+
+
+if __name__ == "__main__":
+    main()

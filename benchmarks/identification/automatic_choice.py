@@ -1,0 +1,192 @@
+"""What `identify` chooses with nothing stated, beside the fits that it chooses among, on held-out rows of real logs.
+
+    MINDYN_REAL_DATA=folder python -m benchmarks.identification.automatic_choice [set ...] [--before COMMIT]
+    [--training] [--record]
+
+For every set: held-out total of the fit that was chosen, of plain least squares, of a physically consistent fit and of
+one near the file's inertials, all with the settings chosen on the training rows; the regret (chosen over the best of
+the three, less one); processor time of the choice. Rows and the measure are those of the folder's splits.json and
+score.py: every row as logged. `--before DIR` identifies the same logs with the checkout of another version in DIR.
+`--training` chooses and prints no held-out total: use only that while a rule is open.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from time import process_time
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))  # the sets, their splits and what their notes say are described there
+
+# ruff: noqa: E402
+from logs.real_sets import FOLDER, real_log
+from real.test_identification import SPLITS, described
+
+import mindyn
+from benchmarks.sections import Section, arguments, publish
+from benchmarks.timing import this_machine
+from mindyn.errors import MindynError
+from mindyn.feasibility.physically_consistent import PhysicallyConsistent
+from mindyn.identification.identify import identify
+from mindyn.identification.selection.choose import choose
+from mindyn.regression.rows import build_rows
+from mindyn.validation.validate import validate
+
+TITLES = {
+    "staubli_tx40": "TX40",
+    "ur10_unisa": "UR10",
+    "kuka_lwr4": "LWR4+, repeated",
+    "kuka_kr300": "KR300",
+    "panda_gaz2019": "Panda",
+}
+PANDA = {
+    "columns": {"time": "t", "position": "q{i}", "velocity": "qd{i}", "torque": "tau{i}"},
+    "units": {"time": "s", "position": "rad", "velocity": "rad/s", "torque": "N m"},
+    "side": "joint",
+}
+BARS = {"TX40": 18.1, "UR10": 4.3, "LWR4+, repeated": 1.65, "KR300": 13.2, "Panda": 2.70}
+"""Held-out totals, %, that the choice is to reach."""
+
+
+def training(name):
+    """Robot and training logs."""
+    if name == "panda_gaz2019":
+        return panda(), [panda_log().between(0, 14380)]
+    return described(name), [real_log(name, path).between(first, last) for path, first, last in SPLITS[name][0]]
+
+
+def panda():
+    return mindyn.load_robot(FOLDER / "panda_gaz2019" / "model" / "panda.toml")
+
+
+def panda_log():
+    return mindyn.read_log(FOLDER / "panda_gaz2019" / "exciting.parquet", panda(), metadata=PANDA)
+
+
+def held_out(name):
+    """For each title the log and its scored rows."""
+    if name == "panda_gaz2019":
+        return {TITLES[name]: (panda_log().between(14380, 20544), None, None)}  # stamps jitter: samples are not rows
+    file, start, stop = SPLITS[name][1]
+    parts = {TITLES[name]: (real_log(name, file), start, stop)}
+    if name == "kuka_lwr4":
+        parts["LWR4+, another motion"] = (real_log(name, "measurements_3.npz"), 520, 5007)
+    return parts
+
+
+def scored(found, part):
+    log, start, stop = part
+    return 100 * validate(found, log, rows=None if start is None else [(start, stop)]).error.total
+
+
+def fits(robot, logs, chosen):
+    """The fits that are chosen among, with the settings that were chosen."""
+    wanted = {"plain": mindyn.LeastSquares(dropped=chosen.dropped), "consistent": PhysicallyConsistent(prior=None)}
+    if any(link.phi is not None for link in robot.links):
+        wanted["near the file"] = PhysicallyConsistent(prior="robot")
+    found = {}
+    for words, estimator in wanted.items():
+        try:
+            found[words] = settled(estimator, robot, logs, chosen.settings)
+        except MindynError as error:
+            print(f"  {words}: {error.message}", file=sys.stderr)
+    return found
+
+
+def settled(estimator, robot, logs, settings):
+    """The fit, with its own values as the reference of friction that grows with the load."""
+    found = estimator.fit(build_rows(robot, logs, settings)).with_own_load()
+    for _ in range(2 if found.regressor.friction.needs_load else 0):
+        found = estimator.fit(build_rows(robot, logs, found.settings)).with_own_load()
+    return found
+
+
+def seconds_before(checkout, name):
+    """Processor time of `identify` in another checkout, on the same logs."""
+    if name == "panda_gaz2019":
+        make = f"""r = mindyn.load_robot({str(FOLDER / name / "model" / "panda.toml")!r})
+logs = [mindyn.read_log({str(FOLDER / name / "exciting.parquet")!r}, r, metadata={PANDA!r}).between(0, 14380)]"""
+    else:
+        make = f"""from real.test_identification import SPLITS, described
+from logs.real_sets import real_log
+r = described({name!r})
+logs = [real_log({name!r}, path).between(a, b) for path, a, b in SPLITS[{name!r}][0]]"""
+    timed = "t = time.process_time()\nmindyn.identify(r, logs)\nprint(time.process_time() - t)"
+    script = f"import mindyn, time\n{make}\n{timed}"
+    paths = f"{Path(checkout) / 'src'}{os.pathsep}{Path(checkout) / 'tests'}"
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(run.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("sets", nargs="*", default=list(TITLES))
+    parser.add_argument("--before", help="a checkout whose processor time stands beside")
+    parser.add_argument("--training", action="store_true", help="print no held-out total")
+    options = parser.parse_args()
+    if not FOLDER.is_dir():
+        sys.exit("MINDYN_REAL_DATA names no folder with the real logs")
+    lines = [("set", "chosen", "plain", "consistent", "near the file", "regret", "bar", "processor time", "chosen fit")]
+    regrets = []
+    for name in options.sets:
+        robot, logs = training(name)
+        begin = process_time()
+        choice = choose(robot, logs)
+        chosen = None if options.training else identify(robot, logs, choice.estimator, choice.settings)
+        taken = process_time() - begin
+        time = f"{taken:.1f} s"
+        if options.before:
+            time += f" ({taken / seconds_before(options.before, name):.2f}x)"
+        why = next((one.message for one in choice.findings if one.kind == "selected estimator"), "least squares")
+        print(f"{name}: {time}; {why}", file=sys.stderr, flush=True)
+        if chosen is None:
+            continue
+        others = fits(robot, logs, choice)
+        for title, part in held_out(name).items():
+            total = scored(chosen, part)
+            each = {words: scored(one, part) for words, one in others.items()}
+            regret = total / min(total, *each.values()) - 1
+            if title != "LWR4+, another motion":
+                regrets.append(regret)
+            cells = [
+                f"{each[words]:.2f} %" if words in each else "-" for words in ("plain", "consistent", "near the file")
+            ]
+            bar = f"{BARS[title]:.2f} %" if title in BARS else "-"
+            lines.append((title, f"{total:.2f} %", *cells, f"{100 * regret:.1f} %", bar, time, why.split(" was")[0]))
+            print("  ".join(lines[-1]), file=sys.stderr, flush=True)
+    if len(lines) == 1:
+        return
+    median, largest = statistics.median(regrets), max(regrets)
+    publish(
+        Section(
+            "automatic_choice",
+            "What identify chooses by itself",
+            "MINDYN_REAL_DATA=... python -m benchmarks.identification.automatic_choice --before CHECKOUT",
+            this_machine(),
+            [
+                "Held-out torque error with nothing stated: the fit that was chosen on the training rows, and those "
+                "that it is chosen among with the same settings. Processor time is that of the whole `identify`; in "
+                "brackets, in multiples of commit 90d9a94."
+            ],
+            lines,
+            [
+                f"Regret: median {100 * median:.1f} %, largest {100 * largest:.1f} %, LWR4+ on another motion apart: "
+                "its log repeats one motion, as a note says."
+            ],
+        ),
+        record=options.record,
+    )
+
+
+if __name__ == "__main__":
+    main()

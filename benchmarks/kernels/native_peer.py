@@ -1,0 +1,121 @@
+"""Pinocchio at its strongest: compiled here in C++ for this CPU, and its inverse dynamics as generated C.
+
+Its wheel ships the headers, and cmeel-eigen Eigen's; libraries are built once into build/native (a few minutes of
+compiler time) and kept. Without a C++ compiler or the headers, `native_peer` says why and gives None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import casadi
+import numpy as np
+import pinocchio as pin
+
+import mindyn
+
+SOURCES = Path(__file__).parent / "native"
+BUILT = Path(__file__).parents[2] / "build" / "native"
+CASADI = Path(casadi.__file__).parent
+CPU = ("-O3", "-march=native")
+DEFINITIONS = (
+    *("BOOST_MPL_LIMIT_LIST_SIZE=30", "BOOST_MPL_LIMIT_VECTOR_SIZE=30", "BOOST_MPL_CFG_NO_PREPROCESSED_HEADERS"),
+    "BOOST_FUSION_INVOKE_MAX_ARITY=12",
+)
+"""What Pinocchio's own build files set for whoever includes its headers."""
+LIBRARIES = {
+    "peer": ((*CPU, "-DNDEBUG"), ()),
+    "traced": (("-O0", f"-I{CASADI / 'include'}"), (f"-L{CASADI}", "-lcasadi", f"-Wl,-rpath,{CASADI}")),
+}
+"""Flags and libraries of each source; what traces need not be fast itself."""
+Pointer = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
+
+
+class NativePeer:
+    """Pinocchio of one robot: methods compute whole batches of row-major samples, one thread."""
+
+    def __init__(self, robot: mindyn.Robot, library: ctypes.CDLL) -> None:
+        numbers, gravity = numbers_of(robot)
+        library.peer_make.restype = ctypes.c_void_p
+        library.peer_make.argtypes = [ctypes.c_int, Pointer, Pointer]
+        self._handle = library.peer_make(robot.joint_count, numbers, gravity)
+        self._library = library
+
+    def run(self, name: str, motion: np.ndarray, out: np.ndarray) -> None:
+        """`peer_<name>` over motion (3, N, n)."""
+        function = getattr(self._library, f"peer_{name}")
+        function.argtypes = [ctypes.c_void_p, *[Pointer] * 4, ctypes.c_long]
+        function(self._handle, *motion, out, motion.shape[1])
+
+
+def native_peer(robot: mindyn.Robot) -> NativePeer | None:
+    """The peer of a robot, or None, and why on stderr."""
+    built = library("peer")
+    return None if built is None else NativePeer(robot, ctypes.CDLL(str(built)))
+
+
+def write_traced(robot: mindyn.Robot, folder: Path) -> bool:
+    """Writes traced.c, Pinocchio's inverse dynamics of the robot as CasADi generates it, into the folder."""
+    built = library("traced")
+    if built is None:
+        return False
+    function = ctypes.CDLL(str(built)).traced_write
+    function.argtypes = [ctypes.c_int, Pointer, Pointer, ctypes.c_char_p]
+    function(robot.joint_count, *numbers_of(robot), str(folder).encode())
+    return True
+
+
+def numbers_of(robot: mindyn.Robot) -> tuple[np.ndarray, np.ndarray]:
+    """What native/arm.hpp makes a model of."""
+    model = mindyn.to_pinocchio(robot)
+    rows = []
+    for k, joint in enumerate(robot.joints, 1):
+        place, body = model.jointPlacements[k], model.inertias[k]
+        kind = float(joint.kind == "prismatic")
+        rows.append([model.parents[k], kind, *joint.axis, *place.rotation.ravel(), *place.translation,
+                     body.mass, *body.lever, *body.inertia.ravel()])  # fmt: skip
+    return np.array(rows, dtype=np.float64), np.array(robot.gravity, dtype=np.float64)
+
+
+def library(name: str) -> Path | None:
+    """The built library, built now if it is not there; None, and why on stderr, where it cannot be."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        return absent("no C++ compiler")
+    prefix = include_folder()
+    if prefix is None:
+        return absent("Pinocchio's or Eigen's headers are not installed (pip install pin cmeel-eigen)")
+    flags, linked = LIBRARIES[name]
+    include = [f"-I{prefix}", f"-I{prefix / 'eigen3'}", *(f"-D{one}" for one in DEFINITIONS)]
+    command = [compiler, "-std=c++17", "-shared", "-fPIC", *flags, *include, str(SOURCES / f"{name}.cpp"), *linked]
+    text = "".join((SOURCES / one).read_text() for one in ("arm.hpp", f"{name}.cpp"))
+    key = hashlib.sha256("\0".join([*command, text, pin.__version__]).encode()).hexdigest()[:16]
+    target = BUILT / f"{name}-{key}.so"
+    if not target.is_file():
+        print(f"compiling {name}.cpp, a few minutes, once ...", file=sys.stderr)
+        BUILT.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(".part")
+        done = subprocess.run([*command, "-o", str(partial)], capture_output=True, text=True)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            return absent(f"{name}.cpp does not compile: {(errors or ['?'])[0][:300]}")
+        partial.replace(target)
+    return target
+
+
+def include_folder() -> Path | None:
+    """Where the wheels put the headers of Pinocchio, Boost and Eigen."""
+    for parent in Path(pin.__file__).parents:
+        found = parent / "include"
+        if (found / "pinocchio").is_dir() and (found / "eigen3" / "Eigen").is_dir():
+            return found
+    return None
+
+
+def absent(reason: str) -> None:
+    print(f"no native peer: {reason}", file=sys.stderr)

@@ -1,0 +1,294 @@
+"""Kernels compared with Pinocchio in one run on the same inputs: `make bench`.
+
+python -m benchmarks.kernels.speed [--record]
+
+Two sections: batches beside Pinocchio compiled in C++ for this CPU, and single calls beside its generated C. What a
+user of Pinocchio's Python module sees stands in a column of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pinocchio as pin
+
+import mindyn
+from benchmarks.kernels.native_peer import CPU, native_peer, write_traced
+from benchmarks.sections import Section, arguments, publish, ratio, spaced
+from benchmarks.timing import measure_best_times, this_machine
+
+ROBOTS = ("puma560", "panda")
+BATCH, LOOP = 1024, 500
+"""Samples of a batch, whose inputs and outputs stay in cache, and of a Python loop."""
+AGAIN = range(20)
+"""Our batches in one timed run: as long as one of the peer's, so that both find their memory in cache."""
+TARGETS = {  # ratio that each line must reach with AVX-512
+    "inverse dynamics": 45,
+    "forward dynamics": 40,
+    "inertia matrix": 25,
+    "base regressor": 30,
+    "base regressor, dense": 22,
+    "standard regressor": 30,
+    "standard regressor, dense": 22,
+    "inverse dynamics, 2 threads": 1.8,
+    "inverse dynamics, float32": 1.6,
+    "bound call": 2,
+    "exported C": 1.5,
+}
+KERNELS = {
+    "inverse dynamics": ("inverse_dynamics", False),
+    "forward dynamics": ("forward_dynamics", False),
+    "inertia matrix": ("inertia_matrix", False),
+    "base regressor": ("regressor", True),
+    "base regressor, dense": ("regressor", False),
+    "standard regressor": ("standard_regressor", True),
+    "standard regressor, dense": ("standard_regressor", False),
+}
+"""Our kernels, and whether they store the structural nonzeros alone."""
+PEERS = {"inverse dynamics": "rnea", "forward dynamics": "aba", "inertia matrix": "crba"}
+"""Pinocchio's algorithms; all others stand beside `computeJointTorqueRegressor`."""
+
+
+def timed(functions, repetitions=25):
+    """Processor seconds of the fastest run of each: the machine may be busy with other things."""
+    return measure_best_times(functions, repetitions, clock=process_time)
+
+
+def batches(robot, model, rng) -> list[tuple[str, ...]]:
+    """Rows of the table of one robot."""
+    n = robot.joint_count
+    motion = rng.uniform(-2, 2, (3, BATCH, n))
+    motion[2] = model.inverse_dynamics(*motion)  # accelerations for rnea, torques for aba: any numbers do
+    native, python = native_peer(robot), python_loops(robot, motion)
+    tau = motion[2].copy()
+    rows = []
+    for label, (name, compact) in KERNELS.items():
+        kernel = model.kernel(name, compact=compact)
+        out = np.empty((BATCH, *kernel.output_shapes[0]))
+        given = motion[: len(kernel.input_shapes)]
+        sides = {"ours": lambda kernel=kernel, given=given, out=out: [kernel(*given, out=out) for _ in AGAIN]}
+        peer = PEERS.get(label, "regressor")
+        sides["python"] = python[peer]
+        if native is not None:
+            theirs = np.empty({"rnea": (BATCH, n), "aba": (BATCH, n), "crba": (n, n)}.get(peer, (10 * n, n)))
+            for one in (peer, f"{peer}_world") if peer in ("aba", "crba") else (peer,):
+                sides[one] = lambda one=one, theirs=theirs: native.run(one, motion, theirs)
+        seconds = timed(sides)
+        if native is not None and peer in ("rnea", "aba"):
+            assert np.allclose(out, theirs, rtol=1e-8, atol=1e-8)
+        ours, loop = seconds["ours"] / (len(AGAIN) * BATCH), seconds["python"] / LOOP
+        beside = min((seconds[one] for one in sides if one not in ("ours", "python")), default=None)
+        rows.append((robot.name, label, *compared(ours, beside and beside / BATCH, label), ns(loop)))
+    assert np.array_equal(tau, motion[2])
+    return rows + own_rows(robot, model, motion)
+
+
+def ns(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1e9:.1f} ns"
+
+
+def compared(ours: float, theirs: float | None, label: str) -> tuple[str, ...]:
+    least = TARGETS.get(label)
+    reached = "-" if theirs is None else ratio(theirs / ours, least)
+    return ns(ours), ns(theirs), reached, "" if least is None else f">= {least}x"
+
+
+def python_loops(robot, motion):
+    """A Python loop over single samples, as a user of the peer's Python module writes it."""
+    peer = mindyn.to_pinocchio(robot)
+    data, few = peer.createData(), list(zip(*motion[:, :LOOP], strict=True))
+    return {
+        "rnea": lambda: [pin.rnea(peer, data, *one) for one in few],
+        "aba": lambda: [pin.aba(peer, data, *one) for one in few],
+        "crba": lambda: [pin.crba(peer, data, q) for q, _, _ in few],
+        "regressor": lambda: [pin.computeJointTorqueRegressor(peer, data, *one) for one in few],
+    }
+
+
+def own_rows(robot, model, motion) -> list[tuple[str, ...]]:
+    """Two threads (by the clock on the wall) and float32 beside one thread in float64, in batches of 100 000."""
+    rows = np.repeat(motion, 98, axis=1)[:, :100_000].copy()
+    small, rows32 = mindyn.compile_model(robot, dtype="float32"), rows.astype(np.float32)
+    out, out32 = np.empty_like(rows[0]), np.empty_like(rows32[0])
+    one = lambda: model.inverse_dynamics(*rows, out=out)  # noqa: E731
+    two = lambda: model.inverse_dynamics(*rows, out=out, threads=2)  # noqa: E731
+    half = lambda: small.inverse_dynamics(*rows32, out=out32)  # noqa: E731
+    busy = timed({"one": one, "half": half})
+    cases = {"float32": (busy["half"], busy["one"])}
+    if two_cores_are_free():
+        wall = measure_best_times({"one": one, "two": two}, 25)
+        cases["2 threads"] = (wall["two"], wall["one"])
+    labels = {f"inverse dynamics, {name}": times for name, times in cases.items()}
+    return [(robot.name, label, *compared(a / 1e5, b / 1e5, label), "-") for label, (a, b) in labels.items()]
+
+
+def two_cores_are_free() -> bool:
+    """Whether the machine is idle enough to time two threads; says so if not."""
+    load = os.getloadavg()[0]
+    free = load < (os.cpu_count() or 1) - 0.5
+    if not free:
+        print(f"two threads are not timed: the machine is busy (load {load:.1f})", file=sys.stderr)
+    return free
+
+
+def calls(robot, model, rng) -> list[tuple[str, ...]]:
+    """One sample at a time: from Python, and from C."""
+    sample = [np.ascontiguousarray(one) for one in rng.uniform(-2, 2, (3, robot.joint_count))]
+    peer = mindyn.to_pinocchio(robot)
+    data, bound, repeat = peer.createData(), model.bind("inverse_dynamics"), range(2000)
+    seconds = timed(
+        {
+            "bound": lambda: [bound.run() for _ in repeat],
+            "plain": lambda: [model.inverse_dynamics(*sample) for _ in repeat],
+            "pin": lambda: [pin.rnea(peer, data, *sample) for _ in repeat],
+        }
+    )
+    bound_ns, plain_ns, pin_ns = (seconds[name] / 2000 for name in ("bound", "plain", "pin"))
+    rows = [
+        (robot.name, "bound call", "pinocchio.rnea", *compared(bound_ns, pin_ns, "bound call")),
+        (robot.name, "plain call", "pinocchio.rnea", *compared(plain_ns, pin_ns, "plain call")),
+    ]
+    exported = exported_c(robot, model, rng)
+    if exported is not None:
+        beside = "its generated C" if exported[1] is not None else "no compiler for C++"
+        rows.append((robot.name, "exported C", beside, *compared(*exported, "exported C")))
+    return rows
+
+
+DRIVER = """
+#include "arm.h"
+void many(const double *q, const double *qd, const double *qdd, double *tau, long count, long n)
+{ for (long k = 0; k < count; ++k) arm_inverse_dynamics(q + k*n, qd + k*n, qdd + k*n, tau + k*n); }
+"""
+TRACED_DRIVER = """
+int traced(const double **arg, double **res, long long *iw, double *w, int mem);
+void many(const double *q, const double *qd, const double *qdd, double *tau, long count, long n)
+{ for (long k = 0; k < count; ++k)
+  { const double *arg[] = {q + k*n, qd + k*n, qdd + k*n}; double *res[] = {tau + k*n};
+    traced(arg, res, 0, 0, 0); } }
+"""
+
+
+def exported_c(robot, model, rng) -> tuple[float, float | None] | None:
+    """Seconds of a call from C of our export and of Pinocchio's generated code; None without a C compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        print("no C compiler to time the export with", file=sys.stderr)
+        return None
+    motion = rng.uniform(-2, 2, (3, BATCH, robot.joint_count))
+    results, sides = {}, {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model.write_c(folder / "arm.c")
+        built = {"ours": shared_library(compiler, folder, "arm", DRIVER)}
+        if write_traced(robot, folder):
+            built["traced"] = shared_library(compiler, folder, "traced", TRACED_DRIVER)
+    for side, many in built.items():
+        results[side] = out = np.empty_like(motion[0])
+        addresses = [ctypes.c_void_p(part.ctypes.data) for part in (*motion, out)]
+        many.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_long] * 2
+        sides[side] = lambda many=many, given=addresses: many(*given, BATCH, robot.joint_count)
+    seconds = timed(sides)
+    for out in results.values():
+        assert np.allclose(out, model.inverse_dynamics(*motion), rtol=1e-9, atol=1e-9)
+    return seconds["ours"] / BATCH, seconds["traced"] / BATCH if "traced" in seconds else None
+
+
+def shared_library(compiler, folder: Path, stem: str, driver: str):
+    (folder / f"{stem}_driver.c").write_text(driver)
+    sources = [f"{stem}.c", f"{stem}_driver.c"]
+    command = [compiler, *CPU, "-shared", "-fPIC", *sources, "-lm", "-o", f"{stem}.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    return ctypes.CDLL(str(folder / f"{stem}.so")).many
+
+
+COMPILE = """
+import time, sys, mindyn
+robot = mindyn.load_robot({robot!r})
+names = {names!r}
+model = mindyn.compile_model(robot)
+start = time.process_time()
+for name in names:
+    model.kernel(name).compile()
+print(time.process_time() - start)
+"""
+
+
+def compile_times(robot: str, names: tuple[str, ...]) -> tuple[float, float]:
+    """Seconds from equation to machine code in a fresh process, with an empty cache and then from it."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "MINDYN_CACHE_DIR": folder}
+        command = [sys.executable, "-c", COMPILE.format(robot=robot, names=names)]
+        run = lambda: subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: E731
+        return float(run().stdout), min(float(run().stdout) for _ in range(3))
+
+
+CORE = (
+    *("inverse_dynamics", "inertia_matrix", "bias", "gravity", "coriolis", "forward_dynamics"),
+    *("standard_regressor", "regressor", "energy", "energy_regressor"),
+)
+
+
+def main() -> None:
+    options = arguments(__doc__).parse_args()
+    rng = np.random.default_rng(0)
+    table = [("robot", "function", "mindyn", "Pinocchio in C++", "ratio", "asked", "Pinocchio from Python")]
+    single = [("robot", "inverse dynamics", "beside", "mindyn", "beside it", "ratio", "asked")]
+    for name in ROBOTS:
+        robot = mindyn.load_robot(name)
+        model = mindyn.compile_model(robot)
+        table += batches(robot, model, rng)
+        single += calls(robot, model, rng)
+    one_cold, one_warm = compile_times("puma560", ("inverse_dynamics",))
+    all_cold, all_warm = compile_times("panda", CORE)
+    machine = this_machine("pin")
+    publish(
+        Section(
+            "kernels",
+            "Kernels beside Pinocchio",
+            "make bench",
+            machine,
+            [
+                f"Processor time of one sample, one thread on both sides, row-major batches of {spaced(BATCH)} "
+                "samples that stay in cache; the fastest of 25 runs that alternate. Pinocchio is compiled here from "
+                f"its headers ({' '.join(CPU)}): `rnea`, `aba` and `crba` (in local or world frames, whichever is "
+                "faster) and `computeJointTorqueRegressor` in a loop in C++, matrices left where they are computed. "
+                "Its Python module in a Python loop, last column, is what a Python user sees. Regressors are written "
+                "as structural nonzeros, or dense. Two threads (where two cores are free; by the clock on the wall) "
+                "and float32 stand beside one thread in float64, in batches of 100 000."
+            ],
+            table,
+            [
+                f"Compiling inverse dynamics of the PUMA takes {one_cold:.2f} s, {one_warm * 1e3:.0f} ms with a filled "
+                f"cache; {len(CORE)} core kernels of the Panda take {all_cold:.2f} s, {all_warm * 1e3:.0f} ms."
+            ],
+        ),
+        record=options.record,
+    )
+    publish(
+        Section(
+            "calls",
+            "Single calls",
+            "make bench",
+            machine,
+            [
+                "Processor time of one sample at a time. From Python beside `pinocchio.rnea`: through bound buffers, "
+                "and as a plain call with arrays. From C: the exported file beside Pinocchio's `rnea` traced through "
+                f"CasADi and written as C, both compiled with {' '.join(CPU)}."
+            ],
+            single,
+        ),
+        record=options.record,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""`mindyn step-by-step`: Yoshida's step-by-step tests on the command line: planned, simulated and identified."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindyn.cli.arguments import (
+    ACCEPT_UNCHECKED_OPTION,
+    CLEARANCE_OPTION,
+    FLOOR_OPTION,
+    JSON_OPTION,
+    LIMITS_OPTION,
+    MOVE_OPTION,
+    NO_FLOOR_OPTION,
+    RADIUS_OPTION,
+    ROBOT_ARGUMENT,
+    TIP_SPEED_OPTION,
+    TRACKING_ERROR_OPTION,
+    complete_from,
+    load_and_hold,
+    parse_assignments,
+    resolve_floor,
+    with_robot_options,
+)
+from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.limits_file import read_limits_file
+from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.printing import print_output, print_status
+from mindyn.errors import Code, InputError, require_choice
+from mindyn.estimators.step_by_step import StepByStep
+from mindyn.excitation.limits import with_limits
+from mindyn.excitation.safe_tests import plan_safe_tests
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings
+from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
+from mindyn.excitation.step_plan import load_plan
+from mindyn.excitation.step_simulation import simulate_tests
+from mindyn.files import replace_folder_files
+from mindyn.findings import name_warnings
+from mindyn.robots.loading import RobotOptions
+from mindyn.simulation.sensors import Sensors
+from mindyn.validation.step_checks import check_steps
+
+ACTIONS = ("plan", "simulate", "identify")
+
+
+@with_robot_options
+def step_by_step(
+    action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=complete_from(ACTIONS))],
+    robot: Annotated[str, ROBOT_ARGUMENT],
+    folder: Annotated[Path, typer.Argument(help="Folder of the plan, the motions and the logs; plan creates it.")],
+    rate_hz: Annotated[float, typer.Option("--rate", help="Samples a second of motions and simulated logs.")] = 200.0,
+    seconds: Annotated[float, typer.Option(help="plan: length of an accelerated motion.")] = 2.0,
+    counts: Annotated[int | None, typer.Option(help="simulate: encoder counts a motor turn; exact without.")] = None,
+    torque_noise: Annotated[float, typer.Option(help="simulate: standard deviation at the motors, N m.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed. plan: of held configurations; simulate: of the noise.")] = 0,
+    together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
+    through: Annotated[str | None, typer.Option(help="identify: use only the tests up to this one.")] = None,
+    limits: Annotated[Path | None, LIMITS_OPTION] = None,
+    floor: Annotated[float | None, FLOOR_OPTION] = None,
+    no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
+    clearance: Annotated[float, CLEARANCE_OPTION] = CLEARANCE_M,
+    tracking_error: Annotated[float, TRACKING_ERROR_OPTION] = TRACKING_ERROR_M,
+    tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
+    radius: Annotated[list[str] | None, RADIUS_OPTION] = None,
+    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED_OPTION] = None,
+    move: Annotated[list[str] | None, MOVE_OPTION] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+    *,
+    options: RobotOptions,
+) -> None:
+    """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
+    require_choice(action, ACTIONS, "the action of mindyn step-by-step")
+    loaded, options, held = load_and_hold(options, robot, move)
+    words = format_robot_options(options)
+    if action == "plan":
+        given = read_limits_file(limits, loaded, held)
+        around = Surroundings(
+            obstacles=given.obstacles,
+            workspace=given.workspace,
+            tool=given.tool,
+            capsules=given.capsules,
+            floor=resolve_floor(floor, no_floor),
+            radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
+            accept_unchecked=tuple(accept_unchecked or ()),
+            clearance=clearance,
+            tracking_error=tracking_error,
+            tip_speed=tip_speed,
+        )
+        stated = with_limits(loaded, given.bounds)
+        plan, check = plan_safe_tests(stated, around, home=given.home, seconds=seconds, seed=seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        ways = "straight ways between the motions checked"
+        ways += ", from home and back too" if given.home is not None else "; approach not checked"
+        headline = f"{check.headline}; {ways}{name_warnings(check.findings)}."
+        write_motions(folder, plan, rate_hz=rate_hz, comments=[headline, *check.lines()])
+        if as_json:
+            typer.echo(json.dumps({**plan.to_dict(), "check": check.to_dict()}, indent=1))
+        else:
+            print_output(headline)
+            print_output(f"Largest speed of any point of the arm {check.speed:.3g} m/s ({check.fastest}).")
+            print_output(plan.table(), "  ")
+        for finding in (*held, *check.findings):
+            print_status(f"{finding.severity}: {finding}")
+        print_status(
+            f"wrote {len(plan.motions)} motions and {PLAN} to {folder}: log them on the robot, or simulate them"
+        )
+        if plan.unidentifiable:
+            print_status(
+                f"no test determines: {', '.join(plan.unidentifiable)}; wider limits or a longer --seconds may"
+            )
+            raise typer.Exit(ExitCode.NO)
+        print_next_command("step-by-step", "simulate", robot, folder, *words)
+        return
+    if not (folder / PLAN).is_file():
+        raise InputError(
+            f"no {PLAN} in {str(folder)!r}",
+            hint=f"mindyn step-by-step plan {robot} {folder}",
+            code=Code.MISSING_FILE,
+            subject=PLAN,
+        )
+    if action == "simulate":
+        sensors = None
+        if counts is not None or torque_noise:
+            sensors = Sensors(counts_per_revolution=counts, torque_noise=torque_noise)
+        logs = simulate_tests(loaded, load_plan(folder / PLAN), rate_hz=rate_hz, sensors=sensors, seed=seed)
+        write_test_logs(folder, loaded, load_plan(folder / PLAN), logs)
+        if as_json:
+            typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
+        print_status(f"wrote {len(logs)} logs to {folder}")
+        print_next_command("step-by-step", "identify", robot, folder, *words)
+        return
+    plan, logs = read_test_logs(folder, loaded)
+    if through is not None:
+        plan = plan.through(through)
+        logs = {name: log for name, log in logs.items() if name in plan.motions}
+    settings = StepByStep(solution="together" if together else "steps")
+    estimate = settings.fit(loaded, plan, logs)
+    checked = check_steps(estimate, plan, logs, settings=settings)
+    estimate = replace(estimate, provenance={**estimate.provenance, "simulated": checked.to_dict()})
+    with replace_folder_files(folder, ["estimate.json"]) as target:
+        estimate.save(target / "estimate.json")
+    if as_json:
+        typer.echo(json.dumps(estimate.to_dict(), indent=1))
+    else:
+        print_output(f"{estimate.table()}\n\n{checked.table()}", "  ")
+    print_status(f"wrote {folder / 'estimate.json'}")
+    print_next_command("check", folder)

@@ -1,0 +1,153 @@
+"""`approach_from`: a way from home to the start of a motion that keeps every distance and limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from mindyn.algebra.values import Array, frozen_array
+from mindyn.errors import InputError, UnsafeMotionError
+from mindyn.excitation.constraints import Constraint, worst
+from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
+from mindyn.excitation.instants import State
+from mindyn.excitation.limits import MotionLimits
+from mindyn.excitation.motion_check import CHECK_LOSS_M
+from mindyn.excitation.run import CHECK_HZ, ApproachPath
+from mindyn.excitation.safety import Safety
+
+PEAKS: Final = (2.1875, 7.5132, 52.5)
+"""Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
+SHORTEST_S: Final = 0.5
+DETOURS: Final = 100
+"""Places to stand that a way may lead over where the straight one hits something."""
+MOST_TRIED: Final = 500
+"""Ways of which a leg is tried, at most."""
+LEG_M: Final = 0.01
+"""No volume moves farther between two positions at which a leg is tried; the check of the result is finer."""
+SLOWER: Final = 1.5
+"""An approach whose torque or speed exceeds a limit is taken slower by this factor, a few times."""
+TRIES: Final = 12
+
+
+def approach_from(
+    home: ArrayLike,
+    start: Array,
+    limits: MotionLimits,
+    safety: Safety,
+    places: Array,
+    rng: np.random.Generator,
+) -> ApproachPath:
+    """Return the shortest way from home to the start over some places to stand, straight in the joints between them.
+
+    Edges of the graph of all places are tried only when the shortest way has them, and removed where they hit
+    something (lazy roadmap, Bohlin and Kavraki 2000). Distances are those of the result's check.
+
+    limits  with the whole ranges of the joints: home may lie nearer to their ends than a motion
+    safety  its distances are kept, and the way is slowed until its dynamics hold
+    """
+    begin = frozen_array(home, start.shape, "home")
+    outside = (begin < limits.lower) | (begin > limits.upper)
+    if outside.any():
+        raise InputError(
+            f"home {begin.tolist()} lies outside the position limits of joints {np.flatnonzero(outside).tolist()}",
+            hint="home has one position for each joint, in rad or m, in the order of the robot file",
+        )
+    blocked = first_blocked(safety.encounters, begin[None])
+    if blocked is not None:
+        raise UnsafeMotionError(
+            f"home {np.round(begin, 3).tolist()} is not safe: {' - '.join(blocked.names)} are nearer to each other "
+            f"than the {1e3 * blocked.required_m:.0f} mm that are required",
+            hint="give a home where they are farther apart, lower --clearance, or leave home out",
+        )
+    chosen = rng.permutation(len(places))[:DETOURS]
+    nodes = np.vstack([begin, start, places[chosen]])
+    way = _shortest_way(safety.encounters, nodes, np.maximum(limits.upper - limits.lower, 1e-9))
+    if way is None:
+        raise UnsafeMotionError(
+            f"no way from home {np.round(begin, 3).tolist()} to the start {np.round(start, 3).tolist()} keeps all "
+            f"distances: the straight one and those over {len(chosen)} other places hit something",
+            hint="give another home, or leave home out and move the arm to the start first",
+        )
+    found = ApproachPath(way, _leg_seconds(way, limits))
+    for _ in range(TRIES):
+        if _worst(found, safety.dynamics) <= 1.0:
+            return found
+        found = ApproachPath(found.places, SLOWER * found.seconds)
+    raise UnsafeMotionError(
+        f"the way from home {np.round(begin, 3).tolist()} to the start exceeds a limit however slow it is",
+        hint="give another home: holding the arm there or on the way takes more torque than the limits allow",
+    )
+
+
+def _shortest_way(encounters: Encounters, nodes: Array, ranges: Array) -> Array | None:
+    """Return the places (k + 1, n) of the shortest way from node 0 to node 1 that hits nothing."""
+    finite = np.where(np.isfinite(ranges), ranges, 2 * np.pi)
+    lengths = np.linalg.norm((nodes[:, None] - nodes[None]) / finite, axis=-1) + 1e-3  # few legs rather than many
+    np.fill_diagonal(lengths, 0.0)
+    clear: set[tuple[int, int]] = set()
+    for _ in range(MOST_TRIED):
+        distances, before = dijkstra(csr_array(lengths), indices=0, return_predecessors=True)
+        if not np.isfinite(distances[1]):
+            return None
+        way = [1]
+        while way[-1] != 0:
+            way.append(int(before[way[-1]]))
+        for i, j in pairwise(way):
+            edge = (min(i, j), max(i, j))
+            if edge in clear:
+                continue
+            if _hits(encounters, nodes[i], nodes[j]):
+                lengths[i, j] = lengths[j, i] = 0.0  # no edge
+                break
+            clear.add(edge)
+        else:
+            return np.asarray(nodes[way[::-1]])
+    return None
+
+
+def _hits(encounters: Encounters, a: Array, b: Array) -> bool:
+    """Return whether a straight leg comes too near to something."""
+    share = np.linspace(0.0, 1.0, 33)[:, None]
+    corners = encounters.bodies.corners(a + share * (b - a))
+    length = np.linalg.norm(np.diff(corners, axis=0), axis=-1).sum(axis=0).max(initial=0.0)
+    share = np.linspace(0.0, 1.0, int(np.ceil(length / LEG_M)) + 2)[:, None]
+    return first_blocked(encounters, a + share * (b - a)) is not None
+
+
+def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
+    """Return an encounter that does not keep its distance at all of the positions q (N, n); None where all do.
+
+    Covers are compared first: the shapes are measured only where the covers are too near.
+    """
+    bodies = encounters.bodies
+    poses = bodies.poses(q)
+    for one in encounters.checked:
+        needed = one.required_m + CHECK_LOSS_M
+        near = poses if one.by != "covers" else poses[gaps_of(bodies, one, poses) < needed]
+        if len(near) and (gaps_of(bodies, one, near, is_exact=True) < needed).any():
+            return one
+    return None
+
+
+def _leg_seconds(places: Array, limits: MotionLimits) -> Array:
+    steps = np.abs(np.diff(places, axis=0))
+    bounds = (limits.velocity, limits.acceleration, limits.jerk)
+    needed = [
+        (peak * np.divide(steps, bound, out=np.full_like(steps, np.inf), where=bound > 0)) ** (1 / order)
+        for order, (peak, bound) in enumerate(zip(PEAKS, bounds, strict=True), start=1)
+    ]
+    found = np.maximum(np.nan_to_num(np.max(needed, axis=(0, 2)), nan=0.0), SHORTEST_S)
+    return np.asarray(np.where(np.isfinite(found), 1.001 * found, SHORTEST_S))
+
+
+def _worst(approach: ApproachPath, constraints: Sequence[Constraint]) -> float:
+    count = int(min(CHECK_HZ * approach.whole_s, 20_000)) + 1
+    t = np.linspace(0.0, approach.whole_s, count)
+    state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them
+    return float(max((worst(one, state).max() for one in constraints), default=0.0))

@@ -1,0 +1,338 @@
+"""`tune_settings`: select groups of settings in turn by their cross-validated error on the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isinf, log
+from typing import Final
+
+from mindyn.identification.selection.scores import Gain, error_over, gain_of
+from mindyn.identification.selection.trials import Setting, Trials, rate_of, score_all, scores, with_changes
+from mindyn.logs.conditioning import require_resolved
+from mindyn.parameters.parameter import Kind
+from mindyn.regression.friction import SHAPES, Friction
+from mindyn.robots.friction_laws import LOAD_SHAPES
+
+Progress = Callable[[str], None]
+
+LOWEST_HZ: Final = 0.5
+HIGHEST: Final = 0.4
+"""Highest cut-off, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used."""
+COARSE: Final = 2.0
+FINER: Final = (2.0**0.5, 2.0**0.25)
+"""Factors between the cut-offs tried, first over the whole range, then around the best."""
+MOTION_TO_FILTER: Final = 2.5
+"""Ratio of the motion's cut-off to that of the parallel filter while the latter is selected."""
+TANH_WIDTHS: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+STOP_WIDTHS: Final = (1e-6, 1e-5, 1e-4, 1e-3)
+GRID_REFINEMENTS: Final = 10.0**0.5
+"""Factor between the stop widths in the final refinement."""
+SLOW_SPEEDS: Final = (None, 0.01, 0.02, 0.05)
+"""rad/s below which rows of a joint are excluded from the fit: stiction there is not a function of the speed."""
+MIN_GAIN: Final = 0.995
+"""A setting with more freedom is selected if it lowers the error to less than this fraction."""
+SHAPE_GAIN: Final = -log(MIN_GAIN)
+"""The same as a gain over several numbers of blocks, which must also be significant."""
+LOAD_GAIN: Final = -log(0.98)
+"""The same for load-dependent friction, with one or two parameters per joint: in real gears its effect is large or
+absent."""
+SELF_LOCKING: Final = 1.0
+"""Fraction of the load that friction absorbs in a self-locking gear: backdrivable arms have less."""
+MOST_SHAPES: Final = 2
+FOLDINGS: Final = (3, 4, 5, 8)
+MOST_DROPPED: Final = 0.6
+"""Largest fraction of the parameters that may be dropped."""
+DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
+"""Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
+DELAY_STEPS: Final = 12
+MIN_DELAY_GAIN_FRACTION: Final = 0.9
+"""A delay that lowers the error to less than this fraction is selected before friction."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """Settings that may be selected; all others stay as given.
+
+    highest_filter_hz  highest cut-off of the parallel filter; None: any, or no filter
+    """
+
+    cutoff: bool = True
+    velocity: bool = True
+    delay: bool = True
+    filter: bool = True
+    friction: bool = True
+    rotors: bool = True
+    highest_filter_hz: float | None = None
+
+    @property
+    def anything(self) -> bool:
+        """Whether any setting may be selected."""
+        return self.cutoff or self.velocity or self.delay or self.filter or self.friction or self.rotors
+
+
+def tune_settings(trials: Trials, start: Setting, search_space: SearchSpace, progress: Progress) -> Setting:
+    """Return the setting after two rounds through filter, delay and friction direction, then friction shapes and
+    parameters.
+    """
+    best, timed = start, trials.along_time()
+    for _ in range(2):
+        best = _filters(timed, best, search_space)
+        progress(_line("filter", timed, best))
+        if search_space.delay:
+            # A large delay comes first: friction that reverses early or late would compensate for it.
+            moved = _delay(timed, best)
+            best = (
+                moved if timed.score(moved).criterion < MIN_DELAY_GAIN_FRACTION * timed.score(best).criterion else best
+            )
+        if search_space.friction:
+            best = _better(timed, best, _directions(best), 1.0)
+            best = _better(timed, best, [with_changes(best, slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
+            progress(_line("friction", timed, best))
+        if search_space.delay:
+            best = _delay(timed, best)
+            progress(_line("delay", timed, best))
+    if search_space.friction:
+        best = _shapes(trials, add_load_friction(trials, best))
+        progress(_line("friction shape", trials, best))
+    if search_space.rotors:
+        best = _better(trials, best, [replace(best, without=kinds) for kinds in DROPPED_TOGETHER], 1.0)
+    if search_space.rotors:
+        best = _essential(trials, best, search_space)
+        progress(_line(f"{best.dropped} parameters dropped", trials, best))
+    return best
+
+
+def _essential(trials: Trials, best: Setting, search_space: SearchSpace) -> Setting:
+    """Drop as many of the least supported parameters as gives the best prediction of unseen motion.
+
+    A few large blocks hold out motion unlike the rest, many small blocks motion like it: settings with different
+    freedom are compared over several numbers of blocks, by the geometric mean of their errors. Delay, slow rows and the
+    friction around zero velocity are checked again, since with a single number of blocks they may fit the noise of
+    these blocks.
+    """
+    foldings = _foldings(trials)
+    best, error = _least_supported(foldings, best)
+    for look in (_no_delay, _other_slow_speeds, _stops):
+        for other in look(best, search_space):
+            candidate, found_error = _least_supported(foldings, other)
+            if found_error < (MIN_GAIN if look is _stops else 1.0) * error:
+                best, error = candidate, found_error
+    if trials.timeline.repeated:
+        # Blocks of phases hold out other motions, blocks of time the same motion; both kinds will be predicted.
+        both = [*foldings, *(folding.along_time() for folding in foldings)]
+        best, _ = _least_supported(both, best)
+    return best
+
+
+def _foldings(trials: Trials) -> list[Trials]:
+    """Return trials with several numbers of blocks."""
+    return [trials.with_folds(folds) for folds in FOLDINGS]
+
+
+def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Setting, float]:
+    """Return the setting with the best number of dropped parameters, and its error over all foldings."""
+    parameters = foldings[0].regressor.with_friction(setting.friction).parameters
+    count = len(setting.with_settings_of(parameters))
+    others = [replace(setting, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
+    errors = [_error(foldings, other) for other in reversed(others)][::-1]  # the first call scores all of them
+    return others[errors.index(min(errors))], min(errors)
+
+
+def _no_delay(best: Setting, search_space: SearchSpace) -> list[Setting]:
+    return [with_changes(best, delay_s=0.0)] if search_space.delay and best.conditioning.delay_s else []
+
+
+def _other_slow_speeds(best: Setting, search_space: SearchSpace) -> list[Setting]:
+    known = best.conditioning.slow_speed
+    return [with_changes(best, slow_speed=v) for v in SLOW_SPEEDS if v != known] if search_space.friction else []
+
+
+def _stops(best: Setting, search_space: SearchSpace) -> list[Setting]:
+    """Return presliding friction with widths between those tried before; for a stop, with the widths next to its own."""
+    if not search_space.friction:
+        return []
+    friction = best.friction
+    widths = (*STOP_WIDTHS, *(width * GRID_REFINEMENTS for width in STOP_WIDTHS[:-1]))
+    if friction.direction == "stop":
+        widths = (friction.width / GRID_REFINEMENTS, friction.width * GRID_REFINEMENTS)
+    return [replace(best, friction=replace(friction, direction="stop", width=width)) for width in sorted(widths)]
+
+
+def _line(what: str, trials: Trials, setting: Setting) -> str:
+    score = trials.score(setting)
+    return f"{what}: cross-validated error {100 * score.total:.2f} % total, {100 * score.mean:.2f} % mean over joints"
+
+
+def _better(trials: Trials, best: Setting, others: Iterable[Setting], factor: float) -> Setting:
+    """Return the best of the others if its error is below `factor` times that of `best`, else `best`."""
+    listed = [best, *others]
+    errors = [score.criterion for (score,) in score_all([trials], listed)]
+    k = min(range(1, len(listed)), key=errors.__getitem__, default=0)
+    return listed[k] if errors[k] < factor * errors[0] else best
+
+
+def _filters(trials: Trials, best: Setting, search_space: SearchSpace) -> Setting:
+    rate, highest = rate_of(best.conditioning), search_space.highest_filter_hz
+    if search_space.filter:
+        if highest is not None and best.filter_hz is None:
+            best = _with_filters(best, [highest], search_space)[0]
+        best = _better(trials, best, _with_filters(best, _grid(rate, COARSE), search_space), 1.0)
+        for step in FINER:
+            if best.filter_hz is not None:
+                near = [best.filter_hz / step, best.filter_hz * step]
+                best = _better(trials, best, _with_filters(best, near, search_space), 1.0)
+    if search_space.cutoff:
+        # The motion alone may need a filter: its derivatives are noisy, while the torque jumps with the friction.
+        filters = {best.filter_hz, None} if search_space.filter and highest is None else {best.filter_hz}
+        kinds = [replace(best, filter_hz=f) for f in filters]
+        others = [with_changes(setting, position_cutoff_hz=f) for setting in kinds for f in _grid(rate, COARSE)]
+        best = _better(trials, best, others, 1.0)
+    if search_space.velocity:
+        others = [with_changes(best, velocity=origin) for origin in ("differentiated", "measured")]
+        best = _better(trials, best, others, 1.0)
+    return best
+
+
+def _grid(rate: float, step: float) -> list[float | None]:
+    """Return None for no filter, then cut-offs over the whole range."""
+    values: list[float | None] = [None]
+    f = LOWEST_HZ
+    while f < HIGHEST * rate:
+        values.append(f)
+        f *= step
+    return values
+
+
+def _with_filters(best: Setting, filters: Sequence[float | None], search_space: SearchSpace) -> list[Setting]:
+    """Return candidates for the parallel filter; the motion's cut-off changes along if it may be selected."""
+    candidates = []
+    highest, bound = HIGHEST * rate_of(best.conditioning), search_space.highest_filter_hz
+    for f in filters:
+        if (f is not None and f > highest) or (bound is not None and (f is None or f > bound)):
+            continue
+        candidate = replace(best, filter_hz=f)
+        if search_space.cutoff:
+            motion = None if f is None or MOTION_TO_FILTER * f > highest else MOTION_TO_FILTER * f
+            candidate = with_changes(candidate, position_cutoff_hz=motion)
+        candidates.append(candidate)
+    return candidates
+
+
+def _directions(best: Setting) -> list[Setting]:
+    kinds = [Friction("sign"), *(Friction("tanh", w) for w in TANH_WIDTHS), *(Friction("stop", w) for w in STOP_WIDTHS)]
+    return [replace(best, friction=replace(best.friction, direction=k.direction, width=k.width)) for k in kinds]
+
+
+def _delay(trials: Trials, best: Setting) -> Setting:
+    """Select a delay: scan the whole range with the smooth torque, then take steps while they help.
+
+    A search that starts without delay ends in the nearest local minimum, where friction that reverses early compensates
+    for a part of the delay. The scan excludes rows around reversals (`DelayScan`); its result must predict held-out
+    blocks better, like any other step.
+    """
+    scanned = require_resolved(best.conditioning.delay_s, "delay_s") + trials.delays(best).best().seconds
+    best = _better(trials, best, [with_changes(best, delay_s=scanned)], 1.0)
+    rate = rate_of(best.conditioning)
+    step = 1 / (20 * min(best.filter_hz or 0.2 * rate, 0.2 * rate))
+    smallest = step / 5
+    for _ in range(DELAY_STEPS):
+        now = best.conditioning.delay_s
+        assert not isinstance(now, str)
+        moved = _better(
+            trials, best, [with_changes(best, delay_s=now + step), with_changes(best, delay_s=now - step)], 1.0
+        )
+        if moved is best:
+            step /= 2
+            if step < smallest:
+                break
+        best = moved
+    now = best.conditioning.delay_s
+    without = with_changes(best, delay_s=0.0)
+    return best if trials.score(best).criterion < MIN_GAIN * trials.score(without).criterion else without
+
+
+def add_load_friction(trials: Trials, best: Setting) -> Setting:
+    """Add load-dependent friction, with equal or different values for driving and braking loads, if it predicts better.
+
+    The reference of the load is the fit to all training rows, first without and then with such friction: the only
+    torque of held-out blocks that enters their columns is that of the rigid links. At joints where it would drive,
+    f_load < |f_driving|, or lock the gear, it represents another effect, such as a gain or a spring, and is excluded.
+    Because it adds freedom at every joint, it is compared over several numbers of blocks, like parameters to drop.
+    """
+    if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
+        return best
+    foldings = _foldings(trials)
+    taken, reference = best.friction.shapes, trials.reference(best)
+    chosen = best
+    for count in range(1, len(LOAD_SHAPES) + 1):
+        shapes = (*taken, *LOAD_SHAPES[:count])
+        wanted = replace(best, friction=replace(best.friction, shapes=shapes, reference=reference))
+        candidate = _braking(trials, wanted)
+        if candidate is not None and _gain(foldings, chosen, candidate).is_significantly_above(LOAD_GAIN):
+            chosen = candidate
+    if chosen is best:
+        return best
+    return replace(chosen, friction=replace(chosen.friction, reference=trials.reference(chosen)))
+
+
+def _error(foldings: Sequence[Trials], setting: Setting) -> float:
+    """Return the geometric mean of the errors over several numbers of blocks."""
+    return error_over(scores(foldings, setting))
+
+
+def _gain(foldings: Sequence[Trials], best: Setting, other: Setting) -> Gain:
+    """Return by how much the other setting predicts better."""
+    return gain_of(*(scores(foldings, setting) for setting in (best, other)))
+
+
+def _braking(trials: Trials, setting: Setting) -> Setting | None:
+    """Exclude load-dependent friction that would drive or lock a joint; return None if that excludes all of it.
+
+    The difference between driving and braking loads is excluded first, since it acts like a gain, then the rest.
+    Excluding some parameters may change the sign of others, so that this repeats at most as often as there are such
+    parameters.
+    """
+    regressor = trials.regressor.with_friction(setting.friction)
+    joints = {parameter.link_or_joint for parameter in regressor.parameters if parameter.load_shape}
+    for _ in range(len(LOAD_SHAPES) * len(joints)):
+        values = {
+            (parameter.load_shape, parameter.link_or_joint): (parameter.name, v)
+            for parameter, v in trials.values(setting).items()
+        }
+        excluded = []
+        for joint in joints:
+            joint_values = {shape: values[shape, joint] for shape in LOAD_SHAPES if (shape, joint) in values}
+            (_, mean), (_, half) = joint_values["load"], joint_values.get("driving", ("", 0.0))
+            impossible = {
+                "load": not 0 < mean < SELF_LOCKING,
+                "driving": not abs(half) <= mean < SELF_LOCKING - abs(half),
+            }
+            excluded += [name for shape, (name, _) in joint_values.items() if impossible[shape] or impossible["load"]]
+        if set(excluded) <= set(setting.driving):
+            break
+        setting = replace(setting, driving=tuple(sorted({*setting.driving, *excluded})))
+    names = {parameter.name for parameter in regressor.parameters if parameter.load_shape}
+    return None if names <= set(setting.driving) else setting
+
+
+def _shapes(trials: Trials, best: Setting) -> Setting:
+    """Add friction shapes one by one while they predict better over several numbers of blocks.
+
+    A shape adds freedom at every joint, and one that fits the speeds of its own log may be far off at other speeds.
+    """
+    foldings = _foldings(trials)
+    loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
+    for _ in range(MOST_SHAPES - loaded):
+        taken = best.friction.shapes
+        others = [
+            replace(best, friction=replace(best.friction, shapes=(*taken, name)))
+            for name in SHAPES
+            if name not in taken
+        ]
+        score_all(foldings, [best, *others])
+        other = min(others, key=lambda candidate: _error(foldings, candidate))
+        if not _gain(foldings, best, other).is_significantly_above(SHAPE_GAIN):
+            break
+        best = other
+    return best

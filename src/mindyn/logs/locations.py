@@ -1,0 +1,247 @@
+"""`FileLocation`: location of a log, which is a local path or the URL of an object in a store.
+
+Objects are read by fsspec and polars with the credentials that these libraries find; mindyn takes none. Credentials in
+a URL (user, password, signature) never appear in a message or file: `str` of a location omits them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from glob import glob, has_magic
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Final
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import url2pathname
+
+from mindyn.errors import Code, MissingExtraError
+from mindyn.logs.errors import LogError
+from mindyn.reading import describe_exception
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_COLLAPSED_URL: Final = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?|file):/(?!/)", re.IGNORECASE)
+"""Start of a URL that was converted to a `pathlib.Path`."""
+TESTED_SCHEMES: Final = ("s3", "file")
+"""Schemes that are tested; others work if fsspec and polars support them."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteFile:
+    """Object in a store, with the part of the interface of `pathlib.Path` that reading a log needs."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return strip_credentials(self.url)
+
+    __repr__ = __str__
+
+    @property
+    def _path(self) -> PurePosixPath:
+        return PurePosixPath(urlsplit(self.url).path)
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._path.name
+
+    @property
+    def stem(self) -> str:
+        """Name without the suffix."""
+        return self._path.stem
+
+    @property
+    def suffix(self) -> str:
+        """End of the name, from the last dot."""
+        return self._path.suffix
+
+    @property
+    def parent(self) -> RemoteFile:
+        """Prefix of the object."""
+        return self._at(self._path.parent)
+
+    def __truediv__(self, name: str) -> RemoteFile:
+        return self._at(self._path / name)
+
+    def with_name(self, name: str) -> RemoteFile:
+        """Return another object with the same prefix."""
+        return self._at(self._path.with_name(name))
+
+    def _at(self, path: PurePosixPath) -> RemoteFile:
+        parts = urlsplit(self.url)
+        return RemoteFile(urlunsplit(parts._replace(path=str(path))))
+
+    def exists(self) -> bool:
+        """Return whether the object exists."""
+        with _hide_credentials(self):
+            return bool(_filesystem(self.url).exists(self.url))
+
+    def open(self) -> BinaryIO:
+        """Open the object for reading; bytes are fetched as needed."""
+        with _hide_credentials(self):
+            return _filesystem(self.url).open(self.url, "rb")  # type: ignore[no-any-return]
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Read the object as text."""
+        with _hide_credentials(self):
+            return bytes(_filesystem(self.url).cat_file(self.url)).decode(encoding)
+
+    def info(self) -> FileListing:
+        """Return the store's information about the object."""
+        with _hide_credentials(self):
+            return _list_remote(self, _filesystem(self.url).info(self.url))
+
+
+FileLocation = Path | RemoteFile
+
+
+@dataclass(frozen=True, slots=True)
+class FileListing:
+    """Size and version of a file.
+
+    version   changes whenever the bytes change: the store's etag, or else size and time of change
+    changed   time of change in s since 1970, if known
+    """
+
+    place: FileLocation
+    size: int
+    version: str
+    changed: float | None
+
+    @property
+    def is_content(self) -> bool:
+        """Whether equal versions mean equal bytes."""
+        return self.version.startswith("etag:")
+
+
+def parse_location(given: str | FileLocation) -> FileLocation:
+    """Return the location of a path or URL."""
+    if isinstance(given, RemoteFile):
+        return given
+    text = str(given)
+    if isinstance(given, Path) or not _URL.match(text):
+        if _COLLAPSED_URL.match(text):
+            raise LogError(
+                f"{strip_credentials(text)!r} is a URL that was converted to a Path, which removes a slash",
+                hint="pass URLs as text: read_log('s3://bucket/run.parquet', robot)",
+                code=Code.WRONG_TYPE,
+                subject=strip_credentials(text),
+            )
+        return Path(text) if Path(text).name else Path(text).absolute()
+    parts = urlsplit(text)
+    if parts.scheme.lower() == "file":
+        return Path(url2pathname(parts.path))
+    return RemoteFile(text)
+
+
+def expand_locations(patterns: Iterable[str]) -> list[FileLocation]:
+    """Return the files for paths, URLs and patterns of a command line."""
+    locations: list[FileLocation] = []
+    for pattern in patterns:
+        place = parse_location(pattern)
+        text = place.url if isinstance(place, RemoteFile) else str(place)
+        if not has_magic(text) or (isinstance(place, Path) and place.exists()):
+            locations.append(place)
+        elif matches := [listing.place for listing in list_matching(pattern)]:
+            locations += matches
+        else:
+            message, hint = f"no file matches {str(place)!r}", "check the pattern; ** matches any folders"
+            raise LogError(message, hint=hint, code=Code.MISSING_FILE, subject=place)
+    return locations
+
+
+def strip_credentials(url: str) -> str:
+    """Return the URL without user, password and query, which may hold keys and signatures."""
+    if not _URL.match(url):
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=host, query="", fragment=""))
+
+
+def list_matching(pattern: str) -> list[FileListing]:
+    """List the files that match a pattern (`*`, `?`, `[...]`; `**` matches any number of folders), by name."""
+    place = parse_location(pattern)
+    if isinstance(place, Path):
+        pattern = str(place)
+        paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207
+        return [list_local(path) for path in paths if path.exists()]
+    with _hide_credentials(place):
+        system = _filesystem(place.url)
+        if not has_magic(place.url):
+            details = system.info(place.url) if system.exists(place.url) else {"type": "directory"}
+            return [] if details.get("type") == "directory" else [_list_remote(place, details)]
+        listing = system.glob(place.url, detail=True)
+    parts = urlsplit(place.url)
+    files = []
+    for name, details in sorted(listing.items()):
+        if details.get("type") == "directory":
+            continue
+        path = str(name).split("://", 1)[-1]
+        bare = path.lstrip("/").removeprefix(parts.netloc.rpartition("@")[2] + "/")
+        url = urlunsplit(parts._replace(path=f"/{bare}"))
+        files.append(_list_remote(RemoteFile(url), details))
+    return files
+
+
+def list_local(path: Path) -> FileListing:
+    """Return size and version of a file, or of all files of a folder (a rosbag2)."""
+    try:
+        stats = [file.stat() for file in (sorted(path.iterdir()) if path.is_dir() else [path])] or [path.stat()]
+    except OSError as problem:
+        message = f"{str(path)!r} cannot be read: {describe_exception(problem)}"
+        raise LogError(message, code=Code.UNREADABLE, subject=path) from problem
+    size, changed = sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
+    return FileListing(path, size, f"changed:{size}:{changed}", changed / 1e9)
+
+
+def _list_remote(place: RemoteFile, details: dict[str, Any]) -> FileListing:
+    etag = next((str(details[key]).strip('"') for key in ("ETag", "etag", "e_tag", "md5Hash") if details.get(key)), "")
+    stamps = ("LastModified", "last_modified", "mtime", "updated")
+    changed = next((details[key] for key in stamps if details.get(key)), None)
+    stamp = changed.timestamp() if isinstance(changed, datetime) else None
+    size = int(details.get("size") or details.get("Size") or 0)
+    return FileListing(place, size, f"etag:{etag}" if etag else f"changed:{size}:{changed}", stamp)
+
+
+def _filesystem(url: str) -> Any:
+    scheme = urlsplit(url).scheme
+    try:
+        import fsspec
+
+        return fsspec.core.url_to_fs(url)[0]
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{scheme}:// needs fsspec and its package for that store, which are not installed",
+            hint="pip install 'mindyn[cloud]' installs them for s3://; for other stores see fsspec",
+            subject="cloud",
+        ) from error
+
+
+@contextmanager
+def _hide_credentials(place: RemoteFile) -> Iterator[None]:
+    """Raise errors of a store's library as `LogError` without the credentials of the URL."""
+    try:
+        yield
+    except (LogError, MissingExtraError):
+        raise
+    except Exception as error:
+        raise remote_error(place, error) from None
+
+
+def remote_error(place: RemoteFile, error: BaseException) -> LogError:
+    """Return the error of a store's library as `LogError` without the credentials of the URL."""
+    reason = describe_exception(error).replace(place.url, str(place))
+    query, user = urlsplit(place.url).query, urlsplit(place.url).netloc.rpartition("@")[0]
+    for secret in (query, user, user.partition(":")[2]):
+        reason = reason.replace(secret, "...") if secret else reason
+    missing = isinstance(error, FileNotFoundError)
+    return LogError(
+        f"the log {str(place)!r} does not exist" if missing else f"{str(place)!r} cannot be read: {reason}",
+        hint="check the name of the bucket and the credentials of the environment (AWS_PROFILE, AWS_ENDPOINT_URL)",
+        code=Code.MISSING_FILE if missing else Code.UNREADABLE,
+        subject=place,
+    )

@@ -1,0 +1,271 @@
+"""`LogMetadata`: the meaning of a log's columns, from its sidecar file and the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from mindyn.errors import Code, suggest_name
+from mindyn.logs.errors import ACCEPTABLE_FINDINGS, FaultCollector, LogError
+from mindyn.logs.locations import FileLocation
+from mindyn.logs.units import UNIT_FACTORS
+from mindyn.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_toml
+from mindyn.schemas import (
+    ANY_NUMBER,
+    ANY_TEXT,
+    POSITIVE_NUMBER,
+    Schema,
+    allow_also,
+    find_violations,
+    list_schema,
+    quote_value,
+    table_schema,
+)
+
+SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
+ColumnNames = str | Sequence[str] | Mapping[str, str]
+SEPARATORS: Final = (",", ";", "\t", " ")
+"""Separators of text files, in the order in which they are tried: names may contain spaces."""
+MAX_SKIPPED_ROWS: Final = 1000
+"""Most lines between the names of a text file and its numbers."""
+PerJoint = Mapping[str, float] | Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class LogMetadata:
+    """Meaning of a log's columns; the fields are the keys of its sidecar TOML file.
+
+    columns          time and, for each signal (position, velocity, acceleration, torque), a pattern ("q{i}" counts
+                     joints from 1, "q{i0}" from 0, "{joint}.position" is by name), n names in the robot's order, a
+                     table joint -> column, or the name of an array with a column for each of `joints`; time may also
+                     be two columns, of seconds and nanoseconds
+    units            unit of time and of each signal (see `units.UNIT_FACTORS`), or a table joint -> unit
+    side             "motor" or "joint", for all signals or as a table of signals; column j is the motor of joint j
+    joints           joint names in the order of an array's columns, or in the order that patterns count; names that the
+                     robot does not have mark unused columns
+    files            signal -> another file in the log's folder that holds its columns row by row
+    gears            G of q_motor = G q_joint: n ratios or an n x n matrix in the robot's order; by default from the
+                     robot's drives
+    current_gains    N m/A (N/A) at the side of the torque, in the robot's order or by joint
+    drive_gains      factor of the torque of each joint, after units and gears, as estimated by `mindyn.drive_gains`
+    position_offset  added to the joint's position, in the unit of the position, in the robot's order or by joint
+    rate_hz          rate of uniform rows; then no time column is read
+    topic            JointState topic of a bag
+    separator        separator of a text file: ",", ";", "\\t" or " " (any number of blanks); by default detected
+    decimal          decimal mark of a text file: "." or ","; by default detected from its first row
+    skip_rows        lines of a text file to skip after its line of names, such as a line of units
+    rows             [first, end]: rows of the file to use, counted from 0, without the last
+    times            [first, last]: time range to use, in s after the first row of the file
+    gravity, mount   gravity or mounting of the robot during the recording, as in `load_robot`
+    draft            true in a sidecar that `mindyn log` wrote and nobody confirmed; such a sidecar raises an error
+    accept           findings to accept in this log (see `errors.ACCEPTABLE_FINDINGS`)
+    """
+
+    columns: Mapping[str, ColumnNames] = field(default_factory=dict)
+    units: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    side: str | Mapping[str, str] | None = None
+    joints: Sequence[str] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    gears: Sequence[float] | Sequence[Sequence[float]] | None = None
+    current_gains: PerJoint | None = None
+    drive_gains: PerJoint | None = None
+    position_offset: PerJoint | None = None
+    rate_hz: float | None = None
+    topic: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    skip_rows: int = 0
+    rows: Sequence[int] | None = None
+    times: Sequence[float] | None = None
+    gravity: Sequence[float] | None = None
+    mount: str | Sequence[float] | None = None
+    draft: bool = False
+    accept: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        faults = FaultCollector()
+        for entry in fields(self):
+            for fault in find_key_faults(entry.name, getattr(self, entry.name)):
+                faults.errors.append(fault)
+        faults.raise_all("the log")
+
+    def unit(self, signal: str, joint: str) -> str:
+        """Return the unit of a signal of a joint; raise `LogError` if it is missing."""
+        unit = self.units.get(signal)
+        if isinstance(unit, Mapping):
+            unit = unit.get(joint)
+        if unit is None:
+            example, *others = UNIT_FACTORS[signal]
+            raise LogError(
+                f"the unit of {signal} is missing" + (f" for joint {joint!r}" if joint else ""),
+                hint=f'set units.{signal} = "{example}" (or {", ".join(others)}) {METADATA_LOCATION}',
+                code=Code.MISSING_VALUE,
+                subject=f"units.{signal}",
+            )
+        return unit
+
+    def side_of(self, signal: str) -> str:
+        """Return the side ("motor" or "joint") of a signal; raise `LogError` if it is missing."""
+        side = self.side.get(signal) if isinstance(self.side, Mapping) else self.side
+        if side is None:
+            raise LogError(
+                f"the side of {signal} is missing: motor values differ from joint values by the gears",
+                hint=f'set side = "motor" or "joint", or side.{signal} = ..., {METADATA_LOCATION}',
+                code=Code.MISSING_VALUE,
+                subject=f"side.{signal}",
+            )
+        return side
+
+    def merge_with(self, over: Mapping[str, Any]) -> LogMetadata:
+        """Return the metadata updated with `over`; the tables columns, units and files are merged key by key."""
+        merged, errors = self.merge_valid(over)
+        faults = FaultCollector()
+        faults.errors.extend(errors)
+        faults.raise_all("the log")
+        return merged
+
+    def merge_valid(self, over: Mapping[str, Any]) -> tuple[LogMetadata, list[LogError]]:
+        """Return the metadata updated with the valid keys of `over`, and the errors of the other keys."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        faults = []
+        for name, value in over.items():
+            wrong = find_key_faults(name, value) if name in values else [_unknown_key_error(name)]
+            faults += wrong
+            if not wrong:
+                both = isinstance(value, Mapping) and isinstance(values[name], Mapping)
+                values[name] = {**values[name], **value} if both else value
+        return LogMetadata(**values), faults
+
+
+METADATA_LOCATION: Final = "in the log's sidecar file or in the call"
+
+
+def find_key_faults(key: str, value: Any) -> list[LogError]:
+    """Return the errors of the value of a key that do not depend on the log and the robot."""
+    if key == "draft" and value is True:
+        message = "the sidecar file is a draft that nobody has confirmed"
+        return [LogError(message, hint=_CONFIRM_HINT, code=Code.MISSING_VALUE, subject=key)]
+    entries = value if isinstance(value, Mapping) else {}
+    asked = [key] if _is_question(value) else [f"{key}.{name}" for name, v in entries.items() if _is_question(v)]
+    known = {name: v for name, v in entries.items() if not _is_question(v)} if entries else value
+    hint = f"replace the ? {METADATA_LOCATION}"
+    errors = [
+        LogError(f"{name} is still a question", hint=hint, code=Code.MISSING_VALUE, subject=name) for name in asked
+    ]
+    if not _is_question(value):
+        violations = find_violations(known, SIDECAR_SCHEMA["properties"][key], key)
+        errors += [LogError(v.message, hint=v.hint, code=Code.INVALID_VALUE, subject=key) for v in violations]
+    if key in ("rows", "times") and not errors and value is not None and not value[0] < value[1]:
+        message = f"{key} = {quote_value(value)} must begin before it ends"
+        errors.append(LogError(message, hint=f"like {_EXAMPLES[key]}", code=Code.OUT_OF_RANGE, subject=key))
+    return errors
+
+
+def _unknown_key_error(key: object) -> LogError:
+    keys = SIDECAR_SCHEMA["properties"]
+    message = f"the log's metadata has no entry {quote_value(key)}; it may have: {', '.join(keys)}"
+    return LogError(message, hint=suggest_name(key, keys, ""), code=Code.UNKNOWN_NAME, subject=key)
+
+
+def _is_question(value: object) -> bool:
+    return isinstance(value, str) and value == "?"
+
+
+_CONFIRM_HINT: Final = (
+    "check its lines, replace each ?, and delete the line `draft = true`; "
+    "`mindyn log LOG ROBOT --confirm` does that if no ? is left"
+)
+_EXAMPLES: Final = {
+    "columns": 'columns = { time = "t", position = "q{i}", torque = "tau{i}" }',
+    "units": 'units = { time = "s", position = "rad", torque = "N m" }',
+    "side": 'side = "motor", or side = { position = "motor", torque = "joint" }',
+    "files": 'files = { torque = "torque.csv" }',
+    "accept": 'accept = ["rate"]',
+    "joints": 'joints = ["shoulder", "elbow"]',
+    "rows": "rows = [100, 5000], which selects rows 100 to 4999 of the file, counted from 0",
+    "times": "times = [0.5, 20.0], which selects rows by the seconds after the first row",
+    "gravity": "gravity = [0, 0, -9.81]",
+    "gears": "gears = [100, 100]",
+    "current_gains": "current_gains = [11.2, 11.2]",
+    "drive_gains": "drive_gains = [1.05, 0.97]",
+    "position_offset": "position_offset = [0, 0]",
+    "rate_hz": "rate_hz = 1000",
+}
+_SIDE: Final = allow_also({}, "motor", "joint")
+_PER_JOINT: Final = list_schema(ANY_NUMBER, "object", "null")
+_PER_JOINT_TEXT: Final[Schema] = {"type": ["string", "object"], "additionalProperties": ANY_TEXT}
+_ROW: Final = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_KEYS: Final[Mapping[str, Schema]] = {
+    "columns": table_schema(
+        {},
+        {"time": list_schema(ANY_TEXT, "string"), **dict.fromkeys(SIGNALS, list_schema(ANY_TEXT, "string", "object"))},
+    ),
+    "units": table_schema({}, {"time": ANY_TEXT, **dict.fromkeys(SIGNALS, _PER_JOINT_TEXT)}),
+    "side": {
+        **table_schema({}, dict.fromkeys(SIGNALS, _SIDE)),
+        **allow_also({"type": "object"}, "motor", "joint", null=True),
+    },
+    "joints": list_schema(ANY_TEXT, "null"),
+    "files": table_schema({}, dict.fromkeys(SIGNALS, ANY_TEXT)),
+    "gears": list_schema(list_schema(ANY_NUMBER, "number"), "null"),
+    "current_gains": _PER_JOINT,
+    "drive_gains": _PER_JOINT,
+    "position_offset": _PER_JOINT,
+    "rate_hz": allow_also(POSITIVE_NUMBER, null=True),
+    "topic": allow_also(ANY_TEXT, null=True),
+    "separator": {"enum": [*SEPARATORS, None]},
+    "decimal": {"enum": [".", ",", None]},
+    "skip_rows": {"type": "integer", "minimum": 0, "maximum": MAX_SKIPPED_ROWS},
+    "rows": list_schema(_ROW, "null", minItems=2, maxItems=2),
+    "times": list_schema({"type": "number", "minimum": 0}, "null", minItems=2, maxItems=2),
+    "gravity": list_schema(ANY_NUMBER, "null", minItems=3, maxItems=3),
+    "mount": list_schema(ANY_NUMBER, "string", "null", minItems=3, maxItems=3),
+    "draft": {"type": "boolean"},
+    "accept": list_schema({"enum": ACCEPTABLE_FINDINGS}),
+}
+SIDECAR_SCHEMA: Final[Schema] = {
+    "title": "The sidecar file of a log",
+    **table_schema(
+        {}, {key: {**v, **({"examples": [_EXAMPLES[key]]} if key in _EXAMPLES else {})} for key, v in _KEYS.items()}
+    ),
+}
+"""JSON Schema of a sidecar file: the keys of `LogMetadata`."""
+
+
+SHARED_SIDECAR_NAME: Final = "logs.toml"
+"""Sidecar of all logs of a folder that have no sidecar of their own."""
+
+
+def find_sidecar(path: FileLocation) -> FileLocation | None:
+    """Return the sidecar of `run1.parquet`: `run1.parquet.toml`, `run1.log.toml` or `logs.toml`; None without one."""
+    if isinstance(path, Path) and not path.name:  # the current folder is a bag
+        path = path.absolute()
+    candidates: list[FileLocation] = [path.with_name(path.name + ".toml"), path.with_name(path.stem + ".log.toml")]
+    try:
+        sidecars = [candidate for candidate in candidates if candidate.exists()]
+        if not sidecars and (shared := path.parent / SHARED_SIDECAR_NAME).exists():
+            return shared
+    except (OSError, ValueError):  # an invalid file name: opening the log itself raises the error
+        return None
+    if len(sidecars) > 1:
+        message = f"{path.name} has two sidecar files, {sidecars[0].name} and {sidecars[1].name}; keep one"
+        raise LogError(message, code=Code.AMBIGUOUS, subject=path.name)
+    return sidecars[0] if sidecars else None
+
+
+def read_sidecar(path: FileLocation) -> Mapping[str, Any]:
+    """Read the keys of the log's sidecar file; return an empty mapping if it has none."""
+    sidecar = find_sidecar(path)
+    return {} if sidecar is None else parse_sidecar(sidecar)
+
+
+def parse_sidecar(sidecar: FileLocation) -> Mapping[str, Any]:
+    """Read the keys of a sidecar file."""
+    if isinstance(sidecar, Path):
+        return read_toml(sidecar, "sidecar file", LogError)
+    if (size := sidecar.info().size) > MAX_SETTINGS_BYTES and are_limits_active():
+        message = f"{sidecar.name} has {size} bytes; a sidecar file has at most {MAX_SETTINGS_BYTES}"
+        raise LogError(message, code=Code.TOO_LARGE, subject=sidecar.name)
+    return parse_toml(sidecar.read_text(), sidecar.name, LogError)

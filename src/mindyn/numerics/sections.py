@@ -1,0 +1,250 @@
+"""Apply second-order sections of a recursive filter down the rows of an array, all columns at once.
+
+SciPy's loop processes one column after another and waits for every sum; here a register holds as many columns as it has
+lanes, and the sums of several registers overlap. Operations and their order are SciPy's (`sosfilt`, the transposed
+direct form II), so the results are identical. The interpreter lock is released.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from mindyn.algebra.values import Array, native_array
+from mindyn.errors import Code, InputError
+from mindyn.numerics import native
+from mindyn.numerics.arrays import address_of
+from mindyn.numerics.cache import load_or_build
+from mindyn.numerics.call_list import CallList, RowBlock
+from mindyn.numerics.machine import host
+
+_REGISTERS_PER_PANEL: Final = 4
+"""Registers of columns that are filtered together: the sums of a section take as long as four of them."""
+_PREFETCH_ROWS: Final = 16
+"""Rows that are fetched ahead: in a wide array the rows of a panel are far apart."""
+_NUMBERS_PER_BLOCK: Final = 2**15
+"""Numbers that are filtered over all columns before the rows go on: they stay in the cache."""
+_POINTERS: Final = (ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_int64) * 2, *(ctypes.c_void_p,) * 2)
+
+
+class Cascade:
+    """Second-order sections with their state, which advances with the rows that they filter.
+
+    Parameters
+    ----------
+    sections : ndarray, shape (s, 6)
+        As in SciPy: b0 b1 b2 1 a1 a2.
+    state : ndarray, shape (s, 2, k)
+        Contiguous state of k columns.
+    """
+
+    def __init__(self, sections: Array, state: Array) -> None:
+        self._coefficients = native_array(sections[:, [0, 1, 2, 4, 5]], "sections")
+        self._state = native_array(state, "state")
+        self._count, self._width = len(sections), state.shape[2]
+        self._tables = address_of(self._coefficients), address_of(self._state)
+
+    def filter_rows(self, x: Array, y: Array) -> None:
+        """Write the rows of x (N, k) after the sections to y, which may be x.
+
+        x and y are float64 with contiguous columns and any row stride, also a negative one.
+        """
+        if x.shape != y.shape or x.shape[1] != self._width:
+            raise InputError(
+                f"rows of shape {x.shape} and {y.shape} do not fit sections of {self._width} columns",
+                code=Code.WRONG_SHAPE,
+                subject="x",
+            )
+        if x.size:
+            (from_x, step_x, _), (from_y, step_y, _) = RowBlock.from_array(x), RowBlock.from_array(y)
+            _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)
+
+    def list_calls(self, calls: CallList, rows: int, address: int, step: int) -> None:
+        """Add the call to a list, in place, for rows that begin at an address, `step` numbers apart."""
+        if rows and self._width:
+            calls.keep_alive(self)
+            at = address, step
+            calls.add("sections", _code(self._count), rows, self._width, *at, *at, *self._tables)
+
+
+@cache
+def _code(count: int) -> native.NativeCode:
+    ir = _module(count, host().lanes(64))
+    return native.load(load_or_build(("sections", ir), lambda: native.assemble(ir)), "sections")
+
+
+@cache
+def _function(count: int) -> Callable[..., None]:
+    code = _code(count)
+    function = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
+    function.keep_alive = code  # type: ignore[attr-defined]
+    return function
+
+
+def _module(count: int, lanes: int) -> str:
+    """Return the IR: blocks of rows with panels of `_REGISTERS_PER_PANEL` registers, then single masked ones."""
+    return f"""
+declare <{lanes} x double> @llvm.masked.load.v{lanes}f64.p0(ptr, i32, <{lanes} x i1>, <{lanes} x double>)
+declare void @llvm.masked.store.v{lanes}f64.p0(<{lanes} x double>, ptr, i32, <{lanes} x i1>)
+
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+
+define void @sections(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
+entry:
+  %fitting = udiv i64 {_NUMBERS_PER_BLOCK}, %width
+  %none = icmp eq i64 %fitting, 0
+  %most = select i1 %none, i64 1, i64 %fitting
+  br label %some
+some:
+  %first = phi i64 [0, %entry], [%next, %some]
+  %left = sub i64 %rows, %first
+  %last = icmp slt i64 %left, %most
+  %now = select i1 %last, i64 %left, i64 %most
+  %x.off = mul i64 %first, %xs
+  %y.off = mul i64 %first, %ys
+  %x.now = getelementptr double, ptr %x, i64 %x.off
+  %y.now = getelementptr double, ptr %y, i64 %y.off
+  call void @block(i64 %now, i64 %width, ptr %x.now, i64 %xs, ptr %y.now, i64 %ys, ptr %c, ptr %state)
+  %next = add i64 %first, %now
+  %more = icmp slt i64 %next, %rows
+  br i1 %more, label %some, label %end
+end:
+  ret void
+}}
+
+define internal void @block(i64 %rows, i64 %width, ptr %x, i64 %xs, ptr %y, i64 %ys, ptr %c, ptr %state) nounwind {{
+entry:
+{_coefficients(count, lanes)}
+  %xs.far = mul i64 %xs, {_PREFETCH_ROWS}
+  br label %wide
+wide:
+  %w = phi i64 [0, %entry], [%w.next, %wide.done]
+  %w.next = add i64 %w, {_REGISTERS_PER_PANEL * lanes}
+  %w.fits = icmp sle i64 %w.next, %width
+  br i1 %w.fits, label %wide.begin, label %rest
+{_panel("wide", "%w", count, lanes, _REGISTERS_PER_PANEL, masked=False)}
+  br label %wide
+rest:
+  %r = phi i64 [%w, %wide], [%r.next, %rest.done]
+  %r.next = add i64 %r, {lanes}
+  %r.over = icmp sge i64 %r, %width
+  br i1 %r.over, label %end, label %rest.begin
+{_panel("rest", "%r", count, lanes, 1, masked=True)}
+  br label %rest
+end:
+  ret void
+}}
+"""
+
+
+def _coefficients(count: int, lanes: int) -> str:
+    """Return the IR of %c.s.k, coefficient k of section s in every lane."""
+    vector, lines = f"<{lanes} x double>", []
+    for s in range(count):
+        for k in range(5):
+            name = f"%c.{s}.{k}"
+            lines += [
+                f"  {name}.p = getelementptr double, ptr %c, i64 {5 * s + k}",
+                f"  {name}.v = load double, ptr {name}.p",
+                f"  {name}.i = insertelement {vector} poison, double {name}.v, i64 0",
+                f"  {name} = shufflevector {vector} {name}.i, {vector} poison, <{lanes} x i32> zeroinitializer",
+            ]
+    return "\n".join(lines)
+
+
+def _panel(label: str, column: str, count: int, lanes: int, abreast: int, *, masked: bool) -> str:
+    """Return the IR for all rows of some columns; it begins at `label`.begin and ends inside `label`.done."""
+    vector, mask = f"<{lanes} x double>", f"%{label}.mask"
+    cells = [(r, s, k) for r in range(abreast) for s in range(count) for k in range(2)]
+
+    def load(name: str, pointer: str) -> str:
+        if not masked:
+            return f"  {name} = load {vector}, ptr {pointer}, align 8"
+        given = f"ptr {pointer}, i32 8, <{lanes} x i1> {mask}, {vector} zeroinitializer"
+        return f"  {name} = call {vector} @llvm.masked.load.v{lanes}f64.p0({given})"
+
+    def store(name: str, pointer: str) -> str:
+        if not masked:
+            return f"  store {vector} {name}, ptr {pointer}, align 8"
+        given = f"{vector} {name}, ptr {pointer}, i32 8, <{lanes} x i1> {mask}"
+        return f"  call void @llvm.masked.store.v{lanes}f64.p0({given})"
+
+    lines = [f"{label}.begin:"]
+    if masked:
+        steps = ", ".join(f"i64 {k}" for k in range(lanes))
+        lines += [
+            f"  %{label}.left = sub i64 %width, {column}",
+            f"  %{label}.one = insertelement <{lanes} x i64> poison, i64 %{label}.left, i64 0",
+            f"  %{label}.all = shufflevector <{lanes} x i64> %{label}.one, <{lanes} x i64> poison, "
+            f"<{lanes} x i32> zeroinitializer",
+            f"  {mask} = icmp slt <{lanes} x i64> <{steps}>, %{label}.all",
+        ]
+    for r, s, k in cells:
+        cell = f"%{label}.z.{r}.{s}.{k}"
+        lines += [
+            f"  {cell}.row = mul i64 %width, {2 * s + k}",
+            f"  {cell}.at = add i64 {cell}.row, {column}",
+            f"  {cell}.off = add i64 {cell}.at, {r * lanes}",
+            f"  {cell}.p = getelementptr double, ptr %state, i64 {cell}.off",
+            load(f"{cell}.0", f"{cell}.p"),
+        ]
+    lines += [
+        f"  %{label}.x0 = getelementptr double, ptr %x, i64 {column}",
+        f"  %{label}.y0 = getelementptr double, ptr %y, i64 {column}",
+        f"  br label %{label}.row",
+        f"{label}.row:",
+    ]
+    for name, first in (("n", "0"), ("xp", f"%{label}.x0"), ("yp", f"%{label}.y0")):
+        kind = "i64" if name == "n" else "ptr"
+        lines.append(f"  %{label}.{name} = phi {kind} [{first}, %{label}.begin], [%{label}.{name}.next, %{label}.row]")
+    for r, s, k in cells:
+        cell = f"%{label}.z.{r}.{s}.{k}"
+        lines.append(f"  {cell} = phi {vector} [{cell}.0, %{label}.begin], [{cell}.next, %{label}.row]")
+    for r in range(abreast):
+        given = f"%{label}.v.{r}.0"
+        lines += [
+            f"  {given}.p = getelementptr double, ptr %{label}.xp, i64 {r * lanes}",
+            load(given, f"{given}.p"),
+            f"  {given}.f = getelementptr double, ptr {given}.p, i64 %xs.far",
+            f"  call void @llvm.prefetch.p0(ptr {given}.f, i32 0, i32 3, i32 1)",
+        ]
+        for s in range(count):
+            lines += _section(f"%{label}", vector, r, s)
+        lines += [
+            f"  {given}.q = getelementptr double, ptr %{label}.yp, i64 {r * lanes}",
+            store(f"%{label}.v.{r}.{count}", f"{given}.q"),
+        ]
+    lines += [
+        f"  %{label}.n.next = add i64 %{label}.n, 1",
+        f"  %{label}.xp.next = getelementptr double, ptr %{label}.xp, i64 %xs",
+        f"  %{label}.yp.next = getelementptr double, ptr %{label}.yp, i64 %ys",
+        f"  %{label}.more = icmp slt i64 %{label}.n.next, %rows",
+        f"  br i1 %{label}.more, label %{label}.row, label %{label}.done",
+        f"{label}.done:",
+    ]
+    lines += [store(f"%{label}.z.{r}.{s}.{k}.next", f"%{label}.z.{r}.{s}.{k}.p") for r, s, k in cells]
+    return "\n".join(lines)
+
+
+def _section(label: str, vector: str, r: int, s: int) -> list[str]:
+    """Return y = b0 x + z0; z0 = b1 x - a1 y + z1; z1 = b2 x - a2 y, with every product and sum rounded separately."""
+    x, y, z, c, t = (
+        f"{label}.v.{r}.{s}",
+        f"{label}.v.{r}.{s + 1}",
+        f"{label}.z.{r}.{s}",
+        f"%c.{s}",
+        f"{label}.t.{r}.{s}",
+    )
+    return [
+        f"  {t}.0 = fmul {vector} {c}.0, {x}",
+        f"  {y} = fadd {vector} {t}.0, {z}.0",
+        f"  {t}.1 = fmul {vector} {c}.1, {x}",
+        f"  {t}.2 = fmul {vector} {c}.3, {y}",
+        f"  {t}.3 = fsub {vector} {t}.1, {t}.2",
+        f"  {z}.0.next = fadd {vector} {t}.3, {z}.1",
+        f"  {t}.4 = fmul {vector} {c}.2, {x}",
+        f"  {t}.5 = fmul {vector} {c}.4, {y}",
+        f"  {z}.1.next = fsub {vector} {t}.4, {t}.5",
+    ]

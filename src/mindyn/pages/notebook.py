@@ -1,0 +1,75 @@
+"""Show values in notebooks, and draw pages of them.
+
+The report, a later layer, draws the values; it is imported on first use.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from mindyn.files import write_file_atomically
+
+PAGE_HEIGHT_PX: Final = 640
+"""Height of a page inside a notebook."""
+
+
+class Page:
+    """Self-contained HTML page that a notebook shows and `save` writes to a file.
+
+    Parameters
+    ----------
+    html : str
+        Text of the page.
+    title : str
+        Title of the page.
+    height : int, default 640
+        Height inside a notebook, in pixels.
+    """
+
+    __slots__ = ("height", "html", "title")
+
+    def __init__(self, html: str, title: str, height: int = PAGE_HEIGHT_PX) -> None:
+        self.html, self.title, self.height = html, title, height
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file that opens from disk and loads nothing.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            File to write.
+        """
+        write_file_atomically(path, self.html)
+
+    def __repr__(self) -> str:
+        return f"Page({self.title!r}, {len(self.html) // 1024} kB; .save(path) writes it)"
+
+    def _repr_html_(self) -> str:
+        """Return a frame that isolates style and scripts from those of the notebook."""
+        style = f"width:100%;height:{self.height}px;border:1px solid #8884;border-radius:6px"
+        return f'<iframe title="{escape(self.title)}" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
+
+
+class NotebookDisplay:
+    """Base class of values that notebooks show as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(_import_drawer().notebook_table(self))
+
+
+def draw_page(value: object, *more: Any) -> Page:
+    """Draw the page of a value: the report's figures that its numbers, and those of `more`, allow."""
+    page = _import_drawer().notebook_page(value, *more)
+    assert isinstance(page, Page)
+    return page
+
+
+def _import_drawer() -> Any:
+    """Import the report module that draws values."""
+    package: Any = import_module("mindyn")
+    return import_module(package._DRAWER)

@@ -1,0 +1,209 @@
+"""`Block`: R factors of one part of a log. Parts are small, add up, and can be held out, excluded or sent elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.values import Array, column_extremes
+from mindyn.logs.filters import settling_rows
+from mindyn.logs.pipeline import SampleStream
+from mindyn.logs.samples import Samples
+from mindyn.numerics.threads import map_in_threads
+from mindyn.regression.information import Information, add_information
+from mindyn.regression.regressor import Regressor
+from mindyn.regression.row_blocks import (
+    SampleSegment,
+    blocks_along,
+    find_directions,
+    require_joints,
+    segment_ends,
+    with_neighbours,
+)
+from mindyn.regression.settings import EquationSettings
+from mindyn.regression.triangles import Triangle
+
+BLOCKS: Final = 24
+"""Parts of all logs together: divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes about 0.1 MB."""
+BLOCK_GAP: Final = 16
+"""Parts as long as this multiple of what a filter reaches are gathered each by itself, on threads: the rows around them
+are then filtered twice."""
+FIRST_LENGTH: Final = 4096
+"""Samples of a block of a stream, whose length is not known; doubled while it has more than twice `BLOCKS`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """R factors of one part of the data.
+
+    log          number of the log; -1: of several
+    span         number of its first sample in the log and of the one after its last
+    phase        its place, 0 to 1, on a line along which motions do not repeat; None where none was asked for
+    information  R factors of its rows; none of them may be usable, or left by a filter
+    reach        (2, n) least and largest positions of the joints
+    """
+
+    log: int
+    span: tuple[int, int]
+    phase: float | None
+    information: Information
+    reach: Array
+
+
+class _Growing:
+    """R factors of one block while its rows come."""
+
+    def __init__(self, regressor: Regressor) -> None:
+        self._regressor = regressor
+        self._triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
+
+    def append(self, joint: int, arrays: list[Array]) -> None:
+        if len(arrays[0]):
+            self._triangles[joint].append(arrays)
+
+    def information(self) -> Information:
+        names, triangles = self._regressor.joint_names, self._triangles
+        factors, counts = tuple(one.R for one in triangles), tuple(one.rows for one in triangles)
+        return Information(names, self._regressor.names, self._regressor.columns, factors, counts)
+
+
+def block_counts(rows: Sequence[int]) -> list[int]:
+    """Blocks of every log, about `BLOCKS` in all, by the numbers of their rows."""
+    return [max(1, round(BLOCKS * one / max(1, sum(rows)))) for one in rows]
+
+
+@run_on_one_blas_thread
+def host_factors(
+    regressor: Regressor, samples: Samples, settings: EquationSettings, spans: Sequence[tuple[int, int]]
+) -> list[Information]:
+    """R factors of consecutive parts of the samples: for each the number of its first and of the one after its last."""
+    directions = find_directions(regressor, samples)
+    shortest = min(stop - start for start, stop in spans)
+    if shortest >= BLOCK_GAP * settling_rows(settings.cutoff_hz, samples.rate_hz):
+        ends = segment_ends(samples.segments)
+        alone = [SampleSegment(samples, range(*span), 0, ends) for span in spans]
+        # Without a filter, calls of machine code are so short that threads would wait for the interpreter.
+        at_once = 1 if settings.cutoff_hz is None else None
+        return map_in_threads(lambda one: _factors(regressor, one, settings, None, 1, directions)[0], alone, at_once)
+    labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
+    return _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, len(spans), directions)
+
+
+FactorsOf = Callable[[Regressor, Samples, EquationSettings, Sequence[tuple[int, int]]], list[Information]]
+"""What computes R factors of consecutive parts: `host_factors`, or a device."""
+
+
+def split_into_blocks(
+    regressor: Regressor,
+    samples: Samples,
+    settings: EquationSettings,
+    count: int = BLOCKS,
+    log: int = 0,
+    factors_of: FactorsOf = host_factors,
+) -> list[Block]:
+    """Equal parts of the samples of one log, which has the number `log`; none where there are no samples."""
+    require_joints(regressor, samples)
+    if not (rows := len(samples)):
+        return []
+    spans = list(pairwise([-(-rows * k // count) for k in range(count + 1)]))
+    return [
+        Block(log, span, None, information, _reach(samples, slice(*span)))
+        for span, information in zip(spans, factors_of(regressor, samples, settings, spans), strict=True)
+    ]
+
+
+def blocks_by_label(
+    regressor: Regressor, samples: Samples, settings: EquationSettings, labels: NDArray[np.int64], count: int
+) -> tuple[Block, ...]:
+    """A block for each of the labels 0 to `count` - 1, whichever logs their samples come from."""
+    require_joints(regressor, samples)
+    directions = find_directions(regressor, samples)
+    factors = _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, count, directions)
+    return tuple(
+        Block(-1, (0, int((labels == k).sum())), (k + 0.5) / count, information, _reach(samples, labels == k))
+        for k, information in enumerate(factors)
+    )
+
+
+def split_stream_into_blocks(
+    regressor: Regressor, stream: Iterable[Samples], settings: EquationSettings
+) -> list[Block]:
+    """Parts of the logs of a stream, at most twice `BLOCKS` for each log however long it is; read once."""
+    made: list[Block] = []
+    for piece in with_neighbours(regressor, stream, settings.cutoff_hz, settings.step):
+        require_joints(regressor, piece.samples)
+        log = _log_of(stream, piece)
+        before = [block for block in made if block.log == log]
+        first = before[-1].span[1] if before else 0
+        added = list(_parts(regressor, piece, settings, log, first))
+        own = before + added
+        while len(own) > 2 * BLOCKS:
+            own = [_join_blocks(own[k : k + 2]) for k in range(0, len(own), 2)]
+        made = [block for block in made if block.log != log] + own
+    return made
+
+
+def _parts(
+    regressor: Regressor, piece: SampleSegment, settings: EquationSettings, log: int, first: int
+) -> Iterator[Block]:
+    """Yield the rows of one segment of a stream in blocks of at most `FIRST_LENGTH` samples."""
+    inner, samples = piece.inner, piece.samples
+    labels = (np.arange(len(samples)) - inner.start) // FIRST_LENGTH  # rows around the inner ones are in no block
+    count = len(range(0, len(inner), FIRST_LENGTH))
+    directions = find_directions(regressor, samples)
+    for k, information in enumerate(_factors(regressor, piece, settings, labels, count, directions)):
+        begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
+        reach = _reach(samples, slice(inner.start + begin, inner.start + end))
+        yield Block(log, (first + begin, first + end), None, information, reach)
+
+
+def _join_blocks(parts: list[Block]) -> Block:
+    first, last = parts[0], parts[-1]
+    reach = np.stack([np.minimum(first.reach[0], last.reach[0]), np.maximum(first.reach[1], last.reach[1])])
+    information = add_information([part.information for part in parts])
+    return Block(first.log, (first.span[0], last.span[1]), None, information, reach)
+
+
+def _log_of(stream: Iterable[Samples], piece: SampleSegment) -> int:
+    if not isinstance(stream, SampleStream):
+        return 0
+    segment = int(piece.samples.segments[piece.inner.start])
+    return int(np.searchsorted(stream.first_segments, segment, side="right")) - 1
+
+
+def _factors(
+    regressor: Regressor,
+    piece: SampleSegment,
+    settings: EquationSettings,
+    labels: NDArray[np.int64] | None,
+    count: int,
+    directions: Array | None,
+) -> list[Information]:
+    """R factors of the rows of every label, None: of all; one pass over the samples."""
+    growing = [_Growing(regressor) for _ in range(count)]
+    usable = piece.samples.usable
+    for parts, numbers in blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step):
+        own = np.zeros(len(numbers), dtype=np.int64) if labels is None else labels[numbers]
+        present = np.unique(own)
+        for joint, arrays in enumerate(parts):
+            if usable is None and len(present) == 1:
+                growing[present[0]].append(joint, arrays)
+                continue
+            rows = np.concatenate(arrays, axis=1)
+            kept = np.ones(len(rows), dtype=np.bool_) if usable is None else usable[numbers, joint]
+            for k in present:
+                growing[k].append(joint, [rows[kept & (own == k)]])
+    return [one.information() for one in growing]
+
+
+def _reach(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:
+    q = samples.q[rows]
+    if not len(q):
+        return np.stack([np.full(q.shape[1], np.inf), np.full(q.shape[1], -np.inf)])
+    return np.stack(column_extremes(q))

@@ -1,0 +1,320 @@
+"""`gather`: samples of any length to `Information`, block by block, columns and torque filtered alike if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from math import ceil
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.values import Array, column_extremes
+from mindyn.errors import InputError, list_names
+from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
+from mindyn.logs.pipeline import SampleStream, join_samples
+from mindyn.logs.samples import Samples
+from mindyn.regression.device import Window
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Parts, Regressor
+from mindyn.regression.triangles import Triangle
+
+FACTORED_ROWS: Final = 1024
+"""Rows factored at once: the columns of a 6-joint arm (1.3 MB) stay in the cache. 512 to 4096 differ by 10 %."""
+FILTERED_ROWS: Final = 16_384
+"""Rows filtered at once, at least; the overlap with their neighbours comes on top."""
+STOP_ROWS: Final = 8192
+"""Rows of the block before from which the state of a stop operator is taken up."""
+Rows = TypeVar("Rows", int, NDArray[np.intp])
+RowWeight = Callable[[int, Array], Array]
+LEAST_MOVE: Final = 1e-9
+"""A joint whose position varies by less, rad or m, never moves."""
+
+
+@run_on_one_blas_thread
+def gather(
+    regressor: Regressor,
+    samples: Samples | Iterable[Samples],
+    *,
+    cutoff_hz: float | None = None,
+    decimation: int = 1,
+    row_weight: RowWeight | None = None,
+) -> Information:
+    """The R factors of all rows.
+
+    cutoff_hz   zero-phase low pass on columns and torque alike ("parallel filter"); the ends of segments are excluded
+    decimation  every how many rows of a segment one is kept
+    row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
+    """
+    triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
+    reach: Array | None = None
+    for piece in with_neighbours(regressor, samples, cutoff_hz, decimation):
+        block = piece.samples
+        require_joints(regressor, block)
+        ends = np.stack(column_extremes(block.q))
+        reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
+        for parts, rows in blocks(regressor, piece, cutoff_hz, decimation):
+            _append(triangles, parts, rows, block.usable, row_weight)
+    counts = tuple(triangle.rows for triangle in triangles)
+    require_enough_rows(regressor, counts, reach)
+    factors = tuple(triangle.R for triangle in triangles)
+    return Information(regressor.joint_names, regressor.names, regressor.columns, factors, counts)
+
+
+class SampleSegment(NamedTuple):
+    """Samples; which of their rows are meant; how many rows of the first one's segment came before it.
+
+    found_ends  `segment_ends` of the samples, where they are known
+    """
+
+    samples: Samples
+    inner: range
+    begun: int = 0
+    found_ends: list[tuple[int, int]] | None = None
+
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        """First row and row after the last of every segment."""
+        return segment_ends(self.samples.segments) if self.found_ends is None else self.found_ends
+
+
+def with_neighbours(
+    regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
+) -> Iterator[SampleSegment]:
+    """The samples; of a stream each block with the rows around it that it depends on.
+
+    This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) is of rows as logged, by what
+    conditioning reaches, before there are samples. This one is of samples, by the reach of the low pass and the
+    memory of friction reach. They stay apart since the one belongs to the conditioning and the other to the
+    settings: many settings share the samples of one conditioning, and a stream of samples need not come from a log.
+    """
+    listed = [samples] if isinstance(samples, Samples) else samples
+    reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
+    if reach or (isinstance(listed, SampleStream) and decimation > 1):
+        yield from _overlapping(listed, max(1, reach))
+    else:
+        yield from (SampleSegment(block, range(len(block))) for block in listed)
+
+
+def _overlapping(blocks_of_stream: Iterable[Samples], reach: int) -> Iterator[SampleSegment]:
+    """Every block with `reach` rows around it, from as many blocks as hold them."""
+    before: Samples | None = None
+    begun = 0
+    waiting: list[Samples] = []
+    for block in chain(blocks_of_stream, (None,)):
+        waiting += [] if block is None else [block]
+        while waiting and (block is None or sum(map(len, waiting[1:])) >= reach):
+            yield _between(before, waiting[0], waiting[1:], reach, begun)
+            held = join_samples([waiting[0]] if before is None else [before, waiting[0]])
+            cut = max(0, len(held) - reach)
+            start = int(np.searchsorted(held.segments, held.segments[cut]))
+            begun = cut - start + (begun if start == 0 else 0)
+            before, waiting = held.take(slice(cut, None)), waiting[1:]
+
+
+def _between(before: Samples | None, block: Samples, after: list[Samples], reach: int, begun: int) -> SampleSegment:
+    start = 0 if before is None else len(before)
+    parts = [*([] if before is None else [before]), block, *after]
+    whole = join_samples(parts).take(slice(start + len(block) + reach))
+    return SampleSegment(whole, range(start, start + len(block)), begun)
+
+
+def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: float) -> int:
+    """Rows before and after a sample that its columns depend on; a stop operator forgets within `STOP_ROWS`."""
+    filtered = 0 if cutoff_hz is None else max(settling_rows(cutoff_hz, rate_hz), _edge_rows(cutoff_hz, rate_hz))
+    return filtered + (STOP_ROWS if regressor.friction.direction == "stop" else 0)
+
+
+def blocks(
+    regressor: Regressor, data: Samples | SampleSegment, cutoff_hz: float | None = None, decimation: int = 1
+) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
+    """Blocks of [columns | torque] for every joint, with the sample numbers of their rows.
+
+    The first row of every segment and each `decimation`-th after it are taken, without the ends that a filter spoils.
+    """
+    piece = data if isinstance(data, SampleSegment) else SampleSegment(data, range(len(data)))
+    directions = find_directions(regressor, piece.samples)
+    yield from blocks_along(regressor, piece, directions, cutoff_hz, decimation)
+
+
+def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
+    """Which way every friction acts, along the samples."""
+    return regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
+
+
+def blocks_along(
+    regressor: Regressor, piece: SampleSegment, directions: Array | None, cutoff_hz: float | None, decimation: int
+) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
+    """Yield the same, with the directions of all samples of the segment."""
+    if cutoff_hz is None:
+        yield from _plain_blocks(regressor, piece, directions, decimation)
+    else:
+        for start, stop in piece.ends:
+            yield from _filter_blocks(regressor, piece, directions, (start, stop), cutoff_hz, decimation)
+
+
+def _plain_blocks(
+    regressor: Regressor, piece: SampleSegment, directions: Array | None, decimation: int
+) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
+    out = np.empty((FACTORED_ROWS, *regressor.kernel.output_shapes[0]))
+    for first, last in _runs(piece, decimation):
+        for start in range(first, last, FACTORED_ROWS * decimation):
+            taken = slice(start, min(start + FACTORED_ROWS * decimation, last), decimation)
+            rows = np.arange(taken.start, taken.stop, decimation)
+            yield _parts(regressor, piece.samples, directions, taken, out[: len(rows)]), rows
+
+
+def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
+    """First row to be taken and row after the last, for each run of evenly spaced rows."""
+    meant = piece.inner
+    if decimation == 1:
+        yield meant.start, meant.stop
+        return
+    for start, stop in piece.ends:
+        first = max(start, meant.start)
+        yield first + (-_since_start(piece, start, first)) % decimation, min(stop, meant.stop)
+
+
+def _since_start(piece: SampleSegment, start: int, row: Rows) -> Rows:
+    """How many rows after the first of its segment a row comes; `start`: where the segment begins in these samples."""
+    return row - start + (piece.begun if start == 0 else 0)
+
+
+def _filter_blocks(
+    regressor: Regressor,
+    piece: SampleSegment,
+    directions: Array | None,
+    segment: tuple[int, int],
+    cutoff_hz: float,
+    decimation: int,
+) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
+    samples = piece.samples
+    longest = min(segment[1] - segment[0], sum(_filter_at_once(cutoff_hz, samples.rate_hz)))
+    room = np.empty((longest, *regressor.kernel.output_shapes[0]))
+    for first, last, kept in _filter_windows(piece, segment, cutoff_hz, decimation):
+        smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
+        for at in range(0, len(kept), FACTORED_ROWS):
+            rows = kept[at : at + FACTORED_ROWS]
+            taken = slice(rows.start - first, rows.stop - first, decimation)
+            yield [[array[taken] for array in arrays] for arrays in smooth], np.arange(*taken.indices(last)) + first
+
+
+def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> Iterator[Window]:
+    """The rows that `blocks` takes, as windows that are filtered each by itself; none without a row."""
+    if cutoff_hz is None:
+        size = FILTERED_ROWS * decimation
+        for first, last in _runs(piece, decimation):
+            for start in range(first, last, size):
+                stop = min(start + size, last)
+                yield Window(start, stop, range(start, stop, decimation))
+        return
+    for segment in piece.ends:
+        yield from (one for one in _filter_windows(piece, segment, cutoff_hz, decimation) if len(one.kept_rows))
+
+
+def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
+    """Rows of a window, and of its two overlaps with others together."""
+    reach = settling_rows(cutoff_hz, rate_hz)
+    return max(FILTERED_ROWS, 2 * reach), 2 * reach
+
+
+def _filter_windows(
+    piece: SampleSegment, segment: tuple[int, int], cutoff_hz: float, decimation: int
+) -> Iterator[Window]:
+    size, overlap = _filter_at_once(cutoff_hz, piece.samples.rate_hz)
+    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz)
+    begin, end = max(segment[0] + edge, piece.inner.start), min(segment[1] - edge, piece.inner.stop)
+    for start in range(begin, end, size):
+        first, last = max(segment[0], start - overlap // 2), min(segment[1], start + size + overlap // 2)
+        after = (-_since_start(piece, segment[0], start)) % decimation
+        yield Window(first, last, range(start + after, min(start + size, end), decimation))
+
+
+def _smooth_parts(
+    regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, cutoff_hz: float, out: Array
+) -> Parts:
+    """Columns and torque of every joint behind the filter; `out` (N, .) is a buffer for the columns of the kernel."""
+    motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
+    found = regressor.parts(*motion, None if directions is None else directions[taken], out)
+    lowpass(out, cutoff_hz, samples.rate_hz, out=out)
+    torque = lowpass(samples.tau[taken], cutoff_hz, samples.rate_hz)
+    for joint, (columns, *shapes) in enumerate(found):
+        further = [lowpass(shape, cutoff_hz, samples.rate_hz) for shape in shapes]
+        found[joint] = [columns, *further, torque[:, joint : joint + 1]]
+    return found
+
+
+def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
+    """Rows at the ends of a segment where the filter has seen too little."""
+    return ceil(edge_duration_s(cutoff_hz) * rate_hz)
+
+
+def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:
+    motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
+    found = regressor.parts(*motion, None if directions is None else directions[taken], out)
+    for joint, arrays in enumerate(found):
+        arrays.append(samples.tau[taken, joint : joint + 1])
+    return found
+
+
+def _append(
+    triangles: list[Triangle],
+    parts: Parts,
+    rows: NDArray[np.intp],
+    usable: NDArray[np.bool_] | None,
+    row_weight: RowWeight | None,
+) -> None:
+    for joint, (triangle, arrays) in enumerate(zip(triangles, parts, strict=True)):
+        taken = arrays if usable is None else [array[usable[rows, joint]] for array in arrays]
+        if row_weight is not None:
+            whole = np.concatenate(taken, axis=1)
+            taken = [whole * np.sqrt(row_weight(joint, whole))[:, None]]
+        if len(taken[0]):
+            triangle.append(taken)
+
+
+def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """First row and row after the last of every segment."""
+    starts = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
+    return [(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(segments)], strict=True)]
+
+
+def require_joints(regressor: Regressor, samples: Samples) -> None:
+    """Raise if the samples belong to another robot."""
+    if samples.joint_names != regressor.joint_names:
+        raise InputError(
+            f"the samples are of joints {', '.join(samples.joint_names)}; "
+            f"the robot has {', '.join(regressor.joint_names)}"
+        )
+
+
+def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Array | None) -> None:
+    """Raise with the names of joints that cannot be fitted, before any number is computed."""
+    names = regressor.joint_names
+    if reach is None:
+        raise InputError("no samples were given")
+    still = {
+        name: float(f"{low:.4g}") for name, low, high in zip(names, *reach, strict=True) if high - low < LEAST_MOVE
+    }
+    if still:
+        which, their = (
+            (f"joint {next(iter(still))} never moves", "its")
+            if len(still) == 1
+            else (f"joints {list_names(still)} never move", "their")
+        )
+        locks = " ".join(f"--lock {name}={place}" for name, place in still.items())
+        raise InputError(
+            f"{which}: {their} friction and inertia are not identifiable",
+            hint=f"record a motion there, or lock where it stands: {locks}, in code robot.lock({still})",
+        )
+    short = [
+        f"{name} ({count} rows for {regressor.width(i)} parameters)"
+        for i, (name, count) in enumerate(zip(names, counts, strict=True))
+        if count <= regressor.width(i)
+    ]
+    if short:
+        raise InputError(
+            f"too few rows: {', '.join(short)}", hint="a longer log, fewer masked rows or less decimation is needed"
+        )

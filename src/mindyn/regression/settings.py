@@ -1,0 +1,134 @@
+"""`EquationSettings`: how logs become equations; one frozen value that is saved with an estimate and serves again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeVar, get_args
+
+from mindyn.errors import InputError
+from mindyn.identifiability.base_sets import FORMS
+from mindyn.logs.conditioning import Conditioning
+from mindyn.regression.friction import Friction
+from mindyn.schemas import POSITIVE_INTEGER, POSITIVE_NUMBER, allow_also, require_valid, table_schema
+
+Auto = Literal["auto"]
+Drives = Literal["stated", "estimated"]
+PLAIN_FRICTION: Final = Friction()
+Chosen = TypeVar("Chosen", float | None, int, Friction)
+
+
+SETTINGS_SCHEMA: Final = table_schema(
+    {
+        "conditioning": {"type": ["object", "null"]},
+        "filter_hz": allow_also(POSITIVE_NUMBER, "auto", null=True),
+        "decimation": allow_also(POSITIVE_INTEGER, "auto"),
+        "friction": allow_also({"type": "object"}, "auto"),
+        "base_form": {"enum": FORMS},
+        "drives": {"enum": get_args(Drives)},
+    }
+)
+"""The JSON Schema of settings; `Conditioning` and `Friction` check their own tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class EquationSettings:
+    """From logs to equations tau = Y beta; "auto" is chosen by `choose`, before there are any.
+
+    conditioning  how logs become samples; None: to be chosen with its usual settings, or samples are given
+    filter_hz     zero-phase low pass on columns and torque alike ("parallel filter"); None: none
+    decimation    every how many of the filtered rows one is kept
+    friction      shape of the friction columns
+    base_form     of the base set, see `base_parameters`; "lin" has the columns of Lin's own recursion
+    drives        "estimated": every joint without a drive is given one, coupled as the logs' gears say, so that rotor
+                  inertia, friction and offset are parameters; "stated": the drives that the robot states, no others
+
+    Dropped columns are not part of the settings: they are selected after the equations are gathered.
+    """
+
+    conditioning: Conditioning | None = None
+    filter_hz: float | Auto | None = None
+    decimation: int | Auto = 1
+    friction: Friction | Auto = PLAIN_FRICTION
+    base_form: str = "structural"
+    drives: Drives = "estimated"
+
+    def __post_init__(self) -> None:
+        own = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
+        require_valid(own, {**SETTINGS_SCHEMA, "required": []}, "settings")
+        if self.friction != "auto" and not isinstance(self.friction, Friction):
+            raise InputError(f'friction = {self.friction!r}; it may be a Friction or "auto"')
+
+    @staticmethod
+    def automatic(conditioning: Conditioning | None = None) -> EquationSettings:
+        """Return settings that select everything except the given conditioning."""
+        return EquationSettings(conditioning, "auto", "auto", "auto")
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether nothing is left to choose."""
+        open_ones = (self.filter_hz, self.decimation, self.friction)
+        return "auto" not in open_ones and (self.conditioning is None or self.conditioning.is_resolved)
+
+    @property
+    def cutoff_hz(self) -> float | None:
+        """Return the cut-off of the filter; raise if it is not selected yet."""
+        return _require_selected(self.filter_hz, "filter_hz")
+
+    @property
+    def step(self) -> int:
+        """Return the decimation; raise if it is not selected yet."""
+        return _require_selected(self.decimation, "decimation")
+
+    @property
+    def shape(self) -> Friction:
+        """Return the friction; raise if it is not selected yet."""
+        return _require_selected(self.friction, "friction")
+
+    @property
+    def fit_conditioning(self) -> Conditioning | None:
+        """The conditioning of the rows of a fit: a parallel filter cuts the ends of segments itself."""
+        if self.conditioning is None or self.filter_hz is None:
+            return self.conditioning
+        return replace(self.conditioning, edge_s=0.0)
+
+    def unfiltered(self) -> EquationSettings:
+        """The same at every sample, without the parallel filter."""
+        return replace(self, filter_hz=None, decimation=1)
+
+    def without_load(self) -> EquationSettings:
+        """The same without friction that depends on the load."""
+        return self if isinstance(self.friction, str) else replace(self, friction=self.friction.without_load())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON can hold them."""
+        return {
+            "conditioning": None if self.conditioning is None else self.conditioning.to_dict(),
+            "filter_hz": self.filter_hz,
+            "decimation": self.decimation,
+            "friction": self.friction if isinstance(self.friction, str) else self.friction.to_dict(),
+            "base_form": self.base_form,
+            "drives": self.drives,
+        }
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> EquationSettings:
+        """The inverse of `to_dict`."""
+        require_valid(values, SETTINGS_SCHEMA, "settings")
+        conditioning, friction = values["conditioning"], values["friction"]
+        return EquationSettings(
+            None if conditioning is None else Conditioning.from_dict(conditioning),
+            values["filter_hz"],
+            values["decimation"],
+            "auto" if friction == "auto" else Friction.from_dict(friction),
+            values["base_form"],
+            values["drives"],
+        )
+
+
+def _require_selected(value: Chosen | Auto, name: str) -> Chosen:
+    if isinstance(value, str):
+        raise InputError(
+            f'{name} is "{value}" and not selected yet', hint="choose(robot, logs).settings selects it on training logs"
+        )
+    return value

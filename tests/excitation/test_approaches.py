@@ -1,0 +1,103 @@
+"""The way from home to a motion and back: around what stands between, by the written file and the original shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cli.program import mindyn_program
+from oracles.collision_scene import load_scene
+from oracles.motion_reference import check_motion, read_motion
+
+import mindyn
+from mindyn.excitation.encounters import find_encounters
+from mindyn.excitation.motion_check import check_path
+from mindyn.excitation.volumes import Volume, volumes_of
+from mindyn.robots.geometry import Solid, VolumeSource
+
+INERTIA = """<inertial><origin xyz="{com}"/><mass value="2"/>
+<inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>"""
+SHAPE = '<collision><origin xyz="{xyz}"/><geometry><box size="{size}"/></geometry></collision>'
+POST = SHAPE.format(xyz="0.4 0 0.3", size="0.06 0.06 0.6")
+"""On the base, in front of the arm: lower than the arm can reach over."""
+JOINTS = (("waist", "base", "turret", "0 0 0.1", "0 0 1"), ("shoulder", "turret", "upper", "0 0 0.15", "0 1 0"))
+JOINTS += (("elbow", "upper", "forearm", "0 0 0.3", "0 1 0"),)
+SIZES = {"turret": ("0 0 0.05", "0.16 0.1 0.1"), "upper": ("0 0 0.15", "0.06 0.06 0.3")}
+SIZES["forearm"] = ("0 0 0.15", "0.05 0.05 0.3")
+SHORT = ("--seconds", "5", "--harmonics", "2", "--starts", "1", "--deadline-s", "10", "--rate-hz", "50")
+
+
+@pytest.fixture
+def arm(tmp_path):
+    parts = [f'<link name="base">{POST}</link>']
+    for name, (xyz, size) in SIZES.items():
+        body = SHAPE.format(xyz=xyz, size=size)
+        parts.append(f'<link name="{name}">{INERTIA.format(com=xyz)}{body}</link>')
+    for name, parent, child, xyz, axis in JOINTS:
+        parts.append(
+            f'<joint name="{name}" type="revolute"><parent link="{parent}"/><child link="{child}"/>'
+            f'<origin xyz="{xyz}"/><axis xyz="{axis}"/><limit lower="-2" upper="2" velocity="2" effort="80"/></joint>'
+        )
+    path = tmp_path / "arm.urdf"
+    path.write_text(f'<robot name="arm">{"".join(parts)}</robot>')
+    return path
+
+
+def excite(arm, tmp_path, home, *, more=""):
+    limits = tmp_path / "limits.toml"
+    limits.write_text(f"home = {home}\n{more}")
+    return mindyn_program("excite", arm, *SHORT, "--limits", limits, "--out", tmp_path / "motion")
+
+
+def test_the_approach_leads_around_what_stands_between_home_and_start(arm, tmp_path):
+    home, start = [-0.9, 1.3, 0.2], [0.9, 1.3, 0.2]
+    scene = load_scene(arm)
+    share = np.linspace(0, 1, 200)
+    names = [name for name, *_ in JOINTS]
+    ended = excite(arm, tmp_path, home, more=f"start = {start}\n")
+    assert ended.code == 0, ended.err
+    assert "approach and return checked" in ended.out
+    for name in ("motion.csv", "rehearsal.csv"):
+        motion = read_motion(tmp_path / "motion" / name)
+        q = np.stack([motion.q[joint] for joint in names], axis=1)
+        assert np.abs(q[[0, -1]] - home).max() < 1e-6
+        assert np.linalg.norm(q - start, axis=1).min() < 0.05
+        assert check_motion(scene, motion).is_safe
+    straight = type(motion)(
+        share,
+        {joint: a + share * (b - a) for joint, a, b in zip(names, home, start, strict=True)},
+        *({joint: np.full(200, b - a) for joint, a, b in zip(names, home, start, strict=True)} for _ in range(2)),
+    )
+    assert check_motion(scene, straight).smallest[0] <= 0, "the test is void: nothing stands between"
+
+
+def test_home_may_lie_at_the_end_of_a_range_but_not_beyond_it_nor_where_it_touches(arm, tmp_path):
+    assert excite(arm, tmp_path, [2.0, -2.0, 0.0]).code in (0, 3)
+    at_the_end = excite(arm, tmp_path, [2.0, -0.5, 0.0])
+    assert at_the_end.code == 0, at_the_end.err
+    beyond = excite(arm, tmp_path, [2.01, -0.5, 0.0])
+    assert beyond.code == 1
+    touching = excite(arm, tmp_path, [0.0, 1.3, 0.2])
+    assert touching.code == 3
+    assert "base - " in touching.err
+
+
+def test_shapes_that_turn_in_covers_around_one_axis_are_measured():
+    """A long box about the axis of a joint: its capsule lies still next to an obstacle, the box in it does not."""
+    robot = mindyn.load_robot("planar2")
+    corners = np.array(np.meshgrid([-0.3, 0.3], [-0.02, 0.02], [-0.05, 0.05])).reshape(3, 8).T
+    blade = volumes_of(robot, radius={robot.link_names[0]: 0.35}).volumes
+    joint = robot.joints[0].tip.inverse().translation
+    around = next(one for one in blade if one.link == robot.link_names[0])
+    ball = type(around.covers[0])(around.link, joint, joint, 0.35)
+    turning = Volume(around.link, (ball,), (Solid(corners + joint),), VolumeSource.COLLISION)
+    origin = mindyn.compile_model(robot).forward_kinematics(np.zeros((1, 2)), robot.link_names[0])[0]
+    place = origin[:3, :3] @ joint + origin[:3, 3]
+    centre = place + np.array([0.0, 0.38, 0.0])
+    spot = type(ball)("", centre, centre, 0.05)
+    post = Volume("", (spot,), (spot.solid,), VolumeSource.GIVEN)
+    probes = np.random.default_rng(0).uniform(-3, 3, (300, 2))
+    found = find_encounters(robot, [turning], [post], [], probes, 0.01)
+    assert [one.names for one in found.checked] == [(around.link, "obstacle 1")]
+    turn = np.linspace(0, np.pi, 100)[:, None] * [1.0, 0.0]
+    reported = check_path(found, [(turn, None)], 0).distances[0].distance_m
+    assert -0.01 < reported < 0.03 + 1e-6, "the end of the blade passes at 0.38 - 0.3 - 0.05 m"

@@ -1,0 +1,229 @@
+"""Witnesses, moves, statuses and errors of checks and projections, compared with numbers computed here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closeness import ORACLE, SAME_ALGEBRA, assert_close
+from raising import raises
+from small_arms import planar_arm, regressor_matrices
+
+from mindyn.algebra.inertia import phi_about_origin
+from mindyn.errors import Code, InputError
+from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import JointResidual
+from mindyn.feasibility import projection
+from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.feasibility.configurations import sample_configurations
+from mindyn.feasibility.full_model import GYRATION_LIMITS, _move_to_prior
+from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
+from mindyn.feasibility.nearest_positive_definite import NearestPositiveDefinite
+from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.polishing import SmoothFit
+from mindyn.feasibility.positive_definite import check_positive_definite
+from mindyn.feasibility.priors import Prior
+from mindyn.feasibility.projection import _build_estimate, noticeable_moves
+from mindyn.identifiability.base_sets import base_parameters
+from mindyn.kernels.model import compile_model
+from mindyn.loads.payload import payload
+from mindyn.logs.log import log_from_arrays
+from mindyn.logs.samples import Samples
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+from mindyn.regression.settings import EquationSettings
+from mindyn.robots.parts import Drive, Shape
+
+
+def arm(*drives):
+    """Two links, the second too light where it is far out: M is indefinite in places."""
+    bodies = (
+        phi_about_origin(2.0, np.array([0.2, 0.0, 0.0]), np.diag([0.01, 0.02, 0.02])),
+        phi_about_origin(1.0, np.array([0.3, 0.0, 0.0]), np.diag([0.01, 0.02, 0.02])),
+    )
+    robot = planar_arm([0.5])
+    links = tuple(replace(link, phi=phi) for link, phi in zip(robot.links, bodies, strict=True))
+    return replace(robot, links=links, drives=drives)
+
+
+@pytest.mark.parametrize("driven", [False, True])
+def test_the_witness_of_a_check_describes_the_sampled_configurations(driven):
+    robot = (
+        arm(Drive("joint1", 10.0, rotor_inertia=1e-4), Drive("joint2", 10.0, rotor_inertia=1e-4)) if driven else arm()
+    )
+    base = base_parameters(robot, drives=driven)
+    values = base.values.copy()
+    values[-1] *= 3.0
+    values[[k for k, name in enumerate(base.names) if name.startswith("Izz2")]] *= 0.3
+    answer = check_positive_definite((base, values), count=500, seed=3)
+    witness = answer.witness
+    q = sample_configurations(np.array([[0.0, 0.0], [-np.pi, np.pi]]), 500, 3)
+    M = regressor_matrices(base, values, q)
+    least = np.linalg.eigvalsh(M)[:, 0]
+    assert witness["configurations"] == 500
+    assert witness["failing_fraction"] == pytest.approx(np.mean(least <= 0))
+    assert witness["smallest_eigenvalue"] <= least.min() + 1e-12
+    assert answer.holds == (witness["smallest_eigenvalue"] > 0)
+    assert_close(list(witness["smallest_diagonal"].values()), np.einsum("kii->ki", M).min(axis=0), ORACLE)
+    assert witness["inertia_matrix"] == ("with rotors" if driven else "of the chain alone")
+    assert f"the inertia matrix {witness['inertia_matrix']} is" in answer.sentence
+    at = np.array([[0.0, np.radians(witness["configuration"]["joint2"]["position"])]])
+    result, vectors = np.linalg.eigh(regressor_matrices(base, values, at)[0])
+    assert result[0] == pytest.approx(witness["smallest_eigenvalue"], rel=1e-6, abs=1e-12)
+    direction = np.array(list(witness["direction"].values()))
+    assert abs(direction @ vectors[:, 0]) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_singular_matrix_is_named():
+    robot = planar_arm([0.5])
+    point = phi_about_origin(1.0, np.zeros(3), np.zeros((3, 3)))
+    rod = phi_about_origin(1.0, np.array([0.3, 0.0, 0.0]), np.diag([0.0, 0.02, 0.02]))
+    robot = replace(robot, links=(replace(robot.links[0], phi=rod), replace(robot.links[1], phi=point)))
+    answer = check_positive_definite(robot, count=50)
+    assert answer.holds is None
+    assert "is singular to rounding" in answer.sentence
+
+
+def test_moves_that_as_many_rows_would_notice():
+    robot = arm(Drive("joint1"), Drive("joint2"))
+    base = base_parameters(robot, drives=True)
+    residuals = (JointResidual("joint1", 40, 0.5, 9.0), JointResidual("joint2", 60, 0.2, 9.0))
+    estimate = SimpleNamespace(base=base, residuals=residuals, beta=np.zeros(base.count + 2))
+    q = np.random.default_rng(0).uniform(-2, 2, (30, 2))
+    result = noticeable_moves(estimate, q, 5)
+    qd, qdd = np.random.default_rng(5).uniform(-1, 1, (2, 30, 2))
+    Y = compile_model(robot, drives=True, base=base).regressor(q, qd, qdd)
+    item = (40 / 0.25 * Y[:, 0] ** 2 + 60 / 0.04 * Y[:, 1] ** 2).mean(axis=0)
+    expected = np.append(np.where(item > 0, 1 / np.sqrt(np.maximum(item, 1e-300)), 0.0), [0.0, 0.0])
+    assert_close(np.diag(result), expected, SAME_ALGEBRA)
+    assert np.count_nonzero(result - np.diag(np.diag(result))) == 0
+    without = noticeable_moves(SimpleNamespace(base=base, residuals=(), beta=np.zeros(base.count)), q, 5)
+    plain = (Y**2).sum(axis=1).mean(axis=0)
+    assert_close(np.diag(without), np.where(plain > 0, 1 / np.sqrt(np.maximum(plain, 1e-300)), 0.0), SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize(("drives", "matrix"), [(True, "with rotors"), (False, "of the chain alone")])
+def test_the_status_of_a_projection_names_the_matrix(monkeypatch, drives, matrix):
+    monkeypatch.setattr(projection, "_moves", lambda *_: {"a": {"from": 1.0, "to": 2.0, "deviations": 3.0}})
+    robot = arm(Drive("joint1"), Drive("joint2"))
+    regressor = Regressor(robot)
+    count = regressor.count
+    estimate = Estimate(regressor, np.zeros(count), np.eye(count), "Fitted.", (), EquationSettings())
+    member = FamilyMember(InertiaFamily(base_parameters(robot, drives=drives)), np.zeros(1), np.zeros((1, 1)))
+    result = NearestPositiveDefinite(np.ones(count), np.array([3.0, 4.0]), -0.5, 0.25, 7, 11)
+    item = _build_estimate(estimate, member, result, 0.2)
+    assert "Fitted; then projected by 5 standard deviations of noise" in item.status
+    assert f"the smallest eigenvalue of the inertia matrix {matrix} from -0.5 to 0.25 kg m^2" in item.status
+    unmoved = _build_estimate(estimate, member, replace(result, rounds=0), 0.2)
+    assert unmoved.status == "Fitted."
+
+
+def test_members_of_a_family():
+    robot = arm(Drive("joint1", 10.0, rotor_inertia=0.01), Drive("joint2", 10.0, rotor_inertia=0.02))
+    whole, chain = find_member(robot), find_member(robot, drives=False)
+    q = np.array([[0.3, 0.7]])
+    M, bare = (item.family.matrices(q, item.values)[0] for item in (whole, chain))
+    assert_close(M - bare, np.diag([1.0, 2.0]), 1e-9)
+    assert_close(bare, compile_model(replace(robot, drives=())).inertia_matrix(q)[0], ORACLE)
+    rest = chain.family.rows(q, np.array([[0.6, 0.8]])) @ chain.values
+    assert_close(rest, [np.array([0.6, 0.8]) @ bare @ np.array([0.6, 0.8])], ORACLE)
+    for base in (whole.family.base, chain.family.base):
+        assert find_member((robot, base.values)).family.base.drives == base.drives
+    with raises(InputError, Code.WRONG_SHAPE, "values"):
+        find_member((robot, np.zeros(3)))
+    with raises(InputError, Code.NOT_FINITE, "1"):
+        find_member((robot, np.where(np.arange(chain.family.base.count) == 1, np.nan, 0.0)))
+    with raises(InputError, Code.WRONG_TYPE, "int"):
+        find_member(3)
+
+
+def test_loads_of_two_runs_take_samples_of_both():
+    arrays = np.zeros((4, 20, 2))
+    samples = Samples(("joint1", "joint2"), *arrays, 100.0, np.zeros(20, dtype=np.int64))
+    log = log_from_arrays(
+        ("joint1", "joint2"), np.arange(20) / 100, np.random.default_rng(0).random((20, 2)), arrays[0]
+    )
+    for runs in ((samples, log), (log, samples), (samples,), (samples, samples, samples)):
+        with raises(InputError, Code.WRONG_TYPE, "runs"):
+            payload(arm(), *runs)
+
+
+def test_unknown_links_are_limited_to_their_length_if_the_dynamics_allow_it():
+    space = space_of(Regressor(with_estimated_drives(planar_arm([0.5]))))
+    x = np.zeros(space.size)
+    for i, mass in enumerate((2.0, 3.0)):
+        x[space.link(i)] = phi_about_origin(mass, np.array([0.2, 0.0, 0.0]), 0.05 * np.eye(3))
+    wide = tuple(phi_about_origin(2.0, np.zeros(3), 9.0 * np.eye(3)) for _ in range(2))
+    prior = Prior(wide, "euclidean", ())
+    known = _move_to_prior(space, x, prior, [], drives_stay=True)
+    unknown = _move_to_prior(space, x, prior, [0, 1], drives_stay=True)
+    gyration = [
+        [np.sqrt(item[space.link(i)][[4, 6, 9]].sum() / 2 / item[space.link(i)][0]) for i in range(2)]
+        for item in (known, unknown)
+    ]
+    assert max(gyration[0]) > 0.5 * 1.1
+    assert max(gyration[1]) < 0.5 * GYRATION_LIMITS[0] * (1 + 1e-6)
+
+
+def test_boxes_about_shapes():
+    shapes = (
+        Shape("box", (0.2, 0.4, 0.6)),
+        Shape("sphere", (0.15,)),
+        Shape("cylinder", (0.05, 1.0)),
+        Shape("capsule", (0.05, 1.0)),
+    )
+    robot = planar_arm([0.5])
+    halves = ((0.1, 0.2, 0.3), (0.15, 0.15, 0.15), (0.05, 0.05, 0.5), (0.05, 0.05, 0.55))
+    for shape, half in zip(shapes, halves, strict=True):
+        links = (replace(robot.links[0], shapes=(shape,)), robot.links[1])
+        boxes = bounds_from_shapes(replace(robot, links=links)).centres
+        assert list(boxes) == ["link1"]
+        assert_close(boxes["link1"], [[-item for item in half], list(half)], SAME_ALGEBRA)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "subject"),
+    [
+        ({"masses": {"a": (2.0, 1.0)}}, Code.OUT_OF_RANGE, "mass of a"),
+        ({"masses": {"a": (-0.1, 1.0)}}, Code.OUT_OF_RANGE, "mass of a"),
+        ({"masses": {"a": (0.0, np.inf)}}, Code.OUT_OF_RANGE, "mass of a"),
+        ({"total_mass": (3.0, 2.0)}, Code.OUT_OF_RANGE, "total mass"),
+        ({"total_mass": (-1.0, 2.0)}, Code.OUT_OF_RANGE, "total mass"),
+        ({"total_mass": (1.0, np.inf)}, Code.OUT_OF_RANGE, "total mass"),
+        ({"centres": {"a": ((0.0, 0.0, 0.0), (1.0, -1.0, 1.0))}}, Code.INVALID_VALUE, "a"),
+        ({"centres": {"a": ((0.0, 0.0), (1.0, 1.0))}}, Code.INVALID_VALUE, "a"),
+        ({"centres": {"a": ((0.0, 0.0, 0.0), (1.0, np.nan, 1.0))}}, Code.INVALID_VALUE, "a"),
+        ({"centres": {"a": ((-np.inf, 0, 0), (1, 1, 1))}}, Code.INVALID_VALUE, "a"),
+        ({"symmetric": {"a": "zz"}}, Code.UNKNOWN_NAME, "zz"),
+    ],
+)
+def test_bounds_out_of_range_raise(given, code, subject):
+    with raises(InputError, code, subject):
+        Bounds(**given)
+
+
+def test_bounds_at_their_ends_are_kept():
+    kept = Bounds({"a": (0.0, 0.0)}, {"a": ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))}, (2.0, 2.0), {"a": "xy"})
+    assert not kept.is_empty
+    assert Bounds().is_empty
+
+
+def test_a_polished_point_outside_is_rejected():
+    """Least |v - (-5, 2)|^2 over v_1 >= 0: values of either sign are measured by their size."""
+    none = np.zeros((0, 2)), np.zeros(0)
+    flat = lambda v: (0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731, ARG005
+    fit = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.array([[1.0, 0.0]]), np.zeros(1)))
+    assert_close(fit.polish(np.array([1.0, 1.0])), [0.0, -2.0], SAME_ALGEBRA)
+    free = SmoothFit(np.eye(2), np.array([-5.0, -2.0]), flat, none, (np.zeros((0, 2)), np.zeros(0)))
+    assert_close(free.polish(np.array([1.0, 1.0])), [-5.0, -2.0], SAME_ALGEBRA)
+
+
+def test_rows_bind_by_their_offsets_too():
+    """Least |v - t|^2 over v_1 >= 3, v_2 >= -4: rows with offsets of either sign, from points at them and off them."""
+    flat = lambda v: (0.0, np.zeros(2), np.zeros((2, 2)))  # noqa: E731, ARG005
+    none = np.zeros((0, 2)), np.zeros(0)
+    for target, expected in (([1.0, -9.0], [3.0, -4.0]), ([5.0, -9.0], [5.0, -4.0]), ([1.0, 2.0], [3.0, 2.0])):
+        fit = SmoothFit(np.eye(2), np.array(target), flat, none, (np.eye(2), np.array([-3.0, 4.0])))
+        for start in ([3.0, -4.0], [6.0, 6.0], [3.0, 1.0], [3.0 + 1e-8, -4.0 + 1e-8]):
+            assert_close(fit.polish(np.array(start)), expected, 1e-9)

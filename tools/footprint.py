@@ -1,0 +1,65 @@
+"""Size of what an environment has installed, and what each first command of mindyn imports.
+
+python tools/footprint.py                    of this environment
+python tools/footprint.py clean/bin/python   of another one, with mindyn installed
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+COMMANDS = (
+    ("--help",),
+    ("--version",),
+    ("robots",),
+    ("base", "puma560"),
+    ("doctor",),
+)
+HEAVY = ("numpy", "scipy", "polars", "casadi", "llvmlite", "clarabel", "pydantic", "rich", "typer")
+SIZES = """
+import json
+from importlib.metadata import distributions
+sizes = {}
+for one in distributions():
+    files = [one.locate_file(file) for file in one.files or ()]
+    sizes[one.name] = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+print(json.dumps(sizes))
+"""
+IMPORTS = """
+import io, json, sys, time
+from contextlib import redirect_stdout, redirect_stderr
+begin = time.perf_counter()
+from mindyn.__main__ import main
+sys.argv = ["mindyn", *sys.argv[1:]]
+with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    try:
+        main()
+    except SystemExit:
+        pass
+taken = time.perf_counter() - begin
+print(json.dumps([sorted({name.split(".")[0] for name in sys.modules}), taken]))
+"""
+
+
+def measure(python: str, code: str, *arguments: str) -> object:
+    """Return what a program prints as JSON."""
+    done = subprocess.run([python, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(python: str) -> None:
+    """Print both tables."""
+    sizes = measure(python, SIZES)
+    assert isinstance(sizes, dict)
+    print(f"{sum(sizes.values()):7.0f} MB in {len(sizes)} packages")
+    for name, size in sorted(sizes.items(), key=lambda item: -item[1])[:12]:
+        print(f"{size:7.1f} MB  {name}")
+    for command in COMMANDS:
+        modules, taken = measure(python, IMPORTS, *command)  # type: ignore[misc]
+        print(f"mindyn {' '.join(command):14} {taken:5.2f} s  imports: {', '.join(n for n in HEAVY if n in modules)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:] or [sys.executable])
