@@ -13,7 +13,7 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Kind
 from mindyn.identification.selection.candidates import best_estimator
 from mindyn.identification.selection.choose import choose
-from mindyn.identification.selection.trials import Setting, Trials
+from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.friction import Friction
@@ -74,8 +74,8 @@ def test_held_out_phases_predict_the_error_on_another_motion_better(arm):
     repeated, equation_settings = trials_of(arm, [bent])
     blind = Trials([bent], repeated.regressor)
     blind.__dict__["timeline"] = replace(repeated.timeline, repeats=1.0)
-    setting = Setting(resolved(equation_settings), None, Friction("tanh", 0.05))
-    assert repeated.score(setting).total > 1.1 * blind.score(setting).total
+    trial = Trial(replace(equation_settings, conditioning=resolved(equation_settings), friction=Friction("tanh", 0.05)))
+    assert repeated.score(trial).total > 1.1 * blind.score(trial).total
 
 
 def resolved(settings):
@@ -84,9 +84,9 @@ def resolved(settings):
 
 def chosen(robot, log, settings=None):
     trials, usual = trials_of(robot, [log])
-    setting = Setting(resolved(usual), None, Friction("tanh", 0.05))
+    trial = Trial(replace(usual, conditioning=resolved(usual), friction=Friction("tanh", 0.05)))
     wanted = replace(usual, conditioning=resolved(usual), drives="estimated")
-    return best_estimator(robot, trials, setting, settings or wanted, ())
+    return best_estimator(robot, trials, trial, settings or wanted, ())
 
 
 def test_a_weak_log_is_fitted_near_good_inertials():

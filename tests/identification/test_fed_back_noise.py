@@ -17,7 +17,8 @@ from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.findings import Kind, Severity
 from mindyn.identification.fed_back_noise import instrument_findings
 from mindyn.identification.selection import choose
-from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, tune_settings
+from mindyn.identification.selection.trials import Trial
+from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, _filters
 
 STRONG_RAD = 4e-4
 noisy = cache(lambda seed: recorded(seed, STRONG_RAD))
@@ -68,11 +69,11 @@ class Scored:
     def along_time(self):
         return self
 
-    def knows(self, setting):  # noqa: ARG002
+    def knows(self, trial):  # noqa: ARG002
         return True
 
-    def score(self, setting):
-        error = 0.0 if setting.filter_hz is None else 1 / setting.filter_hz
+    def score(self, trial):
+        error = 0.0 if trial.filter_hz is None else 1 / trial.filter_hz
         return type("Score", (), {"criterion": error, "total": error, "mean": error})
 
 
@@ -80,9 +81,10 @@ class Scored:
 @pytest.mark.parametrize("times", [0.0, 0.3, 1.0])
 def test_no_round_of_tuning_exceeds_the_bound(rate, times):
     bound = min(HIGHEST * rate, LOWEST_HZ + times * (HIGHEST * rate - LOWEST_HZ))
-    free = SearchSpace(delay=False, friction=False, rotors=False, velocity=False, highest_filter_hz=bound)
     conditioning = mindyn.Conditioning(rate_hz=rate, stamps="uniform", position_cutoff_hz=None, delay_s=0.0)
-    start = choose.Setting(conditioning, None, choose.Friction())
-    assert tune_settings(Scored(), start, free, print).filter_hz == bound
-    unbound = tune_settings(Scored(), start, replace(free, highest_filter_hz=None), print)
-    assert unbound.filter_hz is None
+    asked = mindyn.EquationSettings(replace(conditioning, position_cutoff_hz="auto"), "auto")
+    for highest, wanted in ((bound, bound), (None, None)):
+        trial = Trial(mindyn.EquationSettings(conditioning))
+        for _ in range(2):
+            trial = _filters(Scored(), trial, SearchSpace(asked, highest_filter_hz=highest))
+            assert trial.filter_hz == wanted

@@ -14,7 +14,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.feasibility.physical_space import space_of
 from mindyn.identification.fit import find_unsettled_loads, load_change
-from mindyn.identification.selection.trials import Setting, Trials
+from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
@@ -153,10 +153,9 @@ def test_it_is_chosen_where_it_is(arm):
 
 def chosen_load(arm, truth):
     conditioning = Conditioning(position_cutoff_hz=None, delay_s=0.0, edge_s=0.1, rate_hz=100.0)
-    start = Setting(conditioning, None, Friction("tanh", WIDTH))
-    equation_settings = EquationSettings(conditioning, friction=start.friction)
+    equation_settings = EquationSettings(conditioning, friction=Friction("tanh", WIDTH))
     trials = Trials([loaded_log(arm, truth)], build_regressor(with_estimated_drives(arm), equation_settings))
-    return add_load_friction(trials, start)
+    return add_load_friction(trials, Trial(equation_settings))
 
 
 def test_an_estimate_stores_its_own_values_as_the_reference(arm):

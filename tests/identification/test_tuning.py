@@ -13,7 +13,7 @@ from robots import random_robot, with_random_drives
 
 import mindyn
 from mindyn.identification.selection import tune
-from mindyn.identification.selection.trials import Setting, Trials, score_all, scores
+from mindyn.identification.selection.trials import Trial, Trials, score_all, scores
 from mindyn.identification.selection.tune import (
     MOST_DROPPED,
     SearchSpace,
@@ -29,6 +29,11 @@ from mindyn.logs.resolving import resolve_conditioning
 from mindyn.numerics import threads
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
+from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
+
+
+def trial_of(conditioning, filter_hz=None, friction=PLAIN_FRICTION, **excluded):
+    return Trial(EquationSettings(conditioning, filter_hz, friction=friction), **excluded)
 
 
 def exact_log(robot, rows, seed=1):
@@ -41,8 +46,8 @@ def test_a_filter_that_leaves_too_few_blocks_is_never_the_best():
     log = exact_log(robot, 1601)
     trials = Trials([log], Regressor(robot))
     c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
-    assert trials.score(Setting(c, 0.5, Friction())).criterion == np.inf
-    assert trials.score(Setting(c, 20.0, Friction())).criterion < np.inf
+    assert trials.score(trial_of(c, 0.5, Friction())).criterion == np.inf
+    assert trials.score(trial_of(c, 20.0, Friction())).criterion < np.inf
 
 
 def test_a_log_of_a_few_seconds_is_identified():
@@ -56,8 +61,8 @@ def test_parameters_that_exact_data_support_are_all_kept():
     robot = with_random_drives(random_robot(2, joints=2, tree=False), 2)
     c, _ = resolve_conditioning(AS_LOGGED, [exact_log(robot, 4000)], noise_floor_cutoff)
     trials = Trials([exact_log(robot, 4000)], Regressor(robot))
-    only_parameters = SearchSpace(cutoff=False, velocity=False, delay=False, filter=False, friction=False)
-    found = tune_settings(trials, Setting(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
+    only_parameters = SearchSpace(EquationSettings(c))
+    found = tune_settings(trials, trial_of(c, None, Friction()), only_parameters, lambda line: None)  # noqa: ARG005
     assert found.dropped == 0
     assert trials.dropped(found) == ()
 
@@ -84,7 +89,7 @@ def test_drops_are_counted_among_the_parameters_that_are_fitted(without, monkeyp
         return SimpleNamespace(criterion=1.0)
 
     monkeypatch.setattr(Trials, "score", score)
-    _least_supported([trials], Setting(c, None, Friction(), without=without))
+    _least_supported([trials], trial_of(c, None, Friction(), without=without))
     fitted = sum(parameter.kind not in without for parameter in trials.regressor.with_friction(Friction()).parameters)
     assert sorted(asked) == list(range(round(MOST_DROPPED * fitted)))
 
@@ -94,23 +99,45 @@ def test_rows_summed_for_several_foldings_score_as_those_of_one(dropped):
     log = exact_log(mindyn.load_robot("planar2"), 1601)
     regressor = Regressor(mindyn.load_robot("planar2"))
     c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
-    for setting in (Setting(c, f, Friction("tanh", 0.05), dropped=dropped) for f in (None, 20.0)):
+    for setting in (trial_of(c, f, Friction("tanh", 0.05), dropped=dropped) for f in (None, 20.0)):
         trials = Trials([log], regressor)
         together = scores([trials.with_folds(count) for count in (3, 5)], setting)
         alone = [Trials([log], regressor, count).score(setting) for count in (3, 5)]
         assert [one.criterion for one in together] == [one.criterion for one in alone]
 
 
+@pytest.mark.parametrize(
+    ("asked", "selected"),
+    [
+        (EquationSettings(AS_LOGGED), set()),
+        (EquationSettings(), {"cutoff", "velocity", "delay"}),
+        (EquationSettings(Conditioning()), {"cutoff"}),
+        (EquationSettings(AS_LOGGED, filter_hz="auto"), {"filter", "parameters"}),
+        (EquationSettings(AS_LOGGED, friction="auto"), {"friction", "parameters"}),
+        (EquationSettings.automatic(), {"cutoff", "velocity", "delay", "filter", "friction", "parameters"}),
+    ],
+)
+def test_the_entries_that_are_auto_are_the_search_space(asked, selected):
+    names = ("cutoff", "velocity", "delay", "filter", "friction", "parameters")
+    space = SearchSpace(asked, is_estimator_given=True)
+    assert {name for name in names if getattr(space, name)} == selected
+    assert space.anything is bool(selected)
+    assert SearchSpace(asked).parameters
+    assert not SearchSpace(asked, is_speed_logged=False).velocity
+
+
 def test_stops_are_looked_at_again_between_the_widths_tried_before():
     turning, held = (
-        Setting(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
+        trial_of(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
     )
     wanted = 10.0 ** np.arange(-6, -2.9, 0.5)
-    found = [stop.friction for stop in _stops(turning, SearchSpace())]
+    found = [stop.friction for stop in _stops(turning, SearchSpace(EquationSettings.automatic()))]
     assert {one.direction for one in found} == {"stop"}
     np.testing.assert_allclose([one.width for one in found], wanted)
-    np.testing.assert_allclose([stop.friction.width for stop in _stops(held, SearchSpace())], [10**-4.5, 10**-3.5])
-    assert _stops(turning, SearchSpace(friction=False)) == []
+    np.testing.assert_allclose(
+        [stop.friction.width for stop in _stops(held, SearchSpace(EquationSettings.automatic()))], [10**-4.5, 10**-3.5]
+    )
+    assert _stops(turning, SearchSpace(EquationSettings(AS_LOGGED))) == []
 
 
 @pytest.mark.parametrize(("gain", "taken"), [(0.001, "tanh"), (0.01, "stop")])
@@ -122,7 +149,9 @@ def test_a_stop_is_taken_for_a_clear_gain_alone(gain, taken, monkeypatch):
     monkeypatch.setattr(tune, "_least_supported", known)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
-    found = _essential(trials, Setting(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace())
+    found = _essential(
+        trials, trial_of(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace(EquationSettings.automatic())
+    )
     assert found.friction.direction == taken
 
 
@@ -132,7 +161,7 @@ def test_scores_do_not_depend_on_the_number_of_threads(monkeypatch):
     log = exact_log(robot, 1601)
     c, _ = resolve_conditioning(Conditioning(), [log], noise_floor_cutoff)
     frictions = (Friction(), Friction("tanh", 0.05))
-    settings = [Setting(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
+    settings = [trial_of(c, f, friction) for f in (None, 20.0, 40.0) for friction in frictions] * 2
     found = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)

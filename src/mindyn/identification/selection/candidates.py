@@ -32,7 +32,7 @@ from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
 from mindyn.identification.selection.scores import UNSCORED, TrialScore, as_good_as_best, error_over
-from mindyn.identification.selection.trials import Setting, Trials
+from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import MOST_DROPPED
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import Information, add_information
@@ -60,7 +60,7 @@ class Candidate:
 
 
 def best_estimator(
-    robot: Robot, trials: Trials, setting: Setting, settings: EquationSettings, dropped: tuple[str, ...]
+    robot: Robot, trials: Trials, trial: Trial, settings: EquationSettings, dropped: tuple[str, ...]
 ) -> tuple[Estimator, tuple[Finding, ...]]:
     """Return the estimator with the least error on held-out blocks, and findings that explain the selection."""
     plain = LeastSquares(covariance="correlated", dropped=dropped)
@@ -69,7 +69,7 @@ def best_estimator(
     # If the motion repeats, blocks of phases hold out other motions, blocks of time the same motion.
     cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
     whole = rows.select(cuts[0])
-    candidates = [Candidate("least squares", plain, _path(setting)), *_consistent(robot, whole)]
+    candidates = [Candidate("least squares", plain, _path(trial)), *_consistent(robot, whole)]
     scores = [_scores(whole, cuts[0], candidate.beta) for candidate in candidates]
     errors = [error_over(score) for score in scores]
     best = errors.index(min(errors))
@@ -89,7 +89,7 @@ def best_estimator(
     return candidates[taken].estimator, findings
 
 
-def _path(setting: Setting) -> Callable[[Rows], Array]:
+def _path(trial: Trial) -> Callable[[Rows], Array]:
     """Return a fit by least squares that drops as many of the least supported parameters as its rows select.
 
     The number that was selected on all rows, among dozens, fits its own blocks too well: it would make least squares
@@ -98,10 +98,10 @@ def _path(setting: Setting) -> Callable[[Rows], Array]:
 
     def beta(rows: Rows) -> Array:
         full = LeastSquares().fit(rows)
-        kept = setting.with_settings_of(rows.regressor.parameters)
+        kept = trial.kept(rows.regressor.parameters)
         assert full.joint_weights is not None
         groups = _groups(rows.blocks, INNER)
-        dropped = setting.dropped if setting.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, kept, full)
+        dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, kept, full)
         values = np.zeros(len(full.beta))
         steps = _steps(rows.information, kept, full)
         values[kept] = steps[min(dropped, len(steps) - 1), kept]
@@ -110,22 +110,22 @@ def _path(setting: Setting) -> Callable[[Rows], Array]:
     return beta
 
 
-def _steps(information: Information, with_settings_of: list[int], full: Estimate) -> Array:
+def _steps(information: Information, kept: list[int], full: Estimate) -> Array:
     """Return the values (steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
     R, z = information.stacked(full.joint_weights)
-    betas = elimination(R[:, with_settings_of].T @ R[:, with_settings_of], R[:, with_settings_of].T @ z).betas
+    betas = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z).betas
     values = np.zeros((len(betas), len(full.beta)))
-    values[:, with_settings_of] = betas
-    return values[: max(1, round(MOST_DROPPED * len(with_settings_of)))]
+    values[:, kept] = betas
+    return values[: max(1, round(MOST_DROPPED * len(kept)))]
 
 
-def _drop_parameters(groups: Sequence[Sequence[Block]], with_settings_of: list[int], full: Estimate) -> int:
+def _drop_parameters(groups: Sequence[Sequence[Block]], kept: list[int], full: Estimate) -> int:
     """Return the best number of parameters to drop, by the error on groups of blocks held out in turn."""
     left, power = [], []
     for held in groups:
         rest = add_information([block.information for group in groups if group is not held for block in group])
         information = add_information([block.information for block in held])
-        left.append(information.residuals(_steps(rest, with_settings_of, full)))
+        left.append(information.residuals(_steps(rest, kept, full)))
         power.append(information.torques())
     return int(np.argmin([TrialScore(residuals, np.array(power)).criterion for residuals in np.swapaxes(left, 0, 1)]))
 

@@ -16,7 +16,7 @@ from mindyn.estimators.estimator import Estimator
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.selection.candidates import best_estimator
-from mindyn.identification.selection.trials import Setting, Trials
+from mindyn.identification.selection.trials import Trial, Trials, decimation_for, rate_of
 from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, tune_settings
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
@@ -101,27 +101,27 @@ def choose(
     segments = without_constant_torques(tuning_segments(listed))
     trials = Trials(segments, build_regressor(complete, replace(seen, friction=unloaded)))
     require_signals(trials.logs)
-    setting, search_space, findings = _start(listed, estimator, asked, unloaded)
+    trial, search_space, findings = _start(listed, estimator, asked, unloaded)
     if start.needs_load:
-        reference = start.reference or trials.reference(setting)
-        setting = replace(setting, friction=replace(start, reference=reference))
+        reference = start.reference or trials.reference(trial)
+        trial = trial.with_settings(friction=replace(start, reference=reference))
     score: CrossValidated | None = None
     dropped: tuple[str, ...] = ()
     if search_space.anything:
-        setting = tune_settings(trials, setting, search_space, say)
-        trial = trials.score(setting)
-        if isinf(trial.criterion):
+        trial = tune_settings(trials, trial, search_space, say)
+        selected = trials.score(trial)
+        if isinf(selected.criterion):
             findings = (*findings, TOO_SHORT)
         else:
-            score = CrossValidated(trial.mean, trial.total, trials.count)
-            findings = _with_selected(findings, setting.conditioning, search_space)
-        dropped = trials.dropped(setting) if search_space.rotors else ()
+            score = CrossValidated(selected.mean, selected.total, trials.count)
+            findings = _findings_of_selected(findings, trial.conditioning, search_space)
+        dropped = trials.dropped(trial) if search_space.parameters else ()
     if trials.timeline.repeated:
         findings = (*findings, info(Kind.REPEATED_MOTION, trials.timeline.sentence))
-    chosen = setting.settings(wanted)
+    chosen = _with_selected(wanted, trial)
     if estimator is None:
         say("comparing plain and physically consistent fits on held-out blocks")
-        estimator, why = best_estimator(robot, trials, setting, chosen, dropped)
+        estimator, why = best_estimator(robot, trials, trial, chosen, dropped)
         findings = (*findings, *why)
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
@@ -150,24 +150,29 @@ def sample_logs(logs: list[Log | LogScan]) -> list[Log | LogScan]:
 
 def _start(
     logs: Sequence[Log | LogScan], estimator: Estimator | None, asked: EquationSettings, friction: Friction
-) -> tuple[Setting, SearchSpace, tuple[Finding, ...]]:
-    """Return the setting that trials start from, the search space, and findings about the logs."""
-    given = asked.conditioning or Conditioning()
-    logged_speed = all(map(_logs_speed, logs))
-    if asked.conditioning is None and logged_speed:
+) -> tuple[Trial, SearchSpace, tuple[Finding, ...]]:
+    """Return the trial to start from, the search space, and findings about the logs."""
+    given, has_speed = asked.conditioning or Conditioning(), all(map(_logs_speed, logs))
+    if asked.conditioning is None and has_speed:
         given = replace(given, velocity="measured")
+    bound = highest_filter(given, logs) if estimator is not None and estimator.filters_alike else None
+    search_space = SearchSpace(asked, has_speed, estimator is not None, bound)
     resolved, begun = resolve_conditioning(given, logs, noise_floor_cutoff)
-    free_filter, free_friction = asked.filter_hz == "auto", asked.friction == "auto"
-    search_space = SearchSpace(
-        cutoff=given.position_cutoff_hz == "auto",
-        velocity=asked.conditioning is None and logged_speed,
-        delay=asked.conditioning is None,
-        filter=free_filter,
-        friction=free_friction,
-        rotors=estimator is None or free_filter or free_friction,
-        highest_filter_hz=None if estimator is None or not estimator.filters_alike else highest_filter(given, logs),
+    filter_hz = None if search_space.filter else asked.filter_hz
+    return Trial(replace(asked, conditioning=resolved, filter_hz=filter_hz, friction=friction)), search_space, begun
+
+
+def _with_selected(wanted: EquationSettings, trial: Trial) -> EquationSettings:
+    """Return the wanted settings with the entries that the trials selected."""
+    step = wanted.decimation
+    return replace(
+        wanted,
+        conditioning=trial.conditioning,
+        filter_hz=trial.filter_hz,
+        decimation=decimation_for(trial.filter_hz, rate_of(trial.conditioning)) if isinstance(step, str) else step,
+        # The reference of a load refers to the structural base set.
+        friction=trial.friction if wanted.base_form == "structural" else trial.friction.without_load(),
     )
-    return Setting(resolved, None if free_filter else asked.cutoff_hz, friction), search_space, begun
 
 
 def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
@@ -178,7 +183,9 @@ def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
     return min(HIGHEST * rate, max(LOWEST_HZ, ends))
 
 
-def _with_selected(findings: Sequence[Finding], chosen: Conditioning, search_space: SearchSpace) -> tuple[Finding, ...]:
+def _findings_of_selected(
+    findings: Sequence[Finding], chosen: Conditioning, search_space: SearchSpace
+) -> tuple[Finding, ...]:
     """Replace the initial cut-off and delay in the findings by the selected ones."""
     replaced = {"position_cutoff_hz": search_space.cutoff, "delay_s": search_space.delay and bool(chosen.delay_s)}
     others = tuple(

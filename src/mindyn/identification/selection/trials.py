@@ -54,25 +54,37 @@ only one thread can hold, takes longer than the sums."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A candidate setting.
+class Trial:
+    """Settings to try, and the parameters that the fit leaves out.
 
-    conditioning  of the motion
-    filter_hz     low pass on columns and torque
-    friction      shape of the friction columns
-    without       kinds of excluded parameters
-    driving       names of excluded parameters of load-dependent friction, which would drive a joint
-    dropped       number of further parameters to drop, the least supported first
+    settings  of the equations; the decimation follows from the filter
+    without   kinds of excluded parameters
+    driving   names of excluded parameters of load-dependent friction, which would drive a joint
+    dropped   number of further parameters to drop, the least supported first
     """
 
-    conditioning: Conditioning
-    filter_hz: float | None
-    friction: Friction
+    settings: EquationSettings
     without: tuple[Kind, ...] = ()
     driving: tuple[str, ...] = ()
     dropped: int = 0
 
-    def with_settings_of(self, parameters: Sequence[Parameter]) -> list[int]:
+    @property
+    def conditioning(self) -> Conditioning:
+        """Conditioning of the motion."""
+        assert self.settings.conditioning is not None
+        return self.settings.conditioning
+
+    @property
+    def filter_hz(self) -> float | None:
+        """Cut-off of the parallel filter."""
+        return self.settings.cutoff_hz
+
+    @property
+    def friction(self) -> Friction:
+        """Shape of the friction columns."""
+        return self.settings.shape
+
+    def kept(self, parameters: Sequence[Parameter]) -> list[int]:
         """Return the numbers of the parameters that are not excluded, before dropping any."""
         return [
             k
@@ -80,19 +92,17 @@ class Setting:
             if parameter.kind not in self.without and parameter.name not in self.driving
         ]
 
-    def settings(self, asked: EquationSettings) -> EquationSettings:
-        """Return the user's settings with the values of this candidate."""
-        step = asked.decimation
-        if isinstance(step, str):
-            step = decimation_for(self.filter_hz, rate_of(self.conditioning))
-        return replace(
-            asked,
-            conditioning=self.conditioning,
-            filter_hz=self.filter_hz,
-            decimation=step,
-            # The reference of a load refers to the structural base set.
-            friction=self.friction if asked.base_form == "structural" else self.friction.without_load(),
-        )
+    def with_settings(self, **changes: Any) -> Trial:
+        """Return the trial with other settings."""
+        return replace(self, settings=replace(self.settings, **changes))
+
+    def with_friction(self, **changes: Any) -> Trial:
+        """Return the trial with other entries of its friction."""
+        return self.with_settings(friction=replace(self.friction, **changes))
+
+    def with_conditioning(self, **changes: Any) -> Trial:
+        """Return the trial with other conditioning entries."""
+        return self.with_settings(conditioning=replace(self.conditioning, **changes))
 
 
 class _Shared:
@@ -118,14 +128,14 @@ class _Shared:
         compute = lambda: condition(list(self.logs), self.regressor.robot, key)  # noqa: E731
         return self._kept(self._samples, key, compute)
 
-    def sums(self, setting: Setting) -> ColumnSums:
-        """Return the sums for the setting's conditioning, filter and friction."""
+    def sums(self, trial: Trial) -> ColumnSums:
+        """Return the sums for the conditioning, filter and friction."""
 
         def compute() -> ColumnSums:
-            samples = self.samples(setting.conditioning).samples
-            return ColumnSums(self.with_friction(setting.friction), samples, setting.filter_hz, self._room)
+            samples = self.samples(trial.conditioning).samples
+            return ColumnSums(self.with_friction(trial.friction), samples, trial.filter_hz, self._room)
 
-        return self._kept(self._sums, sums_key(setting), compute)
+        return self._kept(self._sums, sums_key(trial), compute)
 
     def _kept(self, known: dict[Key, Value], key: Key, compute: Callable[[], Value]) -> Value:
         """Return the cached value of a key, or compute it in one thread; drop the least recently used value."""
@@ -144,9 +154,9 @@ class _Shared:
         return value
 
 
-def sums_key(setting: Setting) -> tuple[Conditioning, float | None, Friction]:
-    """Return the entries of a setting on which its sums depend."""
-    return setting.conditioning.for_prediction(), setting.filter_hz, setting.friction
+def sums_key(trial: Trial) -> tuple[Conditioning, float | None, Friction]:
+    """Return the entries of a trial on which its sums depend."""
+    return trial.conditioning.for_prediction(), trial.filter_hz, trial.friction
 
 
 def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
@@ -155,26 +165,26 @@ def decimation_for(filter_hz: float | None, rate_hz: float) -> int:
 
 
 class Trials:
-    """Scores of settings on training logs; each setting is scored once."""
+    """Scores of settings on training logs; each trial is scored once."""
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor, fold_count: int = FOLDS) -> None:
         self.logs = logs
         self.fold_count = fold_count
         self.regressor = regressor
         self._shared = _Shared(logs, regressor)
-        self._scores: dict[Setting, TrialScore] = {}
+        self._scores: dict[Trial, TrialScore] = {}
 
-    def score(self, setting: Setting) -> TrialScore:
-        """Return the cross-validated error of a setting."""
-        if setting not in self._scores:
-            full = replace(setting, dropped=0)
-            for dropped, score in enumerate(self._cross_validate(full, path=setting.dropped > 0)):
-                self._scores[replace(setting, dropped=dropped)] = score
-        return self._scores[setting]
+    def score(self, trial: Trial) -> TrialScore:
+        """Return the cross-validated error of a trial."""
+        if trial not in self._scores:
+            full = replace(trial, dropped=0)
+            for dropped, score in enumerate(self._cross_validate(full, path=trial.dropped > 0)):
+                self._scores[replace(trial, dropped=dropped)] = score
+        return self._scores[trial]
 
-    def knows(self, setting: Setting) -> bool:
-        """Return whether a setting has been scored."""
-        return setting in self._scores
+    def knows(self, trial: Trial) -> bool:
+        """Return whether a trial has been scored."""
+        return trial in self._scores
 
     @property
     def at_once(self) -> int:
@@ -205,28 +215,28 @@ class Trials:
 
     @property
     def count(self) -> int:
-        """Number of settings tried so far."""
+        """Number of trials so far."""
         return len(self._scores)
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
         return self._shared.samples(conditioning)
 
-    def dropped(self, setting: Setting) -> tuple[str, ...]:
-        """Return the names of the parameters that a setting excludes or, using all training rows, drops."""
-        regressor = self._shared.with_friction(setting.friction)
-        kept = setting.with_settings_of(regressor.parameters)
+    def dropped(self, trial: Trial) -> tuple[str, ...]:
+        """Return the names of the parameters that a trial excludes or, using all training rows, drops."""
+        regressor = self._shared.with_friction(trial.friction)
+        kept = trial.kept(regressor.parameters)
         names = [name for k, name in enumerate(regressor.names) if k not in kept]
-        if setting.dropped:
-            matrix, right, _ = fit_of_all(self._folds(setting), kept)
-            order = elimination(matrix, right).order[: setting.dropped]
+        if trial.dropped:
+            matrix, right, _ = fit_of_all(self._folds(trial), kept)
+            order = elimination(matrix, right).order[: trial.dropped]
             names += [regressor.names[kept[k]] for k in order]
         return tuple(names)
 
-    def delays(self, setting: Setting) -> DelayScan:
-        """Scan how well the columns of a setting explain the torque at other delays."""
-        samples = self.samples(setting.conditioning).samples
-        regressor = self._shared.with_friction(setting.friction)
+    def delays(self, trial: Trial) -> DelayScan:
+        """Scan how well the columns of a trial explain the torque at other delays."""
+        samples = self.samples(trial.conditioning).samples
+        regressor = self._shared.with_friction(trial.friction)
         q = regressor.positions(samples)
         directions = regressor.directions(q, samples.qd, samples.segments, samples.rate_hz)
 
@@ -237,26 +247,26 @@ class Trials:
 
         return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
 
-    def values(self, setting: Setting) -> dict[Parameter, float]:
-        """Return the values fitted to all rows, zero for parameters that the setting excludes."""
-        regressor = self._shared.with_friction(setting.friction)
-        folds = self._folds(setting)
+    def values(self, trial: Trial) -> dict[Parameter, float]:
+        """Return the values fitted to all rows, zero for parameters that the trial excludes."""
+        regressor = self._shared.with_friction(trial.friction)
+        folds = self._folds(trial)
         if not folds:
             message = "the logs are too short to fit the load of load-dependent friction: the filters leave no row"
             hint = "record a longer motion, or choose friction shapes that do not depend on the load"
             raise InputError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="logs")
-        _, _, beta = fit_of_all(folds, setting.with_settings_of(regressor.parameters))
+        _, _, beta = fit_of_all(folds, trial.kept(regressor.parameters))
         return dict(zip(regressor.parameters, beta.tolist(), strict=True))
 
-    def reference(self, setting: Setting) -> tuple[float, ...]:
+    def reference(self, trial: Trial) -> tuple[float, ...]:
         """Return the base values fitted to all rows, as the reference of load-dependent friction."""
-        return tuple(self.values(setting).values())[: self.regressor.base.count]
+        return tuple(self.values(trial).values())[: self.regressor.base.count]
 
-    def _cross_validate(self, setting: Setting, *, path: bool) -> list[TrialScore]:
-        """Return the score of the setting; with `path` also those of dropping 1, 2, ... parameters."""
-        regressor = self._shared.with_friction(setting.friction)
-        folds = self._folds(setting)
-        kept = setting.with_settings_of(regressor.parameters)
+    def _cross_validate(self, trial: Trial, *, path: bool) -> list[TrialScore]:
+        """Return the score of the trial; with `path` also those of dropping 1, 2, ... parameters."""
+        regressor = self._shared.with_friction(trial.friction)
+        folds = self._folds(trial)
+        kept = trial.kept(regressor.parameters)
         steps = len(kept) if path else 1
         if len(folds) < 2:  # the filters leave too few rows to hold out
             return [UNSCORED] * steps
@@ -266,37 +276,35 @@ class Trials:
             betas = np.zeros((len(folds), steps, regressor.count))
             for k, (matrix, right) in enumerate(zip(fits.matrices, fits.rights, strict=True)):
                 betas[k][:, kept] = elimination(matrix, right).betas
-        error, power = _errors(self._shared.sums(setting), folds, betas)
+        error, power = _errors(self._shared.sums(trial), folds, betas)
         return [TrialScore(e, power) for e in error]
 
-    def sum_ahead(self, setting: Setting, foldings: Sequence[Trials]) -> None:
-        """Compute the sums for scores of the setting in several foldings in one pass over the columns."""
-        blocks = [
-            block for trials in foldings if not trials.knows(setting) for block in trials._parts(setting).values()
-        ]
+    def sum_ahead(self, trial: Trial, foldings: Sequence[Trials]) -> None:
+        """Compute the sums for scores of the trial in several foldings in one pass over the columns."""
+        blocks = [block for trials in foldings if not trials.knows(trial) for block in trials._parts(trial).values()]
         parts = [
-            part for block in blocks for fit, scored in block for part in (fit, *(scored if setting.dropped else ()))
+            part for block in blocks for fit, scored in block for part in (fit, *(scored if trial.dropped else ()))
         ]
-        self._shared.sums(setting).normal_matrices(parts)
+        self._shared.sums(trial).normal_matrices(parts)
 
-    def _folds(self, setting: Setting) -> list[Fold]:
-        blocks, sums = self._parts(setting), self._shared.sums(setting)
+    def _folds(self, trial: Trial) -> list[Fold]:
+        blocks, sums = self._parts(trial), self._shared.sums(trial)
         sums.normal_matrices([fit for block in blocks.values() for fit, _ in block])  # of all segments at once
         return [_fold(sums, block) for _, block in sorted(blocks.items())]
 
-    def _parts(self, setting: Setting) -> dict[int, list[tuple[Part, list[Part]]]]:
+    def _parts(self, trial: Trial) -> dict[int, list[tuple[Part, list[Part]]]]:
         """Return the parts to fit of each block, each with the parts to score."""
-        conditioned, sums = self.samples(setting.conditioning), self._shared.sums(setting)
+        conditioned, sums = self.samples(trial.conditioning), self._shared.sums(trial)
         rate, labels = conditioned.samples.rate_hz, self._labels(conditioned)
-        step = decimation_for(setting.filter_hz, rate)
-        trim, edge = ceil(edge_duration_s(setting.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
+        step = decimation_for(trial.filter_hz, rate)
+        trim, edge = ceil(edge_duration_s(trial.filter_hz) * rate), ceil(MIN_EDGE_S * rate)
         blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
         for start, stop in sums.segments:
             for label, first, last in _runs(labels[start:stop]):
-                fit = Part(start + first + trim, start + last - trim, step, setting.conditioning.slow_speed)
+                fit = Part(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    blocks.setdefault(label, []).append((fit, _score_setting(fit, score)))
+                    blocks.setdefault(label, []).append((fit, _parts_to_score(fit, score)))
         return blocks
 
     def _labels(self, conditioned: ConditionedSamples) -> NDArray[np.int64]:
@@ -318,29 +326,29 @@ class Trials:
         return np.clip(part.astype(np.int64), 0, self.fold_count - 1)
 
 
-def scores(foldings: Sequence[Trials], setting: Setting) -> list[TrialScore]:
-    """Return the scores of a setting in all foldings, which must share their logs."""
-    if len(foldings) > 1 and not all(trials.knows(setting) for trials in foldings):
-        foldings[0].sum_ahead(setting, foldings)
-    return [trials.score(setting) for trials in foldings]
+def scores(foldings: Sequence[Trials], trial: Trial) -> list[TrialScore]:
+    """Return the scores of a trial in all foldings, which must share their logs."""
+    if len(foldings) > 1 and not all(trials.knows(trial) for trials in foldings):
+        foldings[0].sum_ahead(trial, foldings)
+    return [trials.score(trial) for trials in foldings]
 
 
-def score_all(foldings: Sequence[Trials], settings: Sequence[Setting]) -> list[list[TrialScore]]:
-    """Return the `scores` of each setting in all foldings, using threads.
+def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
+    """Return the `scores` of each trial in all foldings, using threads.
 
-    One thread tries all settings with the same columns, so that common sums are computed once.
+    One thread makes all trials with the same columns, so that common sums are computed once.
     """
-    alike: dict[Any, list[Setting]] = {}
-    for setting in dict.fromkeys(settings):
-        if not all(trials.knows(setting) for trials in foldings):
-            alike.setdefault(sums_key(setting), []).append(setting)
-    # Settings with the same motion follow each other, while it is in the cache.
-    order: dict[Any, list[list[Setting]]] = {}
+    alike: dict[Any, list[Trial]] = {}
+    for trial in dict.fromkeys(listed):
+        if not all(trials.knows(trial) for trials in foldings):
+            alike.setdefault(sums_key(trial), []).append(trial)
+    # Trials with the same motion follow each other, while it is in the cache.
+    order: dict[Any, list[list[Trial]]] = {}
     for key, group in alike.items():
         order.setdefault(key[0], []).append(group)
     groups = [group for same_motion in order.values() for group in same_motion]
-    map_in_threads(lambda group: [scores(foldings, setting) for setting in group], groups, foldings[0].at_once)
-    return [scores(foldings, setting) for setting in settings]
+    map_in_threads(lambda group: [scores(foldings, trial) for trial in group], groups, foldings[0].at_once)
+    return [scores(foldings, trial) for trial in listed]
 
 
 def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int, int]]:
@@ -382,7 +390,7 @@ def _errors(sums: ColumnSums, folds: Sequence[Fold], betas: Array) -> tuple[Arra
     return error, power
 
 
-def _score_setting(fit: Part, score: range) -> list[Part]:
+def _parts_to_score(fit: Part, score: range) -> list[Part]:
     """Split the rows to score into parts, such that the fitted part among them is summed once."""
     if fit.step > 1 or fit.slowest is not None or fit.first < score.start or fit.last > score.stop:
         return [Part(score.start, score.stop)]
@@ -393,8 +401,3 @@ def _score_setting(fit: Part, score: range) -> list[Part]:
 def rate_of(conditioning: Conditioning) -> float:
     """Return the sample rate in Hz before decimation."""
     return require_resolved(conditioning.rate_hz, "rate_hz")
-
-
-def with_changes(setting: Setting, **conditioning: Any) -> Setting:
-    """Return the setting with other conditioning entries."""
-    return replace(setting, conditioning=replace(setting.conditioning, **conditioning))

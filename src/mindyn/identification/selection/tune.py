@@ -8,10 +8,11 @@ from math import isinf, log
 from typing import Final
 
 from mindyn.identification.selection.scores import Gain, error_over, gain_of
-from mindyn.identification.selection.trials import Setting, Trials, rate_of, score_all, scores, with_changes
+from mindyn.identification.selection.trials import Trial, Trials, rate_of, score_all, scores
 from mindyn.logs.conditioning import require_resolved
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.settings import EquationSettings
 from mindyn.robots.friction_laws import LOAD_SHAPES
 
 Progress = Callable[[str], None]
@@ -52,27 +53,57 @@ MIN_DELAY_GAIN_FRACTION: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """Settings that may be selected; all others stay as given.
+    """What may be selected: the entries of the given settings that are "auto"; all others stay as given.
 
+    asked              settings; a conditioning of None leaves the motion's cut-off, its velocity and the delay open
+    is_speed_logged    whether every log has a velocity
+    is_estimator_given if it is, the parameters to drop are selected only along with filter or friction
     highest_filter_hz  highest cut-off of the parallel filter; None: any, or no filter
     """
 
-    cutoff: bool = True
-    velocity: bool = True
-    delay: bool = True
-    filter: bool = True
-    friction: bool = True
-    rotors: bool = True
+    asked: EquationSettings
+    is_speed_logged: bool = True
+    is_estimator_given: bool = False
     highest_filter_hz: float | None = None
 
     @property
+    def delay(self) -> bool:
+        """Whether the delay between motion and torque may be selected."""
+        return self.asked.conditioning is None
+
+    @property
+    def cutoff(self) -> bool:
+        """Whether the cut-off of the motion may be selected."""
+        return self.asked.conditioning is None or self.asked.conditioning.position_cutoff_hz == "auto"
+
+    @property
+    def velocity(self) -> bool:
+        """Whether the velocity may be the logged or the differentiated one."""
+        return self.asked.conditioning is None and self.is_speed_logged
+
+    @property
+    def filter(self) -> bool:
+        """Whether the parallel filter may be selected."""
+        return self.asked.filter_hz == "auto"
+
+    @property
+    def friction(self) -> bool:
+        """Whether the shape of the friction may be selected."""
+        return self.asked.friction == "auto"
+
+    @property
+    def parameters(self) -> bool:
+        """Whether parameters may be dropped."""
+        return not self.is_estimator_given or self.filter or self.friction
+
+    @property
     def anything(self) -> bool:
-        """Whether any setting may be selected."""
-        return self.cutoff or self.velocity or self.delay or self.filter or self.friction or self.rotors
+        """Whether anything may be selected."""
+        return self.cutoff or self.delay or self.parameters
 
 
-def tune_settings(trials: Trials, start: Setting, search_space: SearchSpace, progress: Progress) -> Setting:
-    """Return the setting after two rounds through filter, delay and friction direction, then friction shapes and
+def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progress: Progress) -> Trial:
+    """Return the trial after two rounds through filter, delay and friction direction, then friction shapes and
     parameters.
     """
     best, timed = start, trials.along_time()
@@ -87,7 +118,7 @@ def tune_settings(trials: Trials, start: Setting, search_space: SearchSpace, pro
             )
         if search_space.friction:
             best = _better(timed, best, _directions(best), 1.0)
-            best = _better(timed, best, [with_changes(best, slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
+            best = _better(timed, best, [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
             progress(_line("friction", timed, best))
         if search_space.delay:
             best = _delay(timed, best)
@@ -95,15 +126,15 @@ def tune_settings(trials: Trials, start: Setting, search_space: SearchSpace, pro
     if search_space.friction:
         best = _shapes(trials, add_load_friction(trials, best))
         progress(_line("friction shape", trials, best))
-    if search_space.rotors:
+    if search_space.parameters:
         best = _better(trials, best, [replace(best, without=kinds) for kinds in DROPPED_TOGETHER], 1.0)
-    if search_space.rotors:
+    if search_space.parameters:
         best = _essential(trials, best, search_space)
         progress(_line(f"{best.dropped} parameters dropped", trials, best))
     return best
 
 
-def _essential(trials: Trials, best: Setting, search_space: SearchSpace) -> Setting:
+def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     """Drop as many of the least supported parameters as gives the best prediction of unseen motion.
 
     A few large blocks hold out motion unlike the rest, many small blocks motion like it: settings with different
@@ -130,25 +161,25 @@ def _foldings(trials: Trials) -> list[Trials]:
     return [trials.with_folds(folds) for folds in FOLDINGS]
 
 
-def _least_supported(foldings: Sequence[Trials], setting: Setting) -> tuple[Setting, float]:
-    """Return the setting with the best number of dropped parameters, and its error over all foldings."""
-    parameters = foldings[0].regressor.with_friction(setting.friction).parameters
-    count = len(setting.with_settings_of(parameters))
-    others = [replace(setting, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
+def _least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
+    """Return the trial with the best number of dropped parameters, and its error over all foldings."""
+    parameters = foldings[0].regressor.with_friction(trial.friction).parameters
+    count = len(trial.kept(parameters))
+    others = [replace(trial, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
     errors = [_error(foldings, other) for other in reversed(others)][::-1]  # the first call scores all of them
     return others[errors.index(min(errors))], min(errors)
 
 
-def _no_delay(best: Setting, search_space: SearchSpace) -> list[Setting]:
-    return [with_changes(best, delay_s=0.0)] if search_space.delay and best.conditioning.delay_s else []
+def _no_delay(best: Trial, search_space: SearchSpace) -> list[Trial]:
+    return [best.with_conditioning(delay_s=0.0)] if search_space.delay and best.conditioning.delay_s else []
 
 
-def _other_slow_speeds(best: Setting, search_space: SearchSpace) -> list[Setting]:
+def _other_slow_speeds(best: Trial, search_space: SearchSpace) -> list[Trial]:
     known = best.conditioning.slow_speed
-    return [with_changes(best, slow_speed=v) for v in SLOW_SPEEDS if v != known] if search_space.friction else []
+    return [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS if v != known] if search_space.friction else []
 
 
-def _stops(best: Setting, search_space: SearchSpace) -> list[Setting]:
+def _stops(best: Trial, search_space: SearchSpace) -> list[Trial]:
     """Return presliding friction with widths between those tried before; for a stop, with the widths next to its own."""
     if not search_space.friction:
         return []
@@ -156,15 +187,15 @@ def _stops(best: Setting, search_space: SearchSpace) -> list[Setting]:
     widths = (*STOP_WIDTHS, *(width * GRID_REFINEMENTS for width in STOP_WIDTHS[:-1]))
     if friction.direction == "stop":
         widths = (friction.width / GRID_REFINEMENTS, friction.width * GRID_REFINEMENTS)
-    return [replace(best, friction=replace(friction, direction="stop", width=width)) for width in sorted(widths)]
+    return [best.with_friction(direction="stop", width=width) for width in sorted(widths)]
 
 
-def _line(what: str, trials: Trials, setting: Setting) -> str:
-    score = trials.score(setting)
+def _line(what: str, trials: Trials, trial: Trial) -> str:
+    score = trials.score(trial)
     return f"{what}: cross-validated error {100 * score.total:.2f} % total, {100 * score.mean:.2f} % mean over joints"
 
 
-def _better(trials: Trials, best: Setting, others: Iterable[Setting], factor: float) -> Setting:
+def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float) -> Trial:
     """Return the best of the others if its error is below `factor` times that of `best`, else `best`."""
     listed = [best, *others]
     errors = [score.criterion for (score,) in score_all([trials], listed)]
@@ -172,7 +203,7 @@ def _better(trials: Trials, best: Setting, others: Iterable[Setting], factor: fl
     return listed[k] if errors[k] < factor * errors[0] else best
 
 
-def _filters(trials: Trials, best: Setting, search_space: SearchSpace) -> Setting:
+def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     rate, highest = rate_of(best.conditioning), search_space.highest_filter_hz
     if search_space.filter:
         if highest is not None and best.filter_hz is None:
@@ -185,11 +216,11 @@ def _filters(trials: Trials, best: Setting, search_space: SearchSpace) -> Settin
     if search_space.cutoff:
         # The motion alone may need a filter: its derivatives are noisy, while the torque jumps with the friction.
         filters = {best.filter_hz, None} if search_space.filter and highest is None else {best.filter_hz}
-        kinds = [replace(best, filter_hz=f) for f in filters]
-        others = [with_changes(setting, position_cutoff_hz=f) for setting in kinds for f in _grid(rate, COARSE)]
+        kinds = [best.with_settings(filter_hz=f) for f in filters]
+        others = [trial.with_conditioning(position_cutoff_hz=f) for trial in kinds for f in _grid(rate, COARSE)]
         best = _better(trials, best, others, 1.0)
     if search_space.velocity:
-        others = [with_changes(best, velocity=origin) for origin in ("differentiated", "measured")]
+        others = [best.with_conditioning(velocity=origin) for origin in ("differentiated", "measured")]
         best = _better(trials, best, others, 1.0)
     return best
 
@@ -204,27 +235,27 @@ def _grid(rate: float, step: float) -> list[float | None]:
     return values
 
 
-def _with_filters(best: Setting, filters: Sequence[float | None], search_space: SearchSpace) -> list[Setting]:
+def _with_filters(best: Trial, filters: Sequence[float | None], search_space: SearchSpace) -> list[Trial]:
     """Return candidates for the parallel filter; the motion's cut-off changes along if it may be selected."""
     candidates = []
     highest, bound = HIGHEST * rate_of(best.conditioning), search_space.highest_filter_hz
     for f in filters:
         if (f is not None and f > highest) or (bound is not None and (f is None or f > bound)):
             continue
-        candidate = replace(best, filter_hz=f)
+        candidate = best.with_settings(filter_hz=f)
         if search_space.cutoff:
             motion = None if f is None or MOTION_TO_FILTER * f > highest else MOTION_TO_FILTER * f
-            candidate = with_changes(candidate, position_cutoff_hz=motion)
+            candidate = candidate.with_conditioning(position_cutoff_hz=motion)
         candidates.append(candidate)
     return candidates
 
 
-def _directions(best: Setting) -> list[Setting]:
+def _directions(best: Trial) -> list[Trial]:
     kinds = [Friction("sign"), *(Friction("tanh", w) for w in TANH_WIDTHS), *(Friction("stop", w) for w in STOP_WIDTHS)]
-    return [replace(best, friction=replace(best.friction, direction=k.direction, width=k.width)) for k in kinds]
+    return [best.with_friction(direction=k.direction, width=k.width) for k in kinds]
 
 
-def _delay(trials: Trials, best: Setting) -> Setting:
+def _delay(trials: Trials, best: Trial) -> Trial:
     """Select a delay: scan the whole range with the smooth torque, then take steps while they help.
 
     A search that starts without delay ends in the nearest local minimum, where friction that reverses early compensates
@@ -232,7 +263,7 @@ def _delay(trials: Trials, best: Setting) -> Setting:
     blocks better, like any other step.
     """
     scanned = require_resolved(best.conditioning.delay_s, "delay_s") + trials.delays(best).best().seconds
-    best = _better(trials, best, [with_changes(best, delay_s=scanned)], 1.0)
+    best = _better(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
     rate = rate_of(best.conditioning)
     step = 1 / (20 * min(best.filter_hz or 0.2 * rate, 0.2 * rate))
     smallest = step / 5
@@ -240,7 +271,7 @@ def _delay(trials: Trials, best: Setting) -> Setting:
         now = best.conditioning.delay_s
         assert not isinstance(now, str)
         moved = _better(
-            trials, best, [with_changes(best, delay_s=now + step), with_changes(best, delay_s=now - step)], 1.0
+            trials, best, [best.with_conditioning(delay_s=now + step), best.with_conditioning(delay_s=now - step)], 1.0
         )
         if moved is best:
             step /= 2
@@ -248,11 +279,11 @@ def _delay(trials: Trials, best: Setting) -> Setting:
                 break
         best = moved
     now = best.conditioning.delay_s
-    without = with_changes(best, delay_s=0.0)
+    without = best.with_conditioning(delay_s=0.0)
     return best if trials.score(best).criterion < MIN_GAIN * trials.score(without).criterion else without
 
 
-def add_load_friction(trials: Trials, best: Setting) -> Setting:
+def add_load_friction(trials: Trials, best: Trial) -> Trial:
     """Add load-dependent friction, with equal or different values for driving and braking loads, if it predicts better.
 
     The reference of the load is the fit to all training rows, first without and then with such friction: the only
@@ -267,38 +298,38 @@ def add_load_friction(trials: Trials, best: Setting) -> Setting:
     chosen = best
     for count in range(1, len(LOAD_SHAPES) + 1):
         shapes = (*taken, *LOAD_SHAPES[:count])
-        wanted = replace(best, friction=replace(best.friction, shapes=shapes, reference=reference))
+        wanted = best.with_friction(shapes=shapes, reference=reference)
         candidate = _braking(trials, wanted)
         if candidate is not None and _gain(foldings, chosen, candidate).is_significantly_above(LOAD_GAIN):
             chosen = candidate
     if chosen is best:
         return best
-    return replace(chosen, friction=replace(chosen.friction, reference=trials.reference(chosen)))
+    return chosen.with_friction(reference=trials.reference(chosen))
 
 
-def _error(foldings: Sequence[Trials], setting: Setting) -> float:
+def _error(foldings: Sequence[Trials], trial: Trial) -> float:
     """Return the geometric mean of the errors over several numbers of blocks."""
-    return error_over(scores(foldings, setting))
+    return error_over(scores(foldings, trial))
 
 
-def _gain(foldings: Sequence[Trials], best: Setting, other: Setting) -> Gain:
-    """Return by how much the other setting predicts better."""
-    return gain_of(*(scores(foldings, setting) for setting in (best, other)))
+def _gain(foldings: Sequence[Trials], best: Trial, other: Trial) -> Gain:
+    """Return by how much the other trial predicts better."""
+    return gain_of(*(scores(foldings, trial) for trial in (best, other)))
 
 
-def _braking(trials: Trials, setting: Setting) -> Setting | None:
+def _braking(trials: Trials, trial: Trial) -> Trial | None:
     """Exclude load-dependent friction that would drive or lock a joint; return None if that excludes all of it.
 
     The difference between driving and braking loads is excluded first, since it acts like a gain, then the rest.
     Excluding some parameters may change the sign of others, so that this repeats at most as often as there are such
     parameters.
     """
-    regressor = trials.regressor.with_friction(setting.friction)
+    regressor = trials.regressor.with_friction(trial.friction)
     joints = {parameter.link_or_joint for parameter in regressor.parameters if parameter.load_shape}
     for _ in range(len(LOAD_SHAPES) * len(joints)):
         values = {
             (parameter.load_shape, parameter.link_or_joint): (parameter.name, v)
-            for parameter, v in trials.values(setting).items()
+            for parameter, v in trials.values(trial).items()
         }
         excluded = []
         for joint in joints:
@@ -309,14 +340,14 @@ def _braking(trials: Trials, setting: Setting) -> Setting | None:
                 "driving": not abs(half) <= mean < SELF_LOCKING - abs(half),
             }
             excluded += [name for shape, (name, _) in joint_values.items() if impossible[shape] or impossible["load"]]
-        if set(excluded) <= set(setting.driving):
+        if set(excluded) <= set(trial.driving):
             break
-        setting = replace(setting, driving=tuple(sorted({*setting.driving, *excluded})))
+        trial = replace(trial, driving=tuple(sorted({*trial.driving, *excluded})))
     names = {parameter.name for parameter in regressor.parameters if parameter.load_shape}
-    return None if names <= set(setting.driving) else setting
+    return None if names <= set(trial.driving) else trial
 
 
-def _shapes(trials: Trials, best: Setting) -> Setting:
+def _shapes(trials: Trials, best: Trial) -> Trial:
     """Add friction shapes one by one while they predict better over several numbers of blocks.
 
     A shape adds freedom at every joint, and one that fits the speeds of its own log may be far off at other speeds.
@@ -325,11 +356,7 @@ def _shapes(trials: Trials, best: Setting) -> Setting:
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
         taken = best.friction.shapes
-        others = [
-            replace(best, friction=replace(best.friction, shapes=(*taken, name)))
-            for name in SHAPES
-            if name not in taken
-        ]
+        others = [best.with_friction(shapes=(*taken, name)) for name in SHAPES if name not in taken]
         score_all(foldings, [best, *others])
         other = min(others, key=lambda candidate: _error(foldings, candidate))
         if not _gain(foldings, best, other).is_significantly_above(SHAPE_GAIN):
