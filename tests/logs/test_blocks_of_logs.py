@@ -72,15 +72,15 @@ def test_segments_are_numbered_over_blocks_and_logs(decimation):
     logs = [with_gaps(2.0), with_gaps()]
     stream = SampleStream(logs, arm(), c, 4, (), 1)
     blocks = list(stream.blocks())
-    segments = np.concatenate([samples.segments for samples, _, _ in blocks])
+    segments = np.concatenate([samples.segments for samples, _, _, _ in blocks])
     kept = [len(range(0, 10, decimation))] * 3
     assert segments.tolist() == np.repeat(np.arange(3), kept).tolist()
     assert stream.first_segments == [0, 2]
     assert stream.count == sum(kept)
     assert stream.rate_hz == 100.0 / decimation
-    owners = np.concatenate([np.full(len(rows), owner) for _, rows, owner in blocks])
+    owners = np.concatenate([np.full(len(rows), owner) for _, rows, _, owner in blocks])
     assert owners.tolist() == np.repeat([0, 1], [2 * kept[0], kept[0]]).tolist()
-    rows = np.concatenate([rows for _, rows, _ in blocks])
+    rows = np.concatenate([rows for _, rows, _, _ in blocks])
     raster = [*range(0, 10, decimation)]
     assert rows.tolist() == [*raster, *(10 + k for k in raster), *raster]
 
@@ -90,11 +90,13 @@ def test_rests_and_edges_are_cut_out():
     still = replace(log, qd=np.where(rests, 0.0, np.ones((10, 3))))
     measured = {"velocity": "measured", "acceleration": "measured"}
     c = replace(PLAIN, rest_s=0.03, rest_speed=0.5, edge_s=0.01, **measured)
-    ((_, rows, _),) = SampleStream([still], arm(), c, None, (), 1).blocks()
+    ((_, rows, _, _),) = SampleStream([still], arm(), c, None, (), 1).blocks()
     assert rows.tolist() == [4, 5, 6, 7, 8]
-    ((_, rows, _),) = SampleStream([still], arm(), replace(c, rest_s=0.05), None, (), 1).blocks()
+    ((_, rows, _, _),) = SampleStream([still], arm(), replace(c, rest_s=0.05), None, (), 1).blocks()
     assert rows.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    ((samples, rows, _),) = SampleStream([still], arm(), replace(c, rest_s=None, slow_speed=0.5), None, (), 1).blocks()
+    ((samples, rows, _, _),) = SampleStream(
+        [still], arm(), replace(c, rest_s=None, slow_speed=0.5), None, (), 1
+    ).blocks()
     assert samples.usable.tolist() == [[False] * 3] * 3 + [[True] * 3] * 5
 
 

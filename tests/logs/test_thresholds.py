@@ -343,8 +343,8 @@ def test_samples_are_numbered_anew_wherever_rows_were_left_out():
         stream = SampleStream([chunks, log], ROBOT, c, block, ["chosen"])
         made = list(stream.blocks())
         assert (len(made) > 4) == (block is not None)
-        rows = np.concatenate([one for _, one, _ in made])
-        segments = np.concatenate([one.segments for one, _, _ in made])
+        rows = np.concatenate([one for _, one, _, _ in made])
+        segments = np.concatenate([one.segments for one, _, _, _ in made])
         per_log = [k for k in range(900) if k % 3 == 0 and 2 <= k < 898]
         expected = [*per_log, *(900 + k for k in per_log)]
         assert rows.tolist() == expected * 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import polars as pl
@@ -15,9 +15,12 @@ from typer.testing import CliRunner
 
 import mindyn
 from mindyn.cli.identify import identify
+from mindyn.cli.runs import require_held_out
 from mindyn.errors import Code, ExportError, InputError, RobotFileError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.logs.errors import LogError
+from mindyn.logs.log import SourceFile
+from mindyn.regression.gather_log import sources_of
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.settings import EquationSettings
 
@@ -113,6 +116,21 @@ def test_a_log_that_is_trained_on_is_not_held_out(logs):
                     held_out=[logs / "run2.parquet", seen],
                     stream=stream,
                 )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_other_rows_of_a_training_file_are_held_out(logs, stream):
+    robot, source = shoulder(), logs / "run1.parquet"
+    opened = (mindyn.scan_log if stream else mindyn.read_log)(source, robot, metadata={"rows": [0, 1500]})
+    trained = sources_of(opened)
+    rest, shared = (mindyn.read_log(source, robot, metadata={"rows": rows}) for rows in ([1500, 2400], [1499, 2400]))
+    require_held_out(trained, [rest], "")
+    for log in (shared, mindyn.read_log(source, robot)):
+        with raises(InputError, Code.DISAGREEMENT, "run1.parquet"):
+            require_held_out(trained, [rest, log], "")
+    (saved,) = json.loads(json.dumps([asdict(source) for source in trained]))
+    assert SourceFile.from_dict(saved) == trained[0]
+    assert SourceFile.from_dict({"path": "a.csv", "sha256": "0"}) == SourceFile("a.csv", "0", None)
 
 
 def test_infeasible_values_are_reported(logs):

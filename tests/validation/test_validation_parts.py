@@ -139,6 +139,54 @@ def test_a_fit_to_means_over_intervals_is_not_compared_with_torques(robot):
     assert not any("error of the fit" in sentence for sentence in mindyn.validate(flattered, other).sentences)
 
 
+def uneven_log(robot, noise, *, rate=200.0, jitter=0.4, count=4000):
+    """A log with stamps that jitter by a fraction of their step, its motion exact at every stamp."""
+    rng, fine = np.random.default_rng(6), 20
+    s = smooth_samples(robot, (count + 2) * fine, 2, rate * fine)
+    rows = np.arange(1, count + 1) * fine + np.rint(jitter * fine * rng.uniform(-1, 1, count)).astype(int)
+    tau = s.tau[rows] + noise * rng.standard_normal((count, s.tau.shape[1]))
+    return log_from_arrays(robot.joint_names, rows / (rate * fine), s.q[rows], tau, s.qd[rows], s.qdd[rows])
+
+
+def measured_stamps(estimate, **changes):
+    conditioning = replace(estimate.conditioning, stamps="measured", **changes)
+    return replace(estimate, settings=replace(estimate.settings, conditioning=conditioning))
+
+
+@pytest.mark.parametrize("rate_hz", [200.0, 150.0])
+def test_uneven_stamps_are_scored_as_logged(robot, estimate, rate_hz):
+    """White noise of the sensor appears in full; interpolating the torque to even times would average it."""
+    log, exact = uneven_log(robot, 0.5), uneven_log(robot, 0.0)
+    uneven = measured_stamps(estimate, rate_hz=rate_hz)
+    result = predict_log(uneven, log)
+    assert (result.measured == log.tau).all()
+    assert (result.time == log.time).all()
+    without_noise = predict_log(uneven, exact).error.rmse
+    assert result.error.rmse == pytest.approx(np.hypot(0.5, without_noise), rel=0.03)
+    assert np.median(np.abs(predict_log(uneven, exact).residual)) < 1e-3
+    assert_close(result.samples.q, log.q, 1e-4)
+
+
+def test_rows_of_uneven_logs_can_be_selected(robot, estimate):
+    log = uneven_log(robot, 0.5)
+    cut = replace(log, time=log.time + 3.0 * (np.arange(len(log)) >= 1000))
+    parts = [mindyn.validate(measured_stamps(estimate), cut, rows=[rows]).error for rows in ((100, 300), (1100, 2000))]
+    assert [part.rows for part in parts] == [200, 900]
+    assert [part.rmse for part in parts] == [pytest.approx([0.5] * 3, rel=0.15), pytest.approx([0.5] * 3, rel=0.15)]
+    with raises(InputError, Code.OUT_OF_RANGE, "rows"):
+        mindyn.validate(measured_stamps(estimate), cut, rows=[(4000, 5000)])
+
+
+def test_durations_are_sums_of_segments(robot):
+    log = log_of(robot, 2, 0.01)
+    assert log.duration_s == pytest.approx(9.995)
+    cut = replace(log, time=5.0 + log.time + 7.0 * (np.arange(2000) >= 700)).take(slice(100, None))
+    assert cut.duration_s == pytest.approx(1899 / 200 - 1 / 200)
+    assert repr(cut) == "Log(1900 rows of 3 joints over 9.49 s)"
+    assert uneven_log(robot, 0.0).duration_s == pytest.approx(20.0, rel=0.01)
+    assert log.take(slice(0, 1)).duration_s == 0.0
+
+
 @pytest.mark.parametrize("gaps", [(), (700,), (700, 712)])
 def test_rows_next_to_a_gap_are_not_scored(robot, estimate, gaps):
     log = log_of(robot, 2, 0.01)

@@ -154,7 +154,7 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
     print_findings(log.findings, verbose=True)
     data = {"sidecar": str(sidecar), "rows": len(log), "rate_hz": rate}
     data["findings"] = [finding.to_dict() for finding in log.findings]
-    summary = f"{file.name} with {sidecar.name}: {len(log)} rows, {rate:.5g} Hz, {log.time[-1]:.4g} s"
+    summary = f"{file.name} with {sidecar.name}: {len(log)} rows, {rate:.5g} Hz, {log.duration_s:.4g} s"
     if as_json:
         typer.echo(json.dumps(data, indent=1))
         return

@@ -80,9 +80,12 @@ TRAINING_LOG_REASON: Final = "its error says nothing about other motions"
 def require_held_out(
     trained: Sequence[SourceFile], held_out: Sequence[Log], hint: str, because: str = TRAINING_LOG_REASON
 ) -> None:
-    """Raise `InputError` if a held-out log is a training log under any name; file hashes are compared."""
-    seen = {source.sha256 for source in trained}
-    both = [log.sources[0].path for log in held_out if log.sources and {s.sha256 for s in log.sources} <= seen]
+    """Raise `InputError` if a held-out log has rows of a training log under any name; file hashes are compared."""
+    both = [
+        log.sources[0].path
+        for log in held_out
+        if log.sources and all(any(source.overlaps(other) for other in trained) for source in log.sources)
+    ]
     if both:
         raise InputError(
             f"{', '.join(both)} is a training log: {because}",

@@ -46,7 +46,7 @@ def _predict_rows(estimate: Estimate, log: Log) -> Array:
     predicted = predict_log(estimate, log).predicted
     if len(predicted) != len(log):
         raise InputError(
-            "the log has gaps or uneven timestamps, so its samples are not its rows",
+            "the log has segments that are too short to be conditioned, so some of its rows have no prediction",
             code=Code.UNSUPPORTED,
             subject="log",
         )

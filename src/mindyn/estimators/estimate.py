@@ -44,7 +44,7 @@ from mindyn.findings import Finding
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log, SourceFile
-from mindyn.logs.pipeline import condition
+from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.logs.samples import Samples
 from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.parameters.base import BaseParameters
@@ -403,12 +403,16 @@ class Estimate(NotebookDisplay):
 
     def samples_of(self, log: Log) -> Samples:
         """Condition a log as in the fit, at every row and with unfiltered torque."""
+        return self.condition_log(log).samples
+
+    def condition_log(self, log: Log) -> ConditionedSamples:
+        """Condition a log as `samples_of` does, and return also the rows and times of its samples."""
         if self.conditioning is None:
             message = "the estimate was fitted to samples and does not know how to condition a log"
             hint = "condition the log yourself and call predict(samples)"
             raise InputError(message, hint=hint, code=Code.MISSING_VALUE, subject="conditioning")
         conditioning = self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
-        return condition(log, self.robot, conditioning.for_prediction()).samples
+        return condition(log, self.robot, conditioning.for_prediction())
 
     def predict_log(self, log: Log) -> Array:
         """Predict the torque (N, n) at every row of a log from its motion."""
@@ -545,7 +549,7 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         blocks and JackknifeDeviation.from_dict(blocks),
         identifiable and Identifiability(identifiable["holds"], identifiable["uncertainty"]),
         tuple(map(Finding.from_dict, values["findings"])),
-        tuple(SourceFile(**entry) for entry in values["sources"]),
+        tuple(map(SourceFile.from_dict, values["sources"])),
         score and CrossValidated(**score),
         values["provenance"],
         None if ends is None else read_ends(ends),

@@ -11,6 +11,7 @@ from mindyn.errors import Code, InputError
 from mindyn.logs.derivatives import DifferentiationMethod, spline_settling_rows
 from mindyn.logs.filters import settling_rows
 from mindyn.logs.interpolation import SHIFT_REACH_ROWS
+from mindyn.logs.stamps import MIN_GAP_PERIODS
 from mindyn.schemas import (
     ANY_NUMBER,
     POSITIVE_INTEGER,
@@ -105,7 +106,7 @@ class Conditioning:
 
     rate_hz: float | Auto = "auto"
     stamps: Literal["auto", "measured", "uniform"] = "auto"
-    longest_gap_rows: float = 2.5
+    longest_gap_rows: float = MIN_GAP_PERIODS
     position_cutoff_hz: float | Auto | None = "auto"
     torque_cutoff_hz: float | None = None
     order: int = 4

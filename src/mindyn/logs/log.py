@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import Any
@@ -17,15 +17,32 @@ from mindyn.findings import Finding
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata
+from mindyn.logs.stamps import sum_recorded_time
 from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """File of a log with the SHA-256 of its bytes; for an object in a store, "etag:" and its etag."""
+    """File of a log with the SHA-256 of its bytes; for an object in a store, "etag:" and its etag.
+
+    rows  (first, end): rows of the file that the log may contain; None for all rows
+    """
 
     path: str
     sha256: str
+    rows: tuple[int, int] | None = None
+
+    def overlaps(self, other: SourceFile) -> bool:
+        """Return whether both contain the same rows of the same file, under any name."""
+        if self.sha256 != other.sha256 or self.rows is None or other.rows is None:
+            return self.sha256 == other.sha256
+        return max(self.rows[0], other.rows[0]) < min(self.rows[1], other.rows[1])
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> SourceFile:
+        """Return the source that an estimate saved."""
+        rows = saved.get("rows")
+        return SourceFile(saved["path"], saved["sha256"], rows and (rows[0], rows[1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,8 +111,12 @@ class Log(NotebookDisplay):
         return len(self.time)
 
     def __repr__(self) -> str:
-        seconds = float(self.time[-1] - self.time[0]) if len(self) else 0.0
-        return f"Log({len(self)} rows of {len(self.joint_names)} joints over {seconds:.4g} s)"
+        return f"Log({len(self)} rows of {len(self.joint_names)} joints over {self.duration_s:.4g} s)"
+
+    @property
+    def duration_s(self) -> float:
+        """Recorded time without gaps: the sum of the durations of all segments."""
+        return sum_recorded_time(self.time)
 
     def plot(self) -> Page:
         """Plot position and torque of every joint over time.
@@ -208,13 +229,13 @@ def join_logs(logs: Sequence[Log]) -> Log:
     return replace(logs[0], **whole)
 
 
-def hash_sources(path: FileLocation) -> tuple[SourceFile, ...]:
-    """Return the file with its hash; for a folder, each file in it."""
+def hash_sources(path: FileLocation, rows: tuple[int, int] | None = None) -> tuple[SourceFile, ...]:
+    """Return the file with its hash; for a folder, each file in it. `rows` are those of a `SourceFile`."""
     if isinstance(path, RemoteFile):
-        return (SourceFile(str(path), path.info().version),)
+        return (SourceFile(str(path), path.info().version, rows),)
     files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
     sources = []
     for entry in files:
         with entry.open("rb") as stream:
-            sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest()))
+            sources.append(SourceFile(str(entry), hashlib.file_digest(stream, "sha256").hexdigest(), rows))
     return tuple(sources)

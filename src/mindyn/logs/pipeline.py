@@ -39,6 +39,7 @@ class ConditionedSamples:
 
     samples       motion and torque
     rows          (N,) row of the log's file that each sample comes from (the nearest, if rows were interpolated)
+    time          (N,) time of each sample, s: the stamp of its row, unless rows were interpolated
     logs          (N,) index of the log that each sample comes from
     conditioning  settings with every "auto" replaced by the selected value
     findings      dropped rows, gaps and selected settings
@@ -46,6 +47,7 @@ class ConditionedSamples:
 
     samples: Samples
     rows: NDArray[np.int64]
+    time: Array
     logs: NDArray[np.int64]
     conditioning: Conditioning
     findings: tuple[Finding, ...]
@@ -90,10 +92,10 @@ class SampleStream:
         return self._total
 
     def __iter__(self) -> Iterator[Samples]:
-        return (samples for samples, _, _ in self.blocks())
+        return (samples for samples, _, _, _ in self.blocks())
 
-    def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], int]]:
-        """Yield samples with the file rows that they come from and the index of their log."""
+    def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], Array, int]]:
+        """Yield samples with the file rows that they come from, their times, and the index of their log."""
         c = self.conditioning
         self.findings, self._segment, self._total = list(self.choices), -1, 0
         self.first_segments.clear()
@@ -115,8 +117,8 @@ class SampleStream:
                     segments = self._number_segments(index, window.segment, last)
                     last = (window.segment, int(index[-1]))
                     self._total += len(kept)
-                    rows = window.rows.rows[kept]
-                    yield follower.follow(self._samples(motion, kept, segments), rows), rows, number_of_log
+                    rows, time = window.rows.rows[kept], window.rows.time[kept]
+                    yield follower.follow(self._samples(motion, kept, segments), rows), rows, time, number_of_log
                 elif window.is_last and window.index == 0:
                     short.append(window.rows)
             self.findings.extend([*_report_short_segments(short, c), *log.findings])
@@ -293,10 +295,10 @@ def condition(
     resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
     stream = SampleStream(listed, robot, resolved, None, choices)
     blocks = list(stream.blocks())
-    rows = np.concatenate([rows for _, rows, _ in blocks])
-    owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, owner in blocks])
-    samples = join_samples([block for block, _, _ in blocks])
-    return ConditionedSamples(samples, rows, owners, resolved, tuple(stream.findings))
+    rows, time = (np.concatenate([block[k] for block in blocks]) for k in (1, 2))
+    owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, _, owner in blocks])
+    samples = join_samples([block for block, _, _, _ in blocks])
+    return ConditionedSamples(samples, rows, time, owners, resolved, tuple(stream.findings))
 
 
 def join_samples(blocks: Sequence[Samples]) -> Samples:

@@ -111,7 +111,8 @@ class LogScan:
         """Return the files that are read, with their hashes."""
         others = dict.fromkeys(self.metadata.files[s] for s in self.signals if s in self.metadata.files)
         paths = dict.fromkeys([self.path, *(self.path.parent / name for name in others)])
-        return tuple(source for path in paths for source in hash_sources(path))
+        rows = None if self.metadata.rows is None else (int(self.metadata.rows[0]), int(self.metadata.rows[1]))
+        return tuple(source for path in paths for source in hash_sources(path, rows))
 
     def __iter__(self) -> Iterator[Log]:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)

@@ -19,14 +19,13 @@ from mindyn.logs.filters import edge_duration_s
 from mindyn.logs.log import Log, join_logs
 from mindyn.logs.reading import LogScan
 from mindyn.logs.segments import SegmentPiece, resample_pieces, split_at_gaps
-from mindyn.logs.stamps import estimate_even_step, has_bursts
+from mindyn.logs.stamps import MIN_GAP_PERIODS, estimate_even_step, has_bursts
 
 HEAD_ROWS: Final = 200_000
 """Rows of each log from which settings are selected, so that a stream and a whole log select the same values."""
 MAX_JITTER_FRACTION: Final = 0.05
 """Largest variation of the steps of uniform stamps, relative to the period."""
 MIN_REGULAR_FRACTION: Final = 0.95
-MIN_GAP_PERIODS: Final = 2.5
 RATE_TOLERANCE: Final = 0.02
 """Relative difference below which rates are equal."""
 MAX_RATE_RATIO: Final = 10.0

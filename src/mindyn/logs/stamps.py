@@ -18,6 +18,8 @@ MIN_BURST_FRACTION: Final = 0.2
 """Smallest fraction of such steps if stamps come in bursts; jitter of 0.9 periods gives a fraction of 0.1."""
 MIN_GAP_RATIO: Final = 10.0
 """Smallest gap, relative to the mean step."""
+MIN_GAP_PERIODS: Final = 2.5
+"""Smallest gap, relative to the usual step, unless stamps come in bursts."""
 BURST_CHECK_PARTS: Final = 20
 MIN_BURSTS_PER_PART: Final = 8
 """Fewest bursts in a part for a reliable mean step: with 2 or 3 bursts the means differ by half."""
@@ -57,6 +59,14 @@ def estimate_even_step(steps: Array) -> float:
 def estimate_usual_step(steps: Array) -> float:
     """Return the median step (s), or the step of even rows if stamps come in bursts."""
     return estimate_even_step(steps) if has_bursts(steps) else float(np.median(steps))
+
+
+def sum_recorded_time(time: Array) -> float:
+    """Return the sum of the steps (s) between stamps that are not gaps."""
+    steps = np.diff(time)
+    if not len(steps):
+        return 0.0
+    return float((_drop_gaps(steps) if has_bursts(steps) else steps[steps <= MIN_GAP_PERIODS * np.median(steps)]).sum())
 
 
 def _drop_gaps(steps: Array) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
+from mindyn.logs.stamps import sum_recorded_time
 from mindyn.pages.decimation import (
     bucket_extremes,
     bucket_rows,
@@ -58,8 +59,7 @@ def view_logs(logs: Sequence[Log], role: Role, predictions: Sequence[TorquePredi
 
 def _log_title(log: Log, number: int, role: Role) -> str:
     """Return the name of a log; arrays without a name get their role, number and length."""
-    seconds = float(log.time[-1] - log.time[0]) if len(log) else 0.0
-    return log.name or f"{role} array {number}, {seconds:.3g} s"
+    return log.name or f"{role} array {number}, {log.duration_s:.3g} s"
 
 
 def pack_traces(evidence: Sequence[LogView]) -> tuple[TorqueTrace, ...]:
@@ -77,7 +77,7 @@ def _pack_trace(view: LogView, buckets: int) -> TorqueTrace:
         _pack_joint_trace(view.prediction, joint, buckets) for joint in range(view.prediction.measured.shape[1])
     )
     times = pack_exactly(bucket_times(time, buckets))
-    seconds, bucket = float(time[-1] - time[0]), bucket_rows(count, buckets)
+    seconds, bucket = sum_recorded_time(time), bucket_rows(count, buckets)
     return TorqueTrace(view.name, view.role, count, seconds, bucket, times, joints, _unscored_times(view.prediction))
 
 

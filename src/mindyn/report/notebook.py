@@ -123,11 +123,10 @@ def _format_range(values: Array) -> str:
 
 
 def _log_table(log: Log) -> Html:
-    seconds = float(log.time[-1] - log.time[0]) if len(log) else 0.0
     files = list_names([source.path for source in log.sources], MAX_LISTED_NAMES)
     facts = [("file", files), ("notes", "; ".join(map(str, log.findings)))]
     rows = [(name, _format_range(log.q[:, k]), _format_range(log.tau[:, k])) for k, name in enumerate(log.joint_names)]
-    title = f"Log: {format_plural(len(log), 'row')} over {seconds:.4g} s"
+    title = f"Log: {format_plural(len(log), 'row')} over {log.duration_s:.4g} s"
     return _summary_block(title, facts, ("joint", "position, rad or m", "torque, N m or N"), rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.logs.interpolation import interpolate_between_stamps
 from mindyn.logs.log import Log
+from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.validation.errors import EDGE_S, TorqueError, scored_rows, torque_error
@@ -20,8 +23,8 @@ from mindyn.validation.errors import EDGE_S, TorqueError, scored_rows, torque_er
 class TorquePrediction:
     """Measured and predicted torques of one log at N rows.
 
-    samples    motion from which the torque is predicted
-    time       (N,) s
+    samples    motion at these rows
+    time       (N,) s, as logged
     measured   (N, n) N m or N, as logged
     predicted  (N, n)
     scored     (k,) rows over which the error is computed
@@ -46,24 +49,42 @@ class TorquePrediction:
 
 
 def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorquePrediction:
-    """Predict the torque of a log; its motion may be filtered, its torque is not.
+    """Predict the torque of a log at its logged stamps; its motion may be filtered, its torque is not.
 
-    `rows` of the file are scored, or all but the ends. A log with gaps or uneven timestamps is predicted at uniform
-    samples.
+    `rows` of the file are scored, or all but the ends. Rows of segments that are too short to be conditioned are left
+    out.
     """
-    samples = estimate.samples_of(log)
-    predicted = estimate.predict(samples)
-    whole = len(samples) == len(log)
-    if rows is not None and not whole:
-        raise InputError(
-            "the log has gaps or uneven timestamps, so its samples are not its rows and rows cannot be selected",
-            code=Code.UNSUPPORTED,
-            subject="rows",
-        )
+    conditioned = estimate.condition_log(log)
+    samples, predicted = conditioned.samples, estimate.predict(conditioned.samples)
+    if not np.array_equal(conditioned.time, log.time):
+        log, samples, predicted = _move_to_stamps(conditioned, predicted, log)
     taken = _inner_rows(samples) if rows is None else _rows_in_range(log, rows)
-    if whole:
-        return TorquePrediction(samples, log.time, log.tau, predicted, taken)
-    return TorquePrediction(samples, np.arange(len(samples)) / samples.rate_hz, samples.tau, predicted, taken)
+    return TorquePrediction(samples, log.time, log.tau, predicted, taken)
+
+
+def _move_to_stamps(conditioned: ConditionedSamples, predicted: Array, log: Log) -> tuple[Log, Samples, Array]:
+    """Interpolate samples and prediction, which are uniform in time, at the stamps of the log.
+
+    Interpolating the measured torque instead would average its noise and lower the error.
+    """
+    samples, kept, segments = conditioned.samples, [], []
+    names = ("q", "qd", "qdd", *(name for name in samples.optional if name != "usable"))
+    arrays: dict[str, list[Array]] = {name: [] for name in (*names, "predicted")}
+    for number, (a, b) in enumerate(segment_ends(samples.segments)):
+        time = conditioned.time[a:b]
+        first, end = np.searchsorted(log.time, [time[0], time[-1] + 1 / samples.rate_hz])
+        kept.append(np.arange(first, end))
+        segments.append(np.full(end - first, number, dtype=np.int64))
+        for name in arrays:
+            values = predicted if name == "predicted" else getattr(samples, name)
+            arrays[name].append(interpolate_between_stamps(time, values[a:b], log.time[first:end]))
+    moved: dict[str, Any] = {name: np.concatenate(parts) for name, parts in arrays.items()}
+    logged = log.take(np.concatenate(kept))
+    predicted = moved.pop("predicted")
+    steps = sum(float(logged.time[b - 1] - logged.time[a]) for a, b in segment_ends(np.concatenate(segments)))
+    rate = (len(logged) - len(kept)) / steps if steps > 0 else samples.rate_hz
+    at_stamps = replace(samples, tau=logged.tau, rate_hz=rate, segments=np.concatenate(segments), usable=None, **moved)
+    return logged, at_stamps, predicted
 
 
 def _inner_rows(samples: Samples) -> NDArray[np.intp]:
