@@ -10,8 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 
 import mindyn
 from mindyn.errors import InputError
-from mindyn.identification.selection import column_sums
-from mindyn.identification.selection.column_sums import ColumnSums, ColumnWorkspace, Part
+from mindyn.identification.selection.column_sums import ColumnSums, Part
 from mindyn.logs.filters import lowpass
 from mindyn.numerics import threads
 from mindyn.regression.friction import SHAPES, Friction
@@ -69,12 +68,12 @@ def expected(regressor, samples, cutoff_hz, part):
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 def test_sums_are_those_of_the_columns(regressor, cutoff_hz):
     samples = samples_of(regressor)
-    room, first = ColumnWorkspace(), replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
+    first = replace(FRICTIONS[0], joint_side=(regressor.joint_names[1],))
     reference = np.random.default_rng(5).normal(size=regressor.base.count)
     loaded = replace(FRICTIONS[0], shapes=("root", "load"), reference=tuple(reference.tolist()))
     for friction in (first, loaded, *FRICTIONS):
         own = regressor.with_friction(friction)
-        sums = ColumnSums(own, samples, cutoff_hz, room)
+        sums = ColumnSums(own, samples, cutoff_hz)
         for part, matrices in zip(PARTS, sums.normal_matrices(PARTS), strict=True):
             for joint, (M, reference) in enumerate(zip(matrices, expected(own, samples, cutoff_hz, part), strict=True)):
                 assert_close(M, reference, SAME_ALGEBRA)
@@ -88,7 +87,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     found = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
-        sums = ColumnSums(own, samples, 8.0, ColumnWorkspace())
+        sums = ColumnSums(own, samples, 8.0)
         found.append(
             np.concatenate([M.ravel() for normal_matrice in sums.normal_matrices(PARTS) for M in normal_matrice])
         )
@@ -96,25 +95,13 @@ def test_bits_do_not_depend_on_the_number_of_threads(regressor, monkeypatch):
     assert np.array_equal(found[0], found[2])
 
 
-def test_room_is_used_again(regressor):
-    samples, room = samples_of(regressor), ColumnWorkspace()
-    first = room.reserve(1500, 10)
-    assert np.shares_memory(first, room.reserve(10, 1500))
-    ColumnSums(regressor, samples, 8.0, room).normal_matrices(PARTS)
-    again = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, room)
-    fresh = ColumnSums(regressor, samples.take(slice(0, 1400)), 20.0, ColumnWorkspace())
-    pairs = zip(again.normal_matrices(PARTS[:1]), fresh.normal_matrices(PARTS[:1]), strict=True)
-    assert all(np.array_equal(our, other) for ours, theirs in pairs for our, other in zip(ours, theirs, strict=True))
-    assert column_sums.ROWS_AT_ONCE < 1400  # several blocks of the kernel were made
-
-
 @pytest.mark.parametrize("cutoff_hz", [None, 8.0])
 def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
     """Parts with a beta of their own and with one in common."""
-    samples, beta_of, room = samples_of(regressor), np.random.default_rng(3), ColumnWorkspace()
+    samples, beta_of = samples_of(regressor), np.random.default_rng(3)
     for friction in FRICTIONS:
         own = regressor.with_friction(friction)
-        sums = ColumnSums(own, samples, cutoff_hz, room)
+        sums = ColumnSums(own, samples, cutoff_hz)
         common = beta_of.normal(size=own.count)
         betas = [common, beta_of.normal(size=own.count), *(common for _ in PARTS[2:])]
         squares = sums.squared_errors(list(zip(PARTS, betas, strict=True)))
@@ -127,27 +114,9 @@ def test_squared_errors_are_those_of_the_normal_matrices(regressor, cutoff_hz):
         assert all(one is other for one, other in zip(first, again, strict=True))
 
 
-def test_what_fresh_memory_holds_does_not_matter(regressor, monkeypatch):
-    """The filter goes over places of torques that are written later: they hold no number that overflows in it."""
-
-    class Numpy:
-        empty = staticmethod(lambda shape: np.full(shape, np.inf))
-
-        def __getattr__(self, name):
-            return getattr(np, name)
-
-    samples, own = samples_of(regressor), regressor.with_friction(FRICTIONS[2])
-    expected_sums = ColumnSums(own, samples, 8.0, ColumnWorkspace()).normal_matrices(PARTS)
-    monkeypatch.setattr(column_sums, "np", Numpy())
-    for ours, theirs in zip(
-        ColumnSums(own, samples, 8.0, ColumnWorkspace()).normal_matrices(PARTS), expected_sums, strict=True
-    ):
-        assert all(np.array_equal(our, other) for our, other in zip(ours, theirs, strict=True))
-
-
 def test_a_sample_without_finite_columns_is_named(regressor):
     samples = samples_of(regressor)
-    sums = ColumnSums(regressor, samples, 8.0, ColumnWorkspace())
+    sums = ColumnSums(regressor, samples, 8.0)
     samples.q[700, 3] = np.nan
     with pytest.raises(InputError, match=r"q: element \[700, 3\] is nan"):
         sums.normal_matrices(PARTS)

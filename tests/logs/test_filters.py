@@ -10,9 +10,8 @@ from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
 from mindyn.logs import filters
-from mindyn.logs.filters import CallListLowpass, lowpass
+from mindyn.logs.filters import lowpass
 from mindyn.numerics import threads
-from mindyn.numerics.call_list import CallList
 
 RATE_HZ = 1000.0
 
@@ -53,24 +52,3 @@ def test_columns_shared_out_among_threads_have_the_same_bits(monkeypatch):
     for cores in (1, 2, 5):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         assert np.array_equal(lowpass(x, 10.0, RATE_HZ), whole)
-
-
-@pytest.mark.parametrize("cutoff_hz", [0.7, 5.0, 40.0])
-@pytest.mark.parametrize("rows", [1, 2, 90, 500])
-def test_segment_by_segment_it_has_the_same_bits(cutoff_hz, rows):
-    """Also where the beginning is mirrored from several stretches, or from all rows."""
-    x = np.random.default_rng(rows).normal(size=(rows, 11))
-    expected, y = lowpass(x, cutoff_hz, 100.0), np.full(x.shape, np.nan)
-    calls = CallList()
-    filtering = CallListLowpass(y, cutoff_hz, 100.0, calls)
-
-    def write(start, stop):
-        assert np.isnan(y[start:stop]).all()
-        y[start:stop] = x[start:stop]
-
-    filtering.forward(write, 64)
-    for start in reversed(range(0, rows, 64)):
-        stop = min(start + 64, rows)
-        filtering.back(start, stop)
-        calls.run()
-        assert np.array_equal(y[start:stop], expected[start:stop])

@@ -28,7 +28,8 @@ from mindyn.kernels.observer import MomentumObserver
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
-from mindyn.regression.row_blocks import FACTORED_ROWS, segment_ends
+from mindyn.regression.accumulators import FACTORED_ROWS
+from mindyn.regression.row_blocks import segment_ends
 from mindyn.robots.robot import Robot
 
 OBSERVER_GAIN_PER_S: Final = 20.0

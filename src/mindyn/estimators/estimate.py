@@ -53,7 +53,8 @@ from mindyn.reading import read_json
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import FACTORED_ROWS, require_joints, segment_ends
+from mindyn.regression.accumulators import FACTORED_ROWS
+from mindyn.regression.row_blocks import require_joints, segment_ends
 from mindyn.regression.rows import Quantity, Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot

@@ -130,15 +130,6 @@ class Kernel:
         """Compile or load the code for batches now instead of at the first call."""
         self.code(self._lanes)
 
-    def batch_code(self) -> native.NativeCode:
-        """Return machine code for many samples, `i64 kernel(i64 first, i64 last, ptr table)`, for samples first .. last
-        - 1.
-
-        The table holds, for each input and output, the address of sample 0 and the stride in bytes. The result is
-        nonzero if an input or a result may not be finite. Outputs must not overlap inputs.
-        """
-        return self.code(self._lanes)
-
     def code(self, width: int) -> native.NativeCode:
         """Return machine code for `width` samples at a time; it is compiled or loaded from the cache once."""
         with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, log
 from typing import Final
@@ -12,7 +11,6 @@ from scipy.signal import butter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.sections import Cascade
 from mindyn.numerics.threads import can_use_threads, map_in_threads
 
@@ -80,56 +78,6 @@ def _start_pass(design: tuple[Array, Array], first: Array) -> Cascade:
     cascade = Cascade(sections, settled[:, :, None] * first[0])
     cascade.filter_rows(first, first)
     return cascade
-
-
-class CallListLowpass:
-    """`lowpass` of x (N, k) in place and with the same bits, in blocks that are filtered while they are in the cache.
-
-    calls  list to which the filter and the other operations on the rows are added
-    """
-
-    def __init__(self, x: Array, cutoff_hz: float, rate_hz: float, calls: CallList, order: int = 4) -> None:
-        _require_below_nyquist(cutoff_hz, rate_hz)
-        self._x, self._place, self._calls = x, RowBlock.from_array(x), calls
-        self._design = second_order_sections(cutoff_hz, rate_hz, order)
-        self._extension = min(len(x) - 1, extension_rows(cutoff_hz, rate_hz))
-        self._back: Cascade | None = None
-
-    def forward(self, write: Callable[[int, int], None], at_once: int) -> None:
-        """Filter from the first row to the last.
-
-        write    called with the first row and the row after the last: writes these rows, or lists calls that do
-        at_once  most rows that are written at a time, except for those that the ends are mirrored from
-        """
-        x, calls, extension = self._x, self._calls, self._extension
-        if len(x) < 2:
-            write(0, len(x))
-            calls.run()
-            return
-        begun, kept = extension + 1, len(x) - extension - 1
-        write(0, begun)
-        calls.run()
-        there = _start_pass(self._design, 2 * x[0] - x[extension:0:-1])
-        self._list(there, 0, min(begun, kept))
-        for start in range(begun, kept, at_once):
-            stop = min(start + at_once, kept)
-            write(start, stop)
-            self._list(there, start, stop)
-        if max(begun, kept) < len(x):
-            write(max(begun, kept), len(x))
-        calls.run()
-        after = 2 * x[-1] - x[-2 : -extension - 2 : -1]
-        there.filter_rows(x[kept:], x[kept:])
-        there.filter_rows(after, after)
-        self._back = _start_pass(self._design, after[::-1])
-
-    def back(self, start: int, stop: int) -> None:
-        """List the backward pass over rows whose successors have been filtered."""
-        if self._back is not None:
-            self._back.list_calls(self._calls, stop - start, self._place.row(stop - 1), -self._place.step)
-
-    def _list(self, there: Cascade, start: int, stop: int) -> None:
-        there.list_calls(self._calls, max(0, stop - start), self._place.row(start), self._place.step)
 
 
 @lru_cache

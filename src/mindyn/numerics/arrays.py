@@ -114,6 +114,19 @@ def address_of_rows(array: Array, dtype: DTypeLike = np.float64) -> int:
     return address_of(array)
 
 
+class RowBlock(NamedTuple):
+    """Rows of a float64 array (N, width) in memory: the address of the first, and the numbers from one to the next."""
+
+    address: int
+    step: int
+    width: int
+
+    @staticmethod
+    def from_array(array: Array) -> RowBlock:
+        """Return the rows of an array (..., N, width), which must live as long as they are used."""
+        return RowBlock(address_of_rows(array), array.strides[-2] // array.itemsize, array.shape[-1])
+
+
 def _pack_samples(array: Array, shape: tuple[int, ...]) -> Array:
     return array if array.flags.aligned and _is_packed(array, shape) else np.require(array, requirements=["C", "A"])
 

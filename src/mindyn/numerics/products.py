@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.numerics import native
-from mindyn.numerics.arrays import address_of
+from mindyn.numerics.arrays import RowBlock, address_of
 from mindyn.numerics.cache import load_or_build
-from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.machine import host
 
 _REGISTERS_PER_PANEL: Final = 3
@@ -67,17 +66,11 @@ class ProductSums:
             self._tables[:, :, _SUMS_FIELD] += np.arange(numbers, dtype=np.int64)[:, None] * apart
         self._entries, self._address, self._apart = len(entries), address_of(self._tables), self._tables.strides[0]
 
-    def add(self, rows: slice, number: int = 0, calls: CallList | None = None) -> None:
-        """Add the products of some rows to the sums with this number, now or when a list of calls runs."""
+    def add(self, rows: slice, number: int = 0) -> None:
+        """Add the products of some rows to the sums with this number."""
         first, stop, step = rows.indices(self._rows)
-        if not self._entries or not (count := len(range(first, stop, step))):
-            return
-        given = first, count, step, self._address + number * self._apart, self._entries
-        if calls is None:
-            _function()(*given)
-        else:
-            calls.keep_alive(self)
-            calls.add("products", _code(), *given)
+        if self._entries and (count := len(range(first, stop, step))):
+            _function()(first, count, step, self._address + number * self._apart, self._entries)
 
 
 def mirror_upper_triangle(total: Array) -> Array:
@@ -105,14 +98,9 @@ def _entry(total: Array, X: Array, Y: Array, same: int) -> tuple[list[int], int]
 
 
 @cache
-def _code() -> native.NativeCode:
-    ir = _module(host().lanes(64))
-    return native.load(load_or_build(("products", ir), lambda: native.assemble(ir)), "each")
-
-
-@cache
 def _function() -> Callable[..., None]:
-    code = _code()
+    ir = _module(host().lanes(64))
+    code = native.load(load_or_build(("products", ir), lambda: native.assemble(ir)), "each")
     function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 3, ctypes.c_void_p, ctypes.c_int64)(code.address)
     function.keep_alive = code  # type: ignore[attr-defined]
     return function

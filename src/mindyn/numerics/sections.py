@@ -15,9 +15,8 @@ from typing import Final
 from mindyn.algebra.values import Array, native_array
 from mindyn.errors import Code, InputError
 from mindyn.numerics import native
-from mindyn.numerics.arrays import address_of
+from mindyn.numerics.arrays import RowBlock, address_of
 from mindyn.numerics.cache import load_or_build
-from mindyn.numerics.call_list import CallList, RowBlock
 from mindyn.numerics.machine import host
 
 _REGISTERS_PER_PANEL: Final = 4
@@ -61,23 +60,11 @@ class Cascade:
             (from_x, step_x, _), (from_y, step_y, _) = RowBlock.from_array(x), RowBlock.from_array(y)
             _function(self._count)(len(x), self._width, from_x, step_x, from_y, step_y, *self._tables)
 
-    def list_calls(self, calls: CallList, rows: int, address: int, step: int) -> None:
-        """Add the call to a list, in place, for rows that begin at an address, `step` numbers apart."""
-        if rows and self._width:
-            calls.keep_alive(self)
-            at = address, step
-            calls.add("sections", _code(self._count), rows, self._width, *at, *at, *self._tables)
-
-
-@cache
-def _code(count: int) -> native.NativeCode:
-    ir = _module(count, host().lanes(64))
-    return native.load(load_or_build(("sections", ir), lambda: native.assemble(ir)), "sections")
-
 
 @cache
 def _function(count: int) -> Callable[..., None]:
-    code = _code(count)
+    ir = _module(count, host().lanes(64))
+    code = native.load(load_or_build(("sections", ir), lambda: native.assemble(ir)), "sections")
     function = ctypes.CFUNCTYPE(None, *_POINTERS)(code.address)
     function.keep_alive = code  # type: ignore[attr-defined]
     return function

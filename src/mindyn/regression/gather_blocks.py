@@ -16,18 +16,20 @@ from mindyn.logs.filters import settling_rows
 from mindyn.logs.pipeline import SampleStream
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
+from mindyn.regression.accumulators import Factors, accumulate
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import (
     SampleSegment,
     blocks_along,
     find_directions,
+    information_of,
     require_joints,
     segment_ends,
+    usable_rows,
     with_neighbours,
 )
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import Triangle
 
 BLOCKS: Final = 24
 """Parts of all logs together: divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes about 0.1 MB."""
@@ -54,23 +56,6 @@ class Block:
     phase: float | None
     information: Information
     reach: Array
-
-
-class _Growing:
-    """R factors of one block while its rows come."""
-
-    def __init__(self, regressor: Regressor) -> None:
-        self._regressor = regressor
-        self._triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
-
-    def append(self, joint: int, arrays: list[Array]) -> None:
-        if len(arrays[0]):
-            self._triangles[joint].append(arrays)
-
-    def information(self) -> Information:
-        names, triangles = self._regressor.joint_names, self._triangles
-        factors, counts = tuple(one.R for one in triangles), tuple(one.rows for one in triangles)
-        return Information(names, self._regressor.names, self._regressor.columns, factors, counts)
 
 
 def block_counts(rows: Sequence[int]) -> list[int]:
@@ -186,20 +171,10 @@ def _factors(
     directions: Array | None,
 ) -> list[Information]:
     """R factors of the rows of every label, None: of all; one pass over the samples."""
-    growing = [_Growing(regressor) for _ in range(count)]
-    usable = piece.samples.usable
-    for parts, numbers in blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step):
-        own = np.zeros(len(numbers), dtype=np.int64) if labels is None else labels[numbers]
-        present = np.unique(own)
-        for joint, arrays in enumerate(parts):
-            if usable is None and len(present) == 1:
-                growing[present[0]].append(joint, arrays)
-                continue
-            rows = np.concatenate(arrays, axis=1)
-            kept = np.ones(len(rows), dtype=np.bool_) if usable is None else usable[numbers, joint]
-            for k in present:
-                growing[k].append(joint, [rows[kept & (own == k)]])
-    return [one.information() for one in growing]
+    joints = [Factors(regressor.width(i) + 1, count) for i in range(regressor.joint_count)]
+    stream = blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step)
+    accumulate(stream, joints, usable_rows(piece.samples, labels))
+    return [information_of(regressor, joints, number) for number in range(count)]
 
 
 def _reach(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:

@@ -182,26 +182,9 @@ class Regressor:
         return u
 
     @property
-    def is_plain(self) -> bool:
-        """Whether columns are the kernel's, with directions of friction in its Coulomb columns, and `shape_columns`."""
-        further = self._varying is not None or self._loads is not None or bool(self._declared)
-        return type(self) is Regressor and not further
-
-    def shape_columns(self, q: Array, qd: Array, directions: Array) -> Parts:
-        """For each joint of a regressor that `is_plain`, its columns (N, 1) of friction shapes."""
-        found: Parts = [[] for _ in self.columns]
-        self._add_shapes(found, q, qd, directions, None)
-        return found
-
-    @property
     def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
         """What `directions` enter: (place in the kernel's output, speed, weight) of Coulomb columns; the shapes."""
         return self._coulomb, self._shaped
-
-    def friction_numbers(self, joint: int) -> NDArray[np.intp]:
-        """Which of a joint's columns differ when the friction does: Coulomb friction's and the shapes'."""
-        coulomb = list(self._coulomb_columns().values())
-        return np.flatnonzero(np.isin(self.columns[joint], coulomb) | (self.columns[joint] >= self.base.count))
 
     def friction_matrix(self) -> Array:
         """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T, but for those that are `varying`."""

@@ -1,8 +1,8 @@
-"""`gather`: samples of any length to `Information`, block by block, columns and torque filtered alike if asked."""
+"""Samples of any length to equations, block by block, columns and torque filtered alike if asked, and to R factors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import ceil
 from typing import Final, NamedTuple, TypeVar
@@ -16,14 +16,12 @@ from mindyn.errors import InputError, list_names
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, join_samples
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import FACTORED_ROWS, Factors, Group, RowStream, accumulate
 from mindyn.regression.device import Window
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Parts, Regressor
-from mindyn.regression.triangles import Triangle
 
-FACTORED_ROWS: Final = 1024
-"""Rows factored at once: the columns of a 6-joint arm (1.3 MB) stay in the cache. 512 to 4096 differ by 10 %."""
-FILTERED_ROWS: Final = 16_384
+FILTERED_ROWS: Final = 4096
 """Rows filtered at once, at least; the overlap with their neighbours comes on top."""
 STOP_ROWS: Final = 8192
 """Rows of the block before from which the state of a stop operator is taken up."""
@@ -48,19 +46,50 @@ def gather(
     decimation  every how many rows of a segment one is kept
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
-    triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
+    joints = [Factors(regressor.width(i) + 1) for i in range(regressor.joint_count)]
     reach: Array | None = None
     for piece in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = piece.samples
         require_joints(regressor, block)
         ends = np.stack(column_extremes(block.q))
         reach = ends if reach is None else np.stack([np.minimum(reach[0], ends[0]), np.maximum(reach[1], ends[1])])
-        for parts, rows in blocks(regressor, piece, cutoff_hz, decimation):
-            _append(triangles, parts, rows, block.usable, row_weight)
-    counts = tuple(triangle.rows for triangle in triangles)
-    require_enough_rows(regressor, counts, reach)
-    factors = tuple(triangle.R for triangle in triangles)
+        stream = blocks(regressor, piece, cutoff_hz, decimation)
+        weighted = stream if row_weight is None else _weighted(stream, row_weight)
+        accumulate(weighted, joints, usable_rows(block))
+    information = information_of(regressor, joints, 0)
+    require_enough_rows(regressor, information.counts, reach)
+    return information
+
+
+def information_of(regressor: Regressor, joints: Sequence[Factors], number: int) -> Information:
+    """Return the R factors of one group of rows."""
+    triangles = [factors.groups[number] for factors in joints]
+    factors, counts = tuple(one.R for one in triangles), tuple(one.rows for one in triangles)
     return Information(regressor.joint_names, regressor.names, regressor.columns, factors, counts)
+
+
+def usable_rows(
+    samples: Samples, labels: NDArray[np.int64] | None = None
+) -> Callable[[NDArray[np.intp], int], list[Group]]:
+    """Return the groups, by the labels of samples, of the rows that a joint may use; without labels a single group."""
+    usable = samples.usable
+
+    def groups_of(numbers: NDArray[np.intp], joint: int) -> list[Group]:
+        own = np.zeros(1, dtype=np.int64) if labels is None else labels[numbers]
+        present = np.unique(own).tolist()
+        if usable is None and len(present) == 1:
+            return [(present[0], slice(None))]
+        kept = np.ones(len(numbers), dtype=np.bool_) if usable is None else usable[numbers, joint]
+        return [(label, kept & (own == label)) for label in present]
+
+    return groups_of
+
+
+def _weighted(stream: RowStream, row_weight: RowWeight) -> RowStream:
+    """Multiply rows by the roots of their weights."""
+    for parts, numbers in stream:
+        rows = [np.concatenate(arrays, axis=1) for arrays in parts]
+        yield [[one * np.sqrt(row_weight(joint, one))[:, None]] for joint, one in enumerate(rows)], numbers
 
 
 class SampleSegment(NamedTuple):
@@ -145,14 +174,23 @@ def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
 
 
 def blocks_along(
-    regressor: Regressor, piece: SampleSegment, directions: Array | None, cutoff_hz: float | None, decimation: int
+    regressor: Regressor,
+    piece: SampleSegment,
+    directions: Array | None,
+    cutoff_hz: float | None,
+    decimation: int,
+    edge_rows: int | None = None,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Yield the same, with the directions of all samples of the segment."""
+    """Yield the same, with the directions of all samples of the segment.
+
+    edge_rows  rows that are excluded at the ends of segments; None: those that a filter spoils
+    """
     if cutoff_hz is None:
         yield from _plain_blocks(regressor, piece, directions, decimation)
-    else:
-        for start, stop in piece.ends:
-            yield from _filter_blocks(regressor, piece, directions, (start, stop), cutoff_hz, decimation)
+        return
+    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz) if edge_rows is None else edge_rows
+    for segment in piece.ends:
+        yield from _filter_blocks(regressor, piece, directions, segment, cutoff_hz, decimation, edge)
 
 
 def _plain_blocks(
@@ -189,11 +227,12 @@ def _filter_blocks(
     segment: tuple[int, int],
     cutoff_hz: float,
     decimation: int,
+    edge: int,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
     samples = piece.samples
     longest = min(segment[1] - segment[0], sum(_filter_at_once(cutoff_hz, samples.rate_hz)))
     room = np.empty((longest, *regressor.kernel.output_shapes[0]))
-    for first, last, kept in _filter_windows(piece, segment, cutoff_hz, decimation):
+    for first, last, kept in _filter_windows(piece, segment, cutoff_hz, decimation, edge):
         smooth = _smooth_parts(regressor, samples, directions, slice(first, last), cutoff_hz, room[: last - first])
         for at in range(0, len(kept), FACTORED_ROWS):
             rows = kept[at : at + FACTORED_ROWS]
@@ -210,8 +249,9 @@ def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> I
                 stop = min(start + size, last)
                 yield Window(start, stop, range(start, stop, decimation))
         return
+    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz)
     for segment in piece.ends:
-        yield from (one for one in _filter_windows(piece, segment, cutoff_hz, decimation) if len(one.kept_rows))
+        yield from (one for one in _filter_windows(piece, segment, cutoff_hz, decimation, edge) if len(one.kept_rows))
 
 
 def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
@@ -221,10 +261,9 @@ def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
 
 
 def _filter_windows(
-    piece: SampleSegment, segment: tuple[int, int], cutoff_hz: float, decimation: int
+    piece: SampleSegment, segment: tuple[int, int], cutoff_hz: float, decimation: int, edge: int
 ) -> Iterator[Window]:
     size, overlap = _filter_at_once(cutoff_hz, piece.samples.rate_hz)
-    edge = _edge_rows(cutoff_hz, piece.samples.rate_hz)
     begin, end = max(segment[0] + edge, piece.inner.start), min(segment[1] - edge, piece.inner.stop)
     for start in range(begin, end, size):
         first, last = max(segment[0], start - overlap // 2), min(segment[1], start + size + overlap // 2)
@@ -257,22 +296,6 @@ def _parts(regressor: Regressor, samples: Samples, directions: Array | None, tak
     for joint, arrays in enumerate(found):
         arrays.append(samples.tau[taken, joint : joint + 1])
     return found
-
-
-def _append(
-    triangles: list[Triangle],
-    parts: Parts,
-    rows: NDArray[np.intp],
-    usable: NDArray[np.bool_] | None,
-    row_weight: RowWeight | None,
-) -> None:
-    for joint, (triangle, arrays) in enumerate(zip(triangles, parts, strict=True)):
-        taken = arrays if usable is None else [array[usable[rows, joint]] for array in arrays]
-        if row_weight is not None:
-            whole = np.concatenate(taken, axis=1)
-            taken = [whole * np.sqrt(row_weight(joint, whole))[:, None]]
-        if len(taken[0]):
-            triangle.append(taken)
 
 
 def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:

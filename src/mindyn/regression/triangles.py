@@ -69,7 +69,8 @@ class Triangle:
 
     def append(self, parts: Sequence[Array], faded: float = 1.0) -> None:
         """Appends rows, given as arrays (N, .) side by side; those that came before count with the weight faded^2."""
-        count = len(parts[0])
+        if not (count := len(parts[0])):
+            return
         fewest = FEWEST if self._basis else FEWEST_FOR_BASIS
         if faded != 1.0 or count < fewest or not self._summed(parts):
             self._factor, self._basis = _reflect(self.R * faded, parts), None

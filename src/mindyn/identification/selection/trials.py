@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import ColumnSums, ColumnWorkspace, Part
+from mindyn.identification.selection.column_sums import ColumnSums, Part
 from mindyn.identification.selection.fold_fits import Fold, fit_of_all, fits_without_each, fold_of
 from mindyn.identification.selection.scores import UNSCORED, TrialScore
 from mindyn.logs.conditioning import Conditioning, require_resolved
@@ -110,7 +110,7 @@ class _Shared:
 
     def __init__(self, logs: Sequence[Log], regressor: Regressor) -> None:
         self.logs, self.regressor = logs, regressor
-        self._room, self._lock = ColumnWorkspace(), Lock()
+        self._lock = Lock()
         self._making: dict[object, Lock] = {}
         self._samples: dict[Conditioning, ConditionedSamples] = {}
         self._regressors: dict[Friction, Regressor] = {}
@@ -133,7 +133,7 @@ class _Shared:
 
         def compute() -> ColumnSums:
             samples = self.samples(trial.conditioning).samples
-            return ColumnSums(self.with_friction(trial.friction), samples, trial.filter_hz, self._room)
+            return ColumnSums(self.with_friction(trial.friction), samples, trial.filter_hz)
 
         return self._kept(self._sums, sums_key(trial), compute)
 
