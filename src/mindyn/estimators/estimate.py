@@ -50,10 +50,10 @@ from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.reading import read_json
+from mindyn.regression.accumulators import FACTORED_ROWS
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.accumulators import FACTORED_ROWS
 from mindyn.regression.row_blocks import require_joints, segment_ends
 from mindyn.regression.rows import Quantity, Rows
 from mindyn.regression.settings import EquationSettings

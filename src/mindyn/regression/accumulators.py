@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.numerics.products import ProductSums, mirror_upper_triangle
+from mindyn.numerics.products import SquareSums, mirror_upper_triangle
 from mindyn.regression.triangles import Triangle
 
 FACTORED_ROWS: Final = 1024
@@ -49,7 +49,7 @@ class GramMatrices:
 
     def __init__(self, width: int, count: int = 1) -> None:
         self._totals, self._rows = np.zeros((count, width, width)), np.empty((FACTORED_ROWS, width))
-        self._products = ProductSums([(self._totals, self._rows)])
+        self._products = SquareSums(self._totals, self._rows)
 
     def append(self, parts: Sequence[Array], groups: Iterable[Group]) -> None:
         """Add at most `FACTORED_ROWS` rows to the groups that they belong to."""

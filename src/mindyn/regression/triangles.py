@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtri, dtrtrs
 
 from mindyn.algebra.values import Array
 from mindyn.errors import InputError
-from mindyn.numerics.products import ProductSums, mirror_upper_triangle
+from mindyn.numerics.products import SquareSums, mirror_upper_triangle
 
 FEWEST: Final = 64
 """Rows below which reflections take no longer than products."""
@@ -104,7 +104,7 @@ class _Workspace(NamedTuple):
 
     rows: Array
     sums: Array
-    products: ProductSums
+    products: SquareSums
 
     @staticmethod
     def of(width: int) -> _Workspace:
@@ -112,7 +112,7 @@ class _Workspace(NamedTuple):
         known: dict[int, _Workspace] = _own.__dict__.setdefault("rooms", {})
         if width not in known:
             rows, sums = np.empty((PRODUCT_ROWS, width)), np.zeros((width, width))
-            known[width] = _Workspace(rows, sums, ProductSums([(sums, rows)]))
+            known[width] = _Workspace(rows, sums, SquareSums(sums, rows))
         return known[width]
 
 

@@ -16,7 +16,7 @@ from mindyn.algebra.values import Array
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.numerics.threads import map_in_threads
-from mindyn.regression.accumulators import GramMatrices, Group, accumulate
+from mindyn.regression.accumulators import FACTORED_ROWS, GramMatrices, Group, accumulate
 from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.row_blocks import SampleSegment, blocks_along, find_directions, segment_ends
 
@@ -107,8 +107,14 @@ class ColumnSums:
     def _rows(
         self, segment: range, parts: Sequence[Part], cutoff_hz: float | None
     ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-        """Yield the rows of a segment from the first to the last that parts use."""
-        meant = range(min(part.first for part in parts), max(part.last for part in parts))
+        """Yield the rows of a segment; without a filter only the blocks that parts use.
+
+        Blocks begin at the same rows whatever the parts are, so that sums have the same bits.
+        """
+        meant = segment
+        if cutoff_hz is None:
+            first, last = min(part.first for part in parts), max(part.last for part in parts)
+            meant = range(first - (first - segment.start) % FACTORED_ROWS, last)
         piece = SampleSegment(self.samples, meant, 0, [(segment.start, segment.stop)])
         return blocks_along(self.regressor, piece, self._directions, cutoff_hz, 1, edge_rows=0)
 
