@@ -15,12 +15,12 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.bounds import Bounds, _parse_numbers, read_bounds
 from mindyn.feasibility.conic import ConeRows
-from mindyn.feasibility.constrained_fit import FitProblem, _stack_rows, joint_weights
+from mindyn.feasibility.constrained_fit import FitProblem, _stack_rows
 from mindyn.feasibility.intervals import Intervals, _expand_columns, _fit_conditions, _root_of_inverse
 from mindyn.feasibility.nearest import find_nearest_compact, find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Prior
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.triangles import triangle_of
 

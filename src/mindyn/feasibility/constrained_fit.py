@@ -19,16 +19,12 @@ from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.parameters.parameter import Kind
-from mindyn.regression.information import Information
+from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.triangles import triangle_of
 
 CONIC_REWEIGHTINGS: Final = 6
 CONIC_WEIGHT_TOLERANCE: Final = 1e-2
 """Relative change of the weights at which the iteration stops: the fit hardly depends on them."""
-IDLE_JOINT_WEIGHT: Final = 1e-4
-"""Weight of a joint without torque relative to that of the largest torque; it bounds otherwise undetermined values."""
-MIN_RELATIVE_RESIDUAL: Final = 1e-4
-"""Lower bound of residuals, relative to the torque of the joint: exact data have no noise to derive weights from."""
 FLAT_CURVATURE: Final = 1e-13
 """Curvature relative to the largest below which it counts as zero."""
 MAX_COMPACT_MISFIT_RATIO: Final = 1.1
@@ -182,14 +178,3 @@ def _stack_rows(rows: Sequence[ConeRows], kind: ConeKind, size: int) -> tuple[Ar
     return np.vstack([np.zeros((0, size)), *(group.matrix for group in selected)]), np.concatenate(
         [np.zeros(0), *(group.offset for group in selected)]
     )
-
-
-def joint_weights(information: Information, beta: Array) -> Array:
-    """Return the weight (n,) of each joint, 1 / mean squared residual.
-
-    A joint whose torque is zero in every row gets `IDLE_JOINT_WEIGHT` times the weight of the largest torque.
-    """
-    counts, torques = np.array(information.counts), information.torques()
-    variances = np.maximum(information.residuals(beta), MIN_RELATIVE_RESIDUAL**2 * torques) / counts
-    idle = IDLE_JOINT_WEIGHT / max(float((torques / counts).max()), 1e-300)
-    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), idle)

@@ -26,11 +26,11 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.summaries import data_summary
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.constrained_fit import FitProblem, joint_weights
+from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Divergence, build_prior, require_valid_prior
 from mindyn.parameters.parameter import Kind
-from mindyn.regression.information import Information, add_information
+from mindyn.regression.information import Information, add_information, joint_weights
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
