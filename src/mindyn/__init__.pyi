@@ -27,7 +27,7 @@ from mindyn.estimators.total_least_squares import TotalLeastSquares as TotalLeas
 from mindyn.estimators.output_error import OutputError as OutputError
 from mindyn.estimators.last_link_first import LastLinkFirst as LastLinkFirst
 from mindyn.estimators.recursive import RecursiveLeastSquares as RecursiveLeastSquares
-from mindyn.estimators.step_by_step import StepByStep as StepByStep
+from mindyn.step_tests.estimator import StepByStep as StepByStep
 from mindyn.validation.validate import validate as validate
 from mindyn.estimators.essential import essential as essential
 from mindyn.feasibility.check import check_feasible as check_feasible, make_feasible as make_feasible
@@ -41,7 +41,7 @@ from mindyn.excitation.fourier import Fourier as Fourier
 from mindyn.excitation.splines import BSpline as BSpline
 from mindyn.excitation.capsules import Capsule as Capsule
 from mindyn.excitation.constraints import Box as Box
-from mindyn.excitation.step_planner import plan_tests as plan_tests
+from mindyn.step_tests.planner import plan_tests as plan_tests
 from mindyn.simulation.simulate import simulate as simulate
 from mindyn.simulation.rollouts import rollout as rollout
 from mindyn.simulation.controllers import SineMotion as SineMotion, ComputedTorque as ComputedTorque

@@ -42,6 +42,7 @@ LAYERS = (
         "feasibility",
         "loads",
         "validation",
+        "step_tests",
         "contact",
         "identification",
         "export",

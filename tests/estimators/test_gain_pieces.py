@@ -17,12 +17,12 @@ from mindyn.estimators.instrumental_variables import _expected_columns, _require
 from mindyn.estimators.instruments import InstrumentStep, _Products
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.estimators.recursive_instruments import RecursiveInstruments
-from mindyn.estimators.step_by_step import StepByStep, _Sequence, _status
-from mindyn.estimators.step_noise import TestRows, noises_of
 from mindyn.loads.from_runs import _fit_linear_gains, _refine_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.parts import Limits
+from mindyn.step_tests.estimator import StepByStep, _Sequence, _status
+from mindyn.step_tests.noise import TestRows, noises_of
 
 ARM = SimpleNamespace(joint_names=("a", "b"), primary_names=("a", "b"))
 GAINS = np.array([4.0, 0.5])

@@ -14,9 +14,9 @@ from mindyn.estimators.essential import elimination
 from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.instrumental_variables import _filter_columns
 from mindyn.estimators.instruments import _inverse, _Products
-from mindyn.estimators.step_noise import TestRows, noises_of
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import identifiable_directions, null_space
+from mindyn.step_tests.noise import TestRows, noises_of
 
 
 def tall(seed, rows=40, columns=5):

@@ -19,7 +19,6 @@ from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.estimate_columns import columns_of
 from mindyn.estimators.least_squares import LeastSquares, _variances
 from mindyn.estimators.output_error import _Search
-from mindyn.estimators.step_by_step import _residuals
 from mindyn.estimators.total_least_squares import total_least_squares
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
@@ -27,6 +26,7 @@ from mindyn.regression.information import Information, null_space, solve
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.triangles import Triangle, triangle_of
 from mindyn.robots.loading import load_robot
+from mindyn.step_tests.estimator import _residuals
 
 
 def information_of(*joints):

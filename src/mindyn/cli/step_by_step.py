@@ -32,18 +32,18 @@ from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_output, print_status
 from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.step_by_step import StepByStep
 from mindyn.excitation.limits import with_limits
-from mindyn.excitation.safe_tests import plan_safe_tests
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings
-from mindyn.excitation.step_files import PLAN, read_test_logs, write_motions, write_test_logs
-from mindyn.excitation.step_plan import load_plan
-from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.files import replace_folder_files
 from mindyn.findings import name_warnings
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.sensors import Sensors
-from mindyn.validation.step_checks import check_steps
+from mindyn.step_tests.checks import check_steps
+from mindyn.step_tests.estimator import StepByStep
+from mindyn.step_tests.files import PLAN, read_test_logs, write_motions, write_test_logs
+from mindyn.step_tests.plan import load_plan
+from mindyn.step_tests.safety import plan_safe_tests
+from mindyn.step_tests.simulation import simulate_tests
 
 ACTIONS = ("plan", "simulate", "identify")
 

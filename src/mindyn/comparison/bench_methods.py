@@ -16,14 +16,14 @@ from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.output_error import OutputError
-from mindyn.estimators.step_by_step import StepByStep
 from mindyn.estimators.total_least_squares import TotalLeastSquares
-from mindyn.excitation.step_plan import StepPlan
-from mindyn.excitation.step_planner import plan_tests
-from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
+from mindyn.step_tests.estimator import StepByStep
+from mindyn.step_tests.plan import StepPlan
+from mindyn.step_tests.planner import plan_tests
+from mindyn.step_tests.simulation import simulate_tests
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
 """Deviations of the torque by which noise may exchange two breakaway torques without friction."""

@@ -11,9 +11,6 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.recursive import RecursiveLeastSquares
 from mindyn.estimators.recursive_instruments import RecursiveInstruments
-from mindyn.estimators.step_by_step import StepByStep
-from mindyn.excitation.step_planner import plan_tests
-from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.yoshida_projection import TwoLinks, project_two_links
 from mindyn.kernels.model import compile_model
@@ -38,7 +35,10 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
-from mindyn.validation.step_checks import MAX_UNCERTAINTY_RATIO, MIN_RELATIVE_MISS, StepChecks, check_steps
+from mindyn.step_tests.checks import MAX_UNCERTAINTY_RATIO, MIN_RELATIVE_MISS, StepChecks, check_steps
+from mindyn.step_tests.estimator import StepByStep
+from mindyn.step_tests.planner import plan_tests
+from mindyn.step_tests.simulation import simulate_tests
 from mindyn.validation.trajectories import Trajectories, compare_trajectories
 
 CITATION = "K. Yoshida, Studies on dynamics of robot manipulators, doctoral thesis, Osaka University, 1996"

@@ -5,4 +5,3 @@ from mindyn.validation.trajectories import (
     compare_trajectories as compare_trajectories,
     Trajectories as Trajectories,
 )
-from mindyn.validation.step_checks import check_steps as check_steps, StepChecks as StepChecks, StepCheck as StepCheck

@@ -10,13 +10,13 @@ from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn import StepByStep, load_robot, plan_tests
 from mindyn.errors import InputError
-from mindyn.excitation.step_motions import Sines
-from mindyn.excitation.step_simulation import simulate_tests
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
-from mindyn.validation.step_checks import check_steps
+from mindyn.step_tests.checks import check_steps
+from mindyn.step_tests.motions import Sines
+from mindyn.step_tests.simulation import simulate_tests
 
 RATE_HZ = 500.0
 

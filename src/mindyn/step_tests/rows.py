@@ -20,13 +20,13 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code
-from mindyn.estimators.step_logs import mean_speed
-from mindyn.excitation.step_drafts import AVERAGED_PARTS
-from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.regression.integrated import QUADRATURE_ROWS, IntegratedRegressor, quadrature
 from mindyn.regression.regressor import Regressor
+from mindyn.step_tests.drafts import AVERAGED_PARTS
+from mindyn.step_tests.logs import mean_speed
+from mindyn.step_tests.motions import Breakaways, ConstantSpeed, Sines, StepMotion
 
 Rule = Literal["trapezoid", "gregory"]
 UNEVEN_STAMPS: Final = 1e-3

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.estimators.step_logs import LogChecks, mean_speed
-from mindyn.excitation.step_motions import Breakaways, ConstantSpeed
 from mindyn.logs.log import log_from_arrays
+from mindyn.step_tests.logs import LogChecks, mean_speed
+from mindyn.step_tests.motions import Breakaways, ConstantSpeed
 
 T = np.arange(100) / 50
 PLAN = SimpleNamespace(joints=("turned", "held"))

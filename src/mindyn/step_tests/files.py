@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from mindyn.errors import Code, ExportError, InputError
-from mindyn.excitation.step_motions import Breakaways
-from mindyn.excitation.step_plan import StepPlan, load_plan
 from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
 from mindyn.logs.writing import write_log
 from mindyn.reading import read_json
 from mindyn.robots.robot import Robot
+from mindyn.step_tests.motions import Breakaways
+from mindyn.step_tests.plan import StepPlan, load_plan
 
 PLAN: Final = "plan.json"
 """Name of the plan's file in a folder of tests."""

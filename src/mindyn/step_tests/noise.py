@@ -15,10 +15,10 @@ from scipy.linalg import block_diag
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.step_rows import RowMaker
-from mindyn.excitation.step_plan import StepTest
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK_TOLERANCE
+from mindyn.step_tests.plan import StepTest
+from mindyn.step_tests.rows import RowMaker
 
 MIN_DEGREES_OF_FREEDOM: Final = 8
 """Degrees of freedom from which tests of one kind determine their own variance, then known to a factor of two."""

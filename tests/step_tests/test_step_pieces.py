@@ -11,15 +11,6 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
 from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.step_rows import (
-    SIGN_SPEED,
-    MotionRows,
-    RowMaker,
-    _differentiate,
-    _require_both_ways,
-    breakaway_onsets,
-    find_held_motion,
-)
 from mindyn.estimators.summaries import data_summary, describe_status, joint_residuals, unexplained_fraction
 from mindyn.estimators.unidentifiable import (
     depends_on_unidentifiable,
@@ -27,7 +18,6 @@ from mindyn.estimators.unidentifiable import (
     read_covariance,
     save_covariance,
 )
-from mindyn.excitation.step_motions import Breakaways
 from mindyn.loads.from_runs import Payload, drive_gains
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
@@ -36,6 +26,16 @@ from mindyn.regression.integrated import QUADRATURE_ROWS
 from mindyn.regression.settings import EquationSettings
 from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
+from mindyn.step_tests.motions import Breakaways
+from mindyn.step_tests.rows import (
+    SIGN_SPEED,
+    MotionRows,
+    RowMaker,
+    _differentiate,
+    _require_both_ways,
+    breakaway_onsets,
+    find_held_motion,
+)
 
 
 def test_a_still_encoder_has_the_direction_of_the_nearest_motion():

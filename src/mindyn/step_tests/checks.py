@@ -24,14 +24,14 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.step_by_step import StepByStep
-from mindyn.estimators.step_noise import TestRows, noises_of
-from mindyn.estimators.step_rows import RowMaker, find_held_motion
-from mindyn.excitation.step_motions import Sines
-from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.logs.log import Log
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.robots.table import format_table
+from mindyn.step_tests.estimator import StepByStep
+from mindyn.step_tests.motions import Sines
+from mindyn.step_tests.noise import TestRows, noises_of
+from mindyn.step_tests.plan import StepPlan, StepTest
+from mindyn.step_tests.rows import RowMaker, find_held_motion
 
 COVARIANCE_DRAWS: Final = 12
 """Number of draws from the covariance of the estimate, whose errors give the expected error."""

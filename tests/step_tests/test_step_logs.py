@@ -9,10 +9,10 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.errors import InputError
-from mindyn.estimators.step_by_step import StepByStep
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
+from mindyn.step_tests.estimator import StepByStep
 
 
 def test_logs_with_rest_between_breakaways_are_read(puma, plan, logs):

@@ -10,10 +10,10 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, StepMotion
-from mindyn.excitation.step_plan import StepPlan
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
+from mindyn.step_tests.motions import Breakaways, ConstantSpeed, StepMotion
+from mindyn.step_tests.plan import StepPlan
 
 PLANNED_ROWS: Final = 101
 """Rows of a planned motion with which the range of a log is compared."""

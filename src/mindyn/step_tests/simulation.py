@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.excitation.step_motions import BREAKAWAY_S, Breakaways, StepMotion, Trajectory
-from mindyn.excitation.step_plan import StepPlan
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.robots.robot import Robot
 from mindyn.simulation.inputs import require_positive
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
+from mindyn.step_tests.motions import BREAKAWAY_S, Breakaways, StepMotion, Trajectory
+from mindyn.step_tests.plan import StepPlan
 
 BARELY: Final = 1e-9
 """Part of its stated speed at which a joint breaks away: friction has its direction, and nothing else of speed acts."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.errors import Code, InputError
-from mindyn.excitation.step_motions import StepMotion, motion_from_dict, motion_to_dict
 from mindyn.files import write_file_atomically
 from mindyn.reading import read_json
 from mindyn.robots.table import format_table
+from mindyn.step_tests.motions import StepMotion, motion_from_dict, motion_to_dict
 
 PLAN_FORMAT: Final = "mindyn step plan 1"
 TEST_KINDS: Final = ("static", "constant velocity", "accelerated")

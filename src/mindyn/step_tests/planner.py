@@ -27,13 +27,13 @@ from mindyn.errors import Code, InputError
 from mindyn.excitation.identifiable_subspace import NEW, IdentifiableSubspace
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
-from mindyn.excitation.step_drafts import Draft, DraftMaker
-from mindyn.excitation.step_plan import StepPlan, StepTest
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
+from mindyn.step_tests.drafts import Draft, DraftMaker
+from mindyn.step_tests.plan import StepPlan, StepTest
 
 GENERIC_CONFIGURATIONS: Final = 24
 """Random held configurations that show all that a motion can determine: one row depends on about twelve functions."""

@@ -17,12 +17,12 @@ from mindyn.excitation.limits import POSITION_FRACTION, guessed_limit, with_limi
 from mindyn.excitation.motion_check import CHECK_LOSS_M, PathCheck, check_path
 from mindyn.excitation.motion_design import require_safe, speed_findings
 from mindyn.excitation.safety import PROBES, Surroundings, floor_findings, what_to_check
-from mindyn.excitation.step_motions import Breakaways
-from mindyn.excitation.step_plan import StepPlan
-from mindyn.excitation.step_planner import plan_tests
 from mindyn.findings import Finding, Severity
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
+from mindyn.step_tests.motions import Breakaways
+from mindyn.step_tests.plan import StepPlan
+from mindyn.step_tests.planner import plan_tests
 
 FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
 """Fractions of the range of every joint that are tried, largest first."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.joint_reach import JointReach
-from mindyn.excitation.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.regression.regressor import Regressor
+from mindyn.step_tests.motions import Breakaways, ConstantSpeed, Sines, StepMotion
 
 VALUES: Final = 3
 """Positions of a held joint that is varied, and of a joint whose breakaway is measured."""

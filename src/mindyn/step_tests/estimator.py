@@ -1,6 +1,6 @@
 """`StepByStep`: Yoshida's identification by a sequence of simple tests, each with few unknowns.
 
-Test by test, rows A beta = z (see `step_rows`) are solved for the combinations of parameters that are not yet known,
+Test by test, rows A beta = z (see `rows`) are solved for the combinations of parameters that are not yet known,
 with the known ones on the right side. The whole is one linear map of all torque readings, which gives the covariance:
 errors of earlier tests propagate to later ones, with all their correlations.
 """
@@ -20,12 +20,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.step_logs import MAX_TRACKING_ERROR, LogChecks
-from mindyn.estimators.step_noise import Noise, TestRows, noises_of
-from mindyn.estimators.step_rows import RowMaker, Rule
 from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
-from mindyn.excitation.step_plan import StepPlan
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log
 from mindyn.regression.information import RANK_TOLERANCE
@@ -33,6 +29,10 @@ from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
+from mindyn.step_tests.logs import MAX_TRACKING_ERROR, LogChecks
+from mindyn.step_tests.noise import Noise, TestRows, noises_of
+from mindyn.step_tests.plan import StepPlan
+from mindyn.step_tests.rows import RowMaker, Rule
 
 Solution = Literal["steps", "together"]
 
