@@ -229,7 +229,7 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
                 first = one.kept_rows[0] - (one.kept_rows[0] - max(segment[0] + 10, inner.start)) % 60
                 assert one.first == max(segment[0], first - 20)
                 assert one.last == min(segment[1], first + 60 + 20)
-    assert list(_filter_windows(segment_rows, (200, 215), 5.0, decimation)) == []
+    assert list(_filter_windows(segment_rows, (200, 215), 5.0, decimation, 10)) == []
 
 
 def test_samples_of_other_joints_are_rejected():
