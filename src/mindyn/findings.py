@@ -61,6 +61,9 @@ class Kind(StrEnum):
     FOLLOWED_LOOPS = "followed loops"
     GEARS = "gears"
     REPEATED_MOTION = "repeated motion"
+    ESTIMATED_GAINS = "estimated gains"
+    FREE_SCALE = "common scale of gains"
+    POOR_GAIN = "poorly determined gain"
     # Diagnostics of the logs of a fit
     STILL_JOINT = "joint does not move"
     POOR_MOTION = "motion excites too little"

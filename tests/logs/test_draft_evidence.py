@@ -7,7 +7,7 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, limited
 
-from mindyn.logs.draft_head import _find_joint_name, _read_array_head
+from mindyn.logs.draft_head import _read_array_head
 from mindyn.logs.draft_names import _common_prefix, _digit_count, _group_by_number, _list_spellings, group_columns
 from mindyn.logs.draft_numbers import (
     _describe_rate,
@@ -19,6 +19,7 @@ from mindyn.logs.draft_numbers import (
     guess_position_unit,
     velocity_slope,
 )
+from mindyn.logs.lerobot_table import _find_joint_name
 
 
 def test_rates_are_known_with_the_steps_that_differ():

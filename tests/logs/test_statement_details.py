@@ -202,7 +202,7 @@ def test_motors_turn_further_and_push_less_than_joints():
         motor_gears(LogMetadata(gears=[[1.0, 2.0], [2.0, 4.0]]), ROBOT)
     assert_close(motor_gears(LogMetadata(gears=[50.0, -30.0]), ROBOT), np.diag([50.0, -30.0]), EXACT)
     with raises(LogError, code=Code.DISAGREEMENT, subject="gains"):
-        array_per_joint({"a": 1.0}, ROBOT, "gains")
+        array_per_joint({"a": 1.0}, ROBOT.primary_names, "gains")
 
 
 def test_derivatives_have_the_units_of_their_rate():

@@ -29,7 +29,7 @@ NUMBERED = "2 joints; the numbers are assumed to be in the robot's order"
 NAMED = "by joint name"
 DERIVED = "1.000 times the derivative of the position, which explains 100.0 % of it"
 ANY_TORQUE = "one of N m, mN m, N, mN, A, mA; up to 4"
-GAINS = "N m/A at each joint; mindyn.drive_gains estimates them with a known load"
+GAINS = 'N m/A at each joint, or "unknown": mindyn identify estimates them up to a common scale'
 
 
 def write(path, columns):

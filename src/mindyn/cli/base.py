@@ -10,6 +10,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
+from mindyn.loads.gain_structure import TARGET_STRUCTURE, gain_groups
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.formula_text import Coefficients, latex_expression, latex_symbol
 from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
@@ -29,12 +30,22 @@ def base(
     as_json: Annotated[bool, JSON_OPTION] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX align environment.")] = False,
     symbols: Annotated[bool, typer.Option("--symbols", help="Print lengths as symbols instead of numbers.")] = False,
+    unknown_gains: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-gains", help="Print what logs of currents or position targets of unknown gain leave open."
+        ),
+    ] = False,
     *,
     options: RobotOptions,
 ) -> None:
     """Print the base parameters: the combinations of link parameters that the dynamics depend on."""
     require_exclusive({"--json": as_json, "--latex": latex, "--symbols": symbols})
+    require_exclusive({"--unknown-gains": unknown_gains, "--latex": latex, "--symbols": symbols, "--drives": drives})
     loaded = options.load(robot)
+    if unknown_gains:
+        _print_gain_structure(gain_groups(loaded), as_json=as_json)
+        return
     if symbols:
         loaded = convert_to_dh_frames(loaded)
         print_status("note: link parameters are in modified DH frames, with lengths a_i and d_i")
@@ -47,6 +58,18 @@ def base(
         _print_base(base_set, symbolic_expressions(base_set) if symbols else base_set.shown_expressions)
     for note in (*base_set.robot.findings, *base_set.notes):
         print_status(f"note: {note}")
+
+
+def _print_gain_structure(groups: tuple[tuple[str, ...], ...], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"gain_groups": groups, "position_targets": TARGET_STRUCTURE}, indent=1))
+        return
+    print_output("Gains and parameters are identifiable up to one factor for each group of joints:")
+    for group in groups:
+        print_output(f"{', '.join(group)}: one known gain, base parameter or load fixes all", "  ")
+    print_output("Position targets:")
+    for sentence in TARGET_STRUCTURE:
+        print_output(sentence, "  ")
 
 
 def _values(base_set: BaseParameters) -> list[float | None]:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_status, print_status_lines
@@ -22,8 +23,9 @@ from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import render_mjcf
 from mindyn.export.models import Prior, model_notes
-from mindyn.export.mujoco_replay import compare_with_mujoco
+from mindyn.export.mujoco_replay import compare_positions, compare_with_mujoco
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
+from mindyn.export.servo_actuators import write_isaac_lab
 from mindyn.export.toml_writer import write_toml
 from mindyn.export.urdf_writer import render_urdf
 from mindyn.feasibility.consistent_projection import project_to_consistent
@@ -103,6 +105,7 @@ def _write_hand_guiding(request: ExportRequest) -> ExportResult:
 FORMAT_WRITERS: Mapping[str, Callable[[ExportRequest], ExportResult]] = {
     "urdf": _write_urdf_file,
     "mjcf": _write_mjcf_file,
+    "isaac-lab": lambda o: (write_isaac_lab(o.estimate, o.out, prior=o.prior, force=o.force), [o.out]),
     "toml": _write_toml_file,
     "c": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out)),
     "cpp": lambda o: _write_code(o, lambda model: _write_c_files(model, o, o.out.with_suffix(".hpp"))),
@@ -141,7 +144,11 @@ def export(
         typer.Option(help="Prefix of C function names, such as arm_ ('' for none). Default: the name of the file."),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option(help="Log on which to compare the torques of MuJoCo and of the estimate (MJCF only).")
+        Path | None,
+        typer.Option(
+            help="Log on which to compare the torques of MuJoCo and of the estimate (MJCF only); with position targets, "
+            "also the positions of MuJoCo's servos."
+        ),
     ] = None,
     feasible: Annotated[
         bool,
@@ -155,7 +162,7 @@ def export(
     ] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Write an estimate as a robot model (URDF, MJCF, TOML), as code (C, C++, CUDA, ROS 2) or as a MAT file."""
+    """Write an estimate as a robot model (URDF, MJCF, TOML), actuators, code (C, C++, CUDA, ROS 2) or a MAT file."""
     require_choice(to, FORMAT_WRITERS, "--to")
     require_companion("--source", source is not None, "--to urdf or --to mjcf", to in ("urdf", "mjcf"))
     require_companion("--check", check is not None, "--to mjcf", to == "mjcf")
@@ -185,9 +192,14 @@ def export(
     for note in notes:
         print_status(f"note: {note}")
     print_status(f"wrote {', '.join(map(str, written))}")
-    errors = {} if check is None else compare_with_mujoco(estimate, out, read_log(check, estimate.robot))
+    log = None if check is None else read_log(check, estimate.robot)
+    errors = {} if log is None else compare_with_mujoco(estimate, out, log)
+    positions = {} if log is None or log.target is None else compare_positions(estimate, out, log)
     if errors and not as_json:
         typer.echo(comparison_table(errors))
+    if positions and not as_json:
+        rows = [("rms position error, rad or m", *positions), *_position_rows(estimate.robot.primary_names, positions)]
+        typer.echo(format_table(rows))
     if as_json:
         files = sorted(str(path) for place in written for path in (place, *place.rglob("*")) if path.is_file())
         summary = {
@@ -198,10 +210,15 @@ def export(
             "status": estimate.status,
             "notes": notes,
             "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,
+            "position_check": {who: rms.tolist() for who, rms in positions.items()} or None,
         }
         typer.echo(json.dumps(summary, indent=1))
     if to in ("urdf", "mjcf", "toml"):
         print_next_command("robots", out)
+
+
+def _position_rows(joints: Sequence[str], positions: Mapping[str, Array]) -> list[tuple[str, ...]]:
+    return [(name, *(f"{rms[k]:.3g}" for rms in positions.values())) for k, name in enumerate(joints)]
 
 
 def _read_facts(run: Path) -> Facts:

@@ -43,6 +43,7 @@ from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
 from mindyn.identification.selection.choose import never_moves
 from mindyn.kernels.gpu import require_cuda_device
+from mindyn.loads.unknown_gains import Scale, WeighedLoad
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 from mindyn.logs.log import Log, hash_sources
@@ -117,6 +118,18 @@ def identify(
     drives: Annotated[
         Path | None, typer.Option(help=".toml file with drive tables, for robot files without drives.")
     ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="With unknown gains, what fixes the common scale: robot (gravity parameters of its file), free, or a "
+            "known base parameter NAME=VALUE."
+        ),
+    ] = "robot",
+    loaded: Annotated[
+        list[str] | None,
+        typer.Option(help="With unknown gains: log with a load of known mass, which fixes the scale. Repeatable."),
+    ] = None,
+    mass: Annotated[float | None, typer.Option(help="Mass of the load of --loaded, kg.")] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
@@ -126,6 +139,9 @@ def identify(
     require_companion("--prior", prior is not None, "--consistent", consistent)
     require_companion("--no-offsets", no_offsets, "--consistent", consistent)
     require_exclusive({"--method": method is not None, "--consistent": consistent})
+    require_companion("--loaded", loaded is not None, "--mass", mass is not None)
+    require_companion("--mass", mass is not None, "--loaded", loaded is not None)
+    require_exclusive({"--loaded": loaded is not None, "--scale": scale != "robot"})
     require_exclusive({"--hold-out": hold_out, "--validate": held_out})
     for option, given in {"--method": method is not None, "--hold-out": hold_out, "--gpu": gpu}.items():
         require_exclusive({option: given, "--stream": stream})
@@ -133,7 +149,7 @@ def identify(
         require_choice(method, METHODS, "--method")
     if gpu:
         require_cuda_device()  # before any log is read
-    places, apart = expand_locations(logs), expand_locations(held_out or ())
+    places, apart, weighed = (expand_locations(given or ()) for given in (logs, held_out, loaded))
     resolved = [place.resolve() if isinstance(place, Path) else place for place in places]
     if twice := [str(path) for k, path in enumerate(places) if resolved[k] in resolved[:k]]:
         raise InputError(
@@ -160,7 +176,13 @@ def identify(
     with nullcontext() if out is None else make_output_folder(out):
         with count_messages("identifying", IDENTIFY_PROGRESS_STEPS, verbose=verbose) as talk:
             estimate = identify_logs(
-                arm, training, estimator, EquationSettings.automatic(settings), gpu=gpu, progress=talk
+                arm,
+                training,
+                estimator,
+                EquationSettings.automatic(settings),
+                gpu=gpu,
+                progress=talk,
+                scale=_parse_scale(scale) if mass is None else WeighedLoad(read_logs(weighed, arm), mass),
             )
         verdict, feasibility = validate(estimate, others) if others else None, check_feasible(estimate)
         findings = explain(
@@ -188,6 +210,21 @@ def identify(
         print_next_command("check", out)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(ExitCode.NO)
+
+
+def _parse_scale(text: str) -> Scale:
+    if text in ("robot", "free"):
+        return text  # type: ignore[return-value]
+    name, mark, value = text.partition("=")
+    try:
+        return {name.strip(): float(value)}
+    except ValueError:
+        raise InputError(
+            f"--scale must be robot, free or NAME=VALUE, got {text!r}" + ("" if mark else "; a value is missing"),
+            hint="such as --scale mcz2R=-0.31; mindyn base --drives lists the parameters",
+            code=Code.WRONG_FORMAT,
+            subject="--scale",
+        ) from None
 
 
 def _read_drive_file(path: Path | None) -> tuple[Drive, ...]:

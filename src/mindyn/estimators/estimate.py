@@ -46,6 +46,7 @@ from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.logs.samples import Samples
+from mindyn.logs.servos import Servo
 from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.parameter import Parameter
@@ -120,6 +121,8 @@ class Estimate(NotebookDisplay):
         95 % intervals of dropped parameters from a fit that includes them, zero inside; NaN for all others.
     dropped_shifts : (k, p) array or None
         Joint shifts of all values that dropped parameters may cause, one standard deviation each.
+    servo : Servo or None
+        Position servos of the logs, whose gains were given or estimated; None for logs with torques.
     """
 
     regressor: Regressor
@@ -145,6 +148,7 @@ class Estimate(NotebookDisplay):
     provenance: Mapping[str, Any] = field(default_factory=dict)
     dropped_ends: Array | None = None
     dropped_shifts: Array | None = None
+    servo: Servo | None = None
 
     @staticmethod
     def from_fit(
@@ -462,6 +466,7 @@ class Estimate(NotebookDisplay):
             "sources": [asdict(source) for source in self.sources],
             "cross_validated": self.cross_validated and asdict(self.cross_validated),
             "provenance": dict(self.provenance),
+            "servo": self.servo and self.servo.to_dict(),
         }
 
     def save(self, path: str | Path) -> None:
@@ -555,4 +560,5 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         values["provenance"],
         None if ends is None else read_ends(ends),
         None if shifts is None else np.array(shifts).reshape(-1, len(regressor.names)),
+        Servo.from_dict(values["servo"]) if values.get("servo") else None,
     )

@@ -26,6 +26,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.held_bodies import find_held_links, subtract_held_bodies
 from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES, add_bodies, inertial_attributes, pose_attributes, require_mass
 from mindyn.export.models import Prior, describe_omissions, resolve_model
+from mindyn.export.servo_actuators import add_position_actuators
 from mindyn.export.writing import (
     CLOSABLE_LOOPS,
     comment_text,
@@ -38,6 +39,7 @@ from mindyn.export.writing import (
 )
 from mindyn.files import write_file_atomically
 from mindyn.findings import Kind
+from mindyn.logs.servos import Servo
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.assembly import assemble
 from mindyn.robots.files import find_leading_comments, read_text
@@ -63,8 +65,8 @@ READ_BACK_TOLERANCE: Final = 1e-8
 """Relative to the largest parameter of a link. MuJoCo rotates inertias to principal axes, an error of about 1e-15."""
 
 
-def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = ()) -> str:
-    """Return the MJCF text of a robot, with `notes` as a comment.
+def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (), servo: Servo | None = None) -> str:
+    """Return the MJCF text of a robot, with `notes` as a comment and the position actuators of a servo.
 
     MJCF has no velocity, acceleration and jerk limits, and collision shapes are not written. `force` omits parts that
     MJCF cannot express; MuJoCo itself still rejects links that are not physical bodies.
@@ -74,6 +76,9 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
     )
     require_mass(robot, force=force)
     top = Element("mujoco", model=robot.name)
+    actuators = Element("mujoco")
+    if servo is not None:
+        notes = [*notes, *add_position_actuators(actuators, robot.primary_names, servo)]
     if notes:
         top.append(Comment(comment_text(notes)))
     SubElement(top, "compiler", angle="radian", autolimits="true")
@@ -99,6 +104,7 @@ def robot_to_mjcf(robot: Robot, *, force: bool = False, notes: Sequence[str] = (
         home = home_closure(robot).home
         named = [joint.get("name", "") for joint in world.iter("joint")]  # MuJoCo's order: depth first
         key.set("qpos", format_numbers([home[robot.joint_index(name)] for name in named]))
+    top.extend(actuators)
     return xml_document(top)
 
 
@@ -111,6 +117,8 @@ def write_mjcf(
     force: bool = False,
 ) -> Path:
     """Write a robot, or the full model of an estimate, as MJCF with armature, damping and dry friction.
+
+    An estimate from logs with position targets also gets <position> actuators with kp and kv.
 
     Parts of an estimate that MJCF cannot express (couplings, torque offsets, extra torques) are omitted, and a comment
     in the file lists them. Loops become <connect> constraints between sites (one for a ball, two for a pin) or <weld>;
@@ -155,15 +163,16 @@ def render_mjcf(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of `write_mjcf` for a file at `path`, and the notes in its comment."""
     robot = resolve_model(model, prior, force=force)
+    servo = model.servo if isinstance(model, Estimate) else None
     lost = find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True)
     notes = describe_omissions(model, robot, lost)
     if source is None:
         require_mass(robot, force=force)
     lossy = isinstance(model, Estimate) and all(loop.kind in CLOSABLE_LOOPS for loop in robot.loops)
     if source is None:
-        return robot_to_mjcf(robot, force=force or lossy, notes=notes), tuple(notes)
+        return robot_to_mjcf(robot, force=force or lossy, notes=notes, servo=servo), tuple(notes)
     require_exportable(robot, "MJCF", [] if lossy else lost, force=force)
-    text, changes = edit_mjcf(robot, source, path, notes)
+    text, changes = edit_mjcf(robot, source, path, notes, servo)
     return text, (*notes, *changes)
 
 
@@ -179,11 +188,11 @@ def _add_closure(equality: Element, bodies: dict[str, Element], loop: Loop) -> N
 
 
 def edit_mjcf(
-    robot: Robot, source: str | Path, out: str | Path, notes: Sequence[str] = ()
+    robot: Robot, source: str | Path, out: str | Path, notes: Sequence[str] = (), servo: Servo | None = None
 ) -> tuple[str, tuple[str, ...]]:
     """Return the source text with the values of the robot, for a file at `out`, and sentences about other changes.
 
-    `notes` and these sentences become the comment at the top of the file.
+    The position actuators get the gains of `servo`. `notes` and these sentences become the comment at the top of the file.
     """
     path = Path(source)
     stated = assemble(read_mjcf(path, Snapper(active=True)).select(robot.selection))
@@ -199,6 +208,7 @@ def edit_mjcf(
     torques = _edit_joints(joints, robot, stated)
     _edit_springs(joints, robot, stated, degrees=_last_section(root, "compiler").get("angle", "degree") != "radian")
     _require_read_back(robot, path, xml_document(root, keep_whitespace=True), wanted, torques)
+    changes += [] if servo is None else add_position_actuators(root, robot.primary_names, servo)
     changes += _move_assets(root, path.parent, Path(out).parent)
     changes += [f"{note}; they remain in this file." for note in stated.findings if note.kind == Kind.DROPPED_PART]
     changes += describe_held_joints(robot)

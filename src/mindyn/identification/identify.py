@@ -16,10 +16,12 @@ from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
 from mindyn.identification.fed_back_noise import instrument_findings
 from mindyn.identification.fit import Fit, zero_constant_torques
+from mindyn.identification.gain_stage import GainStage, find_servo
 from mindyn.identification.selection.choose import Progress, choose, require_logs, sample_logs, tuning_segments
 from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
 from mindyn.identification.uncertainty.jackknife import with_jackknife_deviation
 from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
+from mindyn.loads.unknown_gains import Scale
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.regression.rows import Logs, Rows, factors_on_gpu
@@ -37,6 +39,7 @@ def identify(
     executor: Executor | None = None,
     gpu: bool = False,
     progress: Progress | None = None,
+    scale: Scale = "robot",
 ) -> Estimate:
     """Estimate the dynamic parameters of a robot from motion logs.
 
@@ -62,6 +65,10 @@ def identify(
         without loops.
     progress : callable, optional
         Called with a status line after each step.
+    scale : "robot", "free", mapping or WeighedLoad
+        What fixes the common scale of parameters and gains if all gains of the logs are unknown: the gravity parameters
+        of the robot file, nothing, a base parameter {name: value}, or a load of known mass (see
+        `mindyn.loads.estimate_gains`).
 
     Returns
     -------
@@ -75,8 +82,13 @@ def identify(
     """
     if gpu:
         factors_on_gpu(logs, executor)  # raises before anything is selected
+    stage = GainStage.begin(robot, logs, scale)
+    logs = logs if stage is None else stage.estimate()[1]
     fit = Fit(robot, zero_constant_torques(logs), executor, gpu)
     choice = choose(robot, fit.logs, estimator, settings, progress=progress)
+    if stage is not None:  # once more, with the selected filters and friction
+        gains, logs = stage.estimate(choice.settings)
+        fit = Fit(robot, zero_constant_torques(logs), executor, gpu)
     if progress is not None:
         progress("fitting all training rows")
     estimate, rows = fit.run(choice, is_given=estimator is not None)
@@ -85,8 +97,10 @@ def identify(
         findings=(*choice.findings, *estimate.findings, *rows.findings),
         sources=rows.sources,
         cross_validated=choice.score,
+        servo=find_servo(logs),
         provenance={**estimate.provenance, "samples": rows.count},
     )
+    estimate = estimate if stage is None else stage.add_to(estimate, rows, gains)
     try:
         segments = tuning_segments(sample_logs(require_logs(logs)))
         samples = condition(segments, estimate.robot, choice.settings.fit_conditioning).samples

@@ -1,6 +1,7 @@
 """Check the numbers of a log: wrong units, positions that jump, and columns that hold a single value.
 
-Unit errors: degrees for radians, mN m for N m, and a velocity that is not the derivative of the position.
+Unit errors: degrees for radians, mN m for N m, a velocity that is not the derivative of the position, and a target in
+another unit than the position.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mindyn.findings import Finding, Kind, Severity, warning
 from mindyn.logs.columns import ColumnSelection
 from mindyn.logs.errors import require_accepted
 from mindyn.logs.log import Log
+from mindyn.logs.servos import find_unknown_gains
 from mindyn.logs.stamps import MIN_GAP_RATIO, estimate_usual_step
 from mindyn.logs.units import UNIT_FACTORS
 from mindyn.robots.robot import Robot
@@ -39,6 +41,9 @@ USUAL_SPEED_QUANTILE: Final = 0.9
 JUMP_SPEED_RATIO: Final = 5.0
 """A step is a jump if its speed exceeds the speed limit and this multiple of the quantile `USUAL_SPEED_QUANTILE` of
 the joint's speeds. The fastest step of a smooth motion is below 2 times the quantile, that of noise below 3 times."""
+MAX_TARGET_UNIT_ERROR: Final = 0.5
+"""Largest relative difference between the slope of targets over positions and that of a wrong unit: servos follow with
+a slope of 0.5 to 2, and degrees differ from radians by a factor of 57."""
 CONSTANT_TOLERANCE: Final = 1e-12
 """Relative variation below which a column is constant."""
 
@@ -47,6 +52,7 @@ def check_units(log: Log, robot: Robot, accepted: Collection[str]) -> list[Findi
     """Return findings on implausible values; raise `LogError` if a unit seems wrong and the user did not accept it."""
     checked = (
         _check_degrees(log, robot, accepted),
+        _check_targets(log, accepted),
         _check_torque(log, robot, accepted),
         _check_velocity(log, accepted),
         _check_rate(log, accepted),
@@ -99,6 +105,7 @@ def _find_limit_violations(log: Log, robot: Robot) -> list[Finding]:
 
 def _check_torque(log: Log, robot: Robot, accepted: Collection[str]) -> Finding | None:
     limits = np.array([joint.limits.effort or np.nan for joint in robot.primary_joints])
+    limits[find_unknown_gains(log)] = np.nan
     if np.isnan(limits).all():
         return None
     excess = np.sqrt((log.tau**2).mean(axis=0)) / limits
@@ -137,6 +144,20 @@ def _check_velocity(log: Log, accepted: Collection[str]) -> Finding | None:
     message = f"logged velocity is {slope:.4g} times the derivative of the position{cause}"
     hint = "check units.velocity, units.position, units.time and side"
     return require_accepted("velocity", accepted, message, hint)
+
+
+def _check_targets(log: Log, accepted: Collection[str]) -> Finding | None:
+    """Compare targets with positions by their common slope over all joints."""
+    if log.target is None or len(log) < 2:
+        return None
+    q, target = log.q - log.q.mean(axis=0), log.target - log.target.mean(axis=0)
+    power = float((q**2).sum())
+    slope = float((q * target).sum()) / power if power > 0 else 1.0
+    for ratio, read_as, meant in ((180 / pi, "rad", "deg"), (pi / 180, "deg", "rad")):
+        if abs(slope / ratio - 1) < MAX_TARGET_UNIT_ERROR:
+            message = f"targets are {slope:.3g} times the positions: they look like {meant}, but are read as {read_as}"
+            return require_accepted("target", accepted, message, f'set units.target = "{meant}"')
+    return None
 
 
 def _check_rate(log: Log, accepted: Collection[str]) -> Finding | None:

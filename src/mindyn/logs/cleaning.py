@@ -82,6 +82,7 @@ class Cleaner:
     def _finite(self, chunk: Log) -> Log:
         good = np.isfinite(chunk.time)
         signals = {"position": chunk.q, "velocity": chunk.qd, "acceleration": chunk.qdd, "torque": chunk.tau}
+        signals |= {"target": chunk.target, "target velocity": chunk.target_velocity}
         for signal, array in signals.items():
             if array is None:
                 continue
@@ -156,7 +157,8 @@ class Cleaner:
         for joint in np.flatnonzero(jumps.any(axis=0)):
             name = chunk.joint_names[joint]
             self.wraps[name] = self.wraps.get(name, 0) + int(np.abs(jumps[:, joint]).sum())
-        return replace(chunk, q=chunk.q + TURN_RAD * turns)
+        target = None if chunk.target is None else chunk.target + TURN_RAD * turns
+        return replace(chunk, q=chunk.q + TURN_RAD * turns, target=target)
 
     def findings(self, accepted: tuple[str, ...]) -> list[Finding]:
         """Return findings on dropped rows; raise `LogError` if too few rows are left."""

@@ -46,6 +46,7 @@ CONDITIONING_SCHEMA: Final = table_schema(
         "rest_s": {"type": ["number", "null"], "minimum": 0},
         "rest_speed": POSITIVE_NUMBER,
         "slow_speed": list_schema(ANY_NUMBER, "number", "null"),
+        "gains": list_schema(ANY_NUMBER, "null"),
     },
 )
 """JSON Schema of the settings; in files, "none" stands for null."""
@@ -91,6 +92,8 @@ class Conditioning:
         keeps them.
     slow_speed : float, tuple of n floats, or None
         Do not use the rows of a joint that is not faster than this (rad/s or m/s); None uses all rows.
+    gains : tuple of n floats, or None
+        Gains of joints whose gains are unknown in the metadata of a log, in N m or N per unit of the signal.
 
     Raises
     ------
@@ -121,6 +124,7 @@ class Conditioning:
     rest_s: float | None = None
     rest_speed: float = 0.01
     slow_speed: float | tuple[float, ...] | None = None
+    gains: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         require_valid(
@@ -165,8 +169,7 @@ class Conditioning:
     def from_dict(values: Mapping[str, Any]) -> Conditioning:
         """Create settings from the result of `to_dict`; missing entries have their defaults."""
         words: dict[str, Any] = {name: None if value == "none" else value for name, value in values.items()}
-        if isinstance(words.get("slow_speed"), list):
-            words["slow_speed"] = tuple(words["slow_speed"])
+        words |= {name: tuple(value) for name, value in words.items() if isinstance(value, list)}
         require_valid(words, CONDITIONING_SCHEMA, "conditioning")
         return Conditioning(**words)
 

@@ -15,7 +15,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import Code
 from mindyn.logs.errors import FaultCollector, LogError
-from mindyn.logs.metadata import LogMetadata, PerJoint
+from mindyn.logs.metadata import UNKNOWN, LogMetadata, PerJoint, PerJointGain
 from mindyn.logs.units import is_current, unit_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
 from mindyn.robots.parts import Drive
@@ -28,7 +28,7 @@ class Conversion:
 
     matrices  for each signal, A (n, n): G^-1 diag(s) for motion at the motor, G^T diag(s) for torque at the motor,
               diag(s) at the joint; s holds the units' factors and the current gains
-    offset    (n,) added to the position, rad or m
+    offset    (n,) added to the position and its target, rad or m
     """
 
     matrices: Mapping[str, Array]
@@ -40,7 +40,7 @@ class Conversion:
         diagonal = np.diag(A)
         # A diagonal product is exact for each joint and keeps a joint's NaN out of the other joints.
         values = raw * diagonal if np.array_equal(A, np.diag(diagonal)) else raw @ A.T
-        return values + self.offset if signal == "position" else values
+        return values + self.offset if signal in ("position", "target") else values
 
 
 def create_conversion(
@@ -72,7 +72,11 @@ def create_conversion(
 
 
 def _drive_gains(metadata: LogMetadata, robot: Robot) -> Array | None:
-    return None if metadata.drive_gains is None else array_per_joint(metadata.drive_gains, robot, "drive_gains")
+    return (
+        None
+        if metadata.drive_gains is None
+        else array_per_joint(metadata.drive_gains, robot.primary_names, "drive_gains")
+    )
 
 
 def motor_gears(metadata: LogMetadata, robot: Robot) -> Array:
@@ -116,11 +120,21 @@ def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
     if metadata.current_gains is None:
         raise LogError(
             f"the torque is a current ({units[0]}), but current_gains is missing",
-            hint="set current_gains in N m/A (N/A) for each joint, at the side of the torque",
+            hint='set current_gains in N m/A (N/A) for each joint, at the side of the torque, or = "unknown"',
             code=Code.MISSING_VALUE,
             subject="current_gains",
         )
-    gains = array_per_joint(metadata.current_gains, robot, "current_gains")
+    gains = gains_per_joint(metadata.current_gains, robot.primary_names, "current_gains")
+    if np.isnan(gains).any() and metadata.side_of("torque") == "motor":
+        G = motor_gears(metadata, robot)
+        if not np.array_equal(G, np.diag(np.diag(G))):
+            raise LogError(
+                "gains of currents at motors that move several joints cannot be estimated",
+                hint="give current_gains in N m/A for each motor",
+                code=Code.UNSUPPORTED,
+                subject="current_gains",
+            )
+    gains = np.where(np.isnan(gains), 1.0, gains)
     return np.array([s * (g if is_current(u) else 1.0) for s, g, u in zip(scales, gains, units, strict=True)])
 
 
@@ -128,17 +142,31 @@ def _position_offset(metadata: LogMetadata, robot: Robot) -> Array:
     if metadata.position_offset is None:
         return np.zeros(len(robot.primary_names))
     units = [unit_factor("position", metadata.unit("position", j.name), j.kind, j.name) for j in robot.primary_joints]
-    return np.asarray(array_per_joint(metadata.position_offset, robot, "position_offset") * np.array(units))
+    return np.asarray(
+        array_per_joint(metadata.position_offset, robot.primary_names, "position_offset") * np.array(units)
+    )
 
 
-def array_per_joint(values: PerJoint, robot: Robot, what: str) -> Array:
+def array_per_joint(values: PerJoint, joints: Sequence[str], what: str) -> Array:
     """Return values (n,) from a list in the robot's order, or from a table that names every joint."""
     if isinstance(values, Mapping):
-        if sorted(values) != sorted(robot.primary_names):
-            message = f"{what} names {', '.join(values)}; the robot has the joints {', '.join(robot.primary_names)}"
+        if sorted(values) != sorted(joints):
+            message = f"{what} names {', '.join(values)}; the robot has the joints {', '.join(joints)}"
             raise LogError(message, code=Code.DISAGREEMENT, subject=what)
-        values = [values[name] for name in robot.primary_names]
-    return frozen_array(values, (len(robot.primary_names),), what)
+        values = [values[name] for name in joints]
+    return frozen_array(values, (len(joints),), what)
+
+
+def gains_per_joint(values: PerJointGain, joints: Sequence[str], what: str) -> Array:
+    """Return gains (n,) as `array_per_joint`, with NaN for unknown ones."""
+    if isinstance(values, str):
+        return np.full(len(joints), np.nan)
+    is_table = isinstance(values, Mapping)
+    listed = {str(k): v for k, v in (values.items() if is_table else enumerate(values))}  # type: ignore[union-attr]
+    known = {name: 0.0 if value == UNKNOWN else float(value) for name, value in listed.items()}
+    gains = array_per_joint(known if is_table else list(known.values()), joints, what)
+    order = list(joints) if is_table else list(listed)
+    return np.where([listed[name] == UNKNOWN for name in order], np.nan, gains)
 
 
 def add_logged_gears(robot: Robot, metadata: Sequence[LogMetadata]) -> tuple[Robot, list[str]]:

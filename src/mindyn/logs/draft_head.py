@@ -17,6 +17,7 @@ from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats import TEXT_FORMATS, open_table
+from mindyn.logs.lerobot_table import INFO_FILE, is_lerobot_folder, match_motor_names
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.tables import LogTable, raise_as_damaged
 from mindyn.logs.text_table import TextTable
@@ -59,10 +60,10 @@ def read_log_head(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic
     """Read the first rows of a log file; a bag needs the robot, because its joints are matched by name."""
     suffix = path.suffix.lower()
     if suffix in (".db3", ".mcap") or path.is_dir():
-        if robot is None:
+        if robot is None and not is_lerobot_folder(path):
             message = f"{path.name} is a bag, whose joints are matched by name with a robot"
             raise LogError(message, hint="give the robot after the log", code=Code.MISSING_VALUE, subject="robot")
-        return _read_table_head(open_table(path, robot, LogMetadata(topic=topic)), rows)
+        return _read_table_head(open_table(path, robot or _PLACEHOLDER_ROBOT, LogMetadata(topic=topic)), rows)
     require_file(path, "log", LogError)
     if suffix in _ARRAY_SUFFIXES:
         with raise_as_damaged(f"{suffix} file", path.name):
@@ -138,18 +139,7 @@ def _keep_equal_lengths(columns: Mapping[str, NDArray[Any]], table: LogTable, ro
 def read_lerobot_names(path: Path, array: str, joints: Sequence[str]) -> list[str] | None:
     """Read the names of an array's columns from LeRobot's meta/info.json, with joints by the robot's names."""
     for folder in list(path.resolve().parents)[:3]:
-        info = folder / "meta" / "info.json"
+        info = folder / INFO_FILE
         if info.is_file():
-            features = read_json(info, "LeRobot's info.json", LogError).get("features", {})
-            names = features.get(array, {}).get("names") if isinstance(features, dict) else None
-            flat: object = next(iter(names.values()), []) if isinstance(names, dict) else names
-            if isinstance(flat, list) and all(isinstance(name, str) for name in flat):
-                meant = {_find_joint_name(name, joints) or name: None for name in flat}
-                return list(meant) if set(joints) <= set(meant) and len(meant) == len(flat) else None
+            return match_motor_names(read_json(info, "LeRobot's info.json", LogError), array, joints)
     return None
-
-
-def _find_joint_name(name: str, joints: Sequence[str]) -> str | None:
-    """Return the longest joint name, with or without its ending `_joint`, that a name contains."""
-    known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
-    return max(known, key=len, default=None)

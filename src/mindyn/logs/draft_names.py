@@ -30,13 +30,16 @@ SIGNAL_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 CURRENT_WORDS: Final = ("current", "currents", "curr", "cur", "amps", "i")
 POSITION_FALLBACK_WORDS: Final = ("state", "axis")
 """Words that mean positions if a name has no other signal word: `observation.state` of LeRobot, `AxisAct` of KUKA."""
-UNMEASURED_WORDS: Final = frozenset(
+TARGET_WORDS: Final = frozenset(
     [
         *("target", "targets", "desired", "des", "cmd", "command", "commanded", "commands", "ref", "reference"),
-        *("setpoint", "sp", "goal", "action", "actions", "nominal", "ff", "feedforward", "fwd", "error", "err"),
-        *("model", "ode", "predicted", "sim"),
+        *("setpoint", "sp", "goal", "action", "actions", "nominal"),
     ]
 )
+"""Words of targets, such as `action` of LeRobot."""
+UNMEASURED_WORDS: Final = TARGET_WORDS | {
+    *("ff", "feedforward", "fwd", "error", "err", "model", "ode", "predicted", "sim")
+}
 UNRELATED_WORDS: Final = frozenset(
     [
         *("temperature", "temperatures", "temp", "voltage", "voltages", "mode", "modes", "status", "limit"),
@@ -108,6 +111,16 @@ def guess_signal(words: Sequence[str]) -> tuple[str, int] | None:
 def is_measured(words: Sequence[str]) -> bool:
     """Return whether no word names a reference, a model's output, or anything but a joint's motion or torque."""
     return not (set(words) & (UNMEASURED_WORDS | UNRELATED_WORDS)) and (len(words) < 2 or words[-1] not in ("d", "c"))
+
+
+def guess_target(words: Sequence[str]) -> str | None:
+    """Return the signal of a group of targets: "target" or "target_velocity"; None if it is something else."""
+    others = set(words) - TARGET_WORDS
+    if others == set(words) or others & (UNMEASURED_WORDS | UNRELATED_WORDS):
+        return None
+    meant = guess_signal([word for word in words if word in others])
+    known = {None: "target", "position": "target", "velocity": "target_velocity"}
+    return known.get(meant[0] if meant else None)
 
 
 def guess_unit(signal: str, words: Sequence[str], ending: Sequence[str]) -> str | None:

@@ -25,6 +25,8 @@ MIN_CHANGED_FRACTION: Final = 0.3
 """Smallest fraction of rows with a new stamp in a column of time, which may contain repeated rows."""
 MIN_POSITION_RANGE: Final = 1e-3
 """Range of positions (rad, deg, m or mm) below which velocity and torque give no evidence."""
+NORMALISED_PEAK: Final = 100.0
+"""Largest value of normalised positions."""
 MIN_SQUARED_CORRELATION: Final = 0.5
 """Smallest squared correlation of a velocity and its position; measured arms have 0.9 and more."""
 MIN_RADIAN_PEAK: Final = 0.2
@@ -165,6 +167,12 @@ class Guess:
 
     value: str | None
     evidence: str
+
+
+def is_normalised(q: Array) -> bool:
+    """Return whether positions are normalised to -100 ... 100, as LeRobot does: no column exceeds 100, one reaches it."""
+    peaks = np.nanmax(np.abs(q), axis=0)
+    return bool((peaks <= NORMALISED_PEAK + 1e-3).all() and (np.abs(peaks - NORMALISED_PEAK) < 1e-3).any())
 
 
 def largest_magnitude(values: Array) -> float:

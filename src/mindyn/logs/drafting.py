@@ -27,6 +27,7 @@ from mindyn.logs.draft_names import (
     ColumnGroup,
     group_columns,
     guess_signal,
+    guess_target,
     guess_unit,
     has_joint_name,
     is_measured,
@@ -39,6 +40,7 @@ from mindyn.logs.draft_numbers import (
     fitting_velocity_units,
     guess_position_side,
     guess_position_unit,
+    is_normalised,
     is_still,
     largest_magnitude,
     velocity_slope,
@@ -70,9 +72,11 @@ def draft_sidecar(
         chosen["torque"] = forces
     if not {"position", "torque"} <= set(chosen):
         chosen, files = _find_signal_files(path, groups, chosen, len(joints))
+    if "torque" not in chosen:
+        chosen |= _choose_targets(groups, chosen, len(joints))
     empty = (f"columns without any value: {list_names(head.empty)}",) if head.empty else ()
     draft = SidecarDraft(path.name, (), (*head.notes, *empty))
-    if missing := [signal for signal in ("position", "torque") if signal not in chosen]:
+    if missing := [signal for signal in ("position", "torque") if signal not in chosen and "target" not in chosen]:
         counts = {signal: group.count for signal, group in _choose_groups(groups, 1, ()).items()}
         raise missing_columns_error(path, head, missing, joints, counts)
     if topic is not None:
@@ -124,6 +128,16 @@ def _choose_groups(
         if ranked:
             chosen[signal] = min(ranked, key=lambda entry: entry[0])[1]
     return chosen
+
+
+def _choose_targets(
+    groups: Sequence[ColumnGroup], chosen: Mapping[str, ColumnGroup], joint_count: int
+) -> dict[str, ColumnGroup]:
+    """Choose the targets of position servos, which replace the torque, if the log has positions."""
+    count = chosen["position"].count if "position" in chosen else -1
+    targets = [(guess_target(group.words), group) for group in groups if group.count in (joint_count, count)]
+    by_signal = {signal: group for signal, group in reversed(targets) if signal is not None}
+    return by_signal if count > 0 and "target" in by_signal else {}
 
 
 def _find_signal_files(
@@ -239,7 +253,11 @@ def _add_units(
     position = chosen["position"]
     q = _reorder_columns(_stack_values(position, head), draft, robot)
     named_unit, guess = guess_unit("position", position.words, position.ending), guess_position_unit(q, robot, kinds)
+    if "observation.state" in head.columns:  # positions beyond the limits are then not those of motors
+        assumed = assumed or "deg"
     unit = named_unit or known.get("position") or guess.value or assumed
+    if is_normalised(q) and named_unit is None:
+        return _add_normalised_units(draft, chosen, head, robot)
     why = "from the name" if named_unit else "defined by the format" if known.get("position") else ""
     options = f"one of {', '.join(UNIT_FACTORS['position'])}: " if unit is None else ""
     draft = draft.with_line(
@@ -249,12 +267,34 @@ def _add_units(
     if "acceleration" in chosen:
         per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNANSWERED
         draft = draft.with_line(DraftLine("units.acceleration", per_second, "as for the position"))
+    if "torque" not in chosen:
+        draft = _add_targets(draft, chosen, head, unit)
+        return _add_side(draft, {s: g for s, g in chosen.items() if s in ("position", "velocity")}, q, unit, robot)
     draft = _add_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
     if "torque" not in files and (constant := _find_constant_columns(chosen["torque"], head, draft, robot)):
         draft = draft.with_notes(f"the torque never changes in {list_names(constant)}: is a sensor broken?")
     excluded = () if draft.value("columns.velocity") is not None else ("velocity",)
     used = {signal: group for signal, group in chosen.items() if signal not in excluded}
     return _add_side(draft, used, q, unit, robot)
+
+
+def _add_normalised_units(
+    draft: SidecarDraft, chosen: Mapping[str, ColumnGroup], head: LogHead, robot: Robot | None
+) -> SidecarDraft:
+    """Add the conversion from -100 ... 100 to the range of each joint, if the robot has limits."""
+    why = "a position reaches 100 and none exceeds it: normalised to -100 ... 100"
+    limits = [] if robot is None else [(j.limits.lower, j.limits.upper) for j in robot.primary_joints]
+    ends = [(low, high) for low, high in limits if low is not None and high is not None and high > low]
+    answers: tuple[Any, Any] = (UNANSWERED, UNANSWERED)
+    if ends and len(ends) == len(limits):
+        answers = [200 / (high - low) for low, high in ends], [(high + low) / 2 for low, high in ends]
+        why += " of the limits of the robot file, which may differ from the calibrated range"
+    unit = "m" if robot is not None and robot.primary_joints[0].kind == "prismatic" else "rad"
+    draft = draft.with_line(DraftLine("units.position", unit, why))
+    draft = draft.with_line(DraftLine("side", "motor", "gears convert from -100 ... 100"))
+    draft = draft.with_line(DraftLine("gears", answers[0], f"200 / range of each joint in {unit}"))
+    draft = draft.with_line(DraftLine("position_offset", answers[1], f"middle of the range of each joint in {unit}"))
+    return _add_targets(draft, chosen, head, unit) if "target" in chosen else draft
 
 
 def _describe_units_per_joint(robot: Robot) -> str:
@@ -268,7 +308,7 @@ def _describe_units_per_joint(robot: Robot) -> str:
 
 def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
     """Return units that a format defines, recognised by its names: UR's RTDE, Franka's states, ROS JointState."""
-    position, torque = chosen["position"], chosen["torque"]
+    position, torque = chosen["position"], chosen.get("torque", ColumnGroup("", (), 0, ("",), "names"))
     si = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2"}
     if position.words == ("actual", "q"):
         return {**si, **({"torque": "A"} if torque.words == ("actual", "current") else {})}
@@ -329,9 +369,30 @@ def _add_torque(
         DraftLine("units.torque", unit or UNANSWERED, "; ".join(filter(None, [options, why, size])))
     )
     if unit in ("A", "mA"):
-        asked = "N m/A at each joint; mindyn.drive_gains estimates them with a known load"
+        asked = 'N m/A at each joint, or "unknown": mindyn identify estimates them up to a common scale'
         draft = draft.with_line(DraftLine("current_gains", UNANSWERED, asked))
     return draft
+
+
+def _add_targets(
+    draft: SidecarDraft, chosen: Mapping[str, ColumnGroup], head: LogHead, position: str | None
+) -> SidecarDraft:
+    """Add the units of targets, compared with the positions, and ask for the gains of the servos."""
+    q, target = _stack_values(chosen["position"], head), _stack_values(chosen["target"], head)
+    q, target = (values - np.nanmean(values, axis=0) for values in (q[:, : target.shape[1]], target[:, : q.shape[1]]))
+    slope = float(np.nansum(q * target) / max(float(np.nansum(q * q)), 1e-300))
+    named = guess_unit("position", chosen["target"].words, chosen["target"].ending)
+    other = {("rad", True): "deg", ("deg", False): "rad"}.get((position or "", slope > 1))
+    is_other = other is not None and abs(np.log(abs(slope) or 1e-300)) > np.log(57.3) / 2
+    unit = named or (other if is_other else position)
+    why = f"from the name; {slope:.3g} times the position" if named else f"{slope:.3g} times the position"
+    draft = draft.with_line(DraftLine("units.target", unit or UNANSWERED, why))
+    if "target_velocity" in chosen:
+        per_second = f"{unit}/s" if unit else UNANSWERED
+        draft = draft.with_line(DraftLine("units.target_velocity", per_second, "as for the target"))
+    asked = "N m/rad at each joint: the torque is kp (target - q) + kd (target_velocity - qd)"
+    draft = draft.with_line(DraftLine("kp", UNANSWERED, f'{asked}; or "unknown": mindyn identify estimates them'))
+    return draft.with_line(DraftLine("kd", UNANSWERED, 'N m s/rad at each joint, or "unknown"'))
 
 
 def _find_constant_columns(group: ColumnGroup, head: LogHead, draft: SidecarDraft, robot: Robot | None) -> list[str]:
@@ -361,14 +422,14 @@ def _add_side(
             draft = draft.with_line(
                 DraftLine(f"side.{signal}", where, why if signal == "position" else "as the position")
             )
-    words = set(chosen["torque"].words)
+    words = set(chosen["torque"].words) if "torque" in chosen else set()
     if draft.value("units.torque") in ("A", "mA"):
         return draft.with_line(DraftLine("side.torque", "joint", "current_gains are then N m per A at the joint"))
     if _standard_units(chosen).get("torque") or words & {"effort"}:
         draft = draft.with_line(DraftLine("side.torque", "joint", "defined by the format"))
-    elif words & MOTOR_WORDS:
+    elif "torque" in chosen and words & MOTOR_WORDS:
         draft = draft.with_line(DraftLine("side.torque", "motor", "from the name"))
-    else:
+    elif "torque" in chosen:
         draft = draft.with_line(DraftLine("side.torque", UNANSWERED, "motor or joint: they differ by the gears"))
     at_motor = any(line.key.startswith("side.") and line.value in ("motor", UNANSWERED) for line in draft.lines)
     # Robot files without gears have a ratio of 1 at every joint, which cannot convert from the motor side.

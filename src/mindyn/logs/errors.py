@@ -8,10 +8,11 @@ from typing import Final, TypeVar
 from mindyn.errors import Code, MindynError
 from mindyn.findings import Finding, Kind, info
 
-ACCEPTABLE_FINDINGS: Final = ("degrees", "milli", "velocity", "stamps", "rate", "restarts")
+ACCEPTABLE_FINDINGS: Final = ("degrees", "milli", "velocity", "target", "stamps", "rate", "restarts")
 """Names of findings that raise an error unless the caller accepts them: positions that look like degrees, torques a
-thousand times too large or too small, velocities that are not the derivative of the positions, many repeated stamps, an
-implausible rate, and a time that goes back because a new recording begins."""
+thousand times too large or too small, velocities that are not the derivative of the positions, targets in another unit
+than the positions, many repeated stamps, an implausible rate, and a time that goes back because a new recording
+begins."""
 
 T = TypeVar("T")
 

@@ -45,6 +45,12 @@ def _open_arrays(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
     return open_arrays(path, len(metadata.joints or robot.primary_names))
 
 
+def _open_lerobot(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:  # noqa: ARG001
+    from mindyn.logs.lerobot_table import LeRobotTable
+
+    return LeRobotTable(path, robot.primary_names)
+
+
 def _open_bag(path: Path, robot: Robot, metadata: LogMetadata) -> LogTable:
     from mindyn.logs.bag_table import BagTable
 
@@ -71,22 +77,24 @@ CONVERSION_HINTS: Final = {
 
 
 def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTable:
-    """Open a log file by its suffix; a folder is a rosbag2, and object stores support only Parquet."""
+    """Open a log file by its suffix; a folder is a LeRobot dataset or a rosbag2; object stores support only Parquet."""
     if isinstance(path, RemoteFile):
         return _open_remote(path)
     folder = _is_folder(path)
     if not folder and require_file(path, "log", LogError) == 0:
         raise _empty_error(path)
     suffix = path.suffix.lower()
-    opener = _open_bag if folder else LOG_FORMATS.get(suffix)
+    is_dataset = folder and (path / "meta" / "info.json").is_file()
+    opener = _open_lerobot if is_dataset else _open_bag if folder else LOG_FORMATS.get(suffix)
     if opener is None:
         raise LogError(
-            f"{path.name} has an unsupported format; mindyn reads {', '.join(LOG_FORMATS)}, and rosbag2 folders",
+            f"{path.name} has an unsupported format; mindyn reads {', '.join(LOG_FORMATS)}, and folders of "
+            "rosbag2 and LeRobot",
             hint=CONVERSION_HINTS.get(suffix, "write it as CSV or Parquet, with pandas or polars for instance"),
             code=Code.UNSUPPORTED,
             subject=path.name,
         )
-    form = "rosbag2" if folder else f"{suffix} file"
+    form = "LeRobot dataset" if is_dataset else "rosbag2" if folder else f"{suffix} file"
     with raise_as_damaged(form, path.name):
         return GuardedTable(opener(path, robot, metadata), form)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -73,6 +73,8 @@ class Log(NotebookDisplay):
         Dropped rows and other findings about the log.
     name : str
         Name in reports; by default the name of the file.
+    target, target_velocity : array of shape (N, n) or None
+        Targets of position servos (rad or m, rad/s or m/s), from which the torque was computed.
 
     Raises
     ------
@@ -91,12 +93,14 @@ class Log(NotebookDisplay):
     sources: tuple[SourceFile, ...] = ()
     findings: tuple[Finding, ...] = ()
     name: str = ""
+    target: Array | None = None
+    target_velocity: Array | None = None
 
     def __post_init__(self) -> None:
         if not self.name and self.sources:
             object.__setattr__(self, "name", PurePath(self.sources[0].path).name)
         shape = (len(self.time), len(self.joint_names))
-        for name in ("time", "q", "qd", "qdd", "tau", "rows"):
+        for name in LOG_ARRAYS:
             array = getattr(self, name)
             if array is None:
                 continue
@@ -143,7 +147,7 @@ class Log(NotebookDisplay):
         return self.take((self.rows >= start) & (self.rows < stop))
 
 
-LOG_ARRAYS = tuple(entry.name for entry in fields(Log) if entry.name in ("time", "q", "tau", "rows", "qd", "qdd"))
+LOG_ARRAYS = ("time", "q", "tau", "rows", "qd", "qdd", "target", "target_velocity")
 
 
 def log_from_arrays(
@@ -230,10 +234,15 @@ def join_logs(logs: Sequence[Log]) -> Log:
 
 
 def hash_sources(path: FileLocation, rows: tuple[int, int] | None = None) -> tuple[SourceFile, ...]:
-    """Return the file with its hash; for a folder, each file in it. `rows` are those of a `SourceFile`."""
+    """Return the file with its hash; for a folder, its files, or the tables of a LeRobot dataset.
+
+    `rows` are those of a `SourceFile`.
+    """
     if isinstance(path, RemoteFile):
         return (SourceFile(str(path), path.info().version, rows),)
     files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
+    if (path / "meta" / "info.json").is_file():
+        files = [path / "meta" / "info.json", *sorted((path / "data").glob("chunk-*/*.parquet"))]
     sources = []
     for entry in files:
         with entry.open("rb") as stream:

@@ -24,31 +24,44 @@ from mindyn.schemas import (
     table_schema,
 )
 
-SIGNALS: Final = ("position", "velocity", "acceleration", "torque")
+SIGNALS: Final = ("position", "velocity", "acceleration", "torque", "target", "target_velocity")
+TARGET_SIGNALS: Final = ("target", "target_velocity")
+"""Targets of a position servo, which has a torque by its gains; used if the log has no torque."""
 ColumnNames = str | Sequence[str] | Mapping[str, str]
 SEPARATORS: Final = (",", ";", "\t", " ")
 """Separators of text files, in the order in which they are tried: names may contain spaces."""
 MAX_SKIPPED_ROWS: Final = 1000
 """Most lines between the names of a text file and its numbers."""
 PerJoint = Mapping[str, float] | Sequence[float]
+UNKNOWN: Final = "unknown"
+PerJointGain = str | Mapping[str, float | str] | Sequence[float | str]
+"""Gains in the robot's order or by joint; "unknown" for all joints or some of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogMetadata:
     """Meaning of a log's columns; the fields are the keys of its sidecar TOML file.
 
-    columns          time and, for each signal (position, velocity, acceleration, torque), a pattern ("q{i}" counts
-                     joints from 1, "q{i0}" from 0, "{joint}.position" is by name), n names in the robot's order, a
-                     table joint -> column, or the name of an array with a column for each of `joints`; time may also
-                     be two columns, of seconds and nanoseconds
-    units            unit of time and of each signal (see `units.UNIT_FACTORS`), or a table joint -> unit
-    side             "motor" or "joint", for all signals or as a table of signals; column j is the motor of joint j
+    columns          time and, for each signal (position, velocity, acceleration, torque, target, target_velocity), a
+                     pattern ("q{i}" counts joints from 1, "q{i0}" from 0, "{joint}.position" is by name), n names in
+                     the robot's order, a table joint -> column, or the name of an array with a column for each of
+                     `joints`; time may also be two columns, of seconds and nanoseconds
+    units            unit of time and of each signal (see `units.UNIT_FACTORS`), or a table joint -> unit; targets have
+                     the units of the position by default
+    side             "motor" or "joint", for all signals or as a table of signals; column j is the motor of joint j;
+                     targets have the side of the position by default
     joints           joint names in the order of an array's columns, or in the order that patterns count; names that the
                      robot does not have mark unused columns
     files            signal -> another file in the log's folder that holds its columns row by row
     gears            G of q_motor = G q_joint: n ratios or an n x n matrix in the robot's order; by default from the
                      robot's drives
-    current_gains    N m/A (N/A) at the side of the torque, in the robot's order or by joint
+    current_gains    N m/A (N/A) at the side of the torque, in the robot's order or by joint; "unknown", or "unknown" for
+                     some joints: `identify` estimates them
+    kp, kd           gains of position servos at the joint, N m/rad and N m s/rad (N/m, N s/m), in the robot's order or by
+                     joint: tau = kp (target - q) + kd (target_velocity - qd); kd = 0 by default; "unknown" as for
+                     current_gains
+    target_delay_s   time from the stamp of a target to its effect on the torque, s
+    torque_limit     largest |tau| of a servo, N m (N), in the robot's order or by joint
     drive_gains      factor of the torque of each joint, after units and gears, as estimated by `mindyn.drive_gains`
     position_offset  added to the joint's position, in the unit of the position, in the robot's order or by joint
     rate_hz          rate of uniform rows; then no time column is read
@@ -69,7 +82,11 @@ class LogMetadata:
     joints: Sequence[str] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     gears: Sequence[float] | Sequence[Sequence[float]] | None = None
-    current_gains: PerJoint | None = None
+    current_gains: PerJointGain | None = None
+    kp: PerJointGain | None = None
+    kd: PerJointGain | None = None
+    target_delay_s: float = 0.0
+    torque_limit: PerJoint | None = None
     drive_gains: PerJoint | None = None
     position_offset: PerJoint | None = None
     rate_hz: float | None = None
@@ -94,6 +111,9 @@ class LogMetadata:
     def unit(self, signal: str, joint: str) -> str:
         """Return the unit of a signal of a joint; raise `LogError` if it is missing."""
         unit = self.units.get(signal)
+        if unit is None and signal in TARGET_SIGNALS:
+            per_second = "/s" if signal == "target_velocity" else ""
+            return f"{self.unit('position', joint)}{per_second}"
         if isinstance(unit, Mapping):
             unit = unit.get(joint)
         if unit is None:
@@ -109,6 +129,8 @@ class LogMetadata:
     def side_of(self, signal: str) -> str:
         """Return the side ("motor" or "joint") of a signal; raise `LogError` if it is missing."""
         side = self.side.get(signal) if isinstance(self.side, Mapping) else self.side
+        if side is None and signal in TARGET_SIGNALS:
+            return self.side_of("position")
         if side is None:
             raise LogError(
                 f"the side of {signal} is missing: motor values differ from joint values by the gears",
@@ -189,12 +211,17 @@ _EXAMPLES: Final = {
     "gravity": "gravity = [0, 0, -9.81]",
     "gears": "gears = [100, 100]",
     "current_gains": "current_gains = [11.2, 11.2]",
+    "kp": "kp = [20.0, 20.0]",
+    "kd": "kd = [0.5, 0.5]",
+    "target_delay_s": "target_delay_s = 0.005",
+    "torque_limit": "torque_limit = [23.7, 23.7]",
     "drive_gains": "drive_gains = [1.05, 0.97]",
     "position_offset": "position_offset = [0, 0]",
     "rate_hz": "rate_hz = 1000",
 }
 _SIDE: Final = allow_also({}, "motor", "joint")
 _PER_JOINT: Final = list_schema(ANY_NUMBER, "object", "null")
+_PER_JOINT_GAIN: Final = allow_also(list_schema(allow_also(ANY_NUMBER, UNKNOWN), "object", "null"), UNKNOWN)
 _PER_JOINT_TEXT: Final[Schema] = {"type": ["string", "object"], "additionalProperties": ANY_TEXT}
 _ROW: Final = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _KEYS: Final[Mapping[str, Schema]] = {
@@ -210,7 +237,11 @@ _KEYS: Final[Mapping[str, Schema]] = {
     "joints": list_schema(ANY_TEXT, "null"),
     "files": table_schema({}, dict.fromkeys(SIGNALS, ANY_TEXT)),
     "gears": list_schema(list_schema(ANY_NUMBER, "number"), "null"),
-    "current_gains": _PER_JOINT,
+    "current_gains": _PER_JOINT_GAIN,
+    "kp": _PER_JOINT_GAIN,
+    "kd": _PER_JOINT_GAIN,
+    "target_delay_s": {"type": "number", "minimum": 0, "maximum": 1},
+    "torque_limit": _PER_JOINT,
     "drive_gains": _PER_JOINT,
     "position_offset": _PER_JOINT,
     "rate_hz": allow_also(POSITIVE_NUMBER, null=True),

@@ -12,6 +12,7 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.filters import lowpass
 from mindyn.logs.interpolation import delay_rows
 from mindyn.logs.log import Log
+from mindyn.logs.servos import apply_gains
 
 
 class ConditionedMotion(NamedTuple):
@@ -26,6 +27,7 @@ class ConditionedMotion(NamedTuple):
 def condition_motion(rows: Log, c: Conditioning) -> ConditionedMotion:
     """Filter and differentiate the motion, delay it to match the torque, and filter the torque."""
     rate = require_resolved(c.rate_hz, "rate_hz")
+    rows = rows if c.gains is None else apply_gains(rows, c.gains)
     motion = _filter_motion(rows, c, rate)
     delay = require_resolved(c.delay_s, "delay_s") * rate
     q, qd, qdd = (delay_rows(array, delay) for array in motion) if delay else motion

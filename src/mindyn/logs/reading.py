@@ -24,20 +24,20 @@ from mindyn.logs.columns import (
     select_columns,
     take_column,
 )
-from mindyn.logs.conversion import Conversion, create_conversion
+from mindyn.logs.conversion import Conversion, create_conversion, gains_per_joint
 from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.locations import FileLocation, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
-from mindyn.logs.metadata import SIGNALS, ColumnNames, LogMetadata, find_sidecar, read_sidecar
+from mindyn.logs.metadata import SIGNALS, TARGET_SIGNALS, ColumnNames, LogMetadata, find_sidecar, read_sidecar
 from mindyn.logs.mounting import require_mount
+from mindyn.logs.servos import Servo, ServoStream
 from mindyn.logs.tables import LogTable, count_rows, read_in_step
 from mindyn.logs.units import unit_factor
 from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
 from mindyn.robots.robot import Robot, require_robot
 
 CHUNK_ROWS: Final = 65_536
-REQUIRED_SIGNALS: Final = ("position", "torque")
 
 
 class LogScan:
@@ -81,11 +81,13 @@ class LogScan:
             faults.collect(partial(self._pick, signal, main))
         self.time_columns = faults.collect(lambda: _find_time_columns(self.metadata, main, robot)) or ()
         self.conversion: Conversion = create_conversion(self.metadata, robot, self.signals, faults)
+        servo = None if "target" not in self.signals else faults.collect(self._servo)
         faults.collect(lambda: require_mount(self.metadata, robot))
         faults.raise_all(_describe_source(path, sidecar))
         self.main = main
         used = {*self.time_columns, *(name for pick in self.picks.values() for name in pick.names)}
-        needed = {signal: self.tables[signal] for signal in REQUIRED_SIGNALS}
+        self.servo = servo
+        needed = {signal: self.tables[signal] for signal in self.signals if signal in ("position", "torque", "target")}
         unused = [
             *_describe_unused_joints(list_unused_joints(self.metadata, robot, needed, used)),
             *list_unused_columns(self.metadata, robot, self.tables),
@@ -93,6 +95,10 @@ class LogScan:
         remedy = "Check that the log belongs to this robot"
         self._of_columns = tuple(warning(Kind.UNUSED_COLUMNS, message, remedy) for message in unused)
         self.findings: tuple[Finding, ...] = self._of_columns
+
+    def _servo(self) -> Servo:
+        moves = "target_velocity" in self.signals
+        return Servo.from_metadata(self.metadata, self.robot.primary_names, moves=moves)
 
     def _pick(self, signal: str, main: LogTable) -> None:
         self.tables[signal] = self._table(signal, main)
@@ -102,6 +108,14 @@ class LogScan:
     def opening(self) -> partial[LogScan]:
         """Function that opens the log again, also in another process, without transferring rows."""
         return partial(LogScan, *self._made_of)
+
+    def with_gains(self, gains: Sequence[float]) -> LogScan:
+        """Return the log with these gains (n,) for the joints whose gains are unknown."""
+        key = "kp" if "target" in self.signals else "current_gains"
+        given = gains_per_joint(getattr(self.metadata, key), self.robot.primary_names, key)
+        path, robot, metadata, chunk_rows, sidecar, outside = self._made_of
+        known = {**metadata, key: np.where(np.isnan(given), gains, given).tolist()}
+        return LogScan(path, robot, known, chunk_rows, sidecar, outside)
 
     def _table(self, signal: str, main: LogTable) -> LogTable:
         file = self.metadata.files.get(signal)
@@ -119,11 +133,13 @@ class LogScan:
         inspector = LogInspector(self.robot)
         of_units: list[Finding] = []
         usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(inspector))
-        for cleaned in chain(usable, _iterate_rest(cleaner)):
+        is_first = True
+        for cleaned in self._with_torque(rows for rows in chain(usable, _iterate_rest(cleaner)) if len(rows)):
             if not len(cleaned):
                 continue
-            if cleaner.kept == len(cleaned):
+            if is_first:
                 of_units = check_units(cleaned, self.robot, self.metadata.accept)
+                is_first = False
             inspector.see(cleaned)
             yield cleaned
         if not cleaner.row_count and (self.metadata.rows or self.metadata.times):
@@ -132,6 +148,15 @@ class LogScan:
         dropped = cleaner.findings(tuple(self.metadata.accept))
         of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
         self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *inspector.findings())
+
+    def _with_torque(self, chunks: Iterator[Log]) -> Iterator[Log]:
+        """Yield the chunks with the torque that the servos exert, if the log has targets."""
+        if self.servo is None:
+            yield from chunks
+            return
+        stream = ServoStream(self.servo)
+        yield from map(stream.add, chunks)
+        yield from _iterate_rest(stream)
 
     def _converted(self, inspector: LogInspector) -> Iterator[Log]:
         first_row, start = 0, None
@@ -153,9 +178,10 @@ class LogScan:
             first_row += len(rows)
 
     def _log(self, time: Array, rows: np.ndarray[Any, np.dtype[np.int64]], values: Mapping[str, Array]) -> Log:
-        qd, qdd = values.get("velocity"), values.get("acceleration")
-        names = self.robot.primary_names
-        return Log(names, time, values["position"], values["torque"], rows, qd, qdd, self.metadata)
+        q, qd, qdd = values["position"], values.get("velocity"), values.get("acceleration")
+        tau = values["torque"] if "torque" in values else np.zeros_like(q)
+        log = Log(self.robot.primary_names, time, q, tau, rows, qd, qdd, self.metadata)
+        return replace(log, target=values.get("target"), target_velocity=values.get("target_velocity"))
 
     def _seconds(self, since: Sequence[Array]) -> Array:
         """Convert stamps since the first row to s (N,); two columns are whole seconds and nanoseconds."""
@@ -190,9 +216,9 @@ class LogScan:
         return wanted
 
 
-def _iterate_rest(cleaner: Cleaner) -> Iterator[Log]:
-    """Yield the rows that the cleaner kept back."""
-    rest = cleaner.rest()
+def _iterate_rest(stage: Cleaner | ServoStream) -> Iterator[Log]:
+    """Yield the rows that a stage kept back."""
+    rest = stage.rest()
     if rest is not None:
         yield rest
 
@@ -220,7 +246,9 @@ def sample_segments(scan: LogScan, rows: int, segments: int = 8) -> Log:
 
 
 def _list_signals(metadata: LogMetadata, table: LogTable, robot: Robot) -> tuple[str, ...]:
-    missing = [signal for signal in REQUIRED_SIGNALS if signal not in metadata.columns]
+    has_torque = "torque" in metadata.columns
+    missing = [] if "position" in metadata.columns else ["position"]
+    missing += [] if has_torque or "target" in metadata.columns else ["torque"]
     if missing:
         raise LogError(
             f"columns of {table.name} are missing for {' and '.join(missing)}; "
@@ -230,7 +258,8 @@ def _list_signals(metadata: LogMetadata, table: LogTable, robot: Robot) -> tuple
             code=Code.MISSING_VALUE,
             subject=f"columns.{missing[0]}",
         )
-    return tuple(signal for signal in SIGNALS if signal in metadata.columns)
+    unused = TARGET_SIGNALS if has_torque else ()
+    return tuple(signal for signal in SIGNALS if signal in metadata.columns and signal not in unused)
 
 
 def _require_inside(path: FileLocation, files: Mapping[str, str]) -> None:

@@ -10,12 +10,16 @@ from mindyn.logs.errors import LogError
 
 RAD_PER_DEGREE: Final = pi / 180
 
+_POSITION_FACTORS: Final = {"rad": 1.0, "deg": RAD_PER_DEGREE, "m": 1.0, "mm": 1e-3}
+_VELOCITY_FACTORS: Final = {"rad/s": 1.0, "deg/s": RAD_PER_DEGREE, "rpm": pi / 30, "m/s": 1.0, "mm/s": 1e-3}
 UNIT_FACTORS: Final = {
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
-    "position": {"rad": 1.0, "deg": RAD_PER_DEGREE, "m": 1.0, "mm": 1e-3},
-    "velocity": {"rad/s": 1.0, "deg/s": RAD_PER_DEGREE, "rpm": pi / 30, "m/s": 1.0, "mm/s": 1e-3},
+    "position": _POSITION_FACTORS,
+    "velocity": _VELOCITY_FACTORS,
     "acceleration": {"rad/s^2": 1.0, "deg/s^2": RAD_PER_DEGREE, "m/s^2": 1.0, "mm/s^2": 1e-3},
     "torque": {"N m": 1.0, "mN m": 1e-3, "N": 1.0, "mN": 1e-3, "A": 1.0, "mA": 1e-3},
+    "target": _POSITION_FACTORS,
+    "target_velocity": _VELOCITY_FACTORS,
 }
 """Factor from each unit to SI, by signal; A and mA are currents and need gains."""
 

@@ -15,6 +15,7 @@ from mindyn.logs.interpolation import interpolate_between_stamps
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples
+from mindyn.logs.servos import apply_gains
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.validation.errors import EDGE_S, TorqueError, scored_rows, torque_error
 
@@ -54,6 +55,8 @@ def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = Non
     `rows` of the file are scored, or all but the ends. Rows of segments that are too short to be conditioned are left
     out.
     """
+    gains = None if estimate.conditioning is None else estimate.conditioning.gains
+    log = log if gains is None else apply_gains(log, gains)
     conditioned = estimate.condition_log(log)
     samples, predicted = conditioned.samples, estimate.predict(conditioned.samples)
     if not np.array_equal(conditioned.time, log.time):

@@ -1,0 +1,165 @@
+"""Estimate unknown gains before a fit, and add their uncertainty and findings to the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from mindyn.algebra.values import Array
+from mindyn.estimators.estimate import Estimate
+from mindyn.findings import Finding, Kind, Severity, info, warning
+from mindyn.identification.selection.choose import sample_logs, tuning_segments
+from mindyn.loads.unknown_gains import MAX_HALF_WIDTH, EstimatedGains, Scale, estimate_gains
+from mindyn.logs.log import Log
+from mindyn.logs.metadata import UNKNOWN
+from mindyn.logs.reading import LogScan
+from mindyn.logs.servos import Servo, apply_gains, find_unknown_gains
+from mindyn.regression.rows import Logs, Rows, list_logs
+from mindyn.regression.settings import EquationSettings
+from mindyn.robots.robot import Robot
+
+MAX_RELATIVE_DEVIATION: Final = 1.0
+"""Largest relative deviation of a gain in the covariance of parameters; beyond it, nothing is linear any more."""
+_SCALE_REMEDY: Final = (
+    "Give one known gain in the sidecar, a log with a weighed load (--loaded LOG --mass KG), or a known base parameter "
+    "(--scale NAME=VALUE)"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainStage:
+    """Logs with unknown gains: segments of them in memory, and what fixes the common scale."""
+
+    robot: Robot
+    logs: Sequence[Log | LogScan]
+    segments: Sequence[Log]
+    scale: Scale
+
+    @staticmethod
+    def begin(robot: Robot, logs: Logs, scale: Scale) -> GainStage | None:
+        """Return the stage; None if all gains are known."""
+        listed = list_logs(logs) or []
+        if not any(map(_has_unknown_gains, listed)):
+            return None
+        return GainStage(robot, listed, tuning_segments(sample_logs(listed)), scale)
+
+    def estimate(self, settings: EquationSettings | None = None) -> tuple[EstimatedGains, list[Log | LogScan]]:
+        """Return the gains by the settings, and the logs with them."""
+        gains = estimate_gains(self.robot, self.segments, settings, self.scale)
+        values = gains.values.tolist()
+        return gains, [
+            apply_gains(log, values) if isinstance(log, Log) else log.with_gains(values) for log in self.logs
+        ]
+
+    def add_to(self, estimate: Estimate, rows: Rows, gains: EstimatedGains) -> Estimate:
+        """Return the estimate with the uncertainty of the gains, with findings, and with gains for further logs."""
+        has_merged_damping = any(UNKNOWN in str(log.metadata.kd) for log in self.logs)
+        found = gain_findings(gains) + ([_merged_damping()] if has_merged_damping else [])
+        conditioning = estimate.settings.conditioning
+        assert conditioning is not None
+        settings = replace(estimate.settings, conditioning=replace(conditioning, gains=tuple(gains.values.tolist())))
+        slopes = _slopes(estimate, rows)
+        is_finite = np.isfinite(estimate.covariance)
+        added = np.where(is_finite, slopes.T @ _bounded(gains.covariance) @ slopes, 0.0)
+        record = {
+            "values": dict(zip(gains.joint_names, gains.values.tolist(), strict=True)),
+            "half_widths": dict(
+                zip(gains.joint_names, (gains.half_widths * np.abs(gains.values)).tolist(), strict=True)
+            ),
+            "scale": gains.scale,
+            "undetermined": list(gains.undetermined),
+        }
+        return replace(
+            estimate,
+            covariance=estimate.covariance + added,
+            settings=settings,
+            findings=(*found, *estimate.findings),
+        ).with_provenance(gains=record)
+
+
+def find_servo(logs: Logs) -> Servo | None:
+    """Return the position servo of all logs; None if one has torques or another servo."""
+    servos = [
+        (None if log.target is None else Servo.from_metadata(log.metadata, log.joint_names, moves=False))
+        if isinstance(log, Log)
+        else log.servo
+        for log in list_logs(logs) or []
+    ]
+    records = [servo and servo.to_dict() for servo in servos]
+    return servos[0] if records and all(record == records[0] for record in records) else None
+
+
+def _has_unknown_gains(log: Log | LogScan) -> bool:
+    if isinstance(log, Log):
+        return bool(find_unknown_gains(log).any())
+    gains = log.metadata.kp if "target" in log.signals else log.metadata.current_gains
+    return UNKNOWN in str(gains)
+
+
+def _slopes(estimate: Estimate, rows: Rows) -> Array:
+    """Return the changes (n, p) of beta if the gain of one joint doubles, zero for dropped parameters."""
+    information, weights = rows.information, estimate.joint_weights
+    if weights is None or len(weights) != len(information.factors):
+        weights = np.ones(len(information.factors))
+    kept = np.array([name not in (*estimate.dropped, *estimate.unidentifiable) for name in estimate.names])
+    R = information.stacked(weights)[0][:, kept]
+    slopes = np.zeros((len(weights), len(kept)))
+    inverse = np.linalg.pinv(R.T @ R, hermitian=True)
+    for joint in range(len(weights)):
+        own = np.where(np.arange(len(weights)) == joint, weights, 0.0)
+        S, z = information.stacked(own)
+        slopes[joint, kept] = inverse @ (S[:, kept].T @ z)
+    return slopes
+
+
+def _bounded(covariance: Array) -> Array:
+    """Return the covariance with relative deviations of at most `MAX_RELATIVE_DEVIATION`."""
+    finite = np.where(np.isfinite(covariance), covariance, 0.0)
+    deviations = np.sqrt(np.maximum(np.diag(finite), 0.0))
+    shrink = np.minimum(1.0, MAX_RELATIVE_DEVIATION / np.maximum(deviations, 1e-12))
+    return np.asarray(finite * np.outer(shrink, shrink))
+
+
+def gain_findings(gains: EstimatedGains) -> list[Finding]:
+    """Return findings on the values, the scale, and gains that the logs do not determine."""
+    table = zip(gains.joint_names, gains.values, gains.half_widths, strict=True)
+    lines = tuple(f"{name}: {g:.4g} +- {100 * w:.2g} %" for name, g, w in table if name in gains.unknown)
+    listed = info(Kind.ESTIMATED_GAINS, f"gains were estimated with the parameters: {'; '.join(lines)}", *lines)
+    found = [listed]
+    if gains.scale == "free":
+        message = (
+            f"the scale of all values is unknown: they are in units in which the gain of {gains.reference} is 1, and "
+            "ratios of values are right"
+        )
+        found.append(warning(Kind.FREE_SCALE, message, _SCALE_REMEDY))
+    elif gains.scale == "robot file":
+        message = "the gravity parameters of the robot file fix the common scale of all values: its errors scale them"
+        found.append(warning(Kind.FREE_SCALE, message, _SCALE_REMEDY))
+    widths = dict(zip(gains.joint_names, gains.half_widths, strict=True))
+    wide = tuple(name for name in gains.unknown if widths[name] > MAX_HALF_WIDTH and name not in gains.undetermined)
+    if wide:
+        listed_widths = ", ".join(f"{name} (+- {100 * widths[name]:.2g} %)" for name in wide)
+        message, remedy = f"the log determines these gains poorly: {listed_widths}", "Move these joints faster"
+        found.append(replace(warning(Kind.POOR_GAIN, message, remedy), joints=wide))
+    if gains.undetermined:
+        message = (
+            f"the log does not determine the gain of {', '.join(gains.undetermined)}: the median of the others is used"
+        )
+        remedy = "Give it in the sidecar, or record a motion in which other joints move its link"
+        found.append(replace(warning(Kind.POOR_GAIN, message, remedy), joints=gains.undetermined))
+    reversed_joints = tuple(name for name, g in zip(gains.joint_names, gains.values, strict=True) if g < 0)
+    if reversed_joints:
+        message = (
+            f"the gain of {', '.join(reversed_joints)} is negative: its signal has the opposite sign of its torque"
+        )
+        remedy = "Reverse the sign of its column"
+        found.append(Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, reversed_joints, -1.0))
+    return found
+
+
+def _merged_damping() -> Finding:
+    message = "viscous friction includes kd: without a target velocity, the logs determine only their sum"
+    return info(Kind.ESTIMATED_GAINS, message)

@@ -1,0 +1,162 @@
+"""Fit parameters and one gain per joint together: s_j = h_j Y_j beta, h = 1 / gain, one common scale open.
+
+    sum_j w_j (V_j B_j)^T (s_j - h_j Y_j beta) = 0,   B_j the slopes of h_j Y_j beta,   w_j = 1 / residual variance
+
+V = [Y | s] gives least squares with the noise in the signals: as columns of linear equations, noisy signals would make
+gains too small. V from states that are simulated from a target, which has no noise, gives instrumental variables.
+Everything is computed from products of V and W = [Y | s], so that blocks can be omitted in turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.regression.information import Information
+
+MAX_STEPS: Final = 60
+CHANGE_TOLERANCE: Final = 1e-9
+"""Largest number of Gauss-Newton steps, and the relative change of the torque at which they end."""
+EIGENVALUE_TOLERANCE: Final = 1e-13
+"""Smaller eigenvalues of the scaled normal matrix, relative to the largest, belong to parameters that no row sees."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainProducts:
+    """Products of the rows of each joint: `cross` V^T W and `own` W^T W, (k_j + 1, k_j + 1), and the rows."""
+
+    columns: tuple[NDArray[np.intp], ...]
+    cross: tuple[Array, ...]
+    own: tuple[Array, ...]
+    counts: Array
+
+    @staticmethod
+    def from_information(information: Information) -> GainProducts:
+        """Return the products of least squares."""
+        own = tuple(R.T @ R for R in information.factors)
+        return GainProducts(information.columns, own, own, np.array(information.counts, dtype=np.float64))
+
+    def without(self, block: GainProducts) -> GainProducts:
+        """Return the products without those of a block."""
+        cross, own = (
+            tuple(a - b for a, b in zip(mine, theirs, strict=True))
+            for mine, theirs in ((self.cross, block.cross), (self.own, block.own))
+        )
+        return GainProducts(self.columns, cross, own, self.counts - block.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainSolution:
+    """Values beta (p,) and h (n,), the mean squared residual (n,) of each signal, and -2 log likelihood."""
+
+    beta: Array
+    h: Array
+    variances: Array
+    criterion: float
+
+
+def fit_gains(products: GainProducts, size: int, fixed: Array, start: GainSolution | None = None) -> GainSolution:
+    """Return the solution with the given `fixed` h (n,), NaN where it is unknown; at least one is known.
+
+    size   number p of parameters
+    start  where to begin; by default the best solution from linear equations with each joint as the reference
+    """
+    if start is not None:
+        return _iterate(products, start.beta, start.h, fixed)
+    known = np.flatnonzero(np.isfinite(fixed))
+    best: GainSolution | None = None
+    for reference in range(len(fixed)):
+        beta, h = _linear_start(products, size, reference)
+        scale = fixed[known[0]] / h[known[0]] if h[known[0]] else 1.0
+        beta, h = beta / scale, np.where(np.isfinite(fixed), fixed, h * scale)
+        solution = _iterate(products, beta, h, fixed)
+        if best is None or solution.criterion < best.criterion:
+            best = solution
+    assert best is not None
+    return best
+
+
+def _linear_start(products: GainProducts, size: int, reference: int) -> tuple[Array, Array]:
+    """Return beta and h of Y_j beta - gain_j s_j = 0 with gain 1 of the reference, each joint weighted by its signal."""
+    n = len(products.columns)
+    A, right = np.zeros((size + n, size + n)), np.zeros(size + n)
+    for joint, (columns, own) in enumerate(zip(products.columns, products.own, strict=True)):
+        weight = 1 / max(float(own[-1, -1]), 1e-300)
+        place = np.append(columns, size + joint)
+        signed = own * np.outer(np.append(np.ones(len(columns)), -1.0), np.append(np.ones(len(columns)), -1.0))
+        A[np.ix_(place, place)] += weight * signed
+    free = np.arange(size + n) != size + reference
+    right = -A[free, size + reference]
+    solution = np.zeros(size + n)
+    solution[free] = _solve(A[np.ix_(free, free)], right)
+    solution[size + reference] = 1.0
+    gains = solution[size:]
+    return solution[:size], 1 / np.where(np.abs(gains) > 1e-9, gains, 1e-9)
+
+
+def _iterate(products: GainProducts, beta: Array, h: Array, fixed: Array) -> GainSolution:
+    """Return the solution by Gauss-Newton steps, shortened while the likelihood of least squares falls."""
+    is_plain = products.cross is products.own
+    current = _evaluate(products, beta, h)
+    for _ in range(MAX_STEPS):
+        A, right = _normal_equations(products, current, fixed)
+        step = _solve(A, right)
+        length, moved = 1.0, current
+        while length > 1e-4:
+            moved = _evaluate(
+                products, current.beta + length * step[: len(beta)], current.h + length * step[len(beta) :]
+            )
+            if not is_plain or moved.criterion <= current.criterion + 1e-12 * abs(current.criterion):
+                break
+            length /= 2
+        change = float(np.abs(moved.h - current.h).max() / max(np.abs(current.h).max(), 1e-300))
+        if is_plain and moved.criterion > current.criterion:
+            break
+        current = moved
+        if change < CHANGE_TOLERANCE:
+            break
+    return current
+
+
+def _evaluate(products: GainProducts, beta: Array, h: Array) -> GainSolution:
+    squares = np.array([_residual(beta[c], hj) @ own @ _residual(beta[c], hj) for c, hj, own in _joints(products, h)])
+    power = np.array([own[-1, -1] for own in products.own])
+    variances = np.maximum(squares, 1e-12 * np.maximum(power, 1e-300)) / np.maximum(products.counts, 1.0)
+    return GainSolution(beta, h, variances, float((products.counts * np.log(variances)).sum()))
+
+
+def _joints(products: GainProducts, h: Array) -> zip[tuple[NDArray[np.intp], float, Array]]:
+    return zip(products.columns, h, products.own, strict=True)
+
+
+def _residual(beta: Array, h: float) -> Array:
+    """Return c with residual [Y | s] c = s - h Y beta."""
+    return np.append(-h * beta, 1.0)
+
+
+def _normal_equations(products: GainProducts, solution: GainSolution, fixed: Array) -> tuple[Array, Array]:
+    """Return the matrix (p + n, p + n) and right side of a Gauss-Newton step; fixed h have no row and column."""
+    size, n = len(solution.beta), len(solution.h)
+    A, right = np.zeros((size + n, size + n)), np.zeros(size + n)
+    for joint, (columns, h, _) in enumerate(_joints(products, solution.h)):
+        beta, k = solution.beta[columns], len(columns)
+        B = np.zeros((k + 1, k + 1))
+        B[:k, :k], B[:k, k] = h * np.eye(k), beta * np.isnan(fixed[joint])
+        projected = B.T @ products.cross[joint] / solution.variances[joint]
+        place = np.append(columns, size + joint)
+        A[np.ix_(place, place)] += projected @ B
+        right[place] += projected @ _residual(beta, h)
+    return A, right
+
+
+def _solve(A: Array, right: Array) -> Array:
+    """Return the smallest solution in scaled columns."""
+    sizes = np.abs(np.diag(A))
+    scales = np.sqrt(np.where(sizes > 0, sizes, 1.0))
+    U, s, Vt = np.linalg.svd(A / np.outer(scales, scales))
+    kept = s > EIGENVALUE_TOLERANCE * s[0]
+    return np.asarray((Vt[kept].T / s[kept]) @ (U[:, kept].T @ (right / scales)) / scales)

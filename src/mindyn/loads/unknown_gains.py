@@ -1,0 +1,257 @@
+"""`estimate_gains`: gains of currents or position servos together with the parameters, and what fixes their scale.
+
+Y_j beta = gain_j s_j has no right side: gains and parameters are known up to one common factor. A known gain, a weighed
+load, a known base parameter or the gravity parameters of the robot file fixes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from mindyn.algebra.values import Array
+from mindyn.errors import Code, InputError, suggest_name
+from mindyn.loads.from_runs import drive_gains
+from mindyn.loads.gain_fit import GainProducts, GainSolution, fit_gains
+from mindyn.logs.log import Log
+from mindyn.logs.pipeline import condition
+from mindyn.logs.servos import find_unknown_gains
+from mindyn.parameters.base import all_parameters
+from mindyn.regression.rows import Rows, build_rows
+from mindyn.regression.settings import EquationSettings
+from mindyn.robots.robot import Robot
+
+MAX_HALF_WIDTH: Final = 0.2
+"""Largest half-width of a 95 % interval of a well determined gain, relative to it: torque constants of one type of
+motor vary by 10 %, so that a wider interval says less than the data sheet."""
+UNDETERMINED_HALF_WIDTH: Final = 1.0
+"""Half-width from which the interval of a gain contains zero: the log does not determine the gain."""
+GRAVITY_SAMPLES: Final = 500
+"""Samples at which gravity torques are compared."""
+SIGNIFICANT_GRAVITY: Final = 1e-6
+"""N m or N: smaller gravity torques are rounding errors of zero."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeighedLoad:
+    """Logs with a load of known mass, which fix the unit of the torque.
+
+    logs  recordings with the load
+    mass  kg
+    link  that carries the load; None: the last one
+    """
+
+    logs: Sequence[Log]
+    mass: float
+    link: str | None = None
+
+
+Scale = Literal["robot", "free"] | Mapping[str, float] | WeighedLoad
+"""What fixes the common scale: gravity parameters of the robot file, nothing, a base parameter by name, or a load."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EstimatedGains:
+    """Gains of all joints, in N m or N per unit of the signal.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+    values : ndarray, shape (n,)
+        Gains; 1 for joints whose gain is known. A gain that the log does not determine has the median of the others.
+    covariance : ndarray, shape (n, n)
+        Covariance of the logarithms of the gains: relative variances, with the part of the scale.
+    factor : float
+        Half-width of a 95 % interval in standard deviations.
+    scale : str
+        What fixed the common scale; "free" if nothing did: then the gain of `reference` is 1.
+    reference : str
+        Joint to which the others are compared.
+    unknown, undetermined : tuple of str
+        Joints whose gains were estimated, and those of them that the log does not determine.
+    """
+
+    joint_names: tuple[str, ...]
+    values: Array
+    covariance: Array
+    factor: float
+    scale: str
+    reference: str
+    unknown: tuple[str, ...]
+    undetermined: tuple[str, ...]
+
+    def ratios(self, joint: str) -> tuple[Array, Array]:
+        """Return the gains relative to that of a joint, and the half-widths (n,) of their 95 % intervals."""
+        k = self.joint_names.index(joint)
+        C = self.covariance
+        variances = np.diag(C) + C[k, k] - 2 * C[:, k]
+        ratios = self.values / self.values[k]
+        return ratios, np.asarray(self.factor * np.sqrt(np.maximum(variances, 0.0)) * np.abs(ratios))
+
+    @property
+    def half_widths(self) -> Array:
+        """Return the half-widths (n,) of the 95 % intervals, relative to the gains."""
+        return np.asarray(self.factor * np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+
+
+def estimate_gains(
+    robot: Robot, logs: Sequence[Log], settings: EquationSettings | None = None, scale: Scale = "robot"
+) -> EstimatedGains:
+    """Estimate the gains that are unknown in the metadata of logs, together with the parameters of the robot.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the logs.
+    logs : sequence of Log
+        Logs with `current_gains = "unknown"` or `kp = "unknown"`, or with unknown gains of the same joints.
+    settings : EquationSettings, optional
+        How logs become equations; by default without a parallel filter.
+    scale : "robot", "free", mapping or WeighedLoad
+        What fixes the common scale if no gain is known: the gravity parameters of the robot file ("free" if it has
+        none), nothing, a base parameter {name: value}, or a load of known mass.
+
+    Returns
+    -------
+    EstimatedGains
+
+    Raises
+    ------
+    InputError
+        If no gain is unknown, the logs have unknown gains of different joints, or the scale cannot be fixed.
+    """
+    unknown = _require_unknown(logs)
+    return _fix_scale(robot, build_rows(robot, list(logs), settings), logs, unknown, scale)
+
+
+def _require_unknown(logs: Sequence[Log]) -> NDArray[np.bool_]:
+    masks = [find_unknown_gains(log) for log in logs]
+    if not masks or not masks[0].any():
+        raise InputError(
+            "all gains of the logs are known",
+            hint='set current_gains or kp = "unknown" in the metadata of the logs',
+            code=Code.MISSING_VALUE,
+            subject="logs",
+        )
+    if any(not np.array_equal(mask, masks[0]) for mask in masks):
+        raise InputError(
+            "the gains of different joints are unknown in different logs",
+            hint='give the same gains, and "unknown" for the same joints, in the metadata of all logs',
+            code=Code.DISAGREEMENT,
+            subject="logs",
+        )
+    return masks[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ScaleRule:
+    """Factor of gains 1 / h and parameters of any solution, its name, and the relative deviation of its source."""
+
+    name: str
+    factor: Callable[[GainSolution], float]
+    deviation: float = 0.0
+
+
+def _fix_scale(
+    robot: Robot, rows: Rows, logs: Sequence[Log], unknown: NDArray[np.bool_], scale: Scale
+) -> EstimatedGains:
+    """Fit all rows and all but each block in turn, and fix the scale of all solutions in the same way."""
+    products = GainProducts.from_information(rows.information)
+    blocks = [GainProducts.from_information(block.information) for block in rows.independent_blocks]
+    fixed, names = np.where(unknown, np.nan, 1.0), rows.regressor.joint_names
+    if unknown.all():
+        fixed[int(np.argmax(rows.information.torques()))] = 1.0
+    whole = fit_gains(products, rows.regressor.count, fixed)
+    parts = [fit_gains(products.without(block), rows.regressor.count, fixed, whole) for block in blocks]
+    spread = _jackknife([whole.h / part.h for part in parts], len(names))
+    variances = np.diag(spread)[:, None] + np.diag(spread) - 2 * spread
+    if unknown.all():
+        reference = int(np.argmin(np.minimum(variances, 1.0).sum(axis=0)))
+        rule = _find_rule(robot, rows, logs, scale, whole, variances[reference])
+    else:
+        reference, rule = int(np.argmin(unknown)), _ScaleRule("known gain", lambda _: 1.0)
+    values = rule.factor(whole) / whole.h
+    covariance = _jackknife([rule.factor(part) / part.h / values for part in parts], len(names)) + rule.deviation**2
+    factor = float(student.ppf(0.975, max(len(blocks) - 1, 1)))
+    lost = unknown & (factor * np.sqrt(variances[reference]) > UNDETERMINED_HALF_WIDTH)
+    values = np.where(lost, np.median(values[~lost]), values) if not lost.all() else values
+    listed = [tuple(name for name, is_listed in zip(names, mask, strict=True) if is_listed) for mask in (unknown, lost)]
+    return EstimatedGains(names, values, covariance, factor, rule.name, names[reference], listed[0], listed[1])
+
+
+def _jackknife(ratios: Sequence[Array], count: int) -> Array:
+    """Return the covariance (n, n) of log gains from the ratios (n,) of gains without each block to all gains."""
+    if len(ratios) < 2:
+        return np.full((count, count), np.inf)
+    shifts = np.log(np.maximum(np.abs(np.array(ratios)), 1e-12))
+    return np.asarray((len(ratios) - 1) / len(ratios) * shifts.T @ shifts)
+
+
+def _find_rule(
+    robot: Robot, rows: Rows, logs: Sequence[Log], scale: Scale, whole: GainSolution, variances: Array
+) -> _ScaleRule:
+    """Return the rule; `variances` (n,) of the log ratios of gains to that of the reference, whose own is zero."""
+    reference = int(np.argmin(variances))
+    free = _ScaleRule("free", lambda solution: float(solution.h[reference]))
+    if isinstance(scale, WeighedLoad):
+        return _rule_of_load(rows, logs, scale, whole, variances)
+    if isinstance(scale, Mapping):
+        return _rule_of_parameter(rows, scale)
+    if scale == "free" or not robot.has_parameters:
+        return free
+    torque_of = _gravity_torques(rows, logs)
+    known = torque_of(rows.regressor.base.matrix @ all_parameters(rows.robot, drives=rows.regressor.base.drives))
+    if np.abs(known).max() < SIGNIFICANT_GRAVITY:
+        return free
+    # The file's torque is the regressor: errors of the fit are smaller than those of the file.
+    power = float((known**2).sum())
+    return _ScaleRule("robot file", lambda solution: power / float((known * torque_of(solution.beta)).sum()))
+
+
+def _gravity_torques(rows: Rows, logs: Sequence[Log]) -> Callable[[Array], Array]:
+    """Return the function from parameters of links and rotors to gravity torques (N, n) along the logs."""
+    regressor = rows.regressor
+    samples = condition(list(logs), rows.robot, rows.settings.fit_conditioning).samples
+    taken = samples.take(np.arange(len(samples))[:: max(1, len(samples) // GRAVITY_SAMPLES)])
+    still = np.zeros_like(taken.q)
+    Y = regressor.dense(regressor.parts(regressor.positions(taken), still, still)) * regressor.rigid
+    return lambda beta: np.asarray(Y[:, :, : len(beta)] @ beta)
+
+
+def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> _ScaleRule:
+    names = rows.regressor.names
+    if len(scale) != 1 or next(iter(scale)) not in names:
+        given = ", ".join(map(str, scale))
+        raise InputError(
+            f"the scale needs one base parameter, got {given or 'none'}; the parameters are: {', '.join(names)}",
+            hint=suggest_name(next(iter(scale), ""), names, "such as {'mcz2R': -0.31}"),
+            code=Code.UNKNOWN_NAME,
+            subject=given,
+        )
+    ((name, value),) = scale.items()
+    if not np.isfinite(value) or value == 0:
+        message = f"the value of {name} must be a finite number other than zero, got {value!r}"
+        raise InputError(message, code=Code.OUT_OF_RANGE, subject=name)
+    return _ScaleRule(name, lambda solution: value / float(solution.beta[names.index(name)]))
+
+
+def _rule_of_load(
+    rows: Rows, logs: Sequence[Log], load: WeighedLoad, whole: GainSolution, variances: Array
+) -> _ScaleRule:
+    """Return the scale at which gains agree with those from runs without and with the load, weighted by precision."""
+    conditioning = rows.settings.fit_conditioning
+    unloaded, loaded = (condition(list(runs), rows.robot, conditioning).samples for runs in (logs, load.logs))
+    absolute = drive_gains(rows.robot, unloaded, loaded, mass=load.mass, link=load.link)
+    weights = 1 / (np.maximum(absolute.deviations / absolute.values, 1e-12) ** 2 + variances)
+    shares = weights / weights.sum()
+    middle = float(shares @ np.log(np.abs(absolute.values * whole.h)))
+
+    def factor(solution: GainSolution) -> float:
+        return float(np.exp(middle + shares @ np.log(np.abs(solution.h / whole.h))))
+
+    return _ScaleRule("weighed load", factor, float(weights.sum() ** -0.5))

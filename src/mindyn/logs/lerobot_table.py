@@ -1,0 +1,89 @@
+"""Read a LeRobot dataset (folder of version 2 or 3) as a `LogTable`: all episodes, one after the other.
+
+Version 2 has a Parquet file for each episode, version 3 files with several episodes. `observation.state` is the
+position and `action` the target of the position. Each episode starts at time 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from mindyn.errors import Code
+from mindyn.logs.errors import LogError
+from mindyn.logs.parquet_table import ParquetTable
+from mindyn.logs.tables import Chunk
+from mindyn.reading import read_json
+
+INFO_FILE: Final = Path("meta") / "info.json"
+SUPPORTED_VERSIONS: Final = ("v2.", "v3.")
+
+
+def is_lerobot_folder(path: Path) -> bool:
+    """Return whether a folder is a LeRobot dataset."""
+    return (path / INFO_FILE).is_file()
+
+
+class LeRobotTable:
+    """Columns of all episodes of a dataset; its features are arrays with a column for each motor."""
+
+    def __init__(self, path: Path, joints: Sequence[str]) -> None:
+        self.name = path.name
+        info = read_json(path / INFO_FILE, "LeRobot's info.json", LogError)
+        version = str(info.get("codebase_version", ""))
+        if not version.startswith(SUPPORTED_VERSIONS):
+            raise LogError(
+                f"{path.name} is a LeRobot dataset of version {version or 'unknown'}; mindyn reads versions 2 and 3",
+                hint="convert it with LeRobot's own scripts",
+                code=Code.UNSUPPORTED,
+                subject=path.name,
+            )
+        files = sorted((path / "data").glob("chunk-*/*.parquet"))
+        if not files:
+            raise LogError(
+                f"{path.name} has no data/chunk-*/*.parquet",
+                hint="was only meta/ downloaded?",
+                code=Code.MISSING_FILE,
+                subject=path.name,
+            )
+        self._tables = [ParquetTable(file) for file in files]
+        self.names: tuple[str, ...] = self._tables[0].names
+        columns = {"time": "timestamp", "position": "observation.state", "target": "action"}
+        present = {signal: column for signal, column in columns.items() if column in self.names}
+        named = match_motor_names(info, columns["position"], joints)
+        self.metadata: Mapping[str, Any] = {
+            "columns": present,
+            "units": {"time": "s"},
+            "side": "joint",
+            "accept": ["restarts"],
+            **({} if named is None else {"joints": named}),
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the files."""
+        return tuple(dict.fromkeys(note for table in self._tables for note in table.notes))
+
+    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """Yield the chunks of all files in order."""
+        for table in self._tables:
+            yield from table.chunks(names, rows)
+
+
+def match_motor_names(info: Mapping[str, Any], array: str, joints: Sequence[str]) -> list[str] | None:
+    """Return the names of an array's columns in `info`, with joints by the robot's names; None if they do not match."""
+    features = info.get("features", {})
+    feature = features.get(array, {}) if isinstance(features, Mapping) else {}
+    names = feature.get("names") if isinstance(feature, Mapping) else None
+    flat: object = next(iter(names.values()), []) if isinstance(names, Mapping) else names
+    if not isinstance(flat, list) or not all(isinstance(name, str) for name in flat):
+        return None
+    meant = {_find_joint_name(name, joints) or name: None for name in flat}
+    return list(meant) if set(joints) <= set(meant) and len(meant) == len(flat) else None
+
+
+def _find_joint_name(name: str, joints: Sequence[str]) -> str | None:
+    """Return the longest joint name, with or without its ending `_joint`, that a name contains."""
+    known = [joint for joint in joints if joint.removesuffix("_joint") in name.removesuffix(".pos")]
+    return max(known, key=len, default=None)

@@ -1,0 +1,217 @@
+"""Torque of position servos from their targets: tau = kp (target - q) + kd (target_velocity - qd), within a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mindyn.algebra.values import Array
+from mindyn.errors import Code
+from mindyn.logs.conversion import array_per_joint, gains_per_joint
+from mindyn.logs.errors import LogError
+from mindyn.logs.log import Log, join_logs, log_from_arrays
+from mindyn.logs.metadata import LogMetadata, PerJointGain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Servo:
+    """Gains of the position servos of a robot, at the joints in SI units.
+
+    kp, kd   (n,) gains; if kp is unknown, kp = 1 and kd = 0, and the torque is a signal with an unknown gain
+    delay_s  from the stamp of a target to its effect
+    limit    (n,) largest |tau|; infinity without a limit
+    """
+
+    kp: Array
+    kd: Array
+    delay_s: float
+    limit: Array
+
+    @staticmethod
+    def from_metadata(metadata: LogMetadata, joints: Sequence[str], *, moves: bool) -> Servo:
+        """Return the servo of a log; raise `LogError` if its gains are missing.
+
+        moves  whether the log has a target velocity, which needs known gains
+        """
+        if metadata.kp is None:
+            raise LogError(
+                "the log has position targets instead of torques, but kp is missing",
+                hint='set kp in N m/rad (N/m) and kd in N m s/rad (N s/m) for each joint, or kp = "unknown"',
+                code=Code.MISSING_VALUE,
+                subject="kp",
+            )
+        n = len(joints)
+        kp = gains_per_joint(metadata.kp, joints, "kp")
+        kd = np.zeros(n) if metadata.kd is None else gains_per_joint(metadata.kd, joints, "kd")
+        if moves and np.isnan(kp + kd).any():
+            raise LogError(
+                "gains cannot be estimated together with a target velocity",
+                hint="give kp and kd, or omit columns.target_velocity if it is zero",
+                code=Code.UNSUPPORTED,
+                subject="target_velocity",
+            )
+        kp, kd = np.where(np.isnan(kp), 1.0, kp), np.where(np.isnan(kp) | np.isnan(kd), 0.0, kd)
+        limit = np.full(n, np.inf)
+        if metadata.torque_limit is not None:
+            limit = array_per_joint(metadata.torque_limit, joints, "torque_limit")
+            if not (limit > 0).all():
+                message = f"torque_limit must be positive, got {limit.tolist()}"
+                raise LogError(message, code=Code.OUT_OF_RANGE, subject="torque_limit")
+        return Servo(kp, kd, metadata.target_delay_s, limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the servo as JSON values, without infinite limits."""
+        limit = self.limit.tolist() if np.isfinite(self.limit).all() else None
+        return {"kp": self.kp.tolist(), "kd": self.kd.tolist(), "delay_s": self.delay_s, "limit": limit}
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> Servo:
+        """Return the servo that `to_dict` saved."""
+        kp, kd = np.array(saved["kp"], dtype=np.float64), np.array(saved["kd"], dtype=np.float64)
+        limit = np.full(len(kp), np.inf) if saved["limit"] is None else np.array(saved["limit"], dtype=np.float64)
+        return Servo(kp, kd, float(saved["delay_s"]), limit)
+
+    def torque(self, rows: Log) -> Array:
+        """Return the torque (N, n) of rows; velocities that were not logged are differences of neighbouring rows."""
+        assert rows.target is not None
+        qd = self._speeds(rows)
+        target, feed = self._delayed(rows.time, rows.target), np.zeros_like(rows.q)
+        if rows.target_velocity is not None:
+            feed = self._delayed(rows.time, rows.target_velocity)
+        tau = self.kp * (target - rows.q) + self.kd * (feed - qd)
+        return np.asarray(np.clip(tau, -self.limit, self.limit))
+
+    def _speeds(self, rows: Log) -> Array:
+        if rows.qd is not None or not self.kd.any():
+            return np.zeros_like(rows.q) if rows.qd is None else rows.qd
+        before, after = np.maximum(np.arange(len(rows)) - 1, 0), np.minimum(np.arange(len(rows)) + 1, len(rows) - 1)
+        steps = rows.time[after] - rows.time[before]
+        return np.asarray((rows.q[after] - rows.q[before]) / np.where(steps > 0, steps, np.inf)[:, None])
+
+    def _delayed(self, time: Array, values: Array) -> Array:
+        if not self.delay_s:
+            return values
+        return np.column_stack([np.interp(time - self.delay_s, time, column) for column in values.T])
+
+
+class ServoStream:
+    """Compute the torque of the chunks of a log in order; the last row of a chunk waits for its neighbour."""
+
+    def __init__(self, servo: Servo) -> None:
+        self.servo = servo
+        self._known: Log | None = None
+        self._done = 0
+
+    def add(self, chunk: Log) -> Log:
+        """Return the rows whose neighbours are known."""
+        known = chunk if self._known is None else join_logs([self._known, chunk])
+        ready = known.take(slice(self._done, len(known) - 1))
+        tau = self.servo.torque(known)[self._done : len(known) - 1]
+        first = int(np.searchsorted(known.time, known.time[-1] - self.servo.delay_s)) - 2
+        first = min(max(first, 0), max(len(known) - 2, 0))
+        self._known, self._done = known.take(np.arange(first, len(known))), len(known) - 1 - first
+        return replace(ready, tau=tau)
+
+    def rest(self) -> Log | None:
+        """Return the last row."""
+        if self._known is None:
+            return None
+        last = slice(len(self._known) - 1, None)
+        return replace(self._known.take(last), tau=self.servo.torque(self._known)[last])
+
+
+def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
+    """Return whether the gain (n,) of each joint's torque is unknown: that of its current, or kp of its servo."""
+    gains = log.metadata.current_gains if log.target is None else log.metadata.kp
+    return np.zeros(len(log.joint_names), dtype=bool) if gains is None else _is_unknown(gains, log.joint_names)
+
+
+def _is_unknown(gains: PerJointGain, joints: Sequence[str]) -> NDArray[np.bool_]:
+    return np.isnan(gains_per_joint(gains, joints, "gains"))
+
+
+def apply_gains(log: Log, gains: ArrayLike) -> Log:
+    """Return the log with the torque by `gains` (n,), N m or N per unit of the signal, for joints with unknown gains."""
+    unknown, joints = find_unknown_gains(log), log.joint_names
+    if not unknown.any():
+        return log
+    factors = np.where(unknown, np.asarray(gains, dtype=np.float64), 1.0)
+    if log.target is None:
+        assert log.metadata.current_gains is not None
+        given = gains_per_joint(log.metadata.current_gains, joints, "current_gains")
+        metadata = replace(log.metadata, current_gains=np.where(unknown, factors, given).tolist())
+        return replace(log, tau=log.tau * factors, metadata=metadata)
+    assert log.metadata.kp is not None
+    kp = np.where(unknown, factors, gains_per_joint(log.metadata.kp, joints, "kp"))
+    metadata = replace(log.metadata, kp=kp.tolist())
+    return replace(log, tau=Servo.from_metadata(metadata, joints, moves=False).torque(log), metadata=metadata)
+
+
+def log_from_targets(
+    joint_names: Sequence[str],
+    time: ArrayLike,
+    q: ArrayLike,
+    target: ArrayLike,
+    kp: PerJointGain,
+    kd: PerJointGain | None = None,
+    qd: ArrayLike | None = None,
+    target_velocity: ArrayLike | None = None,
+    *,
+    target_delay_s: float = 0.0,
+    torque_limit: Sequence[float] | None = None,
+    name: str = "",
+) -> Log:
+    """Create a log of position servos from joint-side arrays in SI units.
+
+    The torque is kp (target - q) + kd (target_velocity - qd). Rows are cleaned as by `log_from_arrays`.
+
+    Parameters
+    ----------
+    joint_names : sequence of str
+        Names of the n joints, in the order of the columns and of the robot.
+    time : array_like of shape (N,)
+        Time stamps, in s.
+    q, target : array_like of shape (N, n)
+        Positions and their targets, in rad or m.
+    kp : sequence of n floats, mapping of joint names to floats, or "unknown"
+        Gains, in N m/rad or N/m; "unknown" for all or some joints: `identify` estimates them.
+    kd : sequence of n floats, mapping of joint names to floats, or "unknown", optional
+        Gains, in N m s/rad or N s/m; zero by default.
+    qd, target_velocity : array_like of shape (N, n), optional
+        Velocities and their targets, in rad/s or m/s. By default, velocities are differences of positions, and their
+        targets are zero.
+    target_delay_s : float
+        Time from the stamp of a target to its effect on the torque, in s.
+    torque_limit : sequence of n floats, optional
+        Largest torque of each servo, in N m or N.
+    name : str, optional
+        Name in reports.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape or type.
+
+    Examples
+    --------
+    >>> from mindyn.logs import log_from_targets
+    >>> log = log_from_targets(["joint1"], [0.0, 0.1], [[0.0], [0.1]], [[0.2], [0.2]], kp=[20.0])
+    >>> log.tau.tolist()
+    [[4.0], [2.0]]
+    """
+    lists: dict[str, Any] = {"kp": kp, "kd": kd, "torque_limit": torque_limit}
+    lists = {key: gains.tolist() if isinstance(gains, np.ndarray) else gains for key, gains in lists.items()}
+    metadata = LogMetadata(**lists, target_delay_s=target_delay_s)
+    servo = Servo.from_metadata(metadata, tuple(joint_names), moves=target_velocity is not None)
+    # Cleaning needs all signals in one log: targets take the place of torque and acceleration until then.
+    log = log_from_arrays(joint_names, time, q, target, qd, target_velocity, name=name)
+    log = replace(log, target=log.tau, target_velocity=log.qdd, qdd=None, metadata=metadata)
+    return replace(log, tau=servo.torque(log))

@@ -1,0 +1,122 @@
+"""Identified servos in simulators: MuJoCo follows another log as closely as with the true values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import polars
+import pytest
+import yaml
+from cli.program import mindyn_program
+from raising import raises
+from servos import ARMATURE, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, simulate_leg
+
+import mindyn
+from mindyn.errors import Code, ExportError
+from mindyn.export.mujoco_replay import compare_positions
+from mindyn.export.servo_actuators import write_isaac_lab
+from mindyn.identification.gain_stage import find_servo
+from mindyn.logs import log_from_targets
+from mindyn.regression.friction import Friction
+
+RATE = 200.0
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=16.0), 10.0, 2, Friction("tanh", 0.03))
+
+
+def record(seconds, seed):
+    t, target = leg_targets(seconds, RATE, seed)
+    q = simulate_leg(target, RATE) + np.random.default_rng(seed).normal(0, 1e-4, target.shape)
+    return log_from_targets(JOINTS, t, q, target, KP, KV, target_delay_s=0.5 / RATE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a robot file of other masses and without friction, an estimate, and another log."""
+    path = tmp_path_factory.mktemp("leg")
+    text = leg_xml()
+    for a, f in zip(ARMATURE, FRICTION, strict=True):
+        text = text.replace(f'armature="{a}"', 'armature="0.002"').replace(f'frictionloss="{f}"', 'frictionloss="0"')
+    (path / "leg.xml").write_text(text.replace('mass="1.15"', 'mass="1.6"'))
+    (path / "true.xml").write_text(leg_xml(actuators=True))
+    leg = mindyn.load_robot(path / "leg.xml")
+    log = record(16, 0)
+    fitted = mindyn.PhysicallyConsistent(prior="robot").fit(mindyn.build_rows(leg, log, SETTINGS))
+    estimate = replace(fitted, servo=find_servo([log]))
+    estimate.save(path / "estimate.json")
+    other = record(6, 5)
+    columns = {"t": other.time} | {f"q{k}": other.q[:, k] for k in range(3)}
+    polars.DataFrame(columns | {f"cmd{k}": other.target[:, k] for k in range(3)}).write_csv(path / "other.csv")
+    (path / "other.csv.toml").write_text(
+        f'side = "joint"\nkp = {KP.tolist()}\nkd = {KV.tolist()}\ntarget_delay_s = {0.5 / RATE}\n'
+        'columns = { time = "t", position = "q{i0}", target = "cmd{i0}" }\nunits = { time = "s", position = "rad" }\n'
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def estimate(folder):
+    return mindyn.load_estimate(folder / "estimate.json")
+
+
+def test_mujoco_follows_the_log_as_with_the_true_values(folder, estimate):
+    log = mindyn.read_log(folder / "other.csv", estimate.robot)
+    for source in (None, folder / "leg.xml"):
+        out = mindyn.write_mjcf(estimate, folder / "out.xml", source=source)
+        errors = compare_positions(estimate, out, log)
+        floor = compare_positions(estimate, folder / "true.xml", log)["identified"]
+        assert (errors["identified"] < 5 * floor).all()
+        assert (errors["identified"] < 0.3 * errors["robot file"]).all()
+
+
+def test_actuators_are_added_or_edited(folder, estimate):
+    out = mindyn.write_mjcf(estimate, folder / "new.xml")
+    added = {e.get("joint"): e for e in ElementTree.parse(out).getroot().iter("position")}
+    assert [float(added[j].get("kp")) for j in JOINTS] == KP.tolist()
+    assert [float(added[j].get("kv")) for j in JOINTS] == KV.tolist()
+    lines = (
+        '<actuator><position name="own" joint="hip" kp="1" dampratio="1"/><motor joint="thigh"/></actuator></mujoco>'
+    )
+    (folder / "leg_own.xml").write_text((folder / "leg.xml").read_text().replace("</mujoco>", lines))
+    limited = replace(estimate, servo=replace(estimate.servo, limit=np.array([5.0, 6.0, 7.0])))
+    root = ElementTree.parse(mindyn.write_mjcf(limited, folder / "e.xml", source=folder / "leg_own.xml")).getroot()
+    assert [(e.tag, e.get("name"), e.get("joint")) for e in root.find("actuator")] == [
+        ("position", "own", "hip"),
+        ("motor", None, "thigh"),
+        ("position", "calf_servo", "calf"),
+    ]
+    hip = root.find("actuator")[0]
+    assert (hip.get("kp"), hip.get("dampratio"), hip.get("forcerange")) == (repr(float(KP[0])), None, "-5.0 5.0")
+
+
+def test_isaac_lab_has_the_same_values(folder, estimate):
+    write_isaac_lab(estimate, folder / "leg.yaml")
+    table = yaml.safe_load((folder / "leg.yaml").read_text())
+    model = mindyn.full_model(estimate)
+    assert table["joint_names_expr"] == list(JOINTS)
+    assert list(table["stiffness"].values()) == KP.tolist()
+    assert list(table["damping"].values()) == KV.tolist()
+    for drive in model.drives:
+        assert table["friction"][drive.joint] == pytest.approx(drive.coulomb)
+        assert table["armature"][drive.joint] == pytest.approx(drive.rotor_inertia)
+    assert table["delay_s"] == 0.5 / RATE
+
+
+def test_the_command_prints_both_errors(folder):
+    arguments = ["export", folder / "estimate.json", "--to", "mjcf", "--out", folder / "c.xml", "--check"]
+    shown = mindyn_program(*arguments, folder / "other.csv")
+    assert "rms position error" in shown.out
+    data = json.loads(mindyn_program(*arguments, folder / "other.csv", "--json").out)
+    assert set(data["position_check"]) == {"identified", "robot file"}
+    mindyn_program("export", folder / "estimate.json", "--to", "isaac-lab", "--out", folder / "c.yaml")
+    assert (folder / "c.yaml").is_file()
+
+
+def test_servos_that_cannot_be_simulated_raise(folder, estimate):
+    negative = replace(estimate, servo=replace(estimate.servo, kp=np.array([20.0, -1.0, 20.0])))
+    with raises(ExportError, Code.NOT_FEASIBLE, "thigh"):
+        mindyn.write_mjcf(negative, folder / "n.xml")
+    with raises(ExportError, Code.MISSING_VALUE, "servo"):
+        write_isaac_lab(replace(estimate, servo=None), folder / "n.yaml")

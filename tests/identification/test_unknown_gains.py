@@ -1,0 +1,158 @@
+"""Unknown gains of currents and position servos: ratios with intervals, the free scale and what fixes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from raising import raises
+from servos import DAMPING, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, simulate_leg
+
+import mindyn
+from mindyn.algebra import Pose
+from mindyn.errors import Code, InputError
+from mindyn.findings import Kind, Severity
+from mindyn.identification.gain_stage import gain_findings
+from mindyn.loads import WeighedLoad, estimate_gains, gain_groups
+from mindyn.logs import log_from_targets
+from mindyn.logs.errors import LogError
+from mindyn.logs.servos import apply_gains
+from mindyn.regression.friction import Friction
+from mindyn.regression.regressor import Regressor, with_estimated_drives
+
+RATE = 200.0
+HOLD = 0.5 / RATE
+SETTINGS = mindyn.EquationSettings(mindyn.Conditioning(position_cutoff_hz=16.0), 10.0, 2, Friction("tanh", 0.03))
+LOAD = 0.6
+
+
+@pytest.fixture(scope="module")
+def leg(tmp_path_factory):
+    path = tmp_path_factory.mktemp("leg") / "leg.xml"
+    path.write_text(leg_xml())
+    return mindyn.load_robot(path)
+
+
+def record(kp, kd=None, *, seconds=16, seed=0, load=0.0, held=None):
+    """A log of the leg with rounded, noisy positions; `held` joints keep their first target."""
+    t, target = leg_targets(seconds, RATE, seed)
+    if held is not None:
+        target[:, held] = target[0, held]
+    q = simulate_leg(target, RATE, load) + np.random.default_rng(seed).normal(0, 1e-4, target.shape)
+    return log_from_targets(JOINTS, t, np.round(q / 1.5e-4) * 1.5e-4, target, kp, kd, target_delay_s=HOLD)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return record("unknown", "unknown")
+
+
+def test_ratios_are_within_their_intervals_and_the_scale_is_free(leg, log):
+    gains = estimate_gains(leg, [log], SETTINGS, "free")
+    assert gains.values[JOINTS.index(gains.reference)] == pytest.approx(1.0)
+    ratios, half_widths = gains.ratios("hip")
+    assert (np.abs(ratios - KP / KP[0]) <= half_widths).all()
+    assert (half_widths[1:] < 0.04).all()
+    assert not gains.undetermined
+    doubled = replace(log, tau=2.0 * log.tau)
+    np.testing.assert_allclose(estimate_gains(leg, [doubled], SETTINGS, "free").values, gains.values, rtol=1e-6)
+
+
+def test_one_known_value_of_any_kind_fixes_the_scale(leg, log):
+    by_file = estimate_gains(leg, [log], SETTINGS, "robot")
+    known = record({"hip": KP[0], "thigh": "unknown", "calf": "unknown"})
+    by_gain = estimate_gains(leg, [known], SETTINGS)
+    regressor = Regressor(with_estimated_drives(leg))
+    name = "mcz3"
+    value = float(regressor.base.values[regressor.base.names.index(name)])
+    by_parameter = estimate_gains(leg, [log], SETTINGS, {name: value})
+    by_load = estimate_gains(leg, [log], SETTINGS, WeighedLoad([record("unknown", seed=3, load=LOAD)], LOAD))
+    assert [g.scale for g in (by_file, by_gain, by_parameter, by_load)] == [
+        "robot file",
+        "known gain",
+        "mcz3",
+        "weighed load",
+    ]
+    assert by_gain.unknown == ("thigh", "calf")
+    for gains in (by_file, by_parameter, by_load):
+        np.testing.assert_allclose(gains.values, KP, rtol=0.06)
+    np.testing.assert_allclose(by_gain.values[1:], KP[1:], rtol=0.02)
+
+
+def test_identify_runs_end_to_end_and_applies_the_gains_to_other_logs(leg, log, tmp_path):
+    estimate = mindyn.identify(leg, log, mindyn.LeastSquares(), SETTINGS)
+    kinds = {finding.kind for finding in estimate.findings if finding.severity is Severity.WARNING}
+    assert kinds == {Kind.FREE_SCALE}
+    values = dict(zip(estimate.names, estimate.beta, strict=True))
+    np.testing.assert_allclose([values[f"fc{k}"] for k in (1, 2, 3)], FRICTION, rtol=0.08)
+    np.testing.assert_allclose([values[f"fv{k}"] for k in (1, 2, 3)], DAMPING + KV, rtol=0.05)
+    estimate.save(tmp_path / "estimate.json")
+    loaded = mindyn.load_estimate(tmp_path / "estimate.json")
+    np.testing.assert_allclose(loaded.servo.kp, KP, rtol=0.03)
+    other = record("unknown", "unknown", seconds=8, seed=5)
+    assert mindyn.validate(loaded, other).error.total < 0.05
+    rows = mindyn.build_rows(leg, apply_gains(log, loaded.servo.kp), SETTINGS)
+    wider = np.diag(estimate.covariance) > 1.02 * np.diag(mindyn.LeastSquares().fit(rows).covariance)
+    assert wider[[estimate.names.index(name) for name in ("fc1", "fc2", "fc3")]].all()
+
+
+def test_a_gain_that_the_log_does_not_excite_is_reported(leg):
+    still = record("unknown", "unknown", seconds=12, held=2)
+    findings = gain_findings(estimate_gains(leg, [still], SETTINGS))
+    assert [finding.joints for finding in findings if finding.kind is Kind.POOR_GAIN] == [("calf",)]
+
+
+def test_a_reversed_signal_is_one_finding(leg, log):
+    reversed_log = replace(log, target=2 * log.q - log.target, tau=log.tau * [1.0, -1.0, 1.0])
+    gains = estimate_gains(leg, [reversed_log], SETTINGS)
+    assert np.sign(gains.values).tolist() == [1.0, -1.0, 1.0]
+    wrong = [f.joints for f in gain_findings(gains) if f.kind is Kind.WRONG_TORQUE_SIGN]
+    assert wrong == [("thigh",)]
+
+
+def test_currents_of_unknown_gain_are_estimated_from_a_sidecar(leg, tmp_path):
+    import polars
+
+    source = record(KP, KV)
+    columns = {"t": source.time} | {f"q.{j}": source.q[:, k] for k, j in enumerate(JOINTS)}
+    constants = np.array([0.8, 1.1, 0.5])
+    columns |= {f"i.{j}": source.tau[:, k] / constants[k] for k, j in enumerate(JOINTS)}
+    polars.DataFrame(columns).write_csv(tmp_path / "run.csv")
+    (tmp_path / "run.csv.toml").write_text(
+        'side = "joint"\ncurrent_gains = "unknown"\n'
+        'columns = { time = "t", position = "q.{joint}", torque = "i.{joint}" }\n'
+        'units = { time = "s", position = "rad", torque = "A" }\n'
+    )
+    whole = mindyn.read_log(tmp_path / "run.csv", leg)
+    gains = estimate_gains(leg, [whole], SETTINGS)
+    np.testing.assert_allclose(gains.values, constants, rtol=0.05)
+    scan = mindyn.scan_log(tmp_path / "run.csv", leg)
+    estimate = mindyn.identify(leg, scan, mindyn.LeastSquares(), SETTINGS)
+    np.testing.assert_allclose(estimate.conditioning.gains, gains.values, rtol=1e-6)
+
+
+def test_gain_groups_are_those_that_no_motion_connects(leg):
+    assert gain_groups(leg) == (JOINTS,)
+    slide = [
+        mindyn.Joint("x", "prismatic", "base", "beam", Pose(None, (0, 0, 0)), np.array([1.0, 0, 0])),
+        mindyn.Joint("y", "prismatic", "beam", "head", Pose(None, (0, 0, 0)), np.array([0, 1.0, 0])),
+    ]
+    links = (mindyn.Link("base"), mindyn.Link("beam", np.eye(10)[0]), mindyn.Link("head", np.eye(10)[0]))
+    gantry = mindyn.Robot("gantry", links[0], tuple(slide), links[1:])
+    assert gain_groups(gantry) == (("x",), ("y",))
+
+
+def test_wrong_inputs_raise(leg, log):
+    with raises(InputError, Code.MISSING_VALUE, "logs"):
+        estimate_gains(leg, [record(KP, seconds=2)], SETTINGS)
+    with raises(InputError, Code.DISAGREEMENT, "logs"):
+        estimate_gains(leg, [log, record({"hip": 1.0, "thigh": "unknown", "calf": "unknown"}, seconds=2)], SETTINGS)
+    with raises(InputError, Code.UNKNOWN_NAME, "mcz9"):
+        estimate_gains(leg, [log], SETTINGS, {"mcz9": 1.0})
+    with raises(InputError, Code.OUT_OF_RANGE, "mcz3"):
+        estimate_gains(leg, [log], SETTINGS, {"mcz3": 0.0})
+    with raises(LogError, Code.UNSUPPORTED, "target_velocity"):
+        log_from_targets(JOINTS, log.time, log.q, log.target, "unknown", target_velocity=0 * log.q)
+    with raises(LogError, Code.INVALID_VALUE, "kp"):
+        log_from_targets(JOINTS, log.time, log.q, log.target, "guess")
