@@ -10,7 +10,8 @@ from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
 from mindyn.logs import filters
-from mindyn.logs.filters import lowpass
+from mindyn.logs.derivatives import central_difference
+from mindyn.logs.filters import MIN_EDGE_S, lowpass, lowpass_positions
 from mindyn.numerics import threads
 
 RATE_HZ = 1000.0
@@ -27,6 +28,48 @@ def test_filters_as_scipy_does(order, shape):
     x = np.random.default_rng(0).normal(size=shape).cumsum(axis=0)
     for cutoff_hz in (0.5, 10.0, 200.0):
         assert_close(lowpass(x, cutoff_hz, RATE_HZ, order), scipys(x, cutoff_hz, order), rtol=SAME_ALGEBRA)
+
+
+def end_error(smooth, accelerations, rate_hz, periods_s):
+    """Return the error of filtered accelerations between 0.1 s and half a period from both ends, relative to them."""
+    rows = slice(round(MIN_EDGE_S * rate_hz), round(max(0.2, periods_s / 2) * rate_hz))
+    left = central_difference(central_difference(smooth, rate_hz), rate_hz) - accelerations
+    ends = np.concatenate([left[rows], left[::-1][rows]])
+    return np.sqrt((ends**2).mean() / (accelerations**2).mean())
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "cutoff_hz", "fastest_hz", "noise"),
+    [(200.0, 3.0, 0.9, 1e-4), (200.0, 5.0, 0.9, 1e-4), (100.0, 4.0, 1.2, 1e-3), (1000.0, 2.0, 0.5, 1e-4)],
+)
+def test_positions_have_no_transients_at_their_ends(rate_hz, cutoff_hz, fastest_hz, noise):
+    """40 random motions each, cut off in mid-motion."""
+    rng, t = np.random.default_rng(0), np.arange(round(6 * rate_hz)) / rate_hz
+    w = 2 * np.pi * rng.uniform(0.1, fastest_hz, (5, 40))
+    a, phase = rng.uniform(0.3, 1.0, w.shape) / 3, rng.uniform(0, 2 * np.pi, w.shape)
+    angle = t[:, None, None] * w + phase
+    q, qdd = (a * np.sin(angle)).sum(axis=1), -(a * w**2 * np.sin(angle)).sum(axis=1)
+    measured = q + noise * rng.standard_normal(q.shape)
+    mirrored = end_error(lowpass(measured, cutoff_hz, rate_hz), qdd, rate_hz, 1 / cutoff_hz)
+    extended = end_error(lowpass_positions(measured, cutoff_hz, rate_hz), qdd, rate_hz, 1 / cutoff_hz)
+    assert mirrored > 0.1
+    assert extended < 0.025
+
+
+@pytest.mark.parametrize("rows", [2, 7, 9, 60, 700])
+def test_positions_keep_cubics_and_short_segments_stay_bounded(rows):
+    t = np.arange(rows) / 100
+    cubic = np.column_stack([1 + t - t**3, 0.2 * t**2, np.full(rows, 3.0)])
+    assert_close(lowpass_positions(cubic, None, 100.0), cubic, SAME_ALGEBRA)
+    noise = np.random.default_rng(rows).standard_normal((rows, 3))
+    for cutoff_hz in (0.5, 3.0, 30.0):
+        smooth = lowpass_positions(cubic, cutoff_hz, 100.0)
+        assert np.abs(smooth - cubic).max() <= np.abs(lowpass(cubic, cutoff_hz, 100.0) - cubic).max() + 1e-12
+        assert (
+            np.abs(lowpass_positions(noise, cutoff_hz, 100.0)).max()
+            <= 1.1 * np.abs(lowpass(noise, cutoff_hz, 100.0)).max()
+        )
+    assert np.array_equal(lowpass_positions(noise, 30.0, 100.0), lowpass(noise, 30.0, 100.0))
 
 
 def test_any_layout_gives_the_same_bits():

@@ -117,8 +117,8 @@ def test_derivatives_of_polynomials_are_theirs():
     spline = make_interp_spline(np.arange(40.0), rough, k=5, axis=0)
     for k, ours in enumerate(fit_smoothing_spline(rough, 50.0, None)):
         assert_close(ours, 50.0**k * spline(np.arange(40.0), nu=k), ORACLE)
-    assert_close(central_difference(power, 50.0)[1:-1, 1], 2 * t[1:-1], ORACLE)
-    assert_close(central_difference(power, 50.0)[[0, -1], 1], [t[1], t[-1] + t[-2]], ORACLE)
+    assert_close(central_difference(power, 50.0)[:, 1], 2 * t, ORACLE)
+    assert_close(central_difference(power[:2], 50.0)[:, 1], [t[1], t[1]], ORACLE)
 
 
 @pytest.mark.parametrize("cutoff", [None, 5.0])

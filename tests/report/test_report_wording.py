@@ -42,7 +42,7 @@ from mindyn.report.verdict_sections import (
     torque_section,
     verdict_section,
 )
-from mindyn.validation.errors import EDGE_S
+from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
 
 STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")
 LOADED = Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, "log 2 carries another payload")
@@ -206,11 +206,12 @@ def test_dropped_parameters_are_counted_with_the_condition_number(good):
 def test_unscored_ends_are_shaded_and_explained(good):
     trace = good.traces[0]
     (first, second), end = trace.unscored, trace.seconds
-    assert first == pytest.approx((0.0, EDGE_S), abs=0.006)
-    assert second == pytest.approx((end - EDGE_S, end), abs=0.006)
+    edge = min(EDGE_S, MAX_EDGE_FRACTION * end)
+    assert first == pytest.approx((0.0, edge), abs=0.006)
+    assert second == pytest.approx((end - edge, end), abs=0.006)
     section = torque_section(good)
     assert section.plots["torque-0-0"]["shaded"] == list(trace.unscored)
-    assert "Shaded: 0.1 s" in text_of(section)
+    assert "Shaded: 1 s, or 5 %" in text_of(section)
 
 
 def test_samples_and_equations_are_distinguished(robot, good):

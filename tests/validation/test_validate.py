@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from estimators.recovered import smooth_samples
@@ -14,7 +16,7 @@ from mindyn.identification.identify import identify
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
-from mindyn.validation.errors import EDGE_S, pool_errors, torque_error
+from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, pool_errors, torque_error
 from mindyn.validation.validate import compare, cross_validate, fold_numbers, validate
 
 
@@ -45,10 +47,36 @@ def test_the_measure_is_its_formula():
 def test_rows_that_are_not_scored_are_counted(robot):
     log = log_of(robot, 1)
     estimate = identify(robot, log, LeastSquares(), EquationSettings(AS_LOGGED))
-    edge = round(EDGE_S / (log.time[1] - log.time[0]))
+    edge = round(MAX_EDGE_FRACTION * 2000)
+    assert edge < round(EDGE_S * 200)
     error = validate(estimate, [log, log]).error
     assert (error.rows, error.unscored) == (2 * (2000 - 2 * edge), 4 * edge)
     assert f"({4 * edge} at ends and gaps not scored)" in error.table()
+
+
+def with_cutoff(estimate, cutoff_hz):
+    conditioning = replace(estimate.conditioning, position_cutoff_hz=cutoff_hz, velocity="differentiated")
+    conditioning = replace(conditioning, acceleration="differentiated")
+    return replace(estimate, settings=replace(estimate.settings, conditioning=conditioning))
+
+
+def test_every_model_is_scored_on_the_same_rows(robot):
+    """The cut does not depend on the filter; with the ends, the error of an exact model stays small."""
+    estimate = identify(robot, log_of(robot, 1), LeastSquares(), EquationSettings(AS_LOGGED))
+    s = smooth_samples(robot, 6000, 5)
+    log = log_from_arrays(robot.joint_names, np.arange(6000) / 200, s.q, s.tau)
+    results = [validate(with_cutoff(estimate, cutoff_hz), log) for cutoff_hz in (None, 3.0, 20.0)]
+    for result in results:
+        assert result.predictions[0].scored.tolist() == list(range(200, 5800))  # 1 s of 30 s
+        assert result.predictions[0].ends.tolist() == [*range(200), *range(5800, 6000)]
+        assert result.total_with_ends < 0.03
+        assert f"{100 * result.total_with_ends:.2f} %" in str(result)
+        assert result.to_dict()["total_with_ends"] == result.total_with_ends
+    left, power = results[1].predictions[0].residual, log.tau
+    assert results[1].total_with_ends == pytest.approx(np.linalg.norm(left) / np.linalg.norm(power))
+    given = validate(estimate, log_of(robot, 2), rows=[(100, 900)])
+    assert given.total_with_ends is None
+    assert "with the ends" not in str(given)
 
 
 def test_nan_predictions_raise():
@@ -62,7 +90,7 @@ def test_nan_predictions_raise():
 def test_a_good_model_validates_well(robot):
     fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), EquationSettings(AS_LOGGED))
     verdict = validate(fit, log_of(robot, 2, 0.01))
-    assert verdict.error.rows == 2000 - 2 * 20
+    assert verdict.error.rows == 2000 - 2 * 100
     assert verdict.error.total < 0.05
     assert all(name in sentence for name, sentence in zip(robot.joint_names, verdict.sentences, strict=True))
     assert "is well explained" in verdict.sentences[0]

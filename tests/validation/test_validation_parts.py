@@ -191,9 +191,9 @@ def test_durations_are_sums_of_segments(robot):
 def test_rows_next_to_a_gap_are_not_scored(robot, estimate, gaps):
     log = log_of(robot, 2, 0.01)
     cut = replace(log, time=log.time + 2.0 * sum(np.arange(2000) >= row for row in gaps))
-    edge = 20
     ends = [0, *gaps, 2000]
-    inner = [np.arange(a + edge, b - edge) for a, b in pairwise(ends)]
+    edges = [(a, b, (b - a) // 20) for a, b in pairwise(ends) if b - a > 40]  # 5 % of a segment longer than 0.2 s
+    inner = [np.arange(a + edge, b - edge) for a, b, edge in edges]
     filtered = replace(
         estimate,
         settings=replace(estimate.settings, conditioning=replace(estimate.conditioning, position_cutoff_hz=20.0)),

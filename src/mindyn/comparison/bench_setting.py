@@ -14,6 +14,7 @@ from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.measurement_noise import MeasurementNoise
 from mindyn.kernels.model import compile_model
 from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.filters import MIN_EDGE_S
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -28,7 +29,6 @@ from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplit
 from mindyn.simulation.results import Simulation
 from mindyn.simulation.sensors import Sensors, measure
 from mindyn.simulation.simulate import simulate
-from mindyn.validation.errors import EDGE_S
 
 Differentiation = Literal["central", "filtered"]
 
@@ -159,7 +159,7 @@ class Bench:
         read = measure(robot, self.motion, make_encoders(robot, setting, seed))
         log = self.add_torque_noise(log_from_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
         samples = condition(log, robot, setting.conditioning).samples
-        edge = round(EDGE_S * setting.rate_hz)
+        edge = round(MIN_EDGE_S * setting.rate_hz)
         usable = np.zeros(samples.q.shape, dtype=np.bool_)
         usable[edge : len(usable) - edge] = True
         return Trial(self, log, replace(samples, usable=usable), seed)

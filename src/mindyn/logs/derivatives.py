@@ -18,8 +18,8 @@ SPLINE_ORDER: Final = 2
 
 
 def central_difference(x: Array, rate_hz: float) -> Array:
-    """Return (x[k+1] - x[k-1]) rate / 2, one-sided at the ends."""
-    return np.asarray(np.gradient(x, 1.0 / rate_hz, axis=0))
+    """Return (x[k+1] - x[k-1]) rate / 2; at the ends, the slope of the parabola through the nearest three rows."""
+    return np.asarray(np.gradient(x, 1.0 / rate_hz, axis=0, edge_order=2 if len(x) > 2 else 1))
 
 
 def savitzky_golay(q: Array, rate_hz: float, window: int, degree: int) -> tuple[Array, Array, Array]:

@@ -9,7 +9,7 @@ from mindyn.errors import Code
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
 from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay
 from mindyn.logs.errors import LogError
-from mindyn.logs.filters import lowpass
+from mindyn.logs.filters import lowpass, lowpass_positions
 from mindyn.logs.interpolation import delay_rows
 from mindyn.logs.log import Log
 from mindyn.logs.servos import apply_gains
@@ -39,9 +39,9 @@ def _filter_motion(rows: Log, c: Conditioning, rate: float) -> tuple[Array, Arra
     if c.differentiation == "spline":
         q, qd, qdd = fit_smoothing_spline(rows.q, rate, cutoff)
     elif c.differentiation == "savitzky-golay":
-        q, qd, qdd = savitzky_golay(lowpass(rows.q, cutoff, rate, c.order), rate, c.window, c.degree)
+        q, qd, qdd = savitzky_golay(lowpass_positions(rows.q, cutoff, rate, c.order), rate, c.window, c.degree)
     else:
-        q = lowpass(rows.q, cutoff, rate, c.order)
+        q = lowpass_positions(rows.q, cutoff, rate, c.order)
         qd = central_difference(q, rate)
         qdd = central_difference(qd, rate)
     if c.velocity == "measured":

@@ -49,6 +49,7 @@ class JointVerdict:
 class VerdictData:
     """Torque errors of all joints; `held_out` says whether the samples were excluded from the fit.
 
+    with_ends          total error including the ends of segments, which are not scored; None if none were cut
     earlier_total      total error of an earlier validation on held-out logs, if this one is not held out
     consistent_nearby  whether physically consistent values lie within the uncertainty of inconsistent ones
     findings           findings about robot, logs and values
@@ -62,6 +63,7 @@ class VerdictData:
     earlier_total: float | None = None
     consistent_nearby: bool = False
     findings: tuple[Finding, ...] = ()
+    with_ends: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,15 @@ def verdict_data(
     )
     earlier_total = None if held_out or not earlier else float(earlier["total"])
     return VerdictData(
-        held_out, grade_error(e.total), e.total, e.rows, joints, earlier_total, consistent_nearby, tuple(findings)
+        held_out,
+        grade_error(e.total),
+        e.total,
+        e.rows,
+        joints,
+        earlier_total,
+        consistent_nearby,
+        tuple(findings),
+        verdict.total_with_ends,
     )
 
 

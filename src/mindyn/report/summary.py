@@ -93,7 +93,13 @@ def describe_errors(verdict: VerdictData, joints: Sequence[str]) -> str:
     worst = find_weakest_joint(parts)
     weakest = f"; at {joints[worst]}, the weakest joint, {_format_percent(parts[worst])}" if len(parts) > 1 else ""
     noise = " (sensor noise)" if verdict.joints[worst].grade == "floor" and weakest else ""
-    return f"On {seen}, the torque error is {_format_percent(verdict.total)}{weakest}{noise}."
+    return f"On {seen}, the torque error is {_format_percent(verdict.total)}{describe_ends(verdict)}{weakest}{noise}."
+
+
+def describe_ends(verdict: VerdictData) -> str:
+    """Return the error with the ends of segments in parentheses; "" if no ends were cut."""
+    ends = "the ends of its segments, which are not scored"
+    return "" if verdict.with_ends is None else f" ({_format_percent(verdict.with_ends)} with {ends})"
 
 
 def find_weakest_joint(parts: Sequence[float]) -> int:

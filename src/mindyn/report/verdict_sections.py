@@ -29,8 +29,8 @@ from mindyn.pages.markup import (
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.report.data import JointTrace, JointVerdict, ReportData, TorqueTrace, VerdictData
 from mindyn.report.headlines import GRADE_LABELS, choose_headline
-from mindyn.report.summary import WEAK_GRADES, Advice, Summary, find_weakest_joint, summarize_verdict
-from mindyn.validation.errors import EDGE_S
+from mindyn.report.summary import WEAK_GRADES, Advice, Summary, describe_ends, find_weakest_joint, summarize_verdict
+from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
 from mindyn.validation.validate import GRADE_LIMITS, Grade
 
 NO_HELD_OUT_NOTE: Final = (
@@ -48,8 +48,8 @@ ERROR_DEFINITION: Final = (
 BETTER_MODEL_RATIO: Final = 0.95
 """Another model is mentioned if its error, relative to this one, is smaller."""
 SHADED_NOTE: Final = (
-    f" Shaded: {EDGE_S:g} s at the ends of each segment, which the errors exclude because filters are one-sided there; "
-    "the residual is clipped there."
+    f" Shaded: {EDGE_S:g} s, or {100 * MAX_EDGE_FRACTION:g} % of a short segment, at the ends of each segment, which the "
+    "errors exclude because filters are one-sided there; the residual is clipped there."
 )
 
 
@@ -147,7 +147,7 @@ def _describe_report_errors(data: ReportData) -> str:
         if len(parts) > 1
         else ""
     )
-    return f"On {seen}, the torque error is {format_percent(verdict.total)}{weakest}."
+    return f"On {seen}, the torque error is {format_percent(verdict.total)}{describe_ends(verdict)}{weakest}."
 
 
 def _describe_grades(data: ReportData) -> str:

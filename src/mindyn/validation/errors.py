@@ -16,11 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array, native_array
 from mindyn.errors import Code, InputError
-from mindyn.logs.filters import MIN_EDGE_S
+from mindyn.logs.filters import LOWEST_HZ, MIN_EDGE_S, edge_duration_s
 from mindyn.robots.table import format_table
 
-EDGE_S: Final = MIN_EDGE_S
-"""Time from an end or gap of a held-out log within which rows are not scored, s: filters are one-sided there."""
+EDGE_S: Final = edge_duration_s(LOWEST_HZ)
+"""Time from an end or gap of a held-out log within which rows are not scored, s: the settling time of the slowest filter
+that settings may select, so that every model is scored on the same rows."""
+MAX_EDGE_FRACTION: Final = 0.05
+"""Largest fraction of a segment that is not scored at each end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +42,7 @@ class TorqueError:
     rows : int
         Number of scored samples.
     unscored : int
-        Samples nearer than `EDGE_S` to an end of a log or to a gap in it.
+        Samples at the ends of segments that are not scored (`EDGE_S`, `MAX_EDGE_FRACTION`).
     """
 
     joint_names: tuple[str, ...]
@@ -95,13 +98,18 @@ def _build_error(names: tuple[str, ...], squares: Array, powers: Array, rows: in
     return TorqueError(names, np.sqrt(squares / rows), relative, total, rows)
 
 
-def scored_rows(count: int, rate_hz: float, edge_s: float = EDGE_S) -> NDArray[np.intp]:
-    """Return the row numbers of a held-out log without its ends."""
-    edge = round(edge_s * rate_hz)
-    if count <= 2 * edge:
+def scored_rows(count: int, rate_hz: float) -> NDArray[np.intp]:
+    """Return the row numbers of a segment without its ends; raise `InputError` if it is too short."""
+    if not is_scored(count, rate_hz):
         raise InputError(
-            f"the log has {count} rows at {rate_hz:g} Hz; none are left to score without {edge} rows at each end",
+            f"the log has {count} rows at {rate_hz:g} Hz; a score needs more than {2 * MIN_EDGE_S:g} s without a gap",
             code=Code.TOO_LITTLE_DATA,
             subject="rows",
         )
+    edge = min(round(EDGE_S * rate_hz), int(MAX_EDGE_FRACTION * count))
     return np.arange(edge, count - edge)
+
+
+def is_scored(count: int, rate_hz: float) -> bool:
+    """Return whether a segment is long enough to be scored: filters lack data everywhere in a shorter one."""
+    return count > 2 * MIN_EDGE_S * rate_hz

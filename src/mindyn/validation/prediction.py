@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples
 from mindyn.logs.servos import apply_gains
 from mindyn.regression.row_blocks import segment_ends
-from mindyn.validation.errors import EDGE_S, TorqueError, scored_rows, torque_error
+from mindyn.validation.errors import TorqueError, is_scored, scored_rows, torque_error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +29,7 @@ class TorquePrediction:
     measured   (N, n) N m or N, as logged
     predicted  (N, n)
     scored     (k,) rows over which the error is computed
+    ends       rows at the ends of scored segments that are not scored
     """
 
     samples: Samples
@@ -36,6 +37,7 @@ class TorquePrediction:
     measured: Array
     predicted: Array
     scored: NDArray[np.intp]
+    ends: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
     def error(self) -> TorqueError:
@@ -61,8 +63,8 @@ def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = Non
     samples, predicted = conditioned.samples, estimate.predict(conditioned.samples)
     if not np.array_equal(conditioned.time, log.time):
         log, samples, predicted = _move_to_stamps(conditioned, predicted, log)
-    taken = _inner_rows(samples) if rows is None else _rows_in_range(log, rows)
-    return TorquePrediction(samples, log.time, log.tau, predicted, taken)
+    scored, ends = _split_off_ends(samples) if rows is None else (_rows_in_range(log, rows), np.zeros(0, dtype=np.intp))
+    return TorquePrediction(samples, log.time, log.tau, predicted, scored, ends)
 
 
 def _move_to_stamps(conditioned: ConditionedSamples, predicted: Array, log: Log) -> tuple[Log, Samples, Array]:
@@ -90,11 +92,12 @@ def _move_to_stamps(conditioned: ConditionedSamples, predicted: Array, log: Log)
     return logged, at_stamps, predicted
 
 
-def _inner_rows(samples: Samples) -> NDArray[np.intp]:
-    """Return all rows but the ends of every segment, where filters are one-sided."""
+def _split_off_ends(samples: Samples) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return all rows but the ends of every segment, where filters are one-sided, and the rows at these ends."""
     ends = segment_ends(samples.segments)
-    long_enough = [(a, b) for a, b in ends if b - a > 2 * EDGE_S * samples.rate_hz]
-    return np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in long_enough or ends])
+    long_enough = [(a, b) for a, b in ends if is_scored(b - a, samples.rate_hz)] or ends
+    scored = np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in long_enough])
+    return scored, np.setdiff1d(np.concatenate([np.arange(a, b) for a, b in long_enough]), scored)
 
 
 def _rows_in_range(log: Log, rows: tuple[int, int]) -> NDArray[np.intp]:

@@ -70,13 +70,26 @@ class Validation(NotebookDisplay):
         return f"Validation({100 * self.error.total:.3g} % of the torque missed, {len(self.sentences)} joints)"
 
     def __str__(self) -> str:
-        return "\n".join([self.error.table(), "", *self.sentences])
+        ends = self.total_with_ends
+        with_ends = [] if ends is None else [f"total with the ends: {100 * ends:.2f} %"]
+        return "\n".join([self.error.table(), *with_ends, "", *self.sentences])
 
     @property
     def grades(self) -> tuple[Grade, ...]:
         """Return how well each joint is explained."""
         e = self.error
         return tuple(map(grade_joint, e.relative.tolist(), e.rmse.tolist(), self.floor.tolist()))
+
+    @property
+    def total_with_ends(self) -> float | None:
+        """Return the relative error of all joints including the ends of segments; None if no ends were cut."""
+        if not any(len(prediction.ends) for prediction in self.predictions):
+            return None
+        rows = [(prediction, np.concatenate([prediction.scored, prediction.ends])) for prediction in self.predictions]
+        squares = sum(float((prediction.residual[taken] ** 2).sum()) for prediction, taken in rows)
+        return float(
+            np.sqrt(squares / sum(float((prediction.measured[taken] ** 2).sum()) for prediction, taken in rows))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in types that JSON can store."""
@@ -87,6 +100,7 @@ class Validation(NotebookDisplay):
             "relative": e.relative.tolist(),
             "noise_floor": [float(rms) if np.isfinite(rms) else None for rms in self.floor],
             "total": e.total,
+            "total_with_ends": self.total_with_ends,
             "rows": e.rows,
             "unscored": e.unscored,
             "sentences": list(self.sentences),
@@ -107,7 +121,8 @@ def validate(
     logs : Log or sequence of Log
         Logs to use.
     rows : sequence of (int, int), optional
-        For each log, the rows (start, stop) of its file to score. By default all rows except 0.1 s at both ends.
+        For each log, the rows (start, stop) of its file to score. By default all rows except the ends of segments:
+        1 s, or 5 % of a segment that is shorter than 20 s.
 
     Returns
     -------

@@ -17,10 +17,11 @@ from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.selection.candidates import best_estimator
 from mindyn.identification.selection.trials import Trial, Trials, decimation_for, rate_of
-from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, tune_settings
+from mindyn.identification.selection.tune import HIGHEST, SearchSpace, tune_settings
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.cutoffs import noise_floor_cutoff
+from mindyn.logs.filters import LOWEST_HZ
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan, sample_segments
 from mindyn.logs.resolving import cutoff_finding, delay_finding, resolve_conditioning

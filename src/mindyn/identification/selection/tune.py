@@ -10,6 +10,7 @@ from typing import Final
 from mindyn.identification.selection.scores import Gain, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials, rate_of, score_all, scores
 from mindyn.logs.conditioning import require_resolved
+from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import SHAPES, Friction
 from mindyn.regression.settings import EquationSettings
@@ -17,7 +18,6 @@ from mindyn.robots.friction_laws import LOAD_SHAPES
 
 Progress = Callable[[str], None]
 
-LOWEST_HZ: Final = 0.5
 HIGHEST: Final = 0.4
 """Highest cut-off, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used."""
 COARSE: Final = 2.0
