@@ -1,6 +1,7 @@
 """Motions of `mindyn excite` against the original robot files, by a reference that shares no code with the design.
 
     python -m benchmarks.excitation.safe_motions [--seconds 0] [--only wheels] [--names ur5] [--starts 1] [--again]
+                                                 [--record]
 
 Each case runs the command, and MuJoCo, Pinocchio and coal measure the written CSV file: smallest distance to the floor
 and between links that are not adjacent, and the limits. Sets of cases:
@@ -12,8 +13,8 @@ and between links that are not adjacent, and the limits. Sets of cases:
     bodied      the same robots with their bodies
     played      UR5, Panda, iiwa14 and the tutorial's arm in MuJoCo with contacts
 
-Results are kept in build/safe_motions.json. The exit code is 1 if a motion penetrates although no volume was guessed,
-or if mindyn reports a larger distance than the reference measures.
+Results are kept in build/safe_motions.json, which several runs may share. The exit code is 1 if a motion penetrates
+although no volume was guessed, or if mindyn reports a larger distance than the reference measures.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
 import numpy as np
+
+from benchmarks.sections import Section, publish
+from benchmarks.timing import this_machine
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -192,8 +196,12 @@ def run_case(case: Case, *, starts: int, deadline_s: float) -> dict[str, object]
         start = monotonic()
         code, said = excite(case, scene, out, starts=starts, deadline_s=deadline_s)
         record: dict[str, object] = {"seconds": round(monotonic() - start, 1), "code": code}
+        record |= {"starts": starts, "deadline_s": deadline_s}
+        if code == 1 and "look like propellers or wheels" in said:
+            return record | {"outcome": "skipped", "why": "wheels alone"}
         if code:
-            return record | {"outcome": "withheld" if code == 3 else "error", "why": _reason(said)}
+            source = "guess" if case.group == "random" else scene.source(scene.joints)
+            return record | {"outcome": "withheld" if code == 3 else "error", "source": source, "why": _reason(said)}
         motion = read_motion(out / "motion.csv")
         if case.group == "played":
             played = play(model_with_floor(case.original), motion)
@@ -226,24 +234,65 @@ def _reason(said: str) -> str:
     return next((line for line in lines if line.startswith("error")), lines[-1] if lines else "")[:240]
 
 
-def summarize(records: dict[str, dict]) -> int:
-    """Print counts for each group and source of volume, and the failures; return the exit code."""
-    groups: dict[tuple[str, str], Counter] = {}
+SOURCES = {
+    "primitives": "collision shapes: primitives",
+    "meshes": "collision meshes",
+    "visual meshes": "visual meshes",
+    "guess": "guessed from inertia and joint frames",
+    "": "played in MuJoCo with contacts",
+}
+"""What a volume is known from, in the order of the table."""
+OUTCOMES = ("safe", "penetrating", "limits", "withheld", "error")
+
+
+def find_failures(records: dict[str, dict]) -> list[str]:
+    """Return the cases that must not be: contact or an overstated distance although no volume was guessed."""
     failures = []
     for key, record in records.items():
-        group = key.partition("/")[0]
-        source = record.get("source", "") if record["outcome"] not in ("skipped", "error", "withheld") else ""
-        groups.setdefault((group, source), Counter())[record["outcome"]] += 1
-        overstated = record.get("overstated") and source != "guess"
-        wrong = record["outcome"] in ("penetrating", "limits") and source != "guess"
-        if wrong or overstated:
+        is_known = record.get("source") != "guess"
+        overstated = is_known and bool(record.get("overstated"))
+        if overstated or (is_known and record["outcome"] in ("penetrating", "limits")):
             failures.append(f"{key}: {'overstated, ' if overstated else ''}{json.dumps(record)}")
-    for (group, source), counts in sorted(groups.items()):
-        shown = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
-        print(f"{group:10} {source or '-':14} {shown}")
-    print(*failures, sep="\n")
-    print(f"{len(failures)} failures among {len(records)} cases")
-    return 1 if failures else 0
+    return failures
+
+
+def section_of(records: dict[str, dict]) -> Section:
+    """Return the section of docs/benchmarks.md: counts for each source of volume."""
+    run = {key: record for key, record in records.items() if record["outcome"] != "skipped"}
+    rows: list[Sequence[str]] = [("volumes", *OUTCOMES)]
+    for source, words in SOURCES.items():
+        counts = Counter(record["outcome"] for record in run.values() if record.get("source", "") == source)
+        if counts:
+            rows.append((words, *(str(counts[outcome]) for outcome in OUTCOMES)))
+    groups = Counter(key.partition("/")[0] for key in run)
+    cases = ", ".join(f"{count} {group}" for group, count in groups.items())
+    deadlines = sorted({record["deadline_s"] for record in run.values()})
+    searches = f"{min(deadlines):g} s" if len(deadlines) == 1 else f"{min(deadlines):g} to {max(deadlines):g} s"
+    known = [one for one in run.values() if one.get("source") not in (None, "guess") and "reported_m" in one]
+    withheld = [f"{key.partition('/')[2]}: {one['why']}" for key, one in run.items() if one["outcome"] == "withheld"]
+    return Section(
+        "safe_motions",
+        "Safety of designed motions",
+        "python -m benchmarks.excitation.safe_motions --record",
+        this_machine("mujoco", "pin", "coal"),
+        [
+            "Motions of `mindyn excite` against the original robot files. MuJoCo, Pinocchio and coal measure the written "
+            "CSV file; the check shares no code with the design. Penetrating: two links that are not adjacent, or a "
+            "link and the floor, touch. Limits: a limit of the file is exceeded. Withheld: exit code 3 and no file.",
+            f"Cases: {cases}. Motions of 6 s (played: 20 s) with `--starts 1` and searches of at most {searches}.",
+        ],
+        rows,
+        [
+            f"Where no volume is guessed, mindyn reports a larger distance than the reference measures in "
+            f"{sum(bool(one['overstated']) for one in known)} of {len(known)} motions.",
+            *(f"Withheld: {one}" for one in withheld),
+        ],
+    )
+
+
+def read_records(path: Path) -> dict[str, dict]:
+    """Return what this and other runs recorded; nothing if there is no file."""
+    return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def main() -> int:
@@ -254,9 +303,9 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=60.0, help="seconds of each search; 0: none")
     parser.add_argument("--again", action="store_true", help="repeat cases that are recorded")
+    parser.add_argument("--record", action="store_true", help="put the counts into docs/benchmarks.md")
     parser.add_argument("--file", type=Path, default=ROOT / "build" / "safe_motions.json")
     given = parser.parse_args()
-    records = json.loads(given.file.read_text()) if given.file.is_file() else {}
     given.file.parent.mkdir(parents=True, exist_ok=True)
     start = monotonic()
     with TemporaryDirectory() as work:
@@ -264,7 +313,7 @@ def main() -> int:
         for case in cases:
             key = f"{case.group}/{case.name}"
             if (
-                (key in records and not given.again)
+                (key in read_records(given.file) and not given.again)
                 or given.only not in ("", case.group)
                 or not re.search(given.names, case.name)
             ):
@@ -272,15 +321,19 @@ def main() -> int:
             if given.seconds and monotonic() - start > given.seconds:
                 print("stopped after --seconds; the next run continues")
                 break
-            records[key] = run_case(case, starts=given.starts, deadline_s=given.deadline)
-            given.file.write_text(json.dumps(records, indent=1))
+            record = run_case(case, starts=given.starts, deadline_s=given.deadline)
+            given.file.write_text(json.dumps(read_records(given.file) | {key: record}, indent=1))
             shown = {
-                name: records[key][name]
+                name: record[name]
                 for name in ("reference_m", "reported_m", "between", "overstated", "why", "contacts")
-                if records[key].get(name)
+                if record.get(name)
             }
-            print(f"{key}: {records[key]['outcome']} {shown}", flush=True)
-    return summarize(records)
+            print(f"{key}: {record['outcome']} {shown}", flush=True)
+    records = read_records(given.file)
+    publish(section_of(records), record=given.record)
+    failures = find_failures(records)
+    print(*failures, f"{len(failures)} failures among {len(records)} cases", sep="\n")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class Kind(StrEnum):
     GUESSED_PAYLOAD = "guessed volume of the payload"
     UNCHECKED_PAIR = "unchecked pair of links"
     NARROW_PAIR = "pair nearer than the tracking error"
+    NARROWED_RANGE = "narrowed joint range"
     GUESSED_FLOOR = "guessed floor"
     GUESSED_LIMIT = "guessed limit"
     GUESSED_NOISE = "guessed torque noise"

@@ -17,6 +17,7 @@ from robots import random_robot
 from typer.testing import CliRunner
 
 import mindyn
+from mindyn.cli.limits_file import read_limits_file
 from mindyn.cli.main import app
 from mindyn.errors import Code
 from mindyn.excitation.c_header import c_header
@@ -208,6 +209,12 @@ floor = -3.0
 [[obstacles]]
 a = [2.0, 2.0, 2.0]
 radius = 0.1
+[[obstacles]]
+lower = [2.0, 3.0, 2.0]
+upper = [2.5, 3.5, 2.5]
+[[tool]]
+a = [0.0, 0.0, 0.01]
+radius = 0.02
 """
 
 
@@ -233,6 +240,17 @@ def test_the_command_writes_all_files_and_prints_data_alone(arm):
     assert data["limits"]["acceleration"] == [10.0, None]
     assert {path.name for path in (arm / "out").iterdir()} == set(ALL)
     assert "search 1 of 1" in done.stderr
+    robot = mindyn.load_robot(arm / "arm.toml")
+    asked, draft = (read_limits_file(path / "limits.toml", robot) for path in (arm, arm / "out"))
+    for key in ("obstacles", "tool", "workspace"):
+        assert surfaces(getattr(draft, key)) == surfaces(getattr(asked, key)), "a draft without them is not safe"
+
+
+def surfaces(solids):
+    """Return boxes and capsules as comparable values."""
+    listed = solids if isinstance(solids, tuple) else (solids,)
+    names = ("link", "a", "b", "radius", "lower", "upper")
+    return [{name: np.asarray(getattr(one, name)).tolist() for name in names if hasattr(one, name)} for one in listed]
 
 
 def test_the_command_refuses_a_bad_target_before_it_searches(arm):

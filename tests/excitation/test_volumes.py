@@ -21,9 +21,13 @@ from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.encounters import find_encounters
+from mindyn.excitation.limits import with_limits
 from mindyn.excitation.motion_check import check_path
 from mindyn.excitation.motion_design import check_design
+from mindyn.excitation.safe_tests import plan_safe_tests
+from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.starts import places_to_stand
+from mindyn.excitation.step_motions import ConstantSpeed
 from mindyn.excitation.volumes import Volume, volumes_of
 from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
@@ -229,6 +233,23 @@ def test_planned_tests_keep_to_the_tip_speed_and_say_which_limits_they_guess(tmp
         assert max(rates) <= speed
         fastest.append(max(rates))
     assert fastest[1] > 1.2 * fastest[0] > 0.2
+
+
+def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
+    checked = []
+
+    def check(found, paths, unknown):
+        checked[:] = [q[k] for q, _ in paths for k in (0, -1)]
+        return check_path(found, paths, unknown)
+
+    monkeypatch.setattr("mindyn.excitation.safe_tests.check_path", check)
+    robot = with_limits(mindyn.load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0})
+    plan, _ = plan_safe_tests(robot, Surroundings(self_collision=False, floor=None, tip_speed=5.0))
+    motions = [one.trajectory(100.0) for one in plan.motions.values() if isinstance(one, ConstantSpeed)]
+    assert motions
+    for _, q, qd, _ in motions:
+        for rest in (q[0] - 0.1 * qd[0], q[-1] + 0.1 * qd[-1]):
+            assert np.linalg.norm(np.array(checked) - rest, axis=1).min() < 1e-9
 
 
 def read_table(file: Path) -> np.ndarray:

@@ -95,7 +95,11 @@ def step_by_step(
         plan, check = plan_safe_tests(stated, around, home=given.home, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
         ways = "straight ways between the motions checked"
-        ways += ", from home and back too" if given.home is not None else "; approach not checked"
+        first = next(iter(plan.motions.values())).trajectory(rate_hz).q[0]
+        start = ", ".join(f"{name} = {q:.3f}" for name, q in zip(loaded.primary_names, first, strict=True))
+        ways += (
+            ", from home and back too" if given.home is not None else f"; approach not checked: move to {start} first"
+        )
         headline = f"{check.headline}; {ways}{name_warnings(check.findings)}."
         write_motions(folder, plan, rate_hz=rate_hz, comments=[headline, *check.lines()])
         if as_json:

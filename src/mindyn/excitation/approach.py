@@ -17,7 +17,6 @@ from mindyn.excitation.constraints import Constraint, worst
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
 from mindyn.excitation.instants import State
 from mindyn.excitation.limits import MotionLimits
-from mindyn.excitation.motion_check import CHECK_LOSS_M
 from mindyn.excitation.run import CHECK_HZ, ApproachPath
 from mindyn.excitation.safety import Safety
 
@@ -128,9 +127,8 @@ def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
     bodies = encounters.bodies
     poses = bodies.poses(q)
     for one in encounters.checked:
-        needed = one.required_m + CHECK_LOSS_M
-        near = poses if one.by != "covers" else poses[gaps_of(bodies, one, poses) < needed]
-        if len(near) and (gaps_of(bodies, one, near, is_exact=True) < needed).any():
+        near = poses if one.by != "covers" else poses[gaps_of(bodies, one, poses) < one.needed_m]
+        if len(near) and (gaps_of(bodies, one, near, is_exact=True) < one.needed_m).any():
             return one
     return None
 

@@ -39,6 +39,7 @@ from mindyn.excitation.design_inputs import (
     whole_number,
 )
 from mindyn.excitation.extent import extent_of
+from mindyn.excitation.free_ranges import free_ranges, range_constraint
 from mindyn.excitation.held_joints import hold_joints
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
@@ -61,8 +62,8 @@ BEGINNINGS: Final = 3
 """First stages for every search that is completed."""
 TIP_SPEEDS: Final = (0.25, 0.5, 1.0, 2.0)
 """m/s: tip speeds for which a design reports how many parameters the same path determines."""
-ATTEMPTS: Final = 3
-"""Searches from other starts if the exact check of the result fails."""
+FREE_FRACTIONS: Final = (0.95, 0.8, 0.0)
+"""Fractions of the ranges without contact in which the next search stays if the exact check of a result fails."""
 REFINEMENTS: Final = 2
 """Searches from near the best motion, at the end."""
 
@@ -198,22 +199,28 @@ def design_motion(
     )
     parts = {"position": POSITION_FRACTION, "velocity": float(speed), "acceleration": float(acceleration)}
     say = progress or (lambda _: None)
-    for left in reversed(range(ATTEMPTS)):
+    ranges, listed = bounds, list[Finding]()
+    for fraction in FREE_FRACTIONS:
         search = Search(problem, dense, deadline)
-        ending = _search_motion(search, bounds, rng, starts, say, executor)
-        design = _design(question, search, ending, findings, safety.volumes.capsules, parts)
+        ending = _search_motion(search, ranges, rng, starts, say, executor)
+        design = _design(question, search, ending, (*findings, *listed), safety.volumes.capsules, parts)
         design = replace(design, around=around, capsules=safety.volumes.capsules)
         try:
             if home is not None:
-                places = places_to_stand(replace(problem, start=None), bounds, rng)
-                ranges = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
-                way = approach_from(home, design.motion.start, ranges, safety, places, rng)
+                places = places_to_stand(replace(problem, start=None), ranges, rng)
+                allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
+                way = approach_from(home, design.motion.start, allowed, safety, places, rng)
                 design = replace(design, approach=way)
             design = check_design(design, safety, tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
-            if not left:
+            if not fraction:
                 raise
             say(f"searching again: {unsafe}")
+            problem = replace(problem, constraints=safety.constraints)
+            places = places_to_stand(problem, bounds, rng)
+            ranges = free_ranges(arm, safety.encounters, bounds, places, fraction, rng)
+            narrower, listed = range_constraint(arm, bounds, ranges)
+            problem = replace(problem, constraints=(*problem.constraints, *narrower))
         else:
             break
     design = _with_determined(question, design, problem.earlier)

@@ -30,7 +30,16 @@ CONSTANT_PROBES: Final = 100
 OFTEN_APART: Final = 0.2
 """Guessed volumes that are apart at fewer of the random positions are too coarse to say anything about the links."""
 LEAST_M: Final = 5e-3
-"""Distances that never exceed this are contact by design."""
+"""Covers and hulls that are never farther apart say nothing about the shapes in them."""
+TOUCHING_M: Final = 2e-3
+"""Surfaces that are never farther apart are in contact by design."""
+STEP_M: Final = 1e-3
+"""No point of a volume moves farther between two samples of the check, and smallest distances are searched for until
+none can be smaller by more than this."""
+FINEST_M: Final = 2.5e-4
+"""The same of surfaces that can hardly be apart."""
+CURVE_M: Final = 1e-4
+"""How far a point can be from the line between two samples, a dt^2 / 8: 1e-4 m at 50 m/s^2."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +59,17 @@ class Encounter:
     by: str = "covers"
     direction: Array | None = None
     offset: float = 0.0
+
+    @property
+    def resolution_m(self) -> float:
+        """Step and resolution of the check: a quarter of what surfaces that can hardly be apart must keep."""
+        is_narrow = self.by == "meshes" and self.direction is None
+        return max(min(STEP_M, self.required_m / 4), FINEST_M) if is_narrow else STEP_M
+
+    @property
+    def needed_m(self) -> float:
+        """True distance at which the check, which may report less, finds the required one."""
+        return self.required_m + 2 * self.resolution_m + CURVE_M
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,10 +181,11 @@ class _Finder:
         if apart.max() > LEAST_M and not (self.is_guess(i, j) and np.mean(apart > required) < OFTEN_APART):
             return [Encounter((i, j), names, required)]
         if self.bodies.is_exact and not self.is_guess(i, j):
-            for by in ("hulls", "meshes"):
+            for by, least, often in (("hulls", LEAST_M, OFTEN_APART), ("meshes", TOUCHING_M, 0.0)):
                 apart_by = self.bodies.distances((i, j), self.poses, surfaces=by == "meshes")
-                if apart_by.max() > LEAST_M:
-                    return [Encounter((i, j), names, min(self.distance_m, float(apart_by.max()) / 2), by)]
+                required = min(self.distance_m, float(apart_by.max()) / 2)
+                if apart_by.max() > least and np.mean(apart_by > required) >= often:
+                    return [Encounter((i, j), names, required, by)]
         self.unchecked.append(label)
         return []
 

@@ -11,20 +11,12 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.excitation.bodies import Bodies
-from mindyn.excitation.encounters import Encounter, Encounters, cover_gaps
+from mindyn.excitation.encounters import CURVE_M, STEP_M, Encounter, Encounters, cover_gaps
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.pages.markup import format_plural
 
-STEP_M: Final = 1e-3
-"""No point of a volume moves farther between two samples of the check."""
-RESOLUTION_M: Final = 1e-3
-"""Smallest distances are searched for until none can be smaller by more than this."""
 CHECK_HZ: Final = 250.0
 """Rate at which a motion is sampled; steps that are too long are divided."""
-CURVE_M: Final = 1e-4
-"""How far a point can be from the line between two samples, a dt^2 / 8: 1e-4 m at 50 m/s^2."""
-CHECK_LOSS_M: Final = RESOLUTION_M + STEP_M + CURVE_M
-"""By so much a reported distance may be smaller than the true one."""
 CHUNK: Final = 8000
 """Samples that are held in memory at once."""
 MOST_PARTS: Final = 10_000
@@ -111,9 +103,10 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
     by the path lengths of both bodies at most. The reported distance subtracts what may lie between the samples.
     """
     least = np.full(len(encounters.checked), np.inf)
+    step_m = min((one.resolution_m for one in encounters.checked), default=STEP_M)
     speed, fastest = 0.0, ""
     for q, t in paths:
-        for piece in _chunks(q, encounters.bodies):
+        for piece in _chunks(q, encounters.bodies, step_m):
             least = np.minimum(least, _least(encounters, piece))
         if t is not None:
             speeds = _speeds(encounters.bodies, q, t)
@@ -158,8 +151,8 @@ def _against(encounters: Encounters) -> tuple[str, ...]:
     return (*walls, *(["each other"] if own else []), *([format_plural(count, "obstacle")] if count else []))
 
 
-def _chunks(q: Array, bodies: Bodies) -> Iterator[Array]:
-    """Yield pieces of the path with steps of at most `STEP_M`, each beginning where the last one ended."""
+def _chunks(q: Array, bodies: Bodies, step_m: float) -> Iterator[Array]:
+    """Yield pieces of the path with steps of at most `step_m`, each beginning where the last one ended."""
     for first in range(0, max(len(q) - 1, 1), CHUNK):
         rows = q[first : first + CHUNK + 1]
         if len(rows) == 1:
@@ -167,7 +160,7 @@ def _chunks(q: Array, bodies: Bodies) -> Iterator[Array]:
             continue
         for _ in range(3):  # chords of long steps are shorter than the way
             steps = np.linalg.norm(np.diff(bodies.corners(rows), axis=0), axis=-1).max(axis=(1, 2))
-            parts = np.clip(np.ceil(steps / STEP_M), 1, MOST_PARTS).astype(int)
+            parts = np.clip(np.ceil(steps / step_m), 1, MOST_PARTS).astype(int)
             if (parts == 1).all():
                 break
             rows = _divided(rows, parts)
@@ -198,18 +191,18 @@ def _least(encounters: Encounters, q: Array) -> list[float]:
         elif not bodies.is_exact:
             least = float(cover_gaps(bodies, one.bodies, poses).min())
         else:
-            least = _smallest(bodies, one, poses, way) - RESOLUTION_M
+            least = _smallest(bodies, one, poses, way) - one.resolution_m
         found.append(least - loss)
     return found
 
 
 def _smallest(bodies: Bodies, one: Encounter, poses: Array, way: Array) -> float:
-    """Return the smallest distance at the samples, to `RESOLUTION_M`: samples that cannot be nearer are left out."""
+    """Return the smallest distance at the samples, to the resolution: samples that cannot be nearer are left out."""
     best, k = np.inf, 0
     while k < len(way):
         gap = bodies.distance(one.bodies, poses[k], surfaces=one.by == "meshes")
         best = min(best, gap)
-        k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + RESOLUTION_M, side="right")))
+        k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + one.resolution_m, side="right")))
     return best
 
 

@@ -14,10 +14,13 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, ExportError, InputError
 from mindyn.escaping import c_comment
 from mindyn.excitation.c_header import c_header
+from mindyn.excitation.capsules import Capsule
+from mindyn.excitation.constraints import Box
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import BOUNDS
 from mindyn.excitation.motion_plot import html_plot
 from mindyn.excitation.run import Run
+from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.executors import require_polars_threads
@@ -130,16 +133,40 @@ def limits_draft(design: MotionDesign) -> str:
     lines += [f"torque_margin = {limits.torque_margin!r}", f"{noise}noise = {design.noise.tolist()!r}"]
     home = design.approach.places[0] if design.approach is not None else design.motion.start
     lines.append(f"{'' if design.approach is not None else '# '}home = {home.tolist()!r}")
-    room = None if design.around is None else design.around.room
-    if room is not None and np.isfinite(room.lower[2]):
-        mark = "# " if any(one.kind is Kind.GUESSED_FLOOR for one in design.findings) else ""
-        lines += ["", f"{mark}[workspace]", f"{mark}floor = {float(room.lower[2])!r}"]
-    links = {link for one in design.findings if one.kind is Kind.GUESSED_VOLUME for link in one.joints}
-    for one in design.capsules:
-        if one.link in links:
-            ends = f"# a = {one.a.tolist()!r}\n# b = {one.b.tolist()!r}"
-            lines.append(f"\n# [[capsules]]\n# link = {json.dumps(one.link)}\n{ends}\n# radius = {one.radius!r}")
+    if design.around is not None:
+        lines += _surroundings(design, design.around)
     return "\n".join(lines) + "\n"
+
+
+def _surroundings(design: MotionDesign, around: Surroundings) -> list[str]:
+    """Return the tables of everything that the motion was checked against; guesses are commented out."""
+    lines, room = [], around.room
+    if room is not None:
+        is_guess = any(one.kind is Kind.GUESSED_FLOOR for one in design.findings)
+        corners = [f"lower = {room.lower.tolist()!r}", f"upper = {room.upper.tolist()!r}"]
+        has_walls = np.isfinite([*room.lower[:2], *room.upper]).any()
+        rows = ["[workspace]", *(corners if has_walls else [f"floor = {float(room.lower[2])!r}"])]
+        if has_walls and is_guess:
+            rows.append(f"# the floor, z = {float(room.lower[2])!r} of lower, was guessed")
+        lines += ["", *(f"{'# ' if is_guess and not has_walls else ''}{row}" for row in rows)]
+    lines += [_solid_table("obstacles", one) for one in around.obstacles]
+    lines += [_solid_table("tool", one) for one in around.tool]
+    links = {link for one in design.findings if one.kind is Kind.GUESSED_VOLUME for link in one.joints}
+    given = {*around.radius, *(one.link for one in around.capsules)}
+    for one in design.capsules:
+        if one.link in links | given and not any(one is other for other in around.tool):
+            lines.append(_solid_table("capsules", one, "" if one.link in given else "# "))
+    return lines
+
+
+def _solid_table(key: str, solid: Capsule | Box, mark: str = "") -> str:
+    """Return a box or capsule as a TOML table; `mark` comments it out."""
+    names = ("lower", "upper") if isinstance(solid, Box) else ("a", "b")
+    rows = [f"{name} = {getattr(solid, name).tolist()!r}" for name in names]
+    if isinstance(solid, Capsule):
+        link = [f"link = {json.dumps(solid.link)}"] if solid.link else []
+        rows = [*link, *rows, f"radius = {solid.radius!r}"]
+    return "\n" + "\n".join(f"{mark}{row}" for row in (f"[[{key}]]", *rows))
 
 
 def _rounded(value: float) -> str:

@@ -19,7 +19,6 @@ from mindyn.excitation.encounters import Encounter, Encounters, Wall, find_encou
 from mindyn.excitation.keep_out import KeepOut
 from mindyn.excitation.limits import STILL, MotionLimits
 from mindyn.excitation.loop_limits import loop_constraints
-from mindyn.excitation.motion_check import CHECK_LOSS_M
 from mindyn.excitation.speeds import speed_constraint
 from mindyn.excitation.volumes import Volume, Volumes, volumes_of
 from mindyn.findings import Finding, Kind, Severity
@@ -305,10 +304,11 @@ def _distance_constraints(robot: Robot, around: Surroundings, encounters: Encoun
             walls += [(int(k), one) for k in np.flatnonzero(owner == i) if one.by == "covers"]
         elif one.by == "covers" and j in boxed:
             kept_out += [(int(k), boxed.index(j)) for k in np.flatnonzero(owner == i)]
+            distance = one.needed_m
         elif one.by == "covers":
             both = list(product(np.flatnonzero(owner == i), np.flatnonzero(owner == j)))
             numbers += both
-            apart += [one.required_m + CHECK_LOSS_M] * len(both)
+            apart += [one.needed_m] * len(both)
     made: list[Constraint] = []
     pairs = Pairs(robot, capsules, np.array(numbers, dtype=np.intp).reshape(-1, 2))
     if numbers:
@@ -316,7 +316,6 @@ def _distance_constraints(robot: Robot, around: Surroundings, encounters: Encoun
     if walls:
         made.append(_walls(pairs, walls))
     if kept_out:
-        distance = around.clearance + around.tracking_error + CHECK_LOSS_M
         made.append(KeepOut(pairs, around.boxes, np.array(kept_out, dtype=np.intp), distance))
     return made
 
@@ -326,7 +325,7 @@ def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Walls:
     point = [2 * k + end for k, _ in walls for end in (0, 1)]
     of_both = [one for one in walls for _ in (0, 1)]
     directions = [one.direction for _, one in of_both]
-    offsets = [one.offset + ends.capsules[k].radius + one.required_m + CHECK_LOSS_M for k, one in of_both]
+    offsets = [one.offset + ends.capsules[k].radius + one.needed_m for k, one in of_both]
     names = tuple(f"gap of {' - '.join(one.names)}" for _, one in of_both)
     return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), names)
 

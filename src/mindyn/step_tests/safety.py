@@ -14,7 +14,7 @@ from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.encounters import Encounters, gaps_of
 from mindyn.excitation.joint_reach import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHARE, JointReach
 from mindyn.excitation.limits import POSITION_FRACTION, guessed_limit, with_limits
-from mindyn.excitation.motion_check import CHECK_LOSS_M, PathCheck, check_path
+from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motion_design import require_safe, speed_findings
 from mindyn.excitation.safety import PROBES, Surroundings, floor_findings, what_to_check
 from mindyn.findings import Finding, Severity
@@ -31,6 +31,8 @@ CENTRES: Final = 40
 TRIED: Final = 200
 """Random positions within ranges at which nothing may be hit."""
 RATE_HZ: Final = 100.0
+RUN_UP_S: Final = 0.1
+"""A joint that reaches its constant speed within twice this time has moved on by so many seconds of that speed."""
 SLOWED: Final = 4
 """Plans that are made, each slower, until no point exceeds the tip speed."""
 SLOWER: Final = 0.95
@@ -41,6 +43,8 @@ def plan_safe_tests(
     robot: Robot, around: Surroundings, *, home: ArrayLike | None = None, seconds: float = 2.0, seed: int = 0
 ) -> tuple[StepPlan, PathCheck]:
     """Plan tests of which none hits anything, nor a straight way in the joints from each motion to the next.
+
+    Motions of constant speed begin and end at that speed: the way on which the joint gains and loses it is checked too.
 
     home  (n,) the ways from there to the first motion and back from the last one are checked too
 
@@ -60,7 +64,7 @@ def plan_safe_tests(
             f"robot {robot.name!r} keeps its distances at none of {PROBES} random positions",
             hint="--floor HEIGHT states the real floor, --clearance 0.02 asks for less",
         )
-    stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home")[None], None)]
+    stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home"),) * 2]
     for lower, upper in _ranges(encounters, reach, centres, rng):
         ranges = dict(zip(robot.primary_names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
         slowed = robot
@@ -68,10 +72,15 @@ def plan_safe_tests(
             plan = plan_tests(slowed, ranges=ranges, seconds=seconds, seed=seed)
             tracks = [(one.trajectory(RATE_HZ), isinstance(one, Breakaways)) for one in plan.motions.values()]
             paths = [(path.q, None if is_still else path.t) for path, is_still in tracks]
-            ways = [
-                (np.stack([one[-1], other[0]]), None) for (one, _), (other, _) in pairwise([*stops, *paths, *stops])
+            ends = [(path.q[0] - RUN_UP_S * path.qd[0], path.q[-1] + RUN_UP_S * path.qd[-1]) for path, _ in tracks]
+            runs_up = [
+                (np.stack(way), None)
+                for (path, _), (begin, end) in zip(tracks, ends, strict=True)
+                for way in ((begin, path.q[0]), (path.q[-1], end))
+                if path.qd[0].any()
             ]
-            check = check_path(encounters, [*paths, *ways], len(volumes.unknown))
+            ways = [(np.stack([one[1], other[0]]), None) for one, other in pairwise([*stops, *ends, *stops])]
+            check = check_path(encounters, [*paths, *runs_up, *ways], len(volumes.unknown))
             if check.speed <= around.tip_speed:
                 break
             fastest = np.max([np.abs(path.qd).max(axis=0) for path, is_still in tracks if not is_still], axis=0)
@@ -126,6 +135,7 @@ def _apart(encounters: Encounters, q: Array) -> Array:
     """(N,) whether every encounter keeps its distance."""
     bodies, kept = encounters.bodies, np.ones(len(q), dtype=bool)
     poses = bodies.poses(q)
-    for one in encounters.checked:
-        kept &= gaps_of(bodies, one, poses) >= one.required_m + CHECK_LOSS_M
+    for one in sorted(encounters.checked, key=lambda one: one.by):  # covers first: they are the fastest
+        if kept.any():
+            kept[kept] = gaps_of(bodies, one, poses[kept]) >= one.needed_m
     return kept
