@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mindyn import compile_model, load_robot, log_from_arrays
-from mindyn.comparison.methods import select_methods
+from mindyn.comparison.methods import load_method
 
 FILE = Path(__file__).parents[2] / "examples" / "figaroh_method.py"
 
@@ -25,7 +25,7 @@ def test_figaroh_predicts_another_motion():
         qdd = np.column_stack([-a * a * np.sin(a * t), -b * b * np.cos(b * t)])
         return log_from_arrays(robot.joint_names, t, q, model.inverse_dynamics(q, qd, qdd))
 
-    (fit,) = select_methods([str(FILE)]).values()
+    _, fit = load_method(str(FILE))
     other = log(1.7, 3.1)
     predicted = fit(robot, [log(2.0, 1.3), log(1.1, 2.6)])(other)
     inner = slice(100, -100)
@@ -34,4 +34,4 @@ def test_figaroh_predicts_another_motion():
 
 
 def test_the_file_is_a_method_without_it_too():
-    assert list(select_methods([str(FILE)])) == ["figaroh"]
+    assert load_method(str(FILE))[0] == "figaroh"

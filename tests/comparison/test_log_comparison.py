@@ -15,7 +15,7 @@ from raising import raises
 import mindyn
 from mindyn.comparison.log_comparison import compare_on_logs
 from mindyn.comparison.log_sets import read_sets
-from mindyn.comparison.methods import LOG_METHODS, select_methods
+from mindyn.comparison.methods import load_method
 from mindyn.errors import Code, InputError
 from mindyn.export.toml_writer import write_toml
 
@@ -107,7 +107,7 @@ def test_sets_are_read_as_described(folder, motion):
 
 def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
     (folder / "mean.py").write_text(MEAN)
-    result = compare_on_logs(read_sets(folder), select_methods([str(folder / "mean.py")]))
+    result = compare_on_logs(read_sets(folder), [str(folder / "mean.py")], folder)
     mean = motion.tau[:2000].mean(axis=0)
     scored = motion.tau[2020:2980]
     expected = np.linalg.norm(scored - mean) / np.linalg.norm(scored)
@@ -117,23 +117,84 @@ def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
 
 def test_no_method_sees_the_torque_it_is_asked_for(folder):
     (folder / "cheat.py").write_text(CHEAT)
-    result = compare_on_logs(read_sets(folder), select_methods([str(folder / "cheat.py")]))
+    result = compare_on_logs(read_sets(folder), [str(folder / "cheat.py")], folder)
     assert all(score.total == 1.0 for score in result.scores["cheat"].values())  # it was given zeros
+
+
+READER = """
+from pathlib import Path
+import numpy
+
+name = "reader"
+
+
+def fit(robot, logs):
+    truth = numpy.load(Path("{folder}") / "arrays" / "run.npz")["tau"]
+    return lambda log: truth
+"""
+SAVER = """
+import shutil
+
+name = "saver"
+
+
+def fit(robot, logs):
+    shutil.copy("task.pickle", "{folder}/copy.pickle")
+    return lambda log: log.q * float("nan")
+"""
+
+
+def test_a_method_that_opens_the_recordings_has_no_score(folder, tmp_path_factory):
+    method = tmp_path_factory.mktemp("methods") / "reader.py"
+    method.write_text(READER.replace("{folder}", str(folder)))
+    result = compare_on_logs(read_sets(folder, ["arrays"]), [str(method)], folder)
+    for score in result.scores["reader"].values():
+        assert (score.total, score.coverage) == (None, None)
+        assert "tried to read the recordings" in score.reason
+
+
+def test_held_out_torque_is_not_in_the_folder_of_a_method(folder, tmp_path_factory, motion):
+    """Search the bytes that a method is given for each held-out torque, as numbers of either byte order."""
+    other = tmp_path_factory.mktemp("methods")
+    (other / "saver.py").write_text(SAVER.replace("{folder}", str(other)))
+    (split, *_) = read_sets(folder, ["arrays"])
+    result = compare_on_logs([split], [str(other / "saver.py")], folder)
+    assert result.scores["saver"][split.name].reason == "a scored row has no finite torque"
+    given = (other / "copy.pickle").read_bytes()
+    held_out, training = motion.tau[2000:3000], motion.tau[:2000]
+    assert training.tobytes() in given
+    for kind in ("<f8", ">f8", "<f4"):
+        assert not any(value.astype(kind).tobytes() in given for value in held_out.ravel())
+    assert given.count(str(folder).encode()) == 1  # the folder that it must not read, and nothing that points into it
+
+
+def test_scores_are_given_for_joints_parts_and_bands(folder):
+    (split, *_) = read_sets(folder, ["arrays"])
+    score = compare_on_logs([split], ["weighted"], folder).scores["weighted"][split.name]
+    tau = split.held_out[0].log.tau[2020:2980]
+    squares = (np.array(score.joints) * np.linalg.norm(tau, axis=0)) ** 2
+    assert_close(np.sqrt(squares.sum()) / np.linalg.norm(tau), score.total, SAME_ALGEBRA)
+    assert min(score.parts) <= score.total <= max(score.parts)
+    assert score.coverage is not None
+    assert score.coverage > 0.5
+    assert score.is_consistent in (True, False)
+    assert score.seconds > 0
+    assert score.wall_s > 0
 
 
 def test_our_fit_and_pinocchio_explain_an_arm_without_noise(folder):
     pytest.importorskip("pinocchio")
-    result = compare_on_logs(read_sets(folder, ["arrays"]), {k: LOG_METHODS[k] for k in ("weighted", "pinocchio")})
+    result = compare_on_logs(read_sets(folder, ["arrays"]), ["weighted", "pinocchio"], folder)
     assert all(score.total < 0.01 for scores in result.scores.values() for score in scores.values()), result.table()
 
 
 def test_two_recordings_are_compared_by_their_intervals(folder):
     (split, *_) = read_sets(folder)
     halves = tuple(split.training[0].between(a, b) for a, b in ((0, 1000), (1000, 2000)))
-    result = compare_on_logs([replace(split, training=halves)], {})
+    result = compare_on_logs([replace(split, training=halves)], [], folder)
     item = result.agreements[split.name]
     assert 0 < item.within <= item.compared
-    assert compare_on_logs([split], {}).agreements == {}
+    assert compare_on_logs([split], [], folder).agreements == {}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +227,7 @@ def test_unknown_methods_raise(tmp_path):
         (str(tmp_path / "broken.py"), Code.UNREADABLE),
     ):
         with raises(InputError, code, name):
-            select_methods([name])
+            load_method(name)
 
 
 def test_the_command_writes_one_page(folder):

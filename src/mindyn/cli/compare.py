@@ -24,7 +24,7 @@ from mindyn.cli.progress_bars import progress_bar
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import BenchSetting, Differentiation
 from mindyn.comparison.method_bench import compare_methods
-from mindyn.comparison.methods import LOG_METHODS, select_methods
+from mindyn.comparison.methods import LOG_METHODS, require_methods
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.robots.loading import RobotOptions
@@ -177,9 +177,10 @@ def _compare_on_logs(
     from mindyn.comparison.log_comparison import compare_on_logs, comparison_page
     from mindyn.comparison.log_sets import read_sets
 
-    taken = select_methods(methods)
+    taken = methods or list(LOG_METHODS)
+    require_methods(taken)
     splits = read_sets(folder, sets, dict(map(_parse_model, models or ())))
-    comparison = compare_on_logs(splits, taken, print_status)
+    comparison = compare_on_logs(splits, taken, folder, print_status)
     if out is not None:
         write_file_atomically(out, comparison_page(comparison))
     if as_json:

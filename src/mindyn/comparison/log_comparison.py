@@ -8,26 +8,24 @@ rows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.comparison.isolation import MethodResult, run_method
 from mindyn.comparison.log_sets import HeldOut, Split
-from mindyn.comparison.methods import FitFunction
 from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
-from mindyn.logs.log import Log
 from mindyn.pages.document import render_document
 from mindyn.pages.markup import Column, Section, p, table, tag, to_html
-from mindyn.reading import describe_exception
 from mindyn.robots.table import format_table
 
 RULES: Final = (
@@ -38,17 +36,29 @@ RULES: Final = (
     "These logs cannot validate a rule that was changed after reading this page: use other logs for that.",
 )
 
+PART_COUNT: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class MethodScore:
     """Score of one method on one split.
 
-    total    relative torque error on the held-out rows; None if there is none, with the reason in `reason`
-    seconds  processor time of the fit; 0 if the fit of another split was reused
+    total          relative torque error on the held-out rows; None if there is none, with the reason in `reason`
+    joints         the same for each joint
+    parts          total error in each of `PART_COUNT` consecutive parts of the scored rows: how much it varies
+    coverage       fraction of scored torques inside the 95 % bands of the method; None if it states no bands
+    is_consistent  whether the parameters are physically consistent; None if the method does not say
+    seconds        processor time of the fit; 0 if the fit of another split was reused
+    wall_s         time of the fit
     """
 
     total: float | None
-    seconds: float
+    joints: tuple[float, ...] = ()
+    parts: tuple[float, ...] = ()
+    coverage: float | None = None
+    is_consistent: bool | None = None
+    seconds: float = 0.0
+    wall_s: float = 0.0
     reason: str = ""
 
 
@@ -107,10 +117,7 @@ class LogComparison:
         return {
             "splits": list(self.splits),
             "methods": {
-                method: {
-                    split: {"total": score.total, "seconds": score.seconds, "reason": score.reason}
-                    for split, score in by_split.items()
-                }
+                method: {split: asdict(score) for split, score in by_split.items()}
                 for method, by_split in self.scores.items()
             },
             "agreement": {s: {"within": a.within, "compared": a.compared} for s, a in self.agreements.items()},
@@ -118,9 +125,12 @@ class LogComparison:
 
 
 def compare_on_logs(
-    splits: Sequence[Split], methods: Mapping[str, FitFunction], progress: Callable[[str], None] | None = None
+    splits: Sequence[Split],
+    methods: Sequence[str],
+    data: Path,
+    progress: Callable[[str], None] | None = None,
 ) -> LogComparison:
-    """Score methods on splits of recorded logs.
+    """Score methods on splits of recorded logs, each fit in a process of its own (see `mindyn.comparison.isolation`).
 
     Splits with the same training rows share one fit of each method. If a method fails on a split, the reason is
     recorded.
@@ -129,8 +139,10 @@ def compare_on_logs(
     ----------
     splits : sequence of Split
         Training and held-out rows.
-    methods : Mapping of str to FitFunction
-        Fit functions by name.
+    methods : sequence of str
+        Names of `LOG_METHODS`, or paths of Python files with a method.
+    data : Path
+        Folder of the recordings, which methods must not read.
     progress : callable, optional
         Called with status lines.
 
@@ -139,18 +151,20 @@ def compare_on_logs(
     LogComparison
     """
     show = progress or (lambda line: None)  # noqa: ARG005
+    groups: dict[tuple[Any, ...], list[Split]] = {}
+    for split in splits:
+        groups.setdefault(_training_key(split), []).append(split)
     scores: dict[str, dict[str, MethodScore]] = {}
-    for name, fit in methods.items():
-        fitted: dict[tuple[Any, ...], tuple[Callable[[Log], Array], float] | str] = {}
-        scores[name] = {}
-        for split in splits:
-            show(f"{name}: {split.name}")
-            key = _training_key(split)
-            known = key in fitted
-            if not known:
-                fitted[key] = _fit_method(fit, split)
-            score = _score_method(fitted[key], split.held_out)
-            scores[name][split.name] = replace(score, seconds=0.0) if known else score
+    for method in methods:
+        for group in groups.values():
+            show(f"{method}: {', '.join(split.name for split in group)}")
+            motions = [part.log for split in group for part in split.held_out]
+            result = run_method(method, group[0], motions, data)
+            done = scores.setdefault(result.name, {})
+            for split in group:
+                start = sum(len(other.held_out) for other in group[: group.index(split)])
+                score = _score_method(result, split.held_out, start)
+                done[split.name] = score if split is group[0] else replace(score, seconds=0.0, wall_s=0.0)
     agreements = {split.name: agreement for split in splits if (agreement := _measure_agreement(split)) is not None}
     return LogComparison(tuple(split.name for split in splits), scores, agreements)
 
@@ -160,38 +174,36 @@ def _training_key(split: Split) -> tuple[Any, ...]:
     return (split.robot.name, *parts)
 
 
-def _fit_method(fit: FitFunction, split: Split) -> tuple[Callable[[Log], Array], float] | str:
-    begin = time.process_time()
-    try:
-        return fit(split.robot, split.training), time.process_time() - begin
-    except Exception as error:  # third-party methods may raise anything
-        return _format_reason(error)
-
-
-def _score_method(fitted: tuple[Callable[[Log], Array], float] | str, held_out: Sequence[HeldOut]) -> MethodScore:
-    if isinstance(fitted, str):
-        return MethodScore(None, 0.0, fitted)
-    predictor, seconds = fitted
-    error = torque = 0.0
-    for part in held_out:
-        tau = part.log.tau
-        hidden = replace(part.log, tau=np.zeros_like(tau))
-        try:
-            predicted = np.asarray(predictor(hidden), dtype=np.float64)
-        except Exception as problem:
-            return MethodScore(None, seconds, _format_reason(problem))
+def _score_method(result: MethodResult, held_out: Sequence[HeldOut], start: int) -> MethodScore:
+    """Score the torques of the motions from `start` on."""
+    failed = partial(MethodScore, None, seconds=result.seconds, wall_s=result.wall_s)
+    if result.reason:
+        return failed(reason=result.reason)
+    measured, errors, inside = [], [], []
+    for part, k in zip(held_out, range(start, start + len(held_out)), strict=True):
+        tau, predicted = part.log.tau, result.torques[k]
         if predicted.shape != tau.shape:
-            return MethodScore(None, seconds, f"its torque has shape {predicted.shape} instead of {tau.shape}")
+            return failed(reason=f"its torque has shape {predicted.shape} instead of {tau.shape}")
         scored = (part.log.rows >= part.rows[0]) & (part.log.rows < part.rows[1])
-        error += float(((tau - predicted)[scored] ** 2).sum())
-        torque += float((tau[scored] ** 2).sum())
-    if not np.isfinite(error):
-        return MethodScore(None, seconds, "a scored row has no finite torque")
-    return MethodScore(float(np.sqrt(error / torque)), seconds)
-
-
-def _format_reason(error: Exception) -> str:
-    return error.message.splitlines()[0] if isinstance(error, MindynError) else describe_exception(error)
+        measured.append(tau[scored])
+        errors.append((tau - predicted)[scored])
+        if result.bands:
+            lower, upper = result.bands[k]
+            inside.append(((lower <= tau) & (tau <= upper))[scored])
+    torque, error = np.concatenate(measured), np.concatenate(errors)
+    if not np.isfinite(error).all():
+        return failed(reason="a scored row has no finite torque")
+    by_joint = np.linalg.norm(error, axis=0) / np.linalg.norm(torque, axis=0)
+    ends = np.array_split(np.arange(len(error)), PART_COUNT)
+    return MethodScore(
+        float(np.linalg.norm(error) / np.linalg.norm(torque)),
+        tuple(by_joint.tolist()),
+        tuple(float(np.linalg.norm(error[rows]) / np.linalg.norm(torque[rows])) for rows in ends),
+        float(np.concatenate(inside).mean()) if inside else None,
+        result.is_consistent,
+        result.seconds,
+        result.wall_s,
+    )
 
 
 def _measure_agreement(split: Split) -> Agreement | None:

@@ -8,16 +8,19 @@ A further method is a file with a `name` and a function `fit(robot, logs)`; `min
         mean = numpy.concatenate([log.tau for log in logs]).mean(axis=0)
         return lambda log: numpy.broadcast_to(mean, log.tau.shape)
 
-It may use everything in the training logs. The log to predict comes without `tau`.
+It may use everything in the training logs. The log to predict comes without `tau`. The returned function may be an
+object with two more members: `bands(log)` returns lower and upper torque (95 %), and `is_consistent` states whether
+the parameters are physically consistent.
 """
 
 from __future__ import annotations
 
 import runpy
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.comparison.pinocchio_pipeline import fit_with_pinocchio
@@ -25,32 +28,55 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.feasibility.check import check_feasible
+from mindyn.feasibility.intervals import torque_bands
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.identify import identify
 from mindyn.identification.methods import METHODS
 from mindyn.logs.log import Log
 from mindyn.reading import describe_exception
 from mindyn.robots.robot import Robot
-from mindyn.validation.prediction import predict_log
+from mindyn.validation.prediction import TorquePrediction, predict_log
 
 Predictor = Callable[[Log], Array]
 """Function that returns the torque (N, n) of each row of a log, from its motion."""
 FitFunction = Callable[[Robot, Sequence[Log]], Predictor]
 
 
+class EstimatePredictor:
+    """Torque and 95 % bands of a log by an estimate, at the logged time stamps."""
+
+    def __init__(self, estimate: Estimate) -> None:
+        self.estimate = estimate
+        self.is_consistent = check_feasible(estimate).consistent.holds
+
+    def __call__(self, log: Log) -> Array:
+        """Return the torque (N, n) of each row."""
+        return self._predict(log).predicted
+
+    def bands(self, log: Log) -> tuple[Array, Array]:
+        """Return lower and upper measured torque (N, n) of each row."""
+        prediction = self._predict(log)
+        lower, upper = torque_bands(self.estimate, self.estimate.samples_of(log), noise=True)
+        half_width = (upper - lower) / 2
+        if len(half_width) != len(log):  # uneven stamps
+            time = self.estimate.condition_log(log).time
+            half_width = np.column_stack([np.interp(log.time, time, column) for column in half_width.T])
+        return prediction.predicted - half_width, prediction.predicted + half_width
+
+    def _predict(self, log: Log) -> TorquePrediction:
+        prediction = predict_log(self.estimate, log)
+        if len(prediction.predicted) != len(log):
+            raise InputError(
+                "the log has segments that are too short to be conditioned, so some of its rows have no prediction",
+                code=Code.UNSUPPORTED,
+                subject="log",
+            )
+        return prediction
+
+
 def _fit_with(estimator: Estimator | None) -> FitFunction:
-    return lambda robot, logs: partial(_predict_rows, identify(robot, list(logs), estimator))
-
-
-def _predict_rows(estimate: Estimate, log: Log) -> Array:
-    predicted = predict_log(estimate, log).predicted
-    if len(predicted) != len(log):
-        raise InputError(
-            "the log has segments that are too short to be conditioned, so some of its rows have no prediction",
-            code=Code.UNSUPPORTED,
-            subject="log",
-        )
-    return predicted
+    return lambda robot, logs: EstimatePredictor(identify(robot, list(logs), estimator))
 
 
 LOG_METHODS: Final[Mapping[str, FitFunction]] = {
@@ -63,39 +89,38 @@ LOG_METHODS: Final[Mapping[str, FitFunction]] = {
 """`identify` selects an estimator; the next entries are single estimators; the last is a pipeline with Pinocchio."""
 
 
-def select_methods(names: Sequence[str] | None) -> dict[str, FitFunction]:
-    """Return the named methods, by default all `LOG_METHODS`; a path to a Python file adds its method."""
-    methods: dict[str, FitFunction] = {}
-    for name in names or LOG_METHODS:
+def require_methods(names: Sequence[str]) -> None:
+    """Raise if a name is neither one of `LOG_METHODS` nor an existing Python file; run nothing."""
+    for name in names:
         if name.endswith(".py"):
-            methods.update([_load_method(Path(name))])
-        elif name in LOG_METHODS:
-            methods[name] = LOG_METHODS[name]
-        else:
+            if not Path(name).is_file():
+                raise InputError(f"no file {name!r} with a method", code=Code.MISSING_FILE, subject=name)
+        elif name not in LOG_METHODS:
             raise InputError(
                 f"no method {name!r}",
                 hint=f"use one of {', '.join(LOG_METHODS)}, or the path of a Python file with a method",
                 code=Code.UNKNOWN_NAME,
                 subject=name,
             )
-    return methods
 
 
-def _load_method(path: Path) -> tuple[str, FitFunction]:
-    if not path.is_file():
-        raise InputError(f"no file {str(path)!r} with a method", code=Code.MISSING_FILE, subject=path)
+def load_method(name: str) -> tuple[str, FitFunction]:
+    """Return the name and the fit function of a method; a Python file is run."""
+    require_methods([name])
+    if name in LOG_METHODS:
+        return name, LOG_METHODS[name]
     try:
-        content: dict[str, Any] = runpy.run_path(str(path))
+        content: dict[str, Any] = runpy.run_path(name)
     except Exception as error:  # a third-party file may raise anything
         raise InputError(
-            f"{path} cannot be run: {describe_exception(error)}", code=Code.UNREADABLE, subject=path
+            f"{name} cannot be run: {describe_exception(error)}", code=Code.UNREADABLE, subject=name
         ) from error
-    name, fit = content.get("name"), content.get("fit")
-    if not isinstance(name, str) or not callable(fit):
+    title, fit = content.get("name"), content.get("fit")
+    if not isinstance(title, str) or not callable(fit):
         raise InputError(
-            f"{path} has no method",
+            f"{name} has no method",
             hint="the file must define a string `name` and a function `fit(robot, logs)`",
             code=Code.WRONG_FORMAT,
-            subject=path,
+            subject=name,
         )
-    return name, fit
+    return title, fit
