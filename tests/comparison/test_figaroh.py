@@ -1,4 +1,4 @@
-"""FIGAROH as a method in one file (examples/figaroh_method.py), if it is installed."""
+"""FIGAROH as a method in one file (leaderboard/methods/figaroh.py), if it is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mindyn import compile_model, load_robot, log_from_arrays
 from mindyn.comparison.methods import load_method
 
-FILE = Path(__file__).parents[2] / "examples" / "figaroh_method.py"
+FILE = Path(__file__).parents[2] / "leaderboard" / "methods" / "figaroh.py"
 
 
 def test_figaroh_predicts_another_motion():

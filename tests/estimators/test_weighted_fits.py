@@ -277,7 +277,7 @@ def test_a_search_counts_its_steps():
     def run(candidates):
         count = len(candidates)
         motion = SimpleNamespace(beta=candidates, stable=np.full(count, True), pivots=np.ones(count))
-        motion.only = lambda k: SimpleNamespace(beta=candidates[k : k + 1], stable=[True], pivots=[1.0])
+        motion.select = lambda k: SimpleNamespace(beta=candidates[k : k + 1], stable=[True], pivots=[1.0])
         return motion
 
     made._replay = SimpleNamespace(run=run)

@@ -151,22 +151,28 @@ def compare_on_logs(
     LogComparison
     """
     show = progress or (lambda line: None)  # noqa: ARG005
-    groups: dict[tuple[Any, ...], list[Split]] = {}
-    for split in splits:
-        groups.setdefault(_training_key(split), []).append(split)
+    groups = group_splits(splits)
     scores: dict[str, dict[str, MethodScore]] = {}
     for method in methods:
-        for group in groups.values():
+        for group in groups:
             show(f"{method}: {', '.join(split.name for split in group)}")
             motions = [part.log for split in group for part in split.held_out]
             result = run_method(method, group[0], motions, data)
             done = scores.setdefault(result.name, {})
             for split in group:
                 start = sum(len(other.held_out) for other in group[: group.index(split)])
-                score = _score_method(result, split.held_out, start)
+                score = score_method(result, split.held_out, start)
                 done[split.name] = score if split is group[0] else replace(score, seconds=0.0, wall_s=0.0)
     agreements = {split.name: agreement for split in splits if (agreement := _measure_agreement(split)) is not None}
     return LogComparison(tuple(split.name for split in splits), scores, agreements)
+
+
+def group_splits(splits: Sequence[Split]) -> list[list[Split]]:
+    """Group splits with the same training rows, which share a fit."""
+    groups: dict[tuple[Any, ...], list[Split]] = {}
+    for split in splits:
+        groups.setdefault(_training_key(split), []).append(split)
+    return list(groups.values())
 
 
 def _training_key(split: Split) -> tuple[Any, ...]:
@@ -174,7 +180,7 @@ def _training_key(split: Split) -> tuple[Any, ...]:
     return (split.robot.name, *parts)
 
 
-def _score_method(result: MethodResult, held_out: Sequence[HeldOut], start: int) -> MethodScore:
+def score_method(result: MethodResult, held_out: Sequence[HeldOut], start: int) -> MethodScore:
     """Score the torques of the motions from `start` on."""
     failed = partial(MethodScore, None, seconds=result.seconds, wall_s=result.wall_s)
     if result.reason:

@@ -4,11 +4,11 @@ A set is a folder of the same name beside `splits.json`. Its entry has
 
     model       robot file in that folder; its joints that are not in `joints` are locked at zero
     joints      names in the order of the columns
-    rate_hz     rows are uniform at this rate
+    rate_hz     rows are uniform at this rate; or `time`: column of time stamps in s
     position, velocity (or null), torque
-                location of the columns ("columns": names of a table; "array": one of an .npz; "struct" and "field" of
-                a .mat file), "scale" to rad or m, "to_joint" and "offset": q_joint = to_joint @ (raw * scale) + offset,
-                tau_joint = to_joint @ raw
+                location of the columns ("columns": names of a table, or a pattern; "array": one of an .npz; "struct" and
+                "field" of a .mat file), "scale" to rad or m (default 1), "to_joint" (default: the identity) and "offset":
+                q_joint = to_joint @ (raw * scale) + offset, tau_joint = to_joint @ raw
     splits      name -> {"train": [{"file", "rows"}], "held_out": [{"file", "rows", "score_rows"}]}; a file is a name,
                 or a table with one for each signal; rows are half open, from 0
 """
@@ -142,13 +142,16 @@ def _build_metadata(robot: Robot, entry: Mapping[str, Any]) -> dict[str, Any]:
         "units": {
             s: {j.name: _find_unit(s, scale, j.kind) for j in robot.primary_joints} for s, scale in scales.items()
         },
-        "rate_hz": float(entry["rate_hz"]),
-        **_find_gears(signals),
+        **_find_gears(signals, len(entry["joints"])),
     }
+    if "time" in entry:
+        metadata["columns"]["time"], metadata["units"]["time"] = str(entry["time"]), "s"
+    else:
+        metadata["rate_hz"] = float(entry["rate_hz"])
     offset = np.asarray(entry["position"].get("offset", 0.0), dtype=float)
     if offset.any():
         metadata["position_offset"] = (offset / scales["position"]).tolist()
-    if all(isinstance(columns, list) for columns in metadata["columns"].values()):
+    if all("columns" in columns for columns in signals.values()):
         del metadata["joints"]  # names of columns are in the order of the robot already
     return metadata
 
@@ -170,15 +173,18 @@ def _find_unit(signal: str, scale: float, kind: str) -> str:
 
 def _list_columns(signal: Mapping[str, Any]) -> str | list[str]:
     if "columns" in signal:
-        return list(signal["columns"])
+        columns: str | list[str] = signal["columns"]
+        return columns if isinstance(columns, str) else list(columns)
     return str(signal["array"]) if "array" in signal else f"{signal['struct']}.{signal['field']}"
 
 
-def _find_gears(signals: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _find_gears(signals: Mapping[str, Mapping[str, Any]], count: int) -> dict[str, Any]:
     """Return gears G and sides with q_joint = G^-1 q_motor or q, and tau_joint = G^T tau_motor or tau."""
-    matrices = {signal: np.asarray(columns["to_joint"], dtype=float) for signal, columns in signals.items()}
+    identity = np.eye(count)
+    matrices = {
+        signal: np.asarray(columns.get("to_joint", identity), dtype=float) for signal, columns in signals.items()
+    }
     G = matrices["torque"].T
-    identity = np.eye(len(G))
     if _are_equal(G, identity) and all(_are_equal(A, identity) for A in matrices.values()):
         return {"side": "joint"}
     back = np.linalg.inv(G)

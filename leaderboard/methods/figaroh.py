@@ -1,7 +1,7 @@
 """Use FIGAROH as a method of the comparison on recorded logs, if it is installed.
 
     pip install figaroh
-    mindyn compare --logs DIR --method identify --method pinocchio --method examples/figaroh_method.py
+    mindyn compare --logs DIR --method identify --method pinocchio --method leaderboard/methods/figaroh.py
 
 The method follows FIGAROH's workflow: its regressor with friction, actuator inertia and offset of every joint, its
 elimination of columns, its base parameters by two QR decompositions on the training rows, and joints weighted by their
@@ -73,7 +73,3 @@ def fit(robot: Robot, logs):
     best = min(found, key=lambda cutoff: error(*found[cutoff]))
     kept, phi = solved(*found[best])
     return lambda log: (regressor(log, best)[0][:, kept] @ phi).reshape(n, -1).T
-
-
-if __name__ == "__main__":
-    print("mindyn compare --logs DIR --method examples/figaroh_method.py")
