@@ -15,7 +15,7 @@ ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/numerics/test_products.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
 QUICK := $(QUICK_OPTIMISED) tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/laws/test_gears.py tests/oracles/test_mujoco.py tests/regression/test_information.py tests/estimators/test_estimate.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
 
-.PHONY: help setup demo test quick check format docs paper bench study dist pythons minimum clean
+.PHONY: help setup demo test quick check format docs paper bench study leaderboard dist pythons minimum clean
 
 help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
@@ -24,7 +24,7 @@ help:
 	@echo "make check    formatting, lint, types, layers"
 	@echo "make format   format, and apply the fixes of the linter"
 	@echo "make docs     the documentation, in build/site"
-	@echo "make bench    speed compared with Pinocchio, one table"
+	@echo "make bench    speed compared with Pinocchio, one table (make leaderboard: errors of methods on recorded logs, METHODS=all)"
 	@echo "make study    a long study: NAME=spoiled (without NAME: list them), SECONDS=600: for so long, then continue next time"
 	@echo "make dist     sdist and wheel, built twice, compared, checked and installed into an empty environment (DEMO=1: and the demo)"
 	@echo "make pythons  make quick under Python 3.12 to 3.14 as far as they are here (make minimum: with the lowest versions of all dependencies)"
@@ -79,6 +79,10 @@ bench: setup
 
 study: setup
 	@$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/study.py $(NAME) $(if $(SECONDS),--seconds $(SECONDS)) $(OPTIONS)
+
+# METHODS=all: every method, records and page.
+leaderboard: setup
+	$(ONE_BLAS_THREAD) $(BIN)/python -m leaderboard.run $(if $(filter all,$(METHODS)),--all --record)
 
 dist: setup
 	$(BIN)/python -m pip install --quiet --group dist

@@ -1,6 +1,7 @@
 # The public names in the order of the work; `import_lazily` imports each when it is first used.
 # ruff: noqa: I001
 from mindyn.robots.loading import load_robot as load_robot, bundled_robots as bundled_robots
+from mindyn.robots.loading import identified_robots as identified_robots
 from mindyn.robots.robot import Robot as Robot
 from mindyn.robots.parts import Link as Link, Joint as Joint, Drive as Drive, ExtraTorque as ExtraTorque
 from mindyn.identifiability.base_sets import base_parameters as base_parameters

@@ -9,7 +9,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, with_robot_options
 from mindyn.cli.printing import print_output, print_table
-from mindyn.robots.loading import RobotOptions, bundled_robots, load_robot
+from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import joint_rows, robot_table
 
@@ -26,6 +26,9 @@ def robots(
     as_json: Annotated[bool, JSON_OPTION] = False,
     details: Annotated[bool, typer.Option("--details", help="Print every case that a finding summarizes.")] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
+    identified: Annotated[
+        bool, typer.Option("--identified", help="List the robots whose dynamics were identified from public logs.")
+    ] = False,
     *,
     options: RobotOptions,
 ) -> None:
@@ -39,12 +42,28 @@ def robots(
         else:
             _print_robot(shown)
         return
+    if identified:
+        _print_identified(as_json=as_json)
+        return
     listed = [load_robot(name) for name in bundled_robots()]
     if as_json:
         typer.echo(json.dumps([_robot_data(entry) for entry in listed], indent=2))
         return
     rows = [("name", "joints", "drives", "source"), *(_robot_row(entry) for entry in listed)]
     print_table(rows, cut=(3,))
+
+
+def _print_identified(*, as_json: bool) -> None:
+    zoo = identified_robots()
+    if as_json:
+        typer.echo(json.dumps(zoo, indent=2))
+        return
+    rows = [("name", "robot", "held-out error", "rows", "licence", "date")]
+    for name, entry in zoo.items():
+        error = f"{100 * entry['held_out']['total']:.2f} %"
+        rows.append((name, entry["title"], error, str(entry["held_out"]["rows"]), entry["licence"], entry["date"]))
+    print_table(rows)
+    print_output("One specimen of each was measured: another one, its payload and its friction differ.")
 
 
 def _print_robot(robot: Robot) -> None:

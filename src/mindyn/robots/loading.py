@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +27,8 @@ from mindyn.robots.snapping import Snapper
 from mindyn.robots.toml_reader import read_toml
 from mindyn.robots.urdf_reader import read_urdf
 
+BUNDLED_NAME: Final = re.compile(r"(zoo/)?\w+")
+
 
 def bundled_robots() -> tuple[str, ...]:
     """Return the names of the robots that mindyn includes.
@@ -38,8 +43,39 @@ def bundled_robots() -> tuple[str, ...]:
     >>> "puma560" in bundled_robots()
     True
     """
-    folder = resources.files("mindyn.robots") / "data"
+    folder = _bundled_folder()
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def identified_robots() -> dict[str, dict[str, Any]]:
+    """Return what was identified of measured robots, by the name that `load_robot` accepts.
+
+    Returns
+    -------
+    dict of str to dict
+        For each robot: its title, source, licence, settings, held-out torque error, base parameters with 95 %
+        intervals, friction curves, and findings. One specimen was measured; another one differs.
+
+    Examples
+    --------
+    >>> "zoo/kr300_2021" in identified_robots()
+    True
+    """
+    folder = _bundled_folder() / "zoo"
+    names = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
+    return {f"zoo/{name}": json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in names}
+
+
+def _bundled_folder() -> Traversable:
+    return resources.files("mindyn.robots") / "data"
+
+
+def _find_bundled(source: str | Path) -> Traversable | None:
+    """Return the file of a bundled or identified robot; None if the source is not the name of one."""
+    if not isinstance(source, str) or source.endswith(".toml") or not BUNDLED_NAME.fullmatch(source):
+        return None
+    file = _bundled_folder().joinpath(*f"{source}.toml".split("/"))
+    return file if file.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +103,7 @@ class RobotOptions:
             drive_of = {drive.joint: drive for drive in (*description.drives, *drives)}
             description = replace(description, drives=tuple(drive_of.values()))
         robot = assemble(description.select(self.selection))
-        bundled = isinstance(source, str) and source in bundled_robots()
-        robot = replace(robot, file=str(source) if bundled else str(Path(source).absolute()))
+        robot = replace(robot, file=str(source) if _find_bundled(source) else str(Path(source).absolute()))
         if self.home is not None:
             robot = replace(robot, home=_resolve_home(robot, self.home))
         return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)
@@ -99,7 +134,7 @@ def load_robot(
     Parameters
     ----------
     source : str or pathlib.Path
-        Bundled name (see `bundled_robots`) or file (.toml, .urdf, .xml, .mjcf).
+        Bundled name (see `bundled_robots` and `identified_robots`) or file (.toml, .urdf, .xml, .mjcf).
     snap : bool, default True
         Round rotations and axes within 1e-5 rad of a multiple of 15 degrees; `Robot.findings` lists the changes.
     gravity : array_like, shape (3,), optional
@@ -182,10 +217,8 @@ def _list_places(description: Description) -> set[str]:
 def read_description(source: str | Path, *, snap: bool = True) -> Description:
     """Read the description of a bundled robot or a file, before joints are held and unsupported parts raise errors."""
     snapper = Snapper(active=snap)
-    if isinstance(source, str) and source in bundled_robots():
-        text = (resources.files("mindyn.robots") / "data" / f"{source}.toml").read_text(encoding="utf-8")
-        return read_toml(text, snapper)
-    return _read_file(Path(source), snapper)
+    bundled = _find_bundled(source)
+    return _read_file(Path(source), snapper) if bundled is None else read_toml(bundled.read_text("utf-8"), snapper)
 
 
 def _read_toml_file(path: Path, snapper: Snapper) -> Description:

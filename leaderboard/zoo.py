@@ -1,0 +1,137 @@
+"""Identify the sets whose licence allows derived numbers, and write them as robots that mindyn bundles.
+
+    MINDYN_REAL_DATA=FOLDER python -m leaderboard.zoo [NAME ...]
+
+Each robot is one physically consistent fit to the training rows of its set. It is written as TOML and URDF, with its base
+parameters, friction curves, findings and held-out error as JSON; docs/zoo.md is written from these files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leaderboard.sets import Manifest, prepare, read_manifests
+from mindyn import Estimate, PhysicallyConsistent, compile_model, full_model, identify, write_toml, write_urdf
+from mindyn import __version__ as mindyn_version
+from mindyn.comparison.log_sets import HeldOut, read_sets
+from mindyn.robots.loading import identified_robots
+from mindyn.robots.robot import Robot
+from mindyn.validation.errors import torque_error
+from mindyn.validation.friction_curves import friction_curve
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "src" / "mindyn" / "robots" / "data" / "zoo"
+ZOO = {"kr300_2021": "kuka_kr300", "tx40_figaroh": "staubli_tx40", "ur10_2025": "ur10_unisa"}
+"""Names of the robots, and their sets."""
+CAUTIONS = {
+    "kuka_kr300": "The mass of the plate at its flange is not known: it is part of the last link.",
+    "staubli_tx40": "The source does not state how its signal becomes a motor torque: the scale of all values rests on it.",
+    "ur10_unisa": "The torque was computed from motor currents with gains of the source: all values scale with them.",
+}
+SPEEDS = 21
+
+
+def identify_set(folder: Path, name: str) -> tuple[Estimate, HeldOut]:
+    """Fit the training rows of a prepared set."""
+    (split,) = read_sets(folder, [name])
+    return identify(split.robot, list(split.training), PhysicallyConsistent()), split.held_out[0]
+
+
+def held_out_error(robot: Robot, estimate: Estimate, part: HeldOut) -> dict[str, Any]:
+    """Return the torque error of the written robot on the scored rows, its motion conditioned as that of the fit."""
+    samples = estimate.samples_of(part.log)
+    predicted = compile_model(robot).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    scored = (part.log.rows >= part.rows[0]) & (part.log.rows < part.rows[1])
+    error = torque_error(part.log.joint_names, part.log.tau[scored], predicted[scored])
+    return {"total": error.total, "joints": [joint.relative for joint in error.joints], "rows": int(scored.sum())}
+
+
+def describe(name: str, estimate: Estimate, robot: Robot, part: HeldOut, manifest: Manifest) -> dict[str, Any]:
+    """Return what was identified, as JSON values."""
+    fastest = np.abs(estimate.samples_of(part.log).qd).max(axis=0)
+    curves = {}
+    for k, joint in enumerate(estimate.robot.primary_names):
+        curve = friction_curve(estimate, k, np.linspace(-fastest[k], fastest[k], SPEEDS))
+        width = np.where(np.isfinite(curve.half_width), curve.half_width, np.nan)
+        columns = {"speed": curve.speed, "torque": curve.torque, "half_width": width}
+        curves[joint] = {key: _digits(values) for key, values in columns.items()}
+    base = [
+        {"name": label, "unit": unit, "value": _digit(value), "low": _digit(value - half), "high": _digit(value + half)}
+        for label, unit, value, half in zip(
+            estimate.names, estimate.units, estimate.beta, estimate.half_widths, strict=True
+        )
+    ]
+    return {
+        "title": manifest["title"],
+        "set": ZOO[name],
+        "source": f"{manifest['repository']}/tree/{manifest['commit']}",
+        "licence": manifest["licence"],
+        "date": f"{date.today():%Y-%m-%d}",
+        "mindyn": mindyn_version,
+        "command": f"python -m leaderboard.zoo {name}",
+        "caution": f"One specimen was measured; another one, its payload and its friction differ. {CAUTIONS[ZOO[name]]}",
+        "settings": estimate.settings.to_dict(),
+        "held_out": held_out_error(robot, estimate, part),
+        "base_parameters": base,
+        "friction": curves,
+        "findings": [finding.to_dict() for finding in estimate.findings],
+    }
+
+
+def _digit(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def _digits(values: Any) -> list[float | None]:
+    return [_digit(value) for value in np.asarray(values).tolist()]
+
+
+def write_docs() -> None:
+    """Write docs/zoo.md from the files of the zoo."""
+    head = "| robot | name | held-out error | held-out rows | base parameters | licence of the log | date |"
+    lines = [head, "|---|---|---|---|---|---|---|"]
+    cautions = []
+    for name, entry in identified_robots().items():
+        error = f"{100 * entry['held_out']['total']:.2f} %"
+        count = len(entry["base_parameters"])
+        cells = [entry["title"], f"`{name}`", error, entry["held_out"]["rows"], count, entry["licence"], entry["date"]]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        cautions.append(f"- `{name}`: {entry['caution']} [Log]({entry['source']}), `{entry['command']}`.")
+    only = [m["title"] for m in read_manifests().values() if not m["derived_numbers"]]
+    text = (ROOT / "leaderboard" / "zoo.md").read_text(encoding="utf-8")
+    page = text.format(table="\n".join(lines), cautions="\n".join(cautions), recipe_only=" and ".join(only))
+    (ROOT / "docs" / "zoo.md").write_text(page, encoding="utf-8")
+
+
+def main() -> None:
+    """Identify the named robots, or all, and write them."""
+    names = sys.argv[1:] or list(ZOO)
+    if unknown := set(names) - set(ZOO):
+        sys.exit(f"no robot {', '.join(sorted(unknown))}; the robots are: {', '.join(ZOO)}")
+    local = os.environ.get("MINDYN_REAL_DATA")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="mindyn-zoo-") as temporary:
+        folder = prepare(Path(temporary), [ZOO[name] for name in names], Path(local) if local else None)
+        for name in names:
+            estimate, part = identify_set(folder, ZOO[name])
+            robot = full_model(estimate, friction="fitted")
+            write_toml(robot, FOLDER / f"{name}.toml")
+            write_urdf(full_model(estimate), FOLDER / f"{name}.urdf")
+            entry = describe(name, estimate, robot, part, read_manifests([ZOO[name]])[ZOO[name]])
+            (FOLDER / f"{name}.json").write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
+            print(
+                f"{name}: {100 * entry['held_out']['total']:.2f} % of the torque of {entry['held_out']['rows']} held-out rows"
+            )
+    write_docs()
+
+
+if __name__ == "__main__":
+    main()

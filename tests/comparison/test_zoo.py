@@ -1,0 +1,84 @@
+"""Identified robots: they load here, in Pinocchio and in MuJoCo, and predict held-out rows with the stated error."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pinocchio
+import pytest
+from cli.program import mindyn_program
+from logs.real_sets import FOLDER, needs_real_data
+
+from leaderboard.sets import prepare, read_manifests
+from leaderboard.zoo import FOLDER as FILES
+from leaderboard.zoo import ZOO
+from mindyn import EquationSettings, compile_model, condition, identified_robots, load_robot, to_pinocchio
+from mindyn.comparison.log_sets import read_sets
+from mindyn.validation.errors import torque_error
+
+NAMES = sorted(ZOO)
+
+
+def rigid(name):
+    """Return the robot without drives and extra torques."""
+    return replace(load_robot(f"zoo/{name}"), drives=(), extras=())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_torques_are_those_of_pinocchio_and_mujoco(name):
+    robot = rigid(name)
+    rng = np.random.default_rng(0)
+    q, qd, qdd = rng.uniform(-1, 1, (3, 20, robot.joint_count))
+    ours = compile_model(robot).inverse_dynamics(q, qd, qdd)
+    size = np.abs(ours).max()
+    for model in (to_pinocchio(robot), pinocchio.buildModelFromUrdf(str(FILES / f"{name}.urdf"))):
+        data = model.createData()
+        theirs = np.array([pinocchio.rnea(model, data, *row) for row in zip(q, qd, qdd, strict=True)])
+        assert np.abs(theirs - ours).max() < 1e-9 * size
+    spec = mujoco.MjSpec.from_file(str(FILES / f"{name}.urdf"))
+    for joint in spec.joints:
+        joint.damping, joint.frictionloss, joint.armature = np.zeros_like(joint.damping), 0.0, 0.0
+    model = spec.compile()
+    model.dof_damping[:] = model.dof_frictionloss[:] = model.dof_armature[:] = 0.0
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data = mujoco.MjData(model)
+    for row, expected in zip(zip(q, qd, qdd, strict=True), ours, strict=True):
+        data.qpos[:], data.qvel[:], data.qacc[:] = row
+        mujoco.mj_inverse(model, data)
+        assert np.abs(data.qfrc_inverse - expected).max() < 1e-9 * size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_are_physically_consistent_and_values_have_intervals(name):
+    robot, entry = load_robot(f"zoo/{name}"), identified_robots()[f"zoo/{name}"]
+    assert all(answer.is_feasible for answer in robot.consistency().values())
+    assert {"caution", "command", "source", "licence", "settings", "findings"} <= set(entry)
+    known = [parameter for parameter in entry["base_parameters"] if parameter["low"] is not None]
+    assert known
+    assert all(parameter["low"] <= parameter["value"] <= parameter["high"] for parameter in known)
+    assert set(entry["friction"]) == set(robot.primary_names)
+
+
+@needs_real_data
+@pytest.mark.parametrize("name", NAMES)
+def test_the_stated_error_is_that_on_held_out_rows(tmp_path, name):
+    entry = identified_robots()[f"zoo/{name}"]
+    (split,) = read_sets(prepare(tmp_path, [ZOO[name]], FOLDER), [ZOO[name]])
+    (part,) = split.held_out
+    settings = EquationSettings.from_dict(entry["settings"])
+    samples = condition(part.log, split.robot, settings.conditioning.for_prediction()).samples
+    predicted = compile_model(load_robot(f"zoo/{name}")).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    scored = slice(*part.rows)
+    error = torque_error(part.log.joint_names, part.log.tau[scored], predicted[scored])
+    assert abs(error.total - entry["held_out"]["total"]) < 1e-9
+
+
+def test_the_zoo_is_listed_and_only_has_sets_that_may_be_published():
+    listed = json.loads(mindyn_program("robots", "--identified", "--json").out)
+    assert list(listed) == [f"zoo/{name}" for name in NAMES]
+    manifests = read_manifests()
+    assert all(manifests[entry["set"]]["derived_numbers"] for entry in listed.values())
+    assert "another one" in mindyn_program("robots", "--identified").out
