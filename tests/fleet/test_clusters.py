@@ -80,7 +80,7 @@ def test_a_driver_that_is_killed_is_resumed_with_the_same_bits(serial, tmp_path)
     script = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from fleets import *; "
         "from mindyn.fleet.fleet import study_fleet; "
-        f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, settings=TREATMENT)"
+        f"study_fleet(ARM, {PATTERN!r}, {str(tmp_path)!r}, settings=SETTINGS)"
     )
     driver = subprocess.Popen([sys.executable, "-c", script])
     end = monotonic() + 60

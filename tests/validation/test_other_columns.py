@@ -46,13 +46,13 @@ def test_a_log_without_velocity_is_differentiated(estimate):
     assert (bounds < 0.1 * np.abs(whole.tau).max(axis=0)).all()
     assert find_missing_velocity(estimate.conditioning, [whole]) == []
     (note,) = find_missing_velocity(estimate.conditioning, [whole, bare])
-    assert note.message.startswith("run3.csv holds no velocity")
+    assert note.message.startswith("run3.csv has no velocity")
 
 
 def test_wrong_types_raise_with_a_hint(estimate):
     with raises(InputError, Code.WRONG_TYPE, "str"):
         mindyn.validate(estimate, "run.csv")
-    with pytest.raises(InputError, match=r"(?s)str is not a log.*read_log\(path"):
+    with raises(InputError, Code.WRONG_TYPE, "logs"):
         mindyn.identify(ROBOT, "run.csv")
     with raises(InputError, Code.WRONG_TYPE, "estimate"):
         mindyn.check_feasible(ROBOT)
