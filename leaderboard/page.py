@@ -66,7 +66,7 @@ def format_rows(records: Sequence[Record]) -> list[list[str]]:
     by_key = {(record["method"], record["set"]): record for record in records}
     known = {method: [by_key[method, name]["total"] for name in sets if (method, name) in by_key] for method in methods}
     methods.sort(key=lambda m: (sum(t is None for t in known[m]), sum(t for t in known[m] if t is not None)))
-    heading = ["method", *sets, "coverage", "consistent", "processor time", "new sets"]
+    heading = ["method", *map(_title, sets), "coverage", "consistent", "processor time", "new sets"]
     lines = [[method, *(_cell(by_key.get((method, name))) for name in sets)] for method in methods]
     for line, method in zip(lines, methods, strict=True):
         own = [record for record in records if record["method"] == method]
@@ -79,6 +79,13 @@ def format_rows(records: Sequence[Record]) -> list[list[str]]:
             "",
         ]
     return [heading, *lines]
+
+
+def _title(name: str) -> str:
+    """Return the title of a set and its split."""
+    key, _, split = name.partition(", ")
+    title = str(read_manifests([key])[key]["title"])
+    return f"{title}, {split}" if split else title
 
 
 def _cell(record: Record | None) -> str:

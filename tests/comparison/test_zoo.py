@@ -70,7 +70,9 @@ def test_the_stated_error_is_that_on_held_out_rows(tmp_path, name):
     (part,) = split.held_out
     settings = EquationSettings.from_dict(entry["settings"])
     samples = condition(part.log, split.robot, settings.conditioning.for_prediction()).samples
-    predicted = compile_model(load_robot(f"zoo/{name}"), drives=True).inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    predicted = compile_model(load_robot(f"zoo/{name}"), drives=True).inverse_dynamics(
+        samples.q, samples.qd, samples.qdd
+    )
     scored = slice(*part.rows)
     error = torque_error(part.log.joint_names, part.log.tau[scored], predicted[scored])
     assert abs(error.total - entry["held_out"]["total"]) < 1e-9
