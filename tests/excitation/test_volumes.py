@@ -14,6 +14,8 @@ from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
 from excitation.arm_files import BOX, SHORT, urdf
 from excitation.independent_check import heights_of
+from mindyn.excitation.safe_tests import plan_safe_tests
+from mindyn.excitation.step_motions import ConstantSpeed
 from robots import random_robot
 
 import mindyn
@@ -24,10 +26,8 @@ from mindyn.excitation.encounters import find_encounters
 from mindyn.excitation.limits import with_limits
 from mindyn.excitation.motion_check import check_path
 from mindyn.excitation.motion_design import check_design
-from mindyn.excitation.safe_tests import plan_safe_tests
 from mindyn.excitation.safety import Surroundings
 from mindyn.excitation.starts import places_to_stand
-from mindyn.excitation.step_motions import ConstantSpeed
 from mindyn.excitation.volumes import Volume, volumes_of
 from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
