@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class Severity(StrEnum):
@@ -72,6 +72,7 @@ class Kind(StrEnum):
     SATURATED_TORQUE = "torque saturates"
     UNRELATED_TORQUE = "torque does not follow the motion"
     DELAYED_TORQUE = "delayed torque"
+    APPLIED_DELAY = "applied delay"
     WRONG_TORQUE_SIGN = "wrong sign of torque"
     SWAPPED_TORQUES = "swapped torques"
     WRONG_TORQUE_UNIT = "wrong unit of torque"
@@ -99,6 +100,10 @@ class Kind(StrEnum):
     FLEET_COVERAGE = "coverage of a fleet"
 
 
+FIRST_SCREEN: Final = frozenset({Kind.APPLIED_DELAY})
+"""Kinds that are shown with errors and warnings, whatever their severity."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A fact that the user should know, with its size and a remedy.
@@ -121,6 +126,11 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.message}. {self.remedy}" if self.remedy else self.message
+
+    @property
+    def is_on_first_screen(self) -> bool:
+        """Whether the finding is shown at once: an error, a warning or an applied delay that no other one explains."""
+        return self.explained_by is None and (self.severity is not Severity.INFO or self.kind in FIRST_SCREEN)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON values."""

@@ -63,6 +63,17 @@ def test_infos_are_counted_unless_asked_for(capsys):
     assert "2 more findings" in said
 
 
+def test_consequences_are_named_and_applied_delays_always_shown(capsys):
+    consequence = replace(finding(Kind.UNEXPLAINED_TORQUE), explained_by=Kind.CONTACT)
+    print_findings([finding(Kind.CONTACT), consequence, finding(Kind.APPLIED_DELAY, Severity.INFO)])
+    said = capsys.readouterr().err
+    assert "message of UNEXPLAINED_TORQUE" not in said
+    assert "consequences: unexplained torque" in said
+    assert "message of APPLIED_DELAY" in said
+    assert "Remedy of APPLIED_DELAY" in said
+    assert "more findings" not in said
+
+
 def test_a_cause_explains_consequences_at_its_own_joints():
     sign = finding(Kind.WRONG_TORQUE_SIGN, joints=("joint2",))
     near = finding(Kind.INFEASIBLE_VALUES, joints=("joint2", "joint3"))

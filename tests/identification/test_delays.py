@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import mindyn
-from mindyn.findings import Kind
-from mindyn.identification.diagnostics.timing import _common_delay
+from mindyn.cli.printing import print_findings
+from mindyn.findings import Kind, Severity
+from mindyn.identification.diagnostics.timing import _applied_delay, _common_delay
 from mindyn.identification.selection.choose import choose
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
@@ -43,6 +44,28 @@ def recorded(delays_s, noise=0.02, seed=0):
     tau += noise * tau.std(axis=0) * rng.normal(size=tau.shape)
     q, qd, _ = motion(time)
     return robot, log_from_arrays(robot.joint_names, time, q, tau, qd)
+
+
+@pytest.mark.parametrize(("milliseconds", "way"), [(74.5, "to lag"), (-6.0, "to lead"), (4.9, ""), (0.0, "")])
+def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, capsys):
+    """At 200 Hz; it is an info that the first screen shows."""
+    conditioning = SimpleNamespace(delay_s=milliseconds * MS, decimation=1)
+    data = SimpleNamespace(
+        estimate=SimpleNamespace(conditioning=conditioning), samples=SimpleNamespace(rate_hz=RATE_HZ)
+    )
+    findings = list(_applied_delay(data))
+    assert [finding.value for finding in findings] == ([milliseconds * MS] if way else [])
+    if way:
+        (finding,) = findings
+        assert (finding.kind, finding.severity) == (Kind.APPLIED_DELAY, Severity.INFO)
+        print_findings(findings)
+        assert f"info     the torque is taken {way} the motion by {abs(milliseconds):g} ms" in capsys.readouterr().err
+    thinned = SimpleNamespace(delay_s=10 * MS, decimation=5)  # 2 rows, of which a fifth are samples
+    data = SimpleNamespace(estimate=SimpleNamespace(conditioning=thinned), samples=SimpleNamespace(rate_hz=40.0))
+    assert len(list(_applied_delay(data))) == 1
+    assert (
+        list(_applied_delay(SimpleNamespace(estimate=SimpleNamespace(conditioning=None), samples=data.samples))) == []
+    )
 
 
 def chosen(delays_s):

@@ -13,7 +13,7 @@ from identification.test_candidates import recorded
 import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import torque
-from mindyn.identification.diagnostics.torque import _coefficients
+from mindyn.identification.diagnostics.torque import _Coefficient, _coefficients
 
 SETTINGS = mindyn.EquationSettings(
     mindyn.Conditioning(position_cutoff_hz=None, delay_s=0.0), friction=mindyn.Friction("tanh", 0.05)
@@ -67,6 +67,22 @@ def test_a_torque_that_is_scaled_is_named_with_its_factor(arm, log):
     (found,) = diagnosed(Kind.SCALED_TORQUE, arm, scaled(log, 1.25))
     assert "joint2" in found.joints
     assert abs(found.value - 1) == pytest.approx(0.25, abs=0.06)
+
+
+def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeypatch):
+    """A factor of 1 - 2.06 is negative, however it was found; no joint is named twice."""
+
+    def coefficients(data, blocks, columns):
+        return [_Coefficient(0.02, 0.1, 0.1), _Coefficient(-2.06, 0.01, 9.0)]
+
+    monkeypatch.setattr(torque, "_coefficients", coefficients)
+    (found,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
+    assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
+    assert found.value == pytest.approx(-1.06)
+    monkeypatch.setattr(torque, "_find_wrong_signs", lambda data: iter([replace(found, message="first")]))
+    monkeypatch.setattr(torque, "_find_friction_drift", lambda data: iter(()))
+    findings = torque.run(diagnostic_data(arm, [log], SETTINGS))
+    assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
 
 
 def test_a_scaled_torque_is_no_drift_and_a_drift_no_scale(arm, log):

@@ -39,6 +39,14 @@ def test_the_log_with_the_load_is_named_with_its_mass(arm):
     assert found.message.startswith("log 1 ")
 
 
+def test_logs_are_named_by_their_files(arm):
+    loaded = arm.with_payload(mass=12.0, com=(0.3, 0.0, 0.0), inertia=0.02 * np.eye(3))
+    logs = [recorded(robot, 12.0, 9.0 + k, noise=0.02, seed=k) for k, robot in enumerate((arm, loaded))]
+    named = [replace(log, name=f"run{k}.csv") for k, log in enumerate(logs)]
+    (found,) = load.run(diagnostic_data(arm, named, SETTINGS))
+    assert found.message.startswith("log run1.csv was recorded")
+
+
 def test_a_load_that_is_held_otherwise_is_no_other_mass(arm):
     (found,) = diagnosed(arm, (12.0, 0.0), (12.0, 0.6))
     assert "or the same payload in another grasp" in found.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindyn.identification.diagnostics.residual_patterns import find_patterns
+from mindyn.identification.diagnostics.residual_patterns import MESSAGES, REMEDIES, find_patterns
 from mindyn.logs.samples import Samples
 from mindyn.validation.errors import scored_rows
 from mindyn.validation.noise_floor import is_at_floor, noise_floor, pool_floors
@@ -55,6 +55,11 @@ def test_there_is_no_floor_where_motion_fills_all_frequencies_or_the_log_is_shor
     assert find_patterns([prediction(lambda *_: 0.0, count=100)]) == (None,)
 
 
+def test_every_pattern_has_a_remedy():
+    assert REMEDIES.keys() == MESSAGES.keys()
+    assert all(len(remedy) > 20 for remedy in REMEDIES.values())
+
+
 CASES = {  # of q, qd, qdd, tau
     "delay": lambda *m: -0.01 * np.gradient(m[3]) * RATE,
     "load": lambda *m: 0.08 * (np.abs(m[3]) - np.abs(m[3]).mean()) * np.sign(m[1]),
@@ -72,6 +77,7 @@ def test_a_residual_is_named_by_what_made_it(kind):
     (found,) = find_patterns([prediction(CASES[kind])])
     assert found is not None
     assert found.details == (kind,)
+    assert found.remedy == REMEDIES[kind]
     assert found.joints == ("joint",)
     assert 0.25 <= found.value <= 1.0
 

@@ -15,6 +15,7 @@ from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.findings import Finding, Kind, Severity
+from mindyn.identification.diagnostics.residual_patterns import REMEDIES
 from mindyn.pages.markup import format_percent, typeset
 from mindyn.regression.settings import EquationSettings
 from mindyn.report.collection import collect_report_data
@@ -287,13 +288,40 @@ def test_next_steps_follow_the_verdict(good):
     assert advised(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
     first, *others = run.verdict.joints
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="hardly"), *others)))
-    assert [sentence for sentence, _ in advised(weak)] == ["Use", "For"]
-    assert run.joints[0].name in summarize_report(weak).advice[0].sentence
+    assert [sentence for sentence, _ in advised(weak)] == ["Use", "The"]
+    assert f"not at {run.joints[0].name}" in summarize_report(weak).advice[0].sentence
     python = replace(run, robot_given="", folder="")
     assert advised(python) == [("Use", 'mindyn.write_urdf(estimate, "model.urdf")')]
     looped = replace(run, file_format="mjcf")
     assert advised(looped) == [("Use", "mindyn export 'run 1' --to mjcf --out model.xml")]
     assert advised(replace(python, file_format="toml")) == [("Use", 'mindyn.write_toml(estimate, "model.toml")')]
+
+
+def test_a_joint_that_is_missed_completely_forbids_use(good):
+    first, *others = good.verdict.joints
+    missed = replace(first, grade="not", relative=1.02)
+    for grade in ("well", "roughly"):
+        data = replace(good, verdict=replace(good.verdict, grade=grade, joints=(missed, *others)))
+        sentences = [item.sentence for item in summarize_report(data).advice]
+        assert sentences[0] == f"Do not use it yet: it does not explain the torque of {good.joints[0].name}."
+        assert not any(sentence.startswith("Use") for sentence in sentences)
+    silent = replace(good, verdict=replace(good.verdict, joints=(replace(missed, relative=np.inf), *others)))
+    assert [item.sentence.split()[0] for item in summarize_report(silent).advice] == ["Use"]
+
+
+@pytest.mark.parametrize("pattern", REMEDIES)
+def test_the_cause_of_the_largest_residual_is_the_advice(good, pattern):
+    """More motion is recommended against noise alone."""
+    _, second, *others = good.verdict.joints
+    cause = Finding(Kind.RESIDUAL_PATTERN, Severity.INFO, "the cause", REMEDIES[pattern], details=(pattern,))
+    worst, weak = (replace(second, grade="roughly", relative=r, pattern=p) for r, p in ((0.28, cause), (0.2, None)))
+    run = replace(
+        good, robot_given="arm.urdf", folder="run", verdict=replace(good.verdict, joints=(weak, worst, *others))
+    )
+    advice = summarize_report(run).advice[-1]
+    assert advice.sentence == f"The cause. {REMEDIES[pattern]}."
+    assert bool(advice.command) == (pattern == "noise")
+    assert "The cause" in text_of(verdict_section(run))
 
 
 def test_a_joint_without_torque_is_not_the_weakest():

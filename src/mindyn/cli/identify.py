@@ -39,6 +39,7 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_output_folder, replace_folder_files, write_file_atomically
 from mindyn.findings import Finding, Severity
 from mindyn.identification.diagnostics.diagnose import explain
+from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.identification.identify import identify as identify_logs
 from mindyn.identification.methods import METHODS
 from mindyn.identification.selection.choose import never_moves
@@ -60,6 +61,7 @@ from mindyn.robots.loading import RobotOptions, load_matching
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
+from mindyn.validation.prediction import predict_log
 from mindyn.validation.validate import Validation, validate, validate_fit
 
 RUN_FILES: Final = ("estimate.json", "parameters.parquet", "validation.json", "run.json", "report.html")
@@ -204,7 +206,9 @@ def identify(
     if as_json:
         typer.echo(json.dumps(_result_data(estimate, verdict, feasibility, findings), indent=1))
     else:
-        _print_result(estimate, verdict, feasibility, findings, record, verbose=verbose)
+        predictions = [predict_log(estimate, log) for log in whole] if verdict is None else verdict.predictions
+        patterns = find_patterns(predictions) if predictions else None
+        _print_result(estimate, verdict, feasibility, findings, patterns, record, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
         print_next_command("check", out)
@@ -273,6 +277,7 @@ def _print_result(
     verdict: Validation | None,
     feasibility: Feasibility,
     findings: Sequence[Finding],
+    patterns: Sequence[Finding | None] | None,
     record: Mapping[str, Any],
     *,
     verbose: bool,
@@ -283,6 +288,7 @@ def _print_result(
     data = verdict_data(
         validate_fit(estimate) if verdict is None else verdict,
         held_out=verdict is not None,
+        patterns=patterns,
         consistent_nearby=feasibility.consistent.within_uncertainty,
         findings=findings,
     )

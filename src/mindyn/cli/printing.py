@@ -82,9 +82,13 @@ def print_status_lines(text: str, lead: str = "") -> None:
 
 
 def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
-    """Print errors and warnings with their remedy on stderr; infos only if `verbose`, otherwise their number."""
-    given = [finding for finding in dict.fromkeys(findings) if finding.explained_by is None]
-    shown = [finding for finding in given if verbose or finding.severity is not Severity.INFO]
+    """Print errors, warnings and applied delays with their remedy on stderr; infos only if `verbose`.
+
+    A line names the consequences of the printed findings, and another one counts the infos that are not printed.
+    """
+    unique = list(dict.fromkeys(findings))
+    given = [finding for finding in unique if finding.explained_by is None]
+    shown = [finding for finding in given if verbose or finding.is_on_first_screen]
     for finding in shown:
         lines = [
             f"{finding.severity:<8} {finding.message}",
@@ -93,6 +97,9 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
         for line in lines:
             wide = wrap_lines(make_printable(line), terminal_columns(sys.stderr), REMEDY_INDENT)
             print_status_lines(wide, f"{finding.severity} " if line is lines[0] else "")
+    consequences = [f for f in unique if f.explained_by is not None and f.severity is not Severity.INFO]
+    if consequences:
+        print_status(f"consequences: {', '.join(dict.fromkeys(finding.kind.value for finding in consequences))}")
     if len(shown) < len(given):
         more = "more " if shown else ""
         print_status(

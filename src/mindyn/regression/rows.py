@@ -229,6 +229,12 @@ class Rows:
             return tuple(source for one in self._of_logs for source in one.sources)
         return self._data.sources if isinstance(self._data, _LogRows) else ()
 
+    def log_name(self, number: int) -> str:
+        """Return "log run1.csv" for a log by its `Block.log`; its number if it has no file."""
+        log = self._data.logs[number] if isinstance(self._data, _LogRows) else None
+        name = log.path.name if isinstance(log, LogScan) else log and log.name
+        return f"log {name or number + 1}"
+
     def with_blocks(self, blocks: Iterable[Block], quantity: Quantity) -> Rows:
         """Other equations of the same parameters from the same samples."""
         made = Rows(self.regressor, self.settings, self._data, tuple(blocks), self._findings, quantity)

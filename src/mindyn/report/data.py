@@ -34,7 +34,7 @@ class JointVerdict:
     """Torque errors of one joint, rms and relative.
 
     floor    rms of white noise in the residual; None if unknown
-    pattern  pattern in the residual, as a sentence; empty if there is none
+    pattern  pattern in the residual; None if there is none
     """
 
     grade: Grade
@@ -42,7 +42,7 @@ class JointVerdict:
     rmse: float
     relative: float
     floor: float | None = None
-    pattern: str = ""
+    pattern: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def verdict_data(
     floors = [float(level) if np.isfinite(level) else None for level in verdict.floor]
     rows = zip(verdict.grades, verdict.sentences, e.rmse, e.relative, floors, joint_patterns, strict=True)
     joints = tuple(
-        JointVerdict(grade, sentence, float(rmse), float(relative), floor, pattern.message if pattern else "")
+        JointVerdict(grade, sentence, float(rmse), float(relative), floor, pattern)
         for grade, sentence, rmse, relative, floor, pattern in rows
     )
     earlier_total = None if held_out or not earlier else float(earlier["total"])

@@ -13,7 +13,7 @@ from mindyn.errors import list_names
 from mindyn.export.writing import ROBOT_FILES, RobotFormat
 from mindyn.findings import Severity
 from mindyn.report.data import ParameterRow, ParameterState, VerdictData
-from mindyn.report.headlines import choose_headline, has_wrong_input
+from mindyn.report.headlines import USABLE_GRADES, choose_headline, has_wrong_input
 from mindyn.validation.validate import Grade
 
 MAX_SUMMARY_NAMES: Final = 6
@@ -155,34 +155,54 @@ def _choose_advice(
         return (Advice("Do not use this model, even if it fits well: record another log first.", again),)
     if has_wrong_input(verdict):
         return (Advice("Do not use this model yet, even if it fits well: correct the input, then identify again."),)
-    weak = [name for name, joint in zip(joints, verdict.joints, strict=True) if joint.grade in WEAK_GRADES]
+    named = [
+        (name, joint.grade) for name, joint in zip(joints, verdict.joints, strict=True) if isfinite(joint.relative)
+    ]
+    by_grade = {grade: [name for name, given in named if given == grade] for grade in WEAK_GRADES}
     unidentifiable = [row.name for row in parameters if row.state == "unidentifiable"]
     advice = []
     if not verdict.held_out and verdict.earlier_total is None:
         command = words.on_run("report", "--validate", "other.csv")
         advice.append(Advice("Validate it on a log of another motion before you trust it.", command))
-    if exists is False:
+    unusable = by_grade["not"] + ([] if verdict.grade in USABLE_GRADES else by_grade["hardly"])
+    if unusable or verdict.grade not in USABLE_GRADES:
+        where = _name_joints(unusable, joints) if unusable else "this motion"
+        advice.append(Advice(f"Do not use it yet: it does not explain the torque of {where}."))
+    elif exists is False:
         sentence = "Make it feasible before you use it for simulation or control (nearest consistent values)."
         advice.append(Advice(sentence, words.export(feasible=True)))
-    elif verdict.grade in ("well", "floor", "roughly"):
-        where = "all joints" if len(weak) == len(joints) else list_names(weak, MAX_SUMMARY_NAMES)
-        care = f"Use it with care at {where}" if weak else "Use it"
-        advice.append(Advice(f"{care} for control, simulation and contact detection.", words.export()))
     else:
-        advice.append(
-            Advice("Do not use it yet: check units, signs and side in the sidecar of the log, and gear ratios.")
-        )
-    if weak:
-        again = words.excite("--seconds", "30", "--speed", "1.0", "--out", "motion")
-        where = "all joints" if len(weak) == len(joints) else list_names(weak, MAX_SUMMARY_NAMES)
-        sentence = f"For {where}, record 30 s at a higher speed, where the torque is larger relative to the noise."
-        advice.append(Advice(sentence, again))
+        cautions = [
+            *([f"not at {_name_joints(by_grade['hardly'], joints)}"] if by_grade["hardly"] else []),
+            *([f"with care at {_name_joints(by_grade['roughly'], joints)}"] if by_grade["roughly"] else []),
+        ]
+        use = ", ".join(["Use it for control, simulation and contact detection", *cautions])
+        advice.append(Advice(f"{use}.", words.export()))
+    if any(by_grade.values()):
+        advice.append(_explain_largest_residual(verdict, words))
     elif unidentifiable:
         again = words.excite("--seconds", "30", "--out", "motion")
         advice.append(
             Advice("Record a more exciting trajectory for the parameters that the log does not determine.", again)
         )
     return tuple(advice)
+
+
+def _name_joints(names: Sequence[str], joints: Sequence[str]) -> str:
+    return "all joints" if len(names) == len(joints) else list_names(names, MAX_SUMMARY_NAMES)
+
+
+def _explain_largest_residual(verdict: VerdictData, words: _Commands) -> Advice:
+    """Return the cause of the largest relative residual and its remedy, which is seldom another motion."""
+    weak = [joint for joint in verdict.joints if joint.grade in WEAK_GRADES]
+    worst = weak[find_weakest_joint([joint.relative for joint in weak])]
+    if worst.pattern is None:
+        return Advice(
+            "The largest residual has no evident cause: compare it with position, speed and torque in the report."
+        )
+    cause, remedy = worst.pattern.message, worst.pattern.remedy
+    again = words.excite("--seconds", "30", "--speed", "1.0", "--out", "motion")
+    return Advice(f"{cause[:1].upper()}{cause[1:]}. {remedy}.", again if "noise" in worst.pattern.details else "")
 
 
 def _format_percent(part: float) -> str:

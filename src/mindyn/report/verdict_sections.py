@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Final
 
 from mindyn.feasibility.answer import combine_answers
-from mindyn.findings import Finding, Severity
+from mindyn.findings import Finding
 from mindyn.pages.markup import (
     Content,
     Html,
@@ -70,7 +70,7 @@ def verdict_section(data: ReportData) -> Section:
         f"lead grade-{summary.grade}",
         p(tag("strong", {}, summary.headline), f" {_describe_report_errors(data)}"),
     )
-    serious = [item for item in verdict.findings if item.explained_by is None and item.severity is not Severity.INFO]
+    serious = [item for item in verdict.findings if item.is_on_first_screen]
     findings = [
         class_tag("p", "note", tag("strong", {}, item.severity), f" {typeset(_format_finding(item))}")
         for item in serious
@@ -116,7 +116,9 @@ def _advice_item(advice: Advice) -> Html:
 
 
 def _joint_item(joint: JointVerdict) -> Html:
-    pattern = class_tag("span", "cause", typeset(joint.pattern)) if joint.pattern and joint.grade in WEAK_GRADES else ""
+    pattern = ""
+    if joint.pattern is not None and joint.grade in WEAK_GRADES:
+        pattern = class_tag("span", "cause", typeset(joint.pattern.message))
     words = class_tag("span", "words", typeset(joint.sentence), " ", pattern)
     meter = tag(
         "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if joint.grade == "floor" else 1 - joint.relative)

@@ -67,12 +67,13 @@ def run(data: DiagnosticData) -> list[Finding]:
 class _Changes:
     def __init__(self, data: DiagnosticData, carrier: str) -> None:
         self.estimate, self.blocks, self.carrier = data.estimate, data.blocks, carrier
+        self.log_name = data.rows.log_name
 
     def largest(self) -> _Change | None:
         logs = sorted({block.log for block in self.blocks})
         masks = [[block.log == log for block in self.blocks] for log in logs] if len(logs) > 1 else []
         changes = [
-            self._change(loaded, f"log {log + 1} was recorded with another payload than the rest")
+            self._change(loaded, f"{self.log_name(log)} was recorded with another payload than the rest")
             for log, loaded in zip(logs, masks, strict=False)
             if sum(loaded) >= limit.MIN_LOAD_BLOCKS
         ]
@@ -91,7 +92,7 @@ class _Changes:
         for k in numbers[limit.MIN_LOAD_BLOCKS : len(numbers) - limit.MIN_LOAD_BLOCKS + 1 : SPLIT_STEP]:
             part = 100 * self.blocks[k].span[0] / last
             loaded = [block.log == log and j >= k for j, block in enumerate(self.blocks)]
-            yield self._change(loaded, f"the payload changes at about {part:.0f} % of log {log + 1}")
+            yield self._change(loaded, f"the payload changes at about {part:.0f} % of {self.log_name(log)}")
 
     def _change(self, loaded: Sequence[bool], where: str) -> _Change:
         power, common, changed = [], [], []

@@ -1,4 +1,4 @@
-"""Describe the pattern of each joint's residual for the report.
+"""Describe the pattern of each joint's residual for report and terminal, with a remedy.
 
 Each pattern has a signature: columns that such a residual follows. Examples are the torque's rate for a delay, the load
 times the direction for load-dependent friction, and powers of the speed for another friction curve. The pattern is the
@@ -37,6 +37,17 @@ MESSAGES: Final[dict[Pattern, str]] = {
     "offset": "does not average out: an offset of the sensor, or a payload",
     "vibration": "lies above the motion's frequencies: vibration of gears or joints",
 }
+REMEDIES: Final[dict[Pattern, str]] = {
+    "noise": "Record at a higher speed or with a load, where the torque is larger relative to the noise",
+    "delay": "Log torque and position with one clock, or give the delay as delay_s",
+    "load": "Record with and without a load, so that the friction of each can be identified",
+    "speed": "Record slow and fast motions in both directions, so that the friction curve is determined",
+    "reversals": "Do not rely on the model while the joint reverses; more data do not help",
+    "position": "Describe a spring or cable in the robot file; more data do not help",
+    "acceleration": "Check the payload that is given for the log, and that all masses move with the joints of the model",
+    "offset": "Zero the sensor at rest, and check the payload that is given for the log",
+    "vibration": "Use smoother motions, or filter the torque; a rigid model does not describe vibration",
+}
 
 
 def find_patterns(predictions: Sequence[TorquePrediction]) -> tuple[Finding | None, ...]:
@@ -56,7 +67,7 @@ def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
     message = f"{size}the unexplained torque of {joint} {MESSAGES[pattern]}"
     unit = "of the residual's power"
     return Finding(
-        Kind.RESIDUAL_PATTERN, Severity.INFO, message, joints=(joint,), value=fraction, unit=unit, details=(pattern,)
+        Kind.RESIDUAL_PATTERN, Severity.INFO, message, REMEDIES[pattern], (joint,), fraction, unit, (pattern,)
     )
 
 

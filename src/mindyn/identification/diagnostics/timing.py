@@ -20,7 +20,21 @@ REFINED_S: Final = (-0.02, -0.01, 0.01, 0.02)
 
 def run(data: DiagnosticData) -> list[Finding]:
     """Return findings about delays."""
-    return [*_common_delay(data), *_joint_delays(data)]
+    return [*_applied_delay(data), *_common_delay(data), *_joint_delays(data)]
+
+
+def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
+    """Report the delay between torque and motion that the fit compensates for, if it is longer than a sample."""
+    conditioning = data.estimate.conditioning
+    delay = 0.0 if conditioning is None else require_resolved(conditioning.delay_s, "delay_s")
+    samples = abs(delay) * data.samples.rate_hz * (1 if conditioning is None else conditioning.decimation)
+    if samples > 1:
+        way = "to lag" if delay > 0 else "to lead"
+        message = f"the torque is taken {way} the motion by {1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"
+        remedy = (
+            "Log torque and position with one clock; delay_s = 0 in the settings of the conditioning fits without it"
+        )
+        yield Finding(Kind.APPLIED_DELAY, Severity.INFO, message, remedy, (), delay, "s")
 
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:

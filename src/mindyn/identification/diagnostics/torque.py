@@ -51,7 +51,8 @@ def run(data: DiagnosticData) -> list[Finding]:
         _find_scaled,
         _find_friction_drift,
     )
-    return [finding for check in checks for finding in check(data)]
+    findings = [finding for check in checks for finding in check(data)]
+    return list({(finding.kind, finding.joints): finding for finding in reversed(findings)}.values())[::-1]
 
 
 def is_constant(tau: Array) -> NDArray[np.bool_]:
@@ -245,7 +246,12 @@ def _find_scaled(data: DiagnosticData) -> Iterator[Finding]:
     if not sure:
         return
     first, *others = sorted(sure, key=lambda name: -sure[name].explained)
-    alike = [name for name in others if sure[name].explained > ALIKE * sure[first].explained]
+    if sure[first].value < -1:  # a factor of 1 + value
+        message = f"the torque of joint {first} has the opposite sign of that which the other joints need"
+        remedy = "Reverse the sign of its torque column, or correct the order of the columns"
+        yield Finding(Kind.WRONG_TORQUE_SIGN, Severity.WARNING, message, remedy, (first,), 1 + sure[first].value)
+        return
+    alike = [name for name in others if sure[name].explained > ALIKE * sure[first].explained and sure[name].value > -1]
     sizes = [
         f"{100 * abs(x):.0f} % too {'large' if x > 0 else 'small'}" for x in (sure[n].value for n in (first, *alike))
     ]
