@@ -17,7 +17,7 @@ from mindyn.excitation.held_joints import joints_to_hold
 from mindyn.findings import Finding
 from mindyn.robots.description import Selection
 from mindyn.robots.edits import MOUNTS
-from mindyn.robots.loading import ROBOT_FORMATS, RobotOptions, bundled_robots
+from mindyn.robots.loading import ROBOT_FORMATS, Base, RobotOptions, bundled_robots
 from mindyn.robots.robot import Robot
 
 
@@ -133,11 +133,12 @@ _ROBOT_OPTIONS: Final[dict[str, Any]] = {
             metavar="JOINT=VALUE",
         ),
     ],
+    "base": Annotated[Base, typer.Option(help="floating: the root moves freely, on six massless joints.")],
     "snap": Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")],
 }
 """Options of every command that takes a robot: the options of `load_robot`."""
 
-_ROBOT_DEFAULTS: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"snap": True}
+_ROBOT_DEFAULTS: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"base": "fixed", "snap": True}
 """Default values of these options."""
 
 
@@ -167,6 +168,7 @@ def parse_robot_options(
     gravity: tuple[float, ...] | None,
     mount: str | None,
     assembly: Sequence[str] | None,
+    base: Base,
     snap: bool,
 ) -> RobotOptions:
     """Return the robot options that a command line gives."""
@@ -178,7 +180,7 @@ def parse_robot_options(
             code=Code.NOT_FINITE,
             subject="--gravity",
         )
-    return RobotOptions(snap, gravity, _parse_mount(mount), Selection(held, root, tip), stands or None)
+    return RobotOptions(snap, gravity, _parse_mount(mount), Selection(held, root, tip), stands or None, base)
 
 
 def _parse_mount(text: str | None) -> str | tuple[float, ...] | None:

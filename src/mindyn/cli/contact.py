@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
-from mindyn.cli.arguments import JSON_OPTION, require_exclusive
+from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
 from mindyn.cli.printing import print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
 from mindyn.contact.detection import (
@@ -21,6 +23,7 @@ from mindyn.contact.detection import (
     ContactTrace,
     contact_thresholds,
     contact_trace,
+    contact_wrenches,
     find_contacts,
 )
 from mindyn.errors import Code, InputError
@@ -28,6 +31,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_contact_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
+from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
 from mindyn.pages.document import render_document
 from mindyn.pages.markup import Section, figure, format_plural, p, to_html
@@ -55,11 +59,22 @@ def contact(
         Path | None, typer.Option("--plot", help="HTML file to write, with residuals and thresholds.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="JSON file to write, with the thresholds.")] = None,
+    wrench: Annotated[
+        bool, typer.Option("--wrench", help="Also estimate moment and force of each contact from the joint torques.")
+    ] = False,
+    link: Annotated[
+        str | None, typer.Option(help="Link or frame that is touched, for --wrench; default: the link of each contact.")
+    ] = None,
+    point: Annotated[
+        bool, typer.Option("--point", help="For --wrench: a contact exerts no moment at the origin of its frame.")
+    ] = False,
     c: Annotated[Path | None, typer.Option("--c", help="C file to write, with the detector, such as arm.c.")] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Detect contacts in a log from an estimate of the arm: time, link, joints and direction."""
     require_exclusive({"--thresholds": thresholds, "--free": free})
+    for option, given in (("--link", link), ("--point", point)):
+        require_companion(option, given, "--wrench", wrench)
     estimate = load_run_estimate(run)
     bounds = (
         _load_thresholds(thresholds)
@@ -68,6 +83,9 @@ def contact(
     )
     trace = contact_trace(estimate, read_logs([log], estimate.robot, estimate.conditioning)[0], bounds)
     events = find_contacts(trace, estimate.robot)
+    kind: ContactKind = "point" if point else "surface"
+    model = compile_model(estimate.robot) if wrench else None
+    wrenches = () if model is None else contact_wrenches(trace, events, bounds, model, link, kind)
     if save is not None:
         write_file_atomically(save, json.dumps(bounds.to_dict(), indent=1) + "\n")
     if plot_to is not None:
@@ -76,9 +94,14 @@ def contact(
         model = compile_model(full_model(estimate, friction="fitted", force=True), drives=True)
         print_status(f"wrote {', '.join(map(str, write_contact_c(model, bounds, c)))}")
     if as_json:
-        typer.echo(json.dumps(_contacts_data(bounds, events), indent=1))
+        data = _contacts_data(bounds, events)
+        rows = [{"time_s": time, **_wrench_data(found)} for time, found in wrenches]
+        typer.echo(json.dumps({**data, "wrenches": rows} if wrench else data, indent=1))
     else:
         print_output(_format_contacts(bounds, events), "  ")
+        for time, found in wrenches:
+            print_output()
+            print_output(_format_wrench(time, found), "  ")
     if save is not None:
         print_status(f"wrote {save}: reuse it with --thresholds {save}")
     if plot_to is not None:
@@ -145,6 +168,28 @@ def _contacts_data(bounds: ContactThresholds, events: Sequence[Contact]) -> dict
         for event in events
     ]
     return {"contacts": rows, "thresholds": bounds.to_dict()}
+
+
+def _format_wrench(time: float, found: ExternalWrench) -> str:
+    """Format moment and force with 95 % intervals, and the directions that the posture does not observe."""
+    rows: list[tuple[str, ...]] = [("", "value", "95 % +-", "unit")]
+    names = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
+    for name, value, deviation in zip(names, found.wrench, found.deviations, strict=True):
+        known = isfinite(deviation)
+        unit = "N m" if name.startswith("moment") else "N"
+        rows.append((name, f"{value:.3g}" if known else "-", f"{NORMAL_95 * deviation:.2g}" if known else "-", unit))
+    count = int(found.unobservable_count)
+    note = f"; this posture does not observe {format_plural(count, 'direction')}" if count else ""
+    return f"wrench on {found.link} in its axes at {time:.2f} s{note}\n{format_table(rows)}"
+
+
+def _wrench_data(found: ExternalWrench) -> dict[str, Any]:
+    return {
+        "link": found.link,
+        "wrench": found.wrench.tolist(),
+        "covariance": found.covariance.tolist(),
+        "unobservable_directions": found.unobservable_directions().tolist(),
+    }
 
 
 def contact_page(trace: ContactTrace, events: Sequence[Contact], name: str) -> str:

@@ -5,6 +5,7 @@ from mindyn.contact.detection import (
     ContactThresholds as ContactThresholds,
     contact_trace as contact_trace,
     find_contacts as find_contacts,
+    contact_wrenches as contact_wrenches,
     Contact as Contact,
     ContactDetector as ContactDetector,
 )

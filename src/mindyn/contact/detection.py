@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import Model
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.logs.log import Log
@@ -69,6 +70,8 @@ class ContactThresholds:
         Expected false alarms of all joints on motions like those of the logs.
     seconds : float
         Duration of the motions without contact from which the thresholds were computed.
+    deviations : ndarray, shape (n,), optional
+        Rms residual of each joint on these motions, beyond hidden friction, N m or N.
     """
 
     joint_names: tuple[str, ...]
@@ -77,6 +80,7 @@ class ContactThresholds:
     gain: float = OBSERVER_GAIN_PER_S
     alarms_per_hour: float = ALARMS_PER_HOUR
     seconds: float = 0.0
+    deviations: Array | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the thresholds in types that JSON can store."""
@@ -87,6 +91,7 @@ class ContactThresholds:
             "gain": self.gain,
             "alarms_per_hour": self.alarms_per_hour,
             "seconds": self.seconds,
+            "deviations": None if self.deviations is None else self.deviations.tolist(),
         }
 
     @staticmethod
@@ -94,19 +99,23 @@ class ContactThresholds:
         """Return thresholds from the result of `to_dict`."""
         names = tuple(values["joint_names"])
         moving, still = (frozen_array(values[key], (len(names),), key) for key in ("moving", "standstill"))
-        numbers = (float(values[key]) for key in ("gain", "alarms_per_hour", "seconds"))
-        return ContactThresholds(names, moving, still, *numbers)
+        gain, rate, seconds = (float(values[key]) for key in ("gain", "alarms_per_hour", "seconds"))
+        rms = values.get("deviations")
+        deviations = None if rms is None else frozen_array(rms, (len(names),), "deviations")
+        return ContactThresholds(names, moving, still, gain, rate, seconds, deviations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContactTrace:
-    """Residual along a log: time (N,) in s, r (N, n), and the lower and upper bounds of r."""
+    """Residual along a log: time (N,) in s, r (N, n), its lower and upper bounds, positions and speeds (N, n)."""
 
     joint_names: tuple[str, ...]
     time: Array
     residual: Array
     lower: Array
     upper: Array
+    q: Array
+    qd: Array
 
     @property
     def alarms(self) -> NDArray[np.bool_]:
@@ -232,10 +241,12 @@ def contact_thresholds(
         )
     peaks: list[Array] = []
     hidden, seconds = np.zeros(len(estimate.regressor.joint_names)), 0.0
+    squares, rows_in_all = np.zeros_like(hidden), 0
     for log in logs:
         samples, _, r, friction = external_torque(estimate, log, gain)
         hidden = np.maximum(hidden, friction.max(axis=0))
         excess = np.maximum(np.abs(r) - _hidden_friction(samples, friction, gain), 0.0)
+        squares, rows_in_all = squares + (excess**2).sum(axis=0), rows_in_all + len(excess)
         rows = max(1, round(SEGMENT_S * samples.rate_hz))
         for start, stop in segment_ends(samples.segments):
             parts = [excess[first : first + rows] for first in range(start, stop - rows + 1, rows)]
@@ -251,7 +262,8 @@ def contact_thresholds(
     joint_rate = alarms_per_hour / len(hidden)
     moving = _rare_peak_threshold(np.array(peaks), joint_rate * SEGMENT_S / 3600)
     names = estimate.regressor.joint_names
-    return ContactThresholds(names, moving, hidden, gain, alarms_per_hour, seconds)
+    deviations = np.sqrt(squares / rows_in_all)
+    return ContactThresholds(names, moving, hidden, gain, alarms_per_hour, seconds, deviations)
 
 
 def _rare_peak_threshold(peaks: Array, probability: float) -> Array:
@@ -342,7 +354,7 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
         limits = ResidualBounds(thresholds.moving, thresholds.standstill, thresholds.gain, 1 / samples.rate_hz)
         for row in range(start, stop):
             lower[row], upper[row] = limits.bounds(r[row], samples.qd[row])
-    return ContactTrace(thresholds.joint_names, time, r, lower, upper)
+    return ContactTrace(thresholds.joint_names, time, r, lower, upper, samples.q, samples.qd)
 
 
 def find_contacts(trace: ContactTrace, robot: Robot) -> tuple[Contact, ...]:
@@ -385,6 +397,67 @@ def find_contact_link(robot: Robot, joints: Iterable[str]) -> str:
     joint_by_name = {joint.name: joint for joint in robot.joints}
     depth = {name: len(robot.path(robot.link_index(joint_by_name[name].child))) for name in joints}
     return joint_by_name[max(depth, key=depth.__getitem__)].child
+
+
+def contact_wrenches(
+    trace: ContactTrace,
+    contacts: Sequence[Contact],
+    thresholds: ContactThresholds,
+    model: Model,
+    link: str | None = None,
+    contact: ContactKind = "surface",
+) -> tuple[tuple[float, ExternalWrench], ...]:
+    """Estimate the wrench of each contact at the moment of its largest residual.
+
+    The deviation of each joint is that of the motions without contact; friction of a joint at rest hides any torque
+    up to breakaway, so that its deviation is that of a uniform distribution.
+
+    Parameters
+    ----------
+    trace : ContactTrace
+        Residual along a log.
+    contacts : sequence of Contact
+        Contacts of this trace.
+    thresholds : ContactThresholds
+        Thresholds of `contact_thresholds`, with `deviations`.
+    model : Model
+        Model of the robot.
+    link : str, optional
+        Link or frame that is touched; by default the link of each contact.
+    contact : {"surface", "point"}
+        "point": the contact exerts no moment about the origin of the frame.
+
+    Returns
+    -------
+    tuple of (float, ExternalWrench)
+        Time in s and wrench of each contact.
+
+    Raises
+    ------
+    InputError
+        If the thresholds have no deviations.
+    """
+    if thresholds.deviations is None:
+        raise InputError(
+            "the thresholds have no deviations",
+            hint="compute them with contact_thresholds (mindyn contact --save)",
+            code=Code.MISSING_VALUE,
+            subject="thresholds",
+        )
+    wrenches = []
+    for event in contacts:
+        rows = np.flatnonzero((trace.time >= event.start_s) & (trace.time <= event.end_s))
+        row = rows[np.argmax((np.abs(trace.residual[rows]) / thresholds.moving).max(axis=1))]
+        hidden = np.where(np.abs(trace.qd[row]) < REST_SPEED, thresholds.standstill, 0.0) / np.sqrt(3)
+        wrench = model.external_wrench(
+            trace.residual[row],
+            trace.q[row],
+            link or event.link,
+            torque_deviations=np.maximum(np.hypot(thresholds.deviations, hidden), 1e-12),
+            contact=contact,
+        )
+        wrenches.append((float(trace.time[row]), wrench))
+    return tuple(wrenches)
 
 
 class ContactDetector:

@@ -93,10 +93,9 @@ class LeastSquares(Estimator):
         if weights.shape != (n,):
             message = f"weights must have one number for each of {n} joints; got {len(weights)}"
             raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
-        torques = information.torques()
-        alive = (torques > 0) & np.logical_not(constant)
+        alive = information.measured() & np.logical_not(constant)
         if self.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
-            weights = np.where(alive, np.array(information.counts) / np.where(alive, torques, 1.0), 0.0)
+            weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
         fitted = _solve_weighted(information, weights, kept)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
             before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
@@ -170,8 +169,7 @@ def _solve_weighted(information: Information, weights: Array, kept: NDArray[np.b
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
     """Return (n,) the residual variance of each joint over its rows minus its leverage."""
     residuals, variances = information.residuals(beta), []
-    torques = information.torques()
-    floor = 1e-30 * np.where(torques > 0, torques, torques.max() or 1.0)
+    floor = 1e-30 * information.torque_sizes()
     for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):
         Y = factor[:, :-1]
         leverage = weights[i] * float(np.einsum("ij,jk,ik->", Y, inverse[np.ix_(columns, columns)], Y))

@@ -17,7 +17,8 @@ def joint_residuals(
 ) -> tuple[JointResidual, ...]:
     """Return the residuals of each joint, or of other groups of rows, at beta."""
     counts = np.array(information.counts)
-    rms, torque = np.sqrt(information.residuals(beta) / counts), np.sqrt(information.torques() / counts)
+    rows = np.maximum(counts, 1)
+    rms, torque = np.sqrt(information.residuals(beta) / rows), np.sqrt(information.torques() / rows)
     neighbours = correlations or (None,) * len(counts)
     return tuple(
         JointResidual(name, int(count), float(r), float(t), c)

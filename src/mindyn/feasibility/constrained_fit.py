@@ -97,7 +97,7 @@ class FitProblem:
 
     def _zero_numbers(self, information: Information, weights: Array) -> list[int]:
         """Return indices of x fixed at zero, with the friction of joints that never have torque."""
-        counting = np.where(information.torques() > 0, weights, 0.0)
+        counting = np.where(information.measured(), weights, 0.0)
         seen = information.stacked(counting)[0] @ self.space.matrix
         unseen = [k for k, c in enumerate(self.space.columns) if c.kind != "link" and not seen[:, k].any()]
         return sorted({*self.zero, *unseen})

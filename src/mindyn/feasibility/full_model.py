@@ -31,6 +31,7 @@ from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import Kind, friction_label, joint_side_parameters
 from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import drive_load_matrix, friction_matrix
+from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.friction_laws import FRICTION_LAWS
 from mindyn.robots.parts import Drive, ExtraTorque, Link
 from mindyn.robots.robot import Robot
@@ -297,6 +298,7 @@ def _force_parameters(estimate: Estimate, space: PhysicalSpace) -> Array:
 
 def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list[str], *, fitted: bool) -> Robot:
     robot, friction = estimate.robot, estimate.regressor.friction
+    x[: PARAMETERS_PER_LINK * (BASE_COUNT - 1) if robot.has_floating_base else 0] = 0.0
     links = tuple(Link(link.name, x[space.link(i)], link.shapes) for i, link in enumerate(robot.links))
     start = PARAMETERS_PER_LINK * robot.joint_count
     drives = robot.drives

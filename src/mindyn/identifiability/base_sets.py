@@ -177,6 +177,8 @@ def _certify_set(base: BaseParameters, home: ArrayLike | None = None) -> BasePar
 def _base_of_dependents(robot: Robot, form: str, *, drives: bool, seed: int, home: ArrayLike | None) -> BaseParameters:
     """Return the set of a robot with dependent joints; one that keeps more if the geometry is nearly degenerate."""
     try:
+        if robot.has_floating_base:  # sampled alone, the massless links of the base would have parameters
+            return _certify_set(reduced_tree_base(structural_base(robot, drives=drives), seed=seed, home=home), home)
         return _certify_set(_base_with_loops(robot, form, drives=drives, seed=seed, home=home), home)
     except NearlyDegenerateError as error:
         if form != "structural":

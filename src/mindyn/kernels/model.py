@@ -33,6 +33,7 @@ from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import Kernel
@@ -207,6 +208,42 @@ class Model(NotebookDisplay):
     def geometric_jacobian(self, q: Any, link: str, *, out: Any = None, threads: int = 1) -> Array:
         """Compute J (..., 6, n) of a link or frame with (w, v) = J qd, in root components."""
         return self.kernel("geometric_jacobian", link).run((q,), out, threads)  # type: ignore[no-any-return]
+
+    def external_wrench(
+        self,
+        tau_ext: Any,
+        q: Any,
+        link: str,
+        *,
+        torque_deviations: Any = 1.0,
+        contact: ContactKind = "surface",
+    ) -> ExternalWrench:
+        """Estimate the wrench of the environment on a link from the external torques on the joints.
+
+        Parameters
+        ----------
+        tau_ext : array_like, shape (..., n)
+            Torques that the environment applies to the joints, such as the residual of a momentum observer (N m, N).
+        q : array_like, shape (..., n)
+            Joint positions.
+        link : str
+            Link or frame that is touched.
+        torque_deviations : float or array_like, shape (n,)
+            Standard deviations of the external torques, N m or N.
+        contact : {"surface", "point"}
+            "point": the contact exerts a force at the origin of the frame and no moment.
+
+        Returns
+        -------
+        ExternalWrench
+            Moment and force in the axes of the link, covariance, and the directions that the posture does not observe.
+
+        Raises
+        ------
+        InputError
+            If a shape is wrong, or a torque or deviation is not finite.
+        """
+        return estimate_wrench(self, tau_ext, q, link, torque_deviations, contact)
 
     def standard_regressor(self, q: Any, qd: Any, qdd: Any, *, out: Any = None, threads: int = 1) -> Array:
         """Compute Y (..., n, 10 n) with tau = Y phi; drives add four columns each, extra torques one."""

@@ -20,6 +20,7 @@ from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
 from mindyn.parameters.labels import parameter_labels
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
 
@@ -79,7 +80,10 @@ def sample_links(robot: Robot, count: int = COMPARED_STATES, seed: int = 0) -> A
     points[:, :3] = sizes * (rng.normal(size=(count * n, 3, 8)) + rng.normal(size=(count * n, 3, 1)))
     masses = rng.uniform(0.1, 1.0, (count * n, 8)) * 10.0 ** rng.uniform(-2, 1, (count * n, 1))
     bodies = np.einsum("bik,bk,bjk->bij", points, masses, points)
-    return np.stack([phi_from_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
+    links = np.stack([phi_from_pseudo_inertia(P) for P in bodies]).reshape(count, -1)
+    if robot.has_floating_base:
+        links[:, : PARAMETERS_PER_LINK * (BASE_COUNT - 1)] = 0.0
+    return links
 
 
 def standard_rows(robot: Robot, states: States) -> Array:
@@ -103,7 +107,7 @@ def standard_rows(robot: Robot, states: States) -> Array:
         a_j = a_j + _offset_acceleration(wd_j, w_j, tip.translation)
         w[i], wd[i], a[i] = w_j @ tip.rotation, wd_j @ tip.rotation, a_j @ tip.rotation
         steps.append((R, p))
-        wrench = _link_wrenches(w[i], wd[i], a[i])
+        wrench = link_wrenches(w[i], wd[i], a[i])
         for j in reversed(robot.path(i)):
             wrench = _move_wrenches(robot.joints[j].tip.rotation, robot.joints[j].tip.translation, wrench)
             part = wrench[:, :3] if robot.joints[j].kind == "revolute" else wrench[:, 3:]
@@ -148,7 +152,7 @@ def _skews(v: Array) -> Array:
     return S - S.swapaxes(1, 2)
 
 
-def _link_wrenches(w: Array, wd: Array, a: Array) -> Array:
+def link_wrenches(w: Array, wd: Array, a: Array) -> Array:
     """Return (N, 6, 10): moment and force about the frame's origin for each unit of a link's parameters."""
     W = np.zeros((len(w), 6, PARAMETERS_PER_LINK))
     sw = _skews(w)

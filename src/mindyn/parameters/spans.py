@@ -44,6 +44,7 @@ from mindyn.algebra.rotations import perpendicular_vector, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
+from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.parts import JointKind
 from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit, nearest_power_of_two
@@ -210,7 +211,14 @@ def find_joint_conditions(robot: Robot, mechanism: ScaledMechanism) -> list[Join
         span_joint = _SpanJoint(joint.kind, i, arriving)
         seen.append(span_joint.conditions(mechanism, set(range(i)) - set(robot.path(i))))
         spans[i] = span_joint.outgoing_spans()
-    return seen
+    return _free_base_conditions(mechanism) + seen[BASE_COUNT:] if robot.has_floating_base else seen
+
+
+def _free_base_conditions(mechanism: ScaledMechanism) -> list[JointConditions]:
+    """Return the conditions of a floating base: its massless links have no parameters, and its trunk shows all ten."""
+    ones, drives = np.ones(PARAMETERS_PER_LINK), 2 * len(mechanism.gears)
+    shown = [np.zeros((0, PARAMETERS_PER_LINK))] * (BASE_COUNT - 1) + [np.eye(PARAMETERS_PER_LINK)]
+    return [JointConditions(rows, np.zeros((len(rows), drives)), ones, 1.0) for rows in shown]
 
 
 def _incoming_spans(spans: Spans, X: Pose, kind: JointKind) -> Spans:

@@ -2,4 +2,9 @@
 # ruff: noqa: I001
 from mindyn.regression.rows import Rows as Rows
 from mindyn.regression.regressor import with_estimated_drives as with_estimated_drives
+from mindyn.regression.contact_phases import (
+    differentiate_free_flyer as differentiate_free_flyer,
+    floating_rows as floating_rows,
+    floating_samples as floating_samples,
+)
 from mindyn.regression.device_job import write_device_job as write_device_job, rows_of_factors as rows_of_factors

@@ -139,4 +139,6 @@ def information_of_factors(regressor: Regressor, factors: list[Array], counts: A
                 hint="the job was written for another robot or friction, or its samples were not finite",
             )
     rows = tuple(np.broadcast_to(np.asarray(counts, dtype=np.int64), len(factors)).tolist())
-    return Information(regressor.joint_names, regressor.names, regressor.columns, tuple(factors), rows)
+    return Information(
+        regressor.joint_names, regressor.names, regressor.columns, tuple(factors), rows, regressor.unforced
+    )

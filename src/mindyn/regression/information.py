@@ -27,6 +27,7 @@ class Information:
     columns      for each joint the numbers of its p_i parameters
     factors      for each joint R_i (p_i + 1, p_i + 1); its last column holds Q^T tau
     counts       rows of each joint
+    unforced     joints of a floating base: a torque that is always zero is measured there, elsewhere it is not logged
     """
 
     joint_names: tuple[str, ...]
@@ -34,6 +35,7 @@ class Information:
     columns: tuple[NDArray[np.intp], ...]
     factors: tuple[Array, ...]
     counts: tuple[int, ...]
+    unforced: tuple[str, ...] = ()
 
     def __add__(self, other: Information) -> Information:
         """The information of both."""
@@ -65,6 +67,15 @@ class Information:
     def torques(self) -> Array:
         """(n,) sum of squared torques of every joint."""
         return np.array([float(factor[:, -1] @ factor[:, -1]) for factor in self.factors])
+
+    def measured(self) -> NDArray[np.bool_]:
+        """(n,) whether the torque of every joint is measured: it is not always zero, or the joint is `unforced`."""
+        return np.asarray((self.torques() > 0) | np.isin(self.joint_names, self.unforced))
+
+    def torque_sizes(self) -> Array:
+        """(n,) `torques`; that of the largest where it is zero."""
+        torques = self.torques()
+        return np.where(torques > 0, torques, torques.max() or 1.0)
 
     def without_torques(self, joints: Sequence[bool]) -> Information:
         """The same with zero for the torques of the marked joints."""
@@ -102,10 +113,12 @@ def joint_weights(information: Information, beta: Array) -> Array:
     A joint whose torque is zero in every row has `IDLE_JOINT_WEIGHT` times the weight that the largest torque has by
     its size.
     """
-    counts, torques = np.array(information.counts), information.torques()
-    variances = np.maximum(information.residuals(beta), MIN_RELATIVE_RESIDUAL**2 * torques) / counts
+    torques, measured = information.torques(), information.measured()
+    counts = np.maximum(information.counts, 1)  # a held trunk has no rows of its base
+    least = MIN_RELATIVE_RESIDUAL**2 * information.torque_sizes()
+    variances = np.maximum(information.residuals(beta), least) / counts
     idle = IDLE_JOINT_WEIGHT / max(float((torques / counts).max()), 1e-300)
-    return np.where(torques > 0, 1 / np.where(torques > 0, variances, 1.0), idle)
+    return np.where(measured, 1 / np.where(measured, variances, 1.0), idle)
 
 
 def add_information(parts: Sequence[Information]) -> Information:

@@ -33,6 +33,7 @@ from mindyn.regression.friction import Friction
 from mindyn.regression.mlc_columns import lin_columns
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import drive_load_matrix, explain_unknown_load
+from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
@@ -58,12 +59,14 @@ class _FrictionColumn:
 
 
 def with_estimated_drives(robot: Robot) -> Robot:
-    """The robot with a drive (unit ratio, joint side) on every primary joint that states none.
+    """The robot with a drive (unit ratio, joint side) on every primary joint that states none, except a floating base.
 
     Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters to be estimated.
     """
     stated = {drive.joint: drive for drive in robot.drives}
-    driven = [name for name in robot.joint_names if name in stated or name in robot.primary_names]
+    free = robot.joint_names[: BASE_COUNT if robot.has_floating_base else 0]
+    wanted = {*stated, *robot.primary_names} - ({*free} - {*stated})
+    driven = [name for name in robot.joint_names if name in wanted]
     return replace(robot, drives=tuple(stated.get(name, Drive(name)) for name in driven))
 
 
@@ -122,6 +125,11 @@ class Regressor:
     def joint_count(self) -> int:
         """Number of rows of a sample."""
         return len(self.joint_names)
+
+    @property
+    def unforced(self) -> tuple[str, ...]:
+        """Joints without a motor: those of a floating base."""
+        return self.robot.joint_names[: BASE_COUNT if self.robot.has_floating_base else 0]
 
     @property
     def count(self) -> int:

@@ -65,7 +65,8 @@ def information_of(regressor: Regressor, joints: Sequence[Factors], number: int)
     """Return the R factors of one group of rows."""
     triangles = [factors.groups[number] for factors in joints]
     factors, counts = tuple(one.R for one in triangles), tuple(one.rows for one in triangles)
-    return Information(regressor.joint_names, regressor.names, regressor.columns, factors, counts)
+    names, columns = regressor.joint_names, regressor.columns
+    return Information(names, regressor.names, columns, factors, counts, regressor.unforced)
 
 
 def usable_rows(
@@ -319,7 +320,9 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
     if reach is None:
         raise InputError("no samples were given")
     still = {
-        name: float(f"{low:.4g}") for name, low, high in zip(names, *reach, strict=True) if high - low < LEAST_MOVE
+        name: float(f"{low:.4g}")
+        for name, low, high in zip(names, *reach, strict=True)
+        if high - low < LEAST_MOVE and name not in regressor.unforced
     }
     if still:
         which, their = (
@@ -335,7 +338,7 @@ def require_enough_rows(regressor: Regressor, counts: tuple[int, ...], reach: Ar
     short = [
         f"{name} ({count} rows for {regressor.width(i)} parameters)"
         for i, (name, count) in enumerate(zip(names, counts, strict=True))
-        if count <= regressor.width(i)
+        if count <= regressor.width(i) and (count or name not in regressor.unforced)
     ]
     if short:
         raise InputError(

@@ -251,6 +251,7 @@ class Rows:
         data = logs.all_samples.samples if logs and not logs.streamed and logs.executor is None else self._data
         if isinstance(data, Samples) and data.tau.shape[1] == len(constant):
             constant |= np.ptp(data.tau, axis=0) <= CONSTANT_TORQUE * np.abs(data.tau).max(axis=0)
+        constant &= ~np.isin(information.joint_names, information.unforced)
         return constant & ~constant.all()
 
     def without_constant_torques(self) -> Rows:

@@ -7,6 +7,11 @@ from mindyn.robots.friction_laws import (
     asymmetric_coulomb as asymmetric_coulomb,
     asymmetric_viscous as asymmetric_viscous,
 )
+from mindyn.robots.floating_base import (
+    body_coordinates as body_coordinates,
+    from_free_flyer as from_free_flyer,
+    to_free_flyer as to_free_flyer,
+)
 from mindyn.robots.meshes import Meshes as Meshes, read_meshes as read_meshes
 from mindyn.robots.description import Description as Description
 from mindyn.robots.loading import ROBOT_FORMATS as ROBOT_FORMATS

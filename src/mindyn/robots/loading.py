@@ -9,17 +9,18 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import Code, RobotFileError, UnknownNameError, shorten_text, suggest_name
+from mindyn.errors import Code, RobotFileError, UnknownNameError, require_choice, shorten_text, suggest_name
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.files import XACRO_HINT, parse_xml, read_text
+from mindyn.robots.floating_base import add_floating_base
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
@@ -28,6 +29,8 @@ from mindyn.robots.toml_reader import read_toml
 from mindyn.robots.urdf_reader import read_urdf
 
 BUNDLED_NAME: Final = re.compile(r"(zoo/)?\w+")
+Base = Literal["fixed", "floating"]
+"""Whether the root is the world, or moves freely in it."""
 
 
 def bundled_robots() -> tuple[str, ...]:
@@ -88,6 +91,7 @@ class RobotOptions:
     selection  joints to hold and chain to cut, applied before unsupported parts raise errors
     home       for a robot with loops, positions near the intended assembly: by joint name, or of all joints in order,
                rad or m; joints that are not named keep the position of the file
+    base       "floating" puts six massless joints under the root
     """
 
     snap: bool = True
@@ -95,9 +99,11 @@ class RobotOptions:
     mount: str | tuple[float, ...] | None = None
     selection: Selection = field(default_factory=Selection)
     home: Mapping[str, float] | tuple[float, ...] | None = None
+    base: Base = "fixed"
 
     def load(self, source: str | Path, drives: Sequence[Drive] = ()) -> Robot:
         """Load a bundled robot or a file; `drives` replace those of the file."""
+        require_choice(self.base, get_args(Base), "base")
         description = read_description(source, snap=self.snap)
         if drives:
             drive_of = {drive.joint: drive for drive in (*description.drives, *drives)}
@@ -106,12 +112,14 @@ class RobotOptions:
         robot = replace(robot, file=str(source) if _find_bundled(source) else str(Path(source).absolute()))
         if self.home is not None:
             robot = replace(robot, home=_resolve_home(robot, self.home))
-        return robot if self.gravity is None and self.mount is None else with_gravity(robot, self.gravity, self.mount)
+        if self.gravity is not None or self.mount is not None:
+            robot = with_gravity(robot, self.gravity, self.mount)
+        return add_floating_base(robot) if self.base == "floating" else robot
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as JSON values."""
         home = dict(self.home) if isinstance(self.home, Mapping) else self.home
-        options = {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, "home": home}
+        options = {"snap": self.snap, "gravity": self.gravity, "mount": self.mount, "home": home, "base": self.base}
         return options | self.selection.to_dict()
 
 
@@ -125,6 +133,7 @@ def load_robot(
     root: str | None = None,
     tip: str | None = None,
     home: Mapping[str, float] | ArrayLike | None = None,
+    base: Base = "fixed",
 ) -> Robot:
     """Load a bundled robot by name, or a robot file: TOML, URDF, or MJCF.
 
@@ -150,6 +159,9 @@ def load_robot(
     home : mapping of str to float, or array_like, shape (n,), optional
         For a robot with loops, joint positions near the intended assembly, rad or m; joints that are not named keep the
         position of the file.
+    base : {"fixed", "floating"}
+        "floating" puts six massless joints under the root, which moves freely: base_x, base_y, base_z, base_yaw,
+        base_pitch and base_roll are the first joints. `gravity` and `mount` are then those at zero angles.
 
     Returns
     -------
@@ -179,7 +191,7 @@ def load_robot(
         if home is None or isinstance(home, Mapping)
         else tuple(np.atleast_1d(np.asarray(home, dtype=float)).tolist())
     )
-    return RobotOptions(snap, vector, mounting, selection, positions).load(source)
+    return RobotOptions(snap, vector, mounting, selection, positions, base).load(source)
 
 
 def _resolve_home(robot: Robot, home: Mapping[str, float] | tuple[float, ...]) -> Array:
@@ -206,6 +218,7 @@ def load_matching(source: str | Path, robot: Robot) -> Robot:
     held = {name: position for name, position in wanted.lock.items() if name in joints}
     ends = (name if name in links else None for name in (wanted.root, wanted.tip))
     loaded = assemble(other.select(Selection(held, *ends)))
+    loaded = add_floating_base(loaded) if robot.has_floating_base else loaded
     has_same_loops = loaded.loops and loaded.joint_names == robot.joint_names
     return replace(loaded, home=robot.home) if has_same_loops and robot.home is not None else loaded
 

@@ -217,6 +217,13 @@ class Robot(Value, NotebookDisplay):
         """Joint names in the order of q."""
         return tuple(joint.name for joint in self.joints)
 
+    @cached_property
+    def has_floating_base(self) -> bool:
+        """Whether the first six joints are those of a floating base (`load_robot(..., base="floating")`)."""
+        from mindyn.robots.floating_base import is_floating
+
+        return is_floating(self)
+
     @property
     def has_dependents(self) -> bool:
         """Whether some joints follow others through loops or as mimic joints."""

@@ -77,7 +77,7 @@ def _has_values(data: DiagnosticData) -> Array:
 
 
 def _find_constant(data: DiagnosticData) -> Iterator[Finding]:
-    constant = is_constant(_has_values(data))
+    constant = is_constant(_has_values(data)) & ~np.isin(data.logs[0].joint_names, data.rows.regressor.unforced)
     if constant.any():
         names = tuple(name for name, is_dead in zip(data.logs[0].joint_names, constant, strict=True) if is_dead)
         message = f"the torque of {', '.join(names)} never changes"

@@ -1,0 +1,93 @@
+"""The wrench at a link from joint torques: equal to the applied one, with its covariance and hidden directions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+from oracles.pinocchio_oracle import pinocchio_model
+from raising import raises
+from robots import random_robot
+
+import mindyn
+from mindyn.errors import Code, InputError, UnknownNameError
+from mindyn.robots.scale import length_unit
+
+ARM = mindyn.load_robot("puma560")
+MODEL = mindyn.compile_model(ARM)
+LAST = ARM.link_names[-1]
+
+
+def test_wrench_equals_the_one_that_pinocchio_applies():
+    oracle = pinocchio_model(ARM)
+    data, rng = oracle.createData(), np.random.default_rng(0)
+    q, applied = rng.uniform(-2, 2, (20, 6)), rng.normal(size=(20, 6))
+    tau = []
+    for position, wrench in zip(q, applied, strict=True):
+        J = pin.computeFrameJacobian(oracle, data, position, oracle.getFrameId(LAST), pin.ReferenceFrame.LOCAL)
+        tau.append(J.T @ np.concatenate([wrench[3:], wrench[:3]]))
+    found = MODEL.external_wrench(np.array(tau), q, LAST)
+    seen = found.unobservable_count == 0
+    assert seen.sum() >= 18
+    assert np.abs(found.wrench - applied)[seen].max() < 1e-8
+    both = MODEL.inverse_dynamics(q, 0 * q, 0 * q, tip_wrench=found.wrench) + np.array(tau)
+    assert np.abs(both - MODEL.gravity(q))[seen].max() < 1e-8, "motors carry what the environment does not"
+
+
+def test_covariance_equals_that_of_many_noisy_torques():
+    rng, q, sigma = (
+        np.random.default_rng(1),
+        np.array([0.3, -0.8, 0.5, 0.4, 0.9, -0.2]),
+        np.array([2, 1, 1, 0.3, 0.2, 0.1]),
+    )
+    noisy = sigma * rng.normal(size=(4000, 6))
+    found = MODEL.external_wrench(noisy, np.tile(q, (4000, 1)), LAST, torque_deviations=sigma)
+    sampled = np.cov(found.wrench.T)
+    size = np.sqrt(np.outer(np.diag(sampled), np.diag(sampled)))
+    assert np.abs((found.covariance[0] - sampled) / size).max() < 0.1
+    assert np.allclose(found.deviations[0], np.sqrt(np.diag(found.covariance[0])))
+
+
+def test_unobservable_directions_cause_no_torque_and_fill_the_rank():
+    rng = np.random.default_rng(2)
+    for seed in range(5):
+        robot = random_robot(seed)
+        model, q = mindyn.compile_model(robot), rng.uniform(-1, 1, robot.joint_count)
+        link = robot.link_names[-1]
+        found = model.external_wrench(rng.normal(size=robot.joint_count), q, link)
+        J, R = model.geometric_jacobian(q, link), model.forward_kinematics(q, link)[:3, :3]
+        units = np.array([length_unit(robot)] * 3 + [1.0] * 3)
+        scaled = units[:, None] * np.vstack([R.T @ J[:3], R.T @ J[3:]])
+        size = np.linalg.norm(scaled, 2)
+        assert int(found.unobservable_count) == (np.linalg.svd(scaled, compute_uv=False) < 1e-3 * size).sum() + max(
+            0, 6 - robot.joint_count
+        )
+        hidden = found.unobservable_directions()
+        assert np.abs(hidden @ scaled).max(initial=0.0) <= 1e-3 * size
+    wrist = MODEL.external_wrench(np.ones(6), np.array([0.3, -0.8, 0.5, 0.4, 0.0, -0.2]), LAST)
+    assert int(wrist.unobservable_count) == 1, "axes 4 and 6 are in line"
+    assert np.isinf(wrist.deviations).any()
+
+
+def test_a_point_contact_needs_three_joints_and_has_no_moment():
+    q = np.array([0.3, -0.8, 0.5, 0.4, 0.9, -0.2])
+    force = np.array([3.0, -4.0, 5.0])
+    J = MODEL.geometric_jacobian(q, "link4")
+    R = MODEL.forward_kinematics(q, "link4")[:3, :3]
+    found = MODEL.external_wrench(J[3:].T @ R @ force, q, "link4", contact="point")
+    unrestricted = MODEL.external_wrench(J[3:].T @ R @ force, q, "link4")
+    assert int(unrestricted.unobservable_count) == 2
+    assert int(found.unobservable_count) == 0
+    assert np.abs(found.wrench - [0, 0, 0, *force]).max() < 1e-9
+
+
+def test_bad_input_is_named():
+    with raises(InputError, Code.WRONG_SHAPE, "tau_ext"):
+        MODEL.external_wrench(np.zeros(5), np.zeros(6), LAST)
+    with raises(InputError, Code.NOT_FINITE, "tau_ext"):
+        MODEL.external_wrench(np.full(6, np.nan), np.zeros(6), LAST)
+    with raises(InputError, Code.NOT_FINITE, "tau_ext"):
+        MODEL.external_wrench(np.zeros(6), np.zeros(6), LAST, torque_deviations=0.0)
+    with raises(UnknownNameError, Code.UNKNOWN_NAME, "wrist"):
+        MODEL.external_wrench(np.zeros(6), np.zeros(6), "wrist")
+    with raises(InputError, Code.UNKNOWN_NAME):
+        MODEL.external_wrench(np.zeros(6), np.zeros(6), LAST, contact="edge")
