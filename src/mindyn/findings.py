@@ -65,6 +65,8 @@ class Kind(StrEnum):
     ESTIMATED_GAINS = "estimated gains"
     FREE_SCALE = "common scale of gains"
     POOR_GAIN = "poorly determined gain"
+    WRENCH_FRAME = "wrong frame of a wrench"
+    WRENCH_SIGN = "sign of a wrench"
     # Diagnostics of the logs of a fit
     STILL_JOINT = "joint does not move"
     POOR_MOTION = "motion excites too little"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 from cli.program import mindyn_program
 
 import mindyn
+from mindyn.robots.floating_base import rotations_from_quaternions
 
 COLUMNS = 80
 MASS = 3.0
@@ -70,3 +72,41 @@ def test_payload_prints_mass_and_centre_first(folder):
     ended = mindyn_program("payload", folder / "run1", folder / "run1.csv", columns=COLUMNS)
     assert ended.code == 1
     assert "a training log: its payload is part of the estimate" in " ".join(ended.err.split())
+
+
+def test_contact_prints_the_wrench_and_what_the_posture_hides(folder):
+    words = ("contact", folder / "run1", folder / "pushed.csv", "--free", folder / "free.csv", "--wrench")
+    text, _ = done(*words)
+    assert "wrench on link2 in its axes at" in text
+    assert "does not observe" in text, "two joints observe two of six directions"
+    found = json.loads(mindyn_program(*words, "--link", "link2", "--json").out)["wrenches"][0]
+    assert len(found["unobservable_directions"]) == 4
+    point = json.loads(mindyn_program(*words, "--point", "--json").out)["wrenches"][0]
+    assert point["wrench"][:3] == [0.0, 0.0, 0.0]
+    ended = mindyn_program(*words[:-1], "--point")
+    assert ended.code == 1
+    assert "--wrench" in ended.err
+
+
+def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path):
+    rng = np.random.default_rng(0)
+    s = rng.normal(size=(15, 4))
+    R = rotations_from_quaternions(s)
+    weight = MASS * np.einsum("nji,j->ni", R, [0, 0, -9.81])
+    readings = np.hstack([weight, np.cross([0.02, 0, 0.1], weight)]) + np.array([1, 2, 3, 0.1, 0.2, 0.3])
+    columns = np.hstack([readings + rng.normal(0, 0.01, readings.shape), s])
+    names = ("fx", "fy", "fz", "tx", "ty", "tz", "qx", "qy", "qz", "qw")
+    pl.DataFrame(dict(zip(names, columns.T, strict=True))).write_csv(tmp_path / "ft.csv")
+    text, talk = done("payload", "--wrench", tmp_path / "ft.csv", "--c", tmp_path / "tool.h")
+    assert text.startswith("Payload mass ")
+    assert "force z 3" in text
+    assert "Held-out error: " in text
+    assert "UR set_target_payload(" in text
+    assert (tmp_path / "tool.h").is_file()
+    assert "tool.h" in talk
+    found = json.loads(mindyn_program("payload", "--wrench", tmp_path / "ft.csv", "--json").out)
+    assert found["mass_interval"][0] < MASS < found["mass_interval"][1]
+    wrong = mindyn_program("payload", "--wrench", tmp_path / "ft.csv", "--wrench-frame", "world", columns=COLUMNS)
+    assert "fit the sensor frame" in " ".join(wrong.err.split())
+    for words in (("payload",), ("payload", "run"), ("payload", "run", "log", "--c", "a.h")):
+        assert mindyn_program(*words).code == 1

@@ -22,7 +22,7 @@ from mindyn.feasibility.nearest import _adjoint, relative_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.loads import consistent_gains
 from mindyn.loads.from_runs import MAX_LOAD_HALF_WIDTHS, Payload, load_torque
-from mindyn.loads.payload import _make_consistent, _unseen_covariance
+from mindyn.loads.payload import _unseen_covariance, make_consistent
 
 LOAD = phi_about_origin(3.0, np.array([0.1, -0.05, 0.2]), np.diag([0.02, 0.03, 0.04]))
 
@@ -59,7 +59,7 @@ def test_the_nearest_load_that_can_exist_has_a_certificate():
     C = spread()
     free = LOAD - np.array([0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.3])
     assert np.linalg.eigvalsh(pseudo_inertia(free))[0] < 0
-    result = _make_consistent(Payload("tool", free, C, ()))
+    result = make_consistent(Payload("tool", free, C, ()))
     y = np.linalg.solve(C, result.phi - free)
     size = np.abs(y * result.phi).sum()
     assert abs(y @ result.phi) < SOLVED * size

@@ -26,9 +26,9 @@ from mindyn.loads.payload import (
     _correlated_rows,
     _gain_shifts,
     _known_information,
-    _make_consistent,
     _pseudo_inertia_rows,
     _unseen_covariance,
+    make_consistent,
 )
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
@@ -102,10 +102,10 @@ def test_a_feasible_load_stays_and_another_moves_by_its_covariance():
     entries = [P[i, j] * (1 if i == j else np.sqrt(2)) for j in range(4) for i in range(j + 1)]
     assert_close(rows @ phi, entries, SAME_ALGEBRA)
     C = np.diag([0.1, *[0.01] * 3, *[1e-3] * 6])
-    kept = _make_consistent(Payload("hand", phi, C, ()))
+    kept = make_consistent(Payload("hand", phi, C, ()))
     assert_close(kept.phi, phi, SOLVED)
     assert_close(kept.unconstrained, phi, EXACT)
-    light = _make_consistent(Payload("hand", np.array([-1.0, *[0.0] * 9]), C, ()))
+    light = make_consistent(Payload("hand", np.array([-1.0, *[0.0] * 9]), C, ()))
     assert np.abs(light.phi).max() < 1e-3
 
 

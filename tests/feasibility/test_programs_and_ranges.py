@@ -26,11 +26,11 @@ from mindyn.feasibility.worst_configurations import _descent_bounds, failing_min
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import (
     _build_findings,
-    _find_unidentifiable,
     _initial_weights,
     _is_free,
     _jackknife,
     _normal_equations,
+    find_unidentifiable,
     payload,
 )
 from mindyn.robots.loading import load_robot
@@ -218,9 +218,9 @@ def load_with(mass, half_widths):
 def test_parameters_of_a_load_are_unidentifiable_if_intervals_are_wider_than_the_load():
     for mass in (2.0, -2.0):  # m / 2, m L / 2 and m L^2 of a load of L = 0.1 m
         just = np.array([1.0, *[0.1] * 3, *[0.02] * 6])
-        assert _find_unidentifiable(load_with(mass, 0.99 * just)) == ()
-        assert len(_find_unidentifiable(load_with(mass, 1.01 * just))) == 10
-    assert len(_find_unidentifiable(load_with(2.0, 1.01 * np.array([1.0, *[0.0] * 9])))) == 1
+        assert find_unidentifiable(load_with(mass, 0.99 * just)) == ()
+        assert len(find_unidentifiable(load_with(mass, 1.01 * just))) == 10
+    assert len(find_unidentifiable(load_with(2.0, 1.01 * np.array([1.0, *[0.0] * 9])))) == 1
 
 
 def parameter(kind, name="p"):

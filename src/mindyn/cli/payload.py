@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import json
+from math import degrees
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION
+from mindyn.algebra.rotations import rpy_from_rotation
+from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
 from mindyn.cli.printing import print_findings, print_output, print_status, print_table
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
-from mindyn.errors import unknown_name_error
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import GAIN_DEVIATION
 from mindyn.loads.payload import payload as payload_of
+from mindyn.loads.wrench import WrenchPayload, payload_from_wrench
+from mindyn.logs.wrench_log import WrenchFrame, read_wrench_log
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 
 
 def payload(
-    run: Annotated[Path, RUN_ARGUMENT],
-    log: Annotated[Path, typer.Argument(help="Log with the payload; a sidecar .toml describes its columns.")],
-    link: Annotated[str | None, typer.Option(help="Link that carries the payload; default: the last link.")] = None,
+    run: Annotated[Path | None, RUN_ARGUMENT] = None,
+    log: Annotated[
+        Path | None, typer.Argument(help="Log with the payload; a sidecar .toml describes its columns.")
+    ] = None,
+    wrench: Annotated[
+        Path | None, typer.Option(help="Log of a force/torque sensor that carries the payload, instead of RUN and LOG.")
+    ] = None,
+    robot: Annotated[str | None, typer.Option(help="Robot of the joint positions in the log of --wrench.")] = None,
+    wrench_frame: Annotated[
+        WrenchFrame | None, typer.Option(help="Axes of the readings of --wrench: sensor or world.")
+    ] = None,
+    estimate_rotation: Annotated[
+        bool, typer.Option("--estimate-rotation", help="Also estimate the rotation of the sensor of --wrench.")
+    ] = False,
+    c: Annotated[
+        Path | None, typer.Option("--c", help="C header to write, which removes weight and bias (.h).")
+    ] = None,
+    link: Annotated[
+        str | None, typer.Option(help="Link that carries the payload, or frame of the sensor; default: the last link.")
+    ] = None,
     frame: Annotated[
         str | None,
         typer.Option(help="Frame of that link, such as tool0, in which to print the payload for controllers."),
@@ -32,7 +54,17 @@ def payload(
     ] = GAIN_DEVIATION,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Identify the payload in a log, given an estimate of the arm without payload."""
+    """Identify the payload in a log, given an estimate of the arm without payload, or from a force/torque sensor."""
+    if wrench is not None:
+        require_exclusive({"--wrench": wrench, "RUN": run})
+        print_wrench_payload(wrench, robot, link, wrench_frame, estimate_rotation, c, as_json=as_json)
+        return
+    given = {"--robot": robot, "--wrench-frame": wrench_frame, "--estimate-rotation": estimate_rotation, "--c": c}
+    for option, value in given.items():
+        require_companion(option, value, "--wrench", None)
+    if run is None or log is None:
+        message = "payload needs RUN and LOG, or --wrench LOG"
+        raise InputError(message, code=Code.MISSING_VALUE, subject="RUN" if run is None else "LOG")
     estimate = load_run_estimate(run)
     logs = read_logs([log], estimate.robot, estimate.conditioning)
     hint = "pass a log with the payload; the estimate must be of the arm without it"
@@ -126,6 +158,66 @@ def format_for_controllers(load: Payload) -> str:
             + " */",
         ]
     )
+
+
+def print_wrench_payload(
+    log: Path,
+    robot: str | None,
+    link: str | None,
+    frame: WrenchFrame | None,
+    estimate_rotation: bool,
+    c: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the payload on a force/torque sensor."""
+    arm = None if robot is None else load_robot(robot)
+    readings = read_wrench_log(log, arm, {} if frame is None else {"frame": frame})
+    print_status(f"read {log}: {len(readings)} rows")
+    found = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
+    print_findings(found.findings, verbose=True)
+    if c is not None:
+        found.write_c(c, *(() if arm is None else (arm.gravity,)))
+    if as_json:
+        typer.echo(json.dumps(_payload_data(found.load, found.load) | _sensor_data(found), indent=1))
+    else:
+        print_output(_describe_load(found.load))
+        print_output()
+        _print_parameters(found.load)
+        print_output()
+        _print_sensor(found)
+        if found.load.is_feasible and "m" not in found.load.unidentifiable:
+            typer.echo(f"\n{format_for_controllers(found.load)}")
+    if c is not None:
+        print_status(f"wrote {c}")
+
+
+def _print_sensor(found: WrenchPayload) -> None:
+    units, names = ["N m"] * 3 + ["N"] * 3, [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
+    rows: list[tuple[str, ...]] = [("bias", "value", "95 % +-", "unit")]
+    for name, value, width, unit in zip(names, found.bias, found.bias_half_widths, units, strict=True):
+        rows.append((name, f"{value:.4g}", f"{width:.2g}", unit))
+    print_table(rows, numbers=(1, 2))
+    print_output()
+    if found.rotation_half_widths.any():
+        angles = zip(rpy_from_rotation(found.rotation), found.rotation_half_widths, strict=True)
+        listed = ", ".join(f"{degrees(a):.2f} +- {degrees(w):.2f}" for a, w in angles)
+        print_output(f"Rotation of the sensor, roll, pitch, yaw: {listed} deg.")
+    print_output(f"Held-out error: {found.held_out_force:.3g} N, {found.held_out_moment:.3g} N m (rms).")
+
+
+def _sensor_data(found: WrenchPayload) -> dict[str, Any]:
+    return {
+        "bias": found.bias.tolist(),
+        "bias_half_widths": found.bias_half_widths.tolist(),
+        "rotation": found.rotation.tolist(),
+        "rotation_half_widths": found.rotation_half_widths.tolist(),
+        "held_out_moment": found.held_out_moment,
+        "held_out_force": found.held_out_force,
+        "frame": found.frame,
+        "acts_on": found.acts_on,
+        "findings": [finding.to_dict() for finding in found.findings],
+    }
 
 
 def _payload_data(load: Payload, there: Payload) -> dict[str, Any]:

@@ -7,3 +7,4 @@ from mindyn.loads.unknown_gains import (
     EstimatedGains as EstimatedGains,
     WeighedLoad as WeighedLoad,
 )
+from mindyn.loads.wrench import payload_from_wrench as payload_from_wrench, WrenchPayload as WrenchPayload

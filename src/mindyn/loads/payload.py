@@ -114,7 +114,7 @@ def payload(
     unloaded, loaded = runs
     assert isinstance(unloaded, Samples)
     assert isinstance(loaded, Samples)
-    return _make_consistent(payload_from_runs(known, unloaded, loaded, link=link))
+    return make_consistent(payload_from_runs(known, unloaded, loaded, link=link))
 
 
 def _fit_with_estimate(estimate: Estimate, run: Samples | Log, link: str | None, gain_deviation: float) -> Payload:
@@ -171,7 +171,7 @@ def _fit_payload(
     factor = float(student.ppf(0.975, len(blocks) - 1))
     findings = (*_build_findings(estimate, samples), *_misfit_findings(estimate, samples, np.sqrt(spread)))
     load = Payload(carrier, theta[ten], covariance, (), factor, findings)
-    return _make_consistent(replace(load, unidentifiable=_find_unidentifiable(load)))
+    return make_consistent(replace(load, unidentifiable=find_unidentifiable(load)))
 
 
 def _gain_shifts(
@@ -262,7 +262,7 @@ def _jackknife(normal: list[tuple[Array, Array]], prior: Array, theta: Array, co
     return np.asarray((count - 1) / count * shifts.T @ shifts)
 
 
-def _find_unidentifiable(load: Payload) -> tuple[str, ...]:
+def find_unidentifiable(load: Payload) -> tuple[str, ...]:
     """Return parameters whose 95 % interval is wider than a load of that mass allows."""
     mass = max(abs(float(load.phi[0])), MIN_MASS_KG)
     allowed = np.array([0.5 * mass, *[0.5 * mass * LOAD_SIZE_M] * 3, *[mass * LOAD_SIZE_M**2] * 6])
@@ -303,7 +303,7 @@ def _misfit_findings(estimate: Estimate, samples: Samples, rms: Array) -> list[F
     ]
 
 
-def _make_consistent(load: Payload) -> Payload:
+def make_consistent(load: Payload) -> Payload:
     """Return the nearest load, by its covariance, whose pseudo-inertia [[S, h], [h, m]] is positive semidefinite."""
     scale = np.sqrt(np.maximum(np.diag(load.covariance), 1e-300))
     values, vectors = np.linalg.eigh(load.covariance / np.outer(scale, scale))

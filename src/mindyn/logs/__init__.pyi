@@ -3,5 +3,6 @@
 from mindyn.logs.conditioning import AS_LOGGED as AS_LOGGED
 from mindyn.logs.pipeline import condition_stream as condition_stream
 from mindyn.logs.servos import log_from_targets as log_from_targets
+from mindyn.logs.wrench_log import read_wrench_log as read_wrench_log, WrenchLog as WrenchLog
 from mindyn.logs.array_table import ArrayTable as ArrayTable
 from mindyn.logs.formats import LOG_FORMATS as LOG_FORMATS

@@ -125,7 +125,7 @@ def _expand_column_names(
         _require_joints("joints", joints, robot)
     if isinstance(entry, str):
         order = list(joints or robot.primary_names)
-        return tuple(_expand_pattern(entry, signal, order.index(name), name) for name in robot.primary_names)
+        return tuple(expand_pattern(entry, signal, order.index(name), name) for name in robot.primary_names)
     if isinstance(entry, Mapping):
         _require_joints(f"columns.{signal}", list(entry), robot)
         if more := [name for name in entry if name not in robot.primary_names]:
@@ -142,7 +142,8 @@ def _expand_column_names(
     return tuple(entry)
 
 
-def _expand_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
+def expand_pattern(pattern: str, signal: str, i: int, joint: str) -> str:
+    """Return the column of joint number `i`, counted from 0, that a pattern of a signal names."""
     values = {"i": i + 1, "i0": i, "joint": joint}
 
     def expand_field(field: re.Match[str]) -> str:
@@ -200,7 +201,7 @@ def list_unused_columns(metadata: LogMetadata, robot: Robot, tables: Mapping[str
             continue
         more: list[str] = []
         count = len(metadata.joints or robot.primary_names)
-        while (following := _expand_pattern(entry, signal, count + len(more), "")) in table.names:
+        while (following := expand_pattern(entry, signal, count + len(more), "")) in table.names:
             more.append(following)
         if more:
             notes.append(
