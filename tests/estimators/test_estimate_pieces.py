@@ -10,7 +10,7 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators import model_acceleration as accelerations
+from mindyn.estimators import simulated_states as accelerations
 from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.essential import essential
 from mindyn.estimators.estimate import Estimate, load_estimate, predict_unfiltered

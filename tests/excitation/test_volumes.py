@@ -14,7 +14,6 @@ from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
 from excitation.arm_files import BOX, SHORT, urdf
 from excitation.independent_check import heights_of
-from mindyn.excitation.safe_tests import plan_safe_tests
 from mindyn.excitation.step_motions import ConstantSpeed
 from robots import random_robot
 
@@ -33,6 +32,7 @@ from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
+from mindyn.step_tests.safety import plan_safe_tests
 
 
 def random_mesh(rng: np.random.Generator) -> Triangles:
@@ -242,7 +242,7 @@ def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
         checked[:] = [q[k] for q, _ in paths for k in (0, -1)]
         return check_path(found, paths, unknown)
 
-    monkeypatch.setattr("mindyn.excitation.safe_tests.check_path", check)
+    monkeypatch.setattr("mindyn.step_tests.safety.check_path", check)
     robot = with_limits(mindyn.load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0})
     plan, _ = plan_safe_tests(robot, Surroundings(self_collision=False, floor=None, tip_speed=5.0))
     motions = [one.trajectory(100.0) for one in plan.motions.values() if isinstance(one, ConstantSpeed)]
