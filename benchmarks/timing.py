@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from mindyn import __version__
 from mindyn.kernels.timing import measure_best_times
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import host
 
 __all__ = ["measure_best_times", "this_machine"]
 

@@ -30,7 +30,7 @@ from mindyn.comparison.log_comparison import group_splits, score_method
 from mindyn.comparison.log_sets import Split, read_sets
 from mindyn.comparison.methods import require_methods
 from mindyn.errors import MindynError
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import host
 
 ROOT = Path(__file__).parent
 RECORDS = ROOT / "records"

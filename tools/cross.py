@@ -17,11 +17,10 @@ from llvmlite import binding
 
 import mindyn
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vectors import Format, Layout
 from mindyn.numerics import native
-from mindyn.numerics.machine import Machine
+from mindyn.numerics.native import Machine
 
 NEON = Machine("aarch64-unknown-linux-gnu", "cortex-a72", "", 128)
 MACHINES = {

@@ -14,7 +14,7 @@ from scipy.signal import lfilter
 
 from mindyn.errors import InputError
 from mindyn.estimators.covariance import LONGEST_MEMORY, Colouring, _process, coloured_covariance_of, colouring_of
-from mindyn.estimators.instruments import instrument_step
+from mindyn.estimators.instrumental_variables import instrument_step
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.regressor import Regressor
 

@@ -18,7 +18,7 @@ from mindyn.estimators.estimate_files import _find_disagreements, robot_from_rec
 from mindyn.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
 from mindyn.estimators.last_link_first import _condition, _PartialEstimate, _status
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.model_acceleration import _definite, model_acceleration
+from mindyn.estimators.simulated_states import _definite, model_acceleration
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor

@@ -13,10 +13,15 @@ from scipy.linalg import block_diag
 
 from mindyn.errors import Code, InputError
 from mindyn.estimators import recursive_instruments
-from mindyn.estimators.instrumental_variables import _expected_columns, _require_definite, torque_noise
-from mindyn.estimators.instruments import InstrumentStep, _Products
-from mindyn.estimators.measurement_noise import MeasurementNoise
+from mindyn.estimators.instrumental_variables import (
+    InstrumentStep,
+    _expected_columns,
+    _Products,
+    _require_definite,
+    torque_noise,
+)
 from mindyn.estimators.recursive_instruments import RecursiveInstruments
+from mindyn.estimators.total_least_squares import MeasurementNoise
 from mindyn.loads.from_runs import _fit_linear_gains, _refine_gains
 from mindyn.logs.samples import Samples
 from mindyn.regression.triangles import triangle_of

@@ -16,7 +16,7 @@ from mindyn.errors import InputError
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.model_acceleration import inertia_matrices, model_acceleration
+from mindyn.estimators.simulated_states import inertia_matrices, model_acceleration
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identification.selection.choose import choose
 from mindyn.kernels.model import compile_model

@@ -13,8 +13,7 @@ from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.last_link_first import LastLinkFirst
-from mindyn.parameters.lin import lin_base
-from mindyn.parameters.lin_structure import lin_structure
+from mindyn.parameters.lin import lin_base, lin_structure
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, build_regressor
 from mindyn.regression.rows import Rows

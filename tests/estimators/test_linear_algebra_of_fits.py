@@ -12,8 +12,7 @@ from raising import raises
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
 from mindyn.estimators.estimate_parts import Physical
-from mindyn.estimators.instrumental_variables import _filter_columns
-from mindyn.estimators.instruments import _inverse, _Products
+from mindyn.estimators.instrumental_variables import _filter_columns, _inverse, _Products
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import identifiable_directions, null_space
 from mindyn.step_tests.noise import TestRows, noises_of

@@ -12,8 +12,7 @@ from recovered import exact_samples
 from robots import random_robot
 
 from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rotation_from_quaternion
+from mindyn.algebra.poses import Pose, rotation_from_quaternion
 from mindyn.errors import InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.kernels.model import compile_model

@@ -10,7 +10,7 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 
 from mindyn.estimators.covariance import colouring_of
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
+from mindyn.estimators.total_least_squares import MeasurementNoise, column_errors
 from mindyn.feasibility.answer import Answer
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information

@@ -17,8 +17,7 @@ from mindyn.estimators.least_squares import LeastSquares
 from mindyn.estimators.output_error import OutputError
 from mindyn.regression.regressor import Regressor
 from mindyn.simulation.closed_loop import ClosedLoop
-from mindyn.simulation.control_laws import ControlLaw
-from mindyn.simulation.controllers import ProportionalDerivative
+from mindyn.simulation.controllers import ControlLaw, ProportionalDerivative
 
 RECOVERY = 1e-6
 LOOP = {"control_rate_hz": CONTROL_HZ, "initial": "reference"}

@@ -15,9 +15,8 @@ from recovered import exact_samples
 from mindyn.equations.loop_closure import home_closure
 from mindyn.estimators import output_error
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.model_acceleration import inertia_matrices
 from mindyn.estimators.output_error import OutputError, _size
-from mindyn.estimators.simulated_states import LoopReplay, LoopSettings, regular_values
+from mindyn.estimators.simulated_states import LoopReplay, LoopSettings, inertia_matrices, regular_values
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, Joint, Link
 from mindyn.robots.robot import Robot

@@ -14,8 +14,12 @@ from robots import random_robot, with_random_drives
 
 from mindyn.errors import Code, InputError
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.measurement_noise import MeasurementNoise, column_errors
-from mindyn.estimators.total_least_squares import TotalLeastSquares, total_least_squares
+from mindyn.estimators.total_least_squares import (
+    MeasurementNoise,
+    TotalLeastSquares,
+    column_errors,
+    total_least_squares,
+)
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import gather
 

@@ -12,10 +12,9 @@ from robots import random_robot, with_random_drives
 from small_arms import grid, regressor_matrices
 
 from mindyn.errors import Code, InputError, MissingPhysicsError, UnknownNameError
-from mindyn.feasibility.configurations import joint_ranges, sample_configurations
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.worst_configurations import smallest_eigenvalues
+from mindyn.feasibility.worst_configurations import joint_ranges, sample_configurations, smallest_eigenvalues
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_values import yoshida_puma

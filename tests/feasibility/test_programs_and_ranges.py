@@ -12,7 +12,6 @@ from raising import raises
 
 from mindyn.errors import Code, InputError, MissingPhysicsError, UnknownNameError
 from mindyn.feasibility import physically_consistent
-from mindyn.feasibility.configurations import joint_ranges, name_positions, sample_configurations
 from mindyn.feasibility.conic import (
     ConeRows,
     ConicError,
@@ -22,7 +21,13 @@ from mindyn.feasibility.conic import (
     triangle,
 )
 from mindyn.feasibility.positive_definite import _format_failing_orders, _name_joints, check_positive_definite
-from mindyn.feasibility.worst_configurations import _descent_bounds, failing_minors
+from mindyn.feasibility.worst_configurations import (
+    _descent_bounds,
+    failing_minors,
+    joint_ranges,
+    name_positions,
+    sample_configurations,
+)
 from mindyn.loads.from_runs import Payload
 from mindyn.loads.payload import (
     _build_findings,

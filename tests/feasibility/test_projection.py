@@ -16,10 +16,10 @@ from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.feasibility.configurations import joint_ranges
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.projection import project_to_positive_definite, project_values
+from mindyn.feasibility.worst_configurations import joint_ranges
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples

@@ -13,12 +13,12 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close, assert_negligible
 from mindyn.errors import InputError, MindynError
 from mindyn.estimators.estimate import load_estimate
 from mindyn.feasibility import worst_configurations
-from mindyn.feasibility.configurations import sample_configurations
 from mindyn.feasibility.conic import matrix_of_triangle, triangle
 from mindyn.feasibility.consistent import MAX_NAMED_PARAMETERS, NAMED_FRACTION, _select_largest
 from mindyn.feasibility.consistent_projection import covariance_metric
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.projection import covariance_moves
+from mindyn.feasibility.worst_configurations import sample_configurations
 from mindyn.loads.from_runs import payload_from_runs
 from mindyn.loads.payload import UNSEEN_DEVIATION, _correlated_rows, _gain_shifts, _unseen_covariance, payload
 from mindyn.robots.loading import load_robot

@@ -10,9 +10,10 @@ from small_arms import grid, planar_arm, regressor_matrices
 
 from mindyn.errors import Code, InputError, RobotError
 from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.yoshida_cones import check_by_cones, leading_minors
 from mindyn.feasibility.yoshida_projection import (
     TwoLinks,
+    check_by_cones,
+    leading_minors,
     project_by_cones,
     project_on_circular_cone,
     project_on_polyhedral_cone,

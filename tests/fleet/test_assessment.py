@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mindyn.fleet.assessment import assess_fleet
+from mindyn.fleet.assessment import assess_fleet, biweight_variance
 from mindyn.fleet.causes import FleetCause, FleetCauses, LogEvidence
-from mindyn.fleet.size_distribution import biweight_variance
 
 WEIGHT_NM, INERTIA, VISCOUS, COULOMB, NOISE_NM = 30.0, 1.0, 2.0, 3.0, 1.0
 ROBOTS, LOGS, ROWS = 24, 8, 400

@@ -20,7 +20,7 @@ from mindyn.executors import WorkersLostError
 from mindyn.fleet import work
 from mindyn.fleet.factors import Factor
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.mapping import WORKER_DIED
+from mindyn.fleet.tally import WORKER_DIED
 
 ROBOTS, LOGS = (20, 10) if os.environ.get("MINDYN_WHOLE_FLEET") else (6, 4)
 """`make study NAME=fleet` tests all 200 logs; here there are as many as show the same."""
@@ -112,7 +112,7 @@ def few(tmp_path) -> Path:
 
 
 def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
-    monkeypatch.setattr("mindyn.fleet.mapping.gather_log", deadly)
+    monkeypatch.setattr("mindyn.fleet.tally.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     study = study_fleet(ARM, pattern, out, settings=SETTINGS, workers=2)
     assert [(Path(item.name).name, item.reason) for item in study.excluded] == [("deadly.parquet", WORKER_DIED)]
@@ -120,7 +120,7 @@ def test_a_log_that_kills_its_worker_is_excluded_by_name(few, monkeypatch):
 
 
 def test_a_broken_executor_keeps_finished_logs_and_hints_how_to_continue(few, monkeypatch):
-    monkeypatch.setattr("mindyn.fleet.mapping.gather_log", deadly)
+    monkeypatch.setattr("mindyn.fleet.tally.gather_log", deadly)
     out, pattern = few / "out", f"{few}/{{robot_id}}/*.parquet"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLostError) as result:
         study_fleet(ARM, pattern, out, settings=SETTINGS, executor=pool)

@@ -15,11 +15,10 @@ from robots import random_robot, with_random_drives
 import mindyn
 from mindyn import base_parameters, compile_model, load_robot, write_toml
 from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rot_x
+from mindyn.algebra.poses import Pose, rot_x
 from mindyn.errors import Code, RobotError
 from mindyn.findings import Kind
-from mindyn.parameters import column_choice, structural
+from mindyn.parameters import structural
 from mindyn.parameters.certificate import MAX_RELATIVE_ERROR, tree_deviation
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.parts import Joint, Link
@@ -145,7 +144,7 @@ class TestABrokenReductionIsCaught:
     @pytest.fixture
     def broken(self, monkeypatch, tmp_path):
         monkeypatch.setenv("MINDYN_CACHE_DIR", str(tmp_path))
-        honest = column_choice.choose_columns
+        honest = structural.choose_columns
         monkeypatch.setattr(structural, "choose_columns", lambda A, order, floor: honest(A, order, floor)[1:])
 
     def test_base_sets_fall_back(self):

@@ -12,8 +12,7 @@ from identifiability.parallelogram_arms import REFERENCE
 from parameters.oracle import assert_spans_row_space
 
 from mindyn import load_robot
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rot_x
+from mindyn.algebra.poses import Pose, rot_x
 from mindyn.equations.loop_closure import loop_closure
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base

@@ -16,8 +16,12 @@ from scipy.stats import t as student
 import mindyn
 from mindyn.feasibility.intervals import torque_bands
 from mindyn.findings import Kind
-from mindyn.identification.uncertainty.dropped_parameters import find_dropped, with_dropped_parameters
-from mindyn.identification.uncertainty.jackknife import jackknife, with_jackknife_deviation
+from mindyn.identification.uncertainty.jackknife import (
+    find_dropped,
+    jackknife,
+    with_dropped_parameters,
+    with_jackknife_deviation,
+)
 from mindyn.regression.information import add_information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.regression.rows import Rows, build_rows

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from mindyn.kernels.c_source import packs, routine_name, sincos_routine
+from mindyn.kernels.code_files import packs, routine_name, sincos_routine
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
 FLAGS = {

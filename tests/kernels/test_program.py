@@ -12,14 +12,12 @@ from raising import raises
 from serial_arm import inverse_dynamics, puma_like, regressor
 
 from mindyn.errors import Code, InputError
-from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.layout import Layout
 from mindyn.kernels.ordering import Compute, ComputeSines, Store
-from mindyn.kernels.program import Op
+from mindyn.kernels.program import Op, operation_counts
 from mindyn.kernels.schedule import schedule
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vectors import Format, Layout
 
 x, y = ca.SX.sym("x"), ca.SX.sym("y")
 

@@ -12,10 +12,9 @@ import pytest
 
 from mindyn.kernels import kernel as kernel_module
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI
-from mindyn.kernels.sincos_large_angles import TWO_OVER_PI_BITS
+from mindyn.kernels.sincos import EXACT_PARTS, SINCOS, TWO_OVER_PI, TWO_OVER_PI_BITS
 from mindyn.numerics import cache, native
-from mindyn.numerics.machine import Machine, host
+from mindyn.numerics.native import Machine, host
 
 ULP_LIMIT = 2.0
 DTYPES = [np.float64, np.float32]

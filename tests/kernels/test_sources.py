@@ -15,9 +15,9 @@ from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like,
 
 import mindyn
 from mindyn.escaping import c_comment
-from mindyn.kernels.c_source import c_source
-from mindyn.kernels.counts import operation_counts
+from mindyn.kernels.code_files import c_source
 from mindyn.kernels.cuda_source import cuda_source
+from mindyn.kernels.program import operation_counts
 from mindyn.kernels.source_text import SourceFunction, identifier, literal
 from mindyn.kernels.tracing import trace
 

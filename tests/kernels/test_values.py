@@ -10,10 +10,9 @@ from references import TOLERANCE, evaluate, random_inputs
 from serial_arm import derivatives, inertia_matrix, inverse_dynamics, puma_like, random_arm, regressor
 
 from mindyn.kernels.kernel import Kernel
-from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vectors import Format, Layout
 from mindyn.numerics.native import assemble, load
 
 FUNCTIONS = {

@@ -17,8 +17,8 @@ from robots import with_random_drives
 from mindyn import base_parameters, compile_model, load_robot
 from mindyn.algebra.poses import Pose
 from mindyn.equations.closed_motion import NEWTON_STEPS
-from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.loop_closure import home_closure, loop_closure
+from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import RobotError

@@ -12,8 +12,7 @@ from raising import raises
 from robots import random_phi
 
 from mindyn import base_parameters, compile_model, load_robot, write_toml
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rot_x, rot_z
+from mindyn.algebra.poses import Pose, rot_x, rot_z
 from mindyn.equations.loop_closure import affine_closure, loop_closure
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.equations.projected_dynamics import loop_dynamics

@@ -14,7 +14,7 @@ from raising import raises
 
 import mindyn
 from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.rotations import quaternion_from_rotation, rotation_from_rpy
+from mindyn.algebra.poses import quaternion_from_rotation, rotation_from_rpy
 from mindyn.errors import Code, InputError
 from mindyn.findings import Kind, Severity
 from mindyn.loads import payload_from_wrench

@@ -8,7 +8,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.numerics import machine, native
+from mindyn.numerics import native
 from mindyn.numerics.products import SquareSums, _module, mirror_upper_triangle
 
 
@@ -46,4 +46,4 @@ def test_sums_of_another_size_are_rejected():
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])
 def test_code_for_every_register_width_assembles(lanes):
-    assert native.assemble(_module(lanes), machine.host())
+    assert native.assemble(_module(lanes), native.host())

@@ -18,11 +18,9 @@ from seeds.test_published import FIXTURES, robot_of_fixture
 
 from mindyn import load_robot
 from mindyn.algebra.inertia import tensor_from_entries, transform_phi
-from mindyn.algebra.poses import IDENTITY
-from mindyn.algebra.rotations import cos_sin, rot_z
+from mindyn.algebra.poses import IDENTITY, cos_sin, rot_z
 from mindyn.errors import Code, InputError, RobotError
-from mindyn.parameters.lin import inertia_constants, lin_base, varying_parts
-from mindyn.parameters.lin_structure import lin_structure
+from mindyn.parameters.lin import inertia_constants, lin_base, lin_structure, varying_parts
 
 CHUNK = 100
 VERSIONS = (1995, 1999)

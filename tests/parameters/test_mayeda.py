@@ -22,8 +22,7 @@ from raising import raises
 from robots import NONE, OBLIQUE
 
 from mindyn import load_robot
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import cos_sin, rot_x
+from mindyn.algebra.poses import Pose, cos_sin, rot_x
 from mindyn.errors import Code, RobotError
 from mindyn.notation import LINK_PARAMETERS
 from mindyn.parameters.general import general_base

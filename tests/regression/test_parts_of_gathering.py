@@ -14,8 +14,7 @@ from robots import random_robot
 from mindyn.errors import InputError
 from mindyn.estimators.essential import elimination
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.model_acceleration import inertia_matrices
-from mindyn.estimators.simulated_states import regular_values
+from mindyn.estimators.simulated_states import inertia_matrices, regular_values
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.findings import Kind, info
 from mindyn.identifiability.base_sets import base_parameters

@@ -15,8 +15,8 @@ from messages import messages
 from robots import random_robot, with_random_drives
 
 from mindyn.errors import InputError
+from mindyn.estimators.estimate_parts import data_summary, joint_residuals
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.summaries import data_summary, joint_residuals
 from mindyn.findings import Kind, info
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import SourceFile, log_from_arrays

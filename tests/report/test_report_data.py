@@ -19,9 +19,8 @@ from mindyn.errors import Code, ExportError, InputError
 from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.samples import Samples
-from mindyn.pages.decimation import MAX_LEVEL, bucket_extremes, bucket_rows, bucket_times, pack_exactly, pack_levels
-from mindyn.pages.document import render_plot_numbers
-from mindyn.pages.markup import Html, Section, format_quantity
+from mindyn.pages.document import Html, Section, format_quantity, render_plot_numbers
+from mindyn.pages.plots import MAX_LEVEL, bucket_extremes, bucket_rows, bucket_times, pack_exactly, pack_levels
 from mindyn.regression.friction import Friction
 from mindyn.regression.settings import EquationSettings
 from mindyn.report.collection import collect_report_data

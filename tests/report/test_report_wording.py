@@ -16,7 +16,7 @@ from mindyn.feasibility.check import Feasibility
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics.residual_patterns import REMEDIES
-from mindyn.pages.markup import format_percent, typeset
+from mindyn.pages.document import format_percent, typeset
 from mindyn.regression.settings import EquationSettings
 from mindyn.report.collection import collect_report_data
 from mindyn.report.data import ErrorColumn, ResidualData

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from mindyn.cli.count import count
 from mindyn.papers.counting import Counts, Tape
-from mindyn.papers.lin_table import table_ii
-from mindyn.papers.operation_tables import paper_rows, plain_counts
+from mindyn.papers.operation_tables import paper_rows, plain_counts, table_ii
 from mindyn.papers.traced_robots import kane_chain, lin_chain
 
 ROWS = {f"{row.table}, {row.name}": row for row in paper_rows()}

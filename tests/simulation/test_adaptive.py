@@ -25,8 +25,8 @@ from simulation.plants import (
 import mindyn
 from mindyn.export.mjcf_writer import robot_to_mjcf
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix, reflected_inertia
+from mindyn.simulation.adaptive import STAGE_WEIGHTS, STEP_WEIGHTS, dormand_prince_step
 from mindyn.simulation.controllers import ComputedTorque, ProportionalDerivative, SineMotion
-from mindyn.simulation.dormand_prince import STAGE_WEIGHTS, STEP_WEIGHTS, dormand_prince_step
 from mindyn.simulation.simulate import simulate
 
 

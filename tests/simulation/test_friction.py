@@ -10,8 +10,8 @@ from simulation.plants import WEAK, arm, block, friction_law, nothing, swinging,
 
 import mindyn
 from mindyn.robots.drive_matrices import drive_parameters, friction_matrix
-from mindyn.simulation.friction import find_modes_at_rest
 from mindyn.simulation.rollouts import rollout
+from mindyn.simulation.runge_kutta import find_modes_at_rest
 from mindyn.simulation.simulate import simulate
 
 METHODS = ["adaptive", "fixed"]

@@ -17,8 +17,7 @@ from mindyn.equations.projected_dynamics import loop_dynamics
 from mindyn.errors import Code, InputError
 from mindyn.robots.drive_matrices import friction_matrix
 from mindyn.robots.parts import Drive, ExtraTorque
-from mindyn.simulation.control_laws import convert_to_law
-from mindyn.simulation.controllers import ComputedTorque, SineMotion
+from mindyn.simulation.controllers import ComputedTorque, SineMotion, convert_to_law
 from mindyn.simulation.rollouts import rollout
 
 CONVEX = 1e-6

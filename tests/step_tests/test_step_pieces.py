@@ -10,13 +10,16 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import InputError
-from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.summaries import data_summary, describe_status, joint_residuals, unexplained_fraction
-from mindyn.estimators.unidentifiable import (
+from mindyn.estimators.estimate_parts import (
+    JointResidual,
+    data_summary,
     depends_on_unidentifiable,
+    describe_status,
     infinite_variances,
+    joint_residuals,
     read_covariance,
     save_covariance,
+    unexplained_fraction,
 )
 from mindyn.loads.from_runs import Payload, drive_gains
 from mindyn.logs.errors import LogError

@@ -11,8 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import skew
+from mindyn.algebra.poses import Pose, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK, TENSOR_INDICES
 

@@ -19,7 +19,7 @@ from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.timing import measure_best_times
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import host
 from mindyn.numerics.threads import usable_cores
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot

@@ -19,8 +19,7 @@ from mindyn.export.writing import ROBOT_FILES, choose_format
 from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.bounds import read_bounds
 from mindyn.feasibility.check import Feasibility, check_feasible
-from mindyn.feasibility.yoshida_cones import check_by_cones
-from mindyn.feasibility.yoshida_projection import project_by_cones
+from mindyn.feasibility.yoshida_projection import check_by_cones, project_by_cones
 from mindyn.report.summary import FEASIBILITY_ANSWERS, FEASIBLE_WITHIN_UNCERTAINTY
 
 CHECK_METHODS = ("matrix", "yoshida")

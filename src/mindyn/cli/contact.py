@@ -33,8 +33,7 @@ from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
-from mindyn.pages.document import render_document
-from mindyn.pages.markup import Section, figure, format_plural, p, to_html
+from mindyn.pages.document import Section, figure, format_plural, p, render_document, to_html
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.reading import read_json
 from mindyn.robots.table import format_table

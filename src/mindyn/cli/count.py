@@ -19,13 +19,11 @@ from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
 from mindyn.errors import Code, InputError
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.model import compile_model
+from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.tracing import trace
-from mindyn.papers.lin_table import TableLine, table_ii
-from mindyn.papers.operation_tables import PaperRow, paper_rows, plain_counts
-from mindyn.parameters.lin import lin_base
-from mindyn.parameters.lin_structure import lin_structure
+from mindyn.papers.operation_tables import PaperRow, TableLine, paper_rows, plain_counts, table_ii
+from mindyn.parameters.lin import lin_base, lin_structure
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table

@@ -104,7 +104,7 @@ def check_package() -> Check:
 
 def check_processor() -> Check:
     """Return the CPU that kernels are compiled for and its SIMD lanes."""
-    from mindyn.numerics.machine import host
+    from mindyn.numerics.native import host
 
     machine = host()
     lanes = {"float64": machine.lanes(64), "float32": machine.lanes(32)}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindyn.algebra.rotations import rpy_from_rotation
+from mindyn.algebra.poses import rpy_from_rotation
 from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
 from mindyn.cli.printing import print_findings, print_output, print_status, print_table
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out

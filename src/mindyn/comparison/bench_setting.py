@@ -11,7 +11,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.measurement_noise import MeasurementNoise
+from mindyn.estimators.total_least_squares import MeasurementNoise
 from mindyn.kernels.model import compile_model
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import MIN_EDGE_S

@@ -24,8 +24,7 @@ from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.identification.identify import identify
-from mindyn.pages.document import render_document
-from mindyn.pages.markup import Column, Section, p, table, tag, to_html
+from mindyn.pages.document import Column, Section, p, render_document, table, tag, to_html
 from mindyn.robots.table import format_table
 
 RULES: Final = (

@@ -12,8 +12,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, constant
-from mindyn.equations.loop_batches import evaluate_batch
-from mindyn.equations.loop_constraints import ClosingEquations, closing_residual
+from mindyn.equations.loop_constraints import ClosingEquations, closing_residual, evaluate_batch
 
 SPAN_TOLERANCE: Final = 1e-9
 """Directions of c whose derivatives are smaller, relative to the largest, do not change with the motion of the joints.

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 
 import casadi
 
-from mindyn.algebra.rotations import ROTATION_ROUNDING
+from mindyn.algebra.poses import ROTATION_ROUNDING
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
-from mindyn.equations.dh_joints import DhJoint, dh_parameters, list_joint_kinds, place_dh_joints, serial_dh
-from mindyn.equations.tensor_rotation import rotate_symmetric, shift_symmetric
+from mindyn.equations.dh_joints import (
+    DhJoint,
+    dh_parameters,
+    list_joint_kinds,
+    place_dh_joints,
+    rotate_symmetric,
+    serial_dh,
+    shift_symmetric,
+)
 from mindyn.equations.triples import Line, Matrix, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.errors import unknown_name_error
 from mindyn.robots.robot import Robot

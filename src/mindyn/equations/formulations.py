@@ -19,8 +19,7 @@ from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import mlc_inertia_matrix
 from mindyn.equations.newton_euler import inverse_dynamics
 from mindyn.errors import Code, InputError, unknown_name_error
-from mindyn.parameters.lin import mlc_matrix
-from mindyn.parameters.lin_structure import LinStructure, lin_structure, lin_structure_on_moving_root
+from mindyn.parameters.lin import LinStructure, lin_structure, lin_structure_on_moving_root, mlc_matrix
 from mindyn.robots.robot import Robot
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.rotations import ROTATION_ROUNDING
+from mindyn.algebra.poses import ROTATION_ROUNDING
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX
 from mindyn.equations.dh_joints import (
@@ -27,6 +27,7 @@ from mindyn.equations.dh_joints import (
     dh_parameters,
     end_wrench,
     list_joint_kinds,
+    omega,
     place_dh_joints,
     serial_dh,
     to_column,
@@ -34,7 +35,6 @@ from mindyn.equations.dh_joints import (
     to_triple,
 )
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs, RootMotion
-from mindyn.equations.rotation_rates import omega
 from mindyn.equations.triples import ZERO, Line, Matrix, Scalar, Symmetric, Triple, cross, keep_value
 from mindyn.robots.robot import Robot
 

@@ -22,8 +22,7 @@ import casadi
 import numpy as np
 
 from mindyn.algebra.inertia import tensor_from_entries, transform_phi
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import ROTATION_ROUNDING, rot_z
+from mindyn.algebra.poses import ROTATION_ROUNDING, Pose, rot_z
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, Chain, JointPlacement, constant, cross_matrix
 from mindyn.equations.external_inputs import NO_EXTERNAL_INPUTS, ExternalInputs

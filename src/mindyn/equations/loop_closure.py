@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.equations.loop_batches import evaluate_batch
 from mindyn.equations.loop_constraints import (
     ClosingEquations,
     closing_equations,
     dependent_joints,
+    evaluate_batch,
     loop_dependents,
     primary_joints,
 )

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.closing_steps import ClosingSystem, advance
-from mindyn.equations.loop_batches import BufferedFunction, evaluate_batch
-from mindyn.equations.loop_constraints import ClosingEquations, closing_equations
+from mindyn.equations.loop_constraints import BufferedFunction, ClosingEquations, closing_equations, evaluate_batch
 from mindyn.errors import Code, RobotError
 
 Mask = NDArray[np.bool_]

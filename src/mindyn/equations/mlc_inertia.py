@@ -21,12 +21,11 @@ from mindyn.equations.composite_bodies import (
     unit_force,
     unit_moment,
 )
-from mindyn.equations.dh_joints import DhJoint, place_dh_joints
-from mindyn.equations.mlc_links import MlcLink, first_axis, lin_joints, mlc_links
-from mindyn.equations.tensor_rotation import rotate_symmetric
+from mindyn.equations.dh_joints import DhJoint, place_dh_joints, rotate_symmetric
+from mindyn.equations.mlc_dynamics import MlcLink, first_axis, lin_joints, mlc_links
 from mindyn.equations.triples import ZERO, ZERO_TENSOR, Line, Scalar, Symmetric, Triple, cross, dot, keep_value
 from mindyn.errors import unknown_name_error
-from mindyn.parameters.lin_structure import LinStructure
+from mindyn.parameters.lin import LinStructure
 
 
 def mlc_inertia_matrix(structure: LinStructure, mlc: SX, q: SX, formulation: int = 1) -> SX:

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
-from mindyn.equations.loop_batches import evaluate_batch, to_rows
 from mindyn.equations.loop_closure import LoopClosure, home_closure, loop_closure
-from mindyn.equations.loop_constraints import open_tree
+from mindyn.equations.loop_constraints import evaluate_batch, open_tree, to_rows
 from mindyn.errors import Code, InputError
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot

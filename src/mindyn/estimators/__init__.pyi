@@ -2,5 +2,5 @@
 # ruff: noqa: I001
 from mindyn.estimators.recursive_instruments import RecursiveInstruments as RecursiveInstruments
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
-from mindyn.estimators.measurement_noise import MeasurementNoise as MeasurementNoise
+from mindyn.estimators.total_least_squares import MeasurementNoise as MeasurementNoise
 from mindyn.estimators.reduction import reduce_estimate as reduce_estimate

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
 from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.instruments import coloured_instrument_covariance, instrument_step
+from mindyn.estimators.instrumental_variables import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
-from mindyn.estimators.summaries import describe_status, unexplained_fraction
-from mindyn.estimators.unidentifiable import infinite_variances
 from mindyn.regression.information import identifiable_directions
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings

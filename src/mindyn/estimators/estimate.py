@@ -29,15 +29,16 @@ from mindyn.estimators.estimate_parts import (
     JackknifeDeviation,
     JointResidual,
     Physical,
-    read_ends,
-    save_ends,
-)
-from mindyn.estimators.summaries import data_summary, describe_status, joint_residuals, unexplained_fraction
-from mindyn.estimators.unidentifiable import (
+    data_summary,
+    describe_status,
     find_unidentifiable,
     infinite_variances,
+    joint_residuals,
     read_covariance,
+    read_ends,
     save_covariance,
+    save_ends,
+    unexplained_fraction,
 )
 from mindyn.files import write_file_atomically
 from mindyn.findings import Finding

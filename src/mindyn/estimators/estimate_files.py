@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, MindynError
-from mindyn.estimators.unidentifiable import read_covariance
+from mindyn.estimators.estimate_parts import read_covariance
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters, parameter_sizes

@@ -1,4 +1,9 @@
-"""Parts of an `Estimate`: residuals, physical values, jackknife, identifiability, score of the settings."""
+"""Parts of an `Estimate`: residuals, physical values, jackknife, identifiability, score of the settings.
+
+Summaries that all fits share.
+
+Parameters that the data do not determine: their names, and infinite variances (null in files).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ from math import sqrt
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
+from mindyn.regression.information import Information, null_space
+from mindyn.regression.settings import EquationSettings
 
 FEWEST_BLOCKS: Final = 3.0
 """Effective number of blocks below which a parameter keeps the deviation of the noise model."""
@@ -149,3 +157,75 @@ class CrossValidated:
     mean: float
     total: float
     settings_tried: int
+
+
+def joint_residuals(
+    information: Information, beta: Array, correlations: Sequence[float | None] | None = None
+) -> tuple[JointResidual, ...]:
+    """Return the residuals of each joint, or of other groups of rows, at beta."""
+    counts = np.array(information.counts)
+    rows = np.maximum(counts, 1)
+    rms, torque = np.sqrt(information.residuals(beta) / rows), np.sqrt(information.torques() / rows)
+    neighbours = correlations or (None,) * len(counts)
+    return tuple(
+        JointResidual(name, int(count), float(r), float(t), c)
+        for name, count, r, t, c in zip(information.joint_names, counts, rms, torque, neighbours, strict=True)
+    )
+
+
+def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
+    """Return the root of the squared residuals over the squared torques of all joints."""
+    squares = sum(residual.rows * residual.rms**2 for residual in residuals)
+    return float(np.sqrt(squares / max(sum(residual.rows * residual.rms_torque**2 for residual in residuals), 1e-300)))
+
+
+def data_summary(information: Information, settings: EquationSettings) -> str:
+    """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
+    joints = f"{len(information.counts)} joints" if len(information.counts) > 1 else "1 joint"
+    samples = f"{max(information.counts)} samples of {joints}"
+    cutoff, step = settings.cutoff_hz, settings.step
+    filtered = [] if cutoff is None else [f"low-passed at {cutoff:.3g} Hz"]
+    thinned = [f"one of {step} kept"] if step > 1 else []
+    return f"{sum(information.counts)} equations ({', '.join([samples, *filtered, *thinned])})"
+
+
+def describe_status(parts: Sequence[str], unidentifiable: Sequence[str]) -> str:
+    """Return the status sentence of a fit; its last part names unidentifiable parameters."""
+    unknown = [f"the data leave combinations open, among: {', '.join(unidentifiable)}"] if unidentifiable else []
+    return f"{'; '.join([*parts, *unknown])}."
+
+
+NULL_SPACE_ENTRY: Final = 1e-6
+"""Smallest entry of a unit vector of the null space that makes its parameter unidentifiable."""
+
+
+def find_unidentifiable(R: Array, names: Sequence[str], dropped: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the parameters in the null space of equations with R factor (m, p), without dropped parameters."""
+    kept = np.array([name not in dropped for name in names])
+    is_open = (np.abs(null_space(R[:, kept])) > NULL_SPACE_ENTRY).any(axis=1)
+    return tuple(names[k] for k in np.flatnonzero(kept)[is_open])
+
+
+def infinite_variances(covariance: Array, names: Sequence[str], unidentifiable: Sequence[str]) -> Array:
+    """Return the covariance with infinite variances of unidentifiable parameters."""
+    result = np.array(covariance)
+    places = [names.index(name) for name in unidentifiable]
+    result[places, places] = np.inf
+    return result
+
+
+def depends_on_unidentifiable(covariance: Array, identifiable: NDArray[np.bool_]) -> Array:
+    """Return the (p, p) covariance from that of the identifiable parameters, which a (p,) mask marks."""
+    result = np.diag(np.where(identifiable, 0.0, np.inf))
+    result[np.ix_(identifiable, identifiable)] = covariance
+    return result
+
+
+def save_covariance(covariance: Array) -> list[list[float | None]]:
+    """Return the covariance for JSON, with None for infinity."""
+    return [[float(v) if np.isfinite(v) else None for v in row] for row in covariance]
+
+
+def read_covariance(rows: Sequence[Sequence[float | None]]) -> Array:
+    """Return the covariance from `save_covariance`."""
+    return np.array([[np.inf if v is None else v for v in row] for row in rows], dtype=np.float64)

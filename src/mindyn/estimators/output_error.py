@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimate_parts import JointResidual
+from mindyn.estimators.estimate_parts import JointResidual, describe_status
 from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, InitialModel, LoopReplay, LoopSettings
-from mindyn.estimators.summaries import describe_status
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows, build_rows

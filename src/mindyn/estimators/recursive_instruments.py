@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.model_acceleration import model_acceleration
+from mindyn.estimators.estimate_parts import depends_on_unidentifiable
 from mindyn.estimators.recursive import WAITING_ROWS, require_sample
-from mindyn.estimators.unidentifiable import depends_on_unidentifiable
+from mindyn.estimators.simulated_states import model_acceleration
 from mindyn.logs.samples import Samples
 
 

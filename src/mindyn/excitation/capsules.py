@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import ConvexHull, QhullError
 
-from mindyn.algebra.rotations import rotation_about_axis
+from mindyn.algebra.poses import rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import InputError
 from mindyn.robots.geometry import Solid, mesh_solid

@@ -15,8 +15,7 @@ from mindyn.equations.loop_closure import primary_friction
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import Model, compile_model
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.base import BaseParameters, parameter_labels
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 

@@ -13,7 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.encounters import CURVE_M, STEP_M, Encounter, Encounters, cover_gaps
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.pages.markup import format_plural
+from mindyn.pages.document import format_plural
 
 CHECK_HZ: Final = 250.0
 """Rate at which a motion is sampled; steps that are too long are divided."""

@@ -14,8 +14,7 @@ from mindyn.excitation.constraints import Box
 from mindyn.excitation.encounters import Encounter, Encounters, capsule_ends, gaps_of
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.skeleton import compute_skeleton
-from mindyn.pages.document import render_document
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     NO_BREAK_SPACE,
     Column,
     Content,
@@ -25,6 +24,7 @@ from mindyn.pages.markup import (
     figure,
     format_number,
     p,
+    render_document,
     table,
     tabs,
     tag,

@@ -6,8 +6,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from mindyn.algebra.inertia import mass_com_inertia
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import quaternion_from_rotation
+from mindyn.algebra.poses import IDENTITY, Pose, quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, ExportError, list_names
 from mindyn.export.writing import format_numbers, joint_side_values

@@ -23,19 +23,22 @@ from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, ExportError, RobotError, list_names
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.held_bodies import find_held_links, subtract_held_bodies
 from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES, add_bodies, inertial_attributes, pose_attributes, require_mass
-from mindyn.export.models import Prior, describe_omissions, resolve_model
 from mindyn.export.servo_actuators import add_position_actuators
 from mindyn.export.writing import (
     CLOSABLE_LOOPS,
+    Prior,
     comment_text,
     describe_held_joints,
+    describe_omissions,
+    find_held_links,
     find_unsupported,
     format_numbers,
     joint_side_values,
     require_exportable,
     require_same_arm,
+    resolve_model,
+    subtract_held_bodies,
 )
 from mindyn.files import write_file_atomically
 from mindyn.findings import Kind

@@ -15,13 +15,12 @@ import numpy as np
 
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia, pseudo_inertia
-from mindyn.algebra.rotations import quaternion_from_rotation
+from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, ExportError, InputError, MissingExtraError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES
-from mindyn.export.models import Prior
-from mindyn.export.writing import find_unsupported, joint_side_values
+from mindyn.export.writing import Prior, find_unsupported, joint_side_values
 from mindyn.feasibility.full_model import full_model
 from mindyn.parameters.parameter import Kind
 from mindyn.robots.robot import Robot

@@ -11,8 +11,7 @@ import numpy as np
 
 from mindyn.errors import Code, ExportError
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.models import Prior, resolve_model
-from mindyn.export.writing import joint_side_values
+from mindyn.export.writing import Prior, joint_side_values, resolve_model
 from mindyn.files import write_file_atomically
 from mindyn.logs.servos import Servo
 

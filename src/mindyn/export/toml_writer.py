@@ -8,7 +8,7 @@ from typing import Any
 
 from mindyn.escaping import toml_key, toml_string
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.models import Prior, resolve_model
+from mindyn.export.writing import Prior, resolve_model
 from mindyn.files import write_file_atomically
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_table import toml_table

@@ -15,23 +15,26 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rpy_from_rotation
+from mindyn.algebra.poses import Pose, rpy_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.errors import ExportError
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.held_bodies import find_held_links, find_held_poses, subtract_held_bodies
-from mindyn.export.models import Prior, describe_omissions, resolve_model
 from mindyn.export.writing import (
+    Prior,
     comment_text,
     describe_held_joints,
+    describe_omissions,
+    find_held_links,
+    find_held_poses,
     find_unsupported,
     format_numbers,
     inertial_element,
     joint_side_values,
     require_exportable,
     require_same_arm,
+    resolve_model,
+    subtract_held_bodies,
 )
 from mindyn.files import write_file_atomically
 from mindyn.notation import STANDARD_GRAVITY

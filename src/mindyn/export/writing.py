@@ -1,18 +1,30 @@
-"""Checks and parts that the writers of robot files share."""
+"""Checks and parts that the writers of robot files share.
+
+The robot that a writer writes, and notes about the estimate and the parts that a format cannot express.
+
+Bodies on held joints: they keep the inertials of the file, and the link that carries them gets the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.inertia import mass_com_inertia, tensor_entries
+from mindyn.algebra.inertia import check_consistency, mass_com_inertia, tensor_entries
+from mindyn.algebra.poses import Pose
+from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.errors import Code, ExportError
+from mindyn.errors import Code, ExportError, list_names
 from mindyn.escaping import xml_comment
+from mindyn.estimators.estimate import Estimate
+from mindyn.notation import PARAMETERS_PER_LINK
+from mindyn.robots.assembly import assemble
+from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.parts import Drive, Link, LoopKind
 from mindyn.robots.robot import Robot
 from mindyn.robots.springs import is_spring
@@ -189,3 +201,105 @@ def inertial_element(link: Link) -> Element:
     values = tensor_entries(inertia)
     SubElement(inertial, "inertia", {k: repr(float(v)) for k, v in zip(names, values, strict=True)})
     return inertial
+
+
+Prior = Robot | Literal["robot"] | None
+"""The prior with which `full_model` completes an estimate."""
+
+
+def resolve_model(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robot:
+    """Return the robot, or the full model of an estimate; an infeasible estimate raises unless `force` is set."""
+    if isinstance(given, Robot):
+        return given
+    from mindyn.feasibility.full_model import full_model
+
+    return full_model(given, prior, force=force)
+
+
+def describe_omissions(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
+    """Return sentences for a comment in the file: the origin of an estimate, omitted parts, and advice."""
+    left_out = (
+        [f"Omitted, because the format cannot express it: {'; '.join(lost)}.{remedy and f' {remedy}'}"] if lost else []
+    )
+    if isinstance(given, Robot):
+        return left_out
+    notes = [f"Note: {note}." for note in model_notes(given, model)]
+    return [f"Identified: {given.status}", *left_out, *_offset_advice(model), *notes]
+
+
+def _offset_advice(model: Robot) -> list[str]:
+    """Return advice for a model that was fitted with torque offsets and is written without them."""
+    if not any(drive.offset for drive in model.drives):
+        return []
+    return [
+        "The other values were fitted together with the offsets. For simulation, a fit without offsets is more accurate: "
+        'identify --consistent --no-offsets, or PhysicallyConsistent(left_out=("offset",)).'
+    ]
+
+
+def model_notes(given: Estimate, model: Robot) -> tuple[str, ...]:
+    """Return the findings that the full model adds to those of the robot of the estimate."""
+    return tuple(map(str, model.findings[len(given.robot.findings) :]))
+
+
+def find_held_poses(described: Description, lock: Mapping[str, float]) -> dict[str, Pose]:
+    """Return the pose of the child in its parent for each joint that is held or mimics a held joint."""
+    if not lock:
+        return {}
+    free = {joint.name for joint in described.joints if not isinstance(joint, FixedJoint)}
+    held = described.select(Selection(lock)).joints
+    return {joint.name: joint.origin for joint in held if isinstance(joint, FixedJoint) and joint.name in free}
+
+
+def find_held_links(described: Description, lock: Mapping[str, float]) -> dict[str, str]:
+    """Return the held joint for each link that moves with one in the file, directly or through fixed joints."""
+    above, places = {joint.child: joint for joint in described.joints}, find_held_poses(described, lock)
+
+    def moved_by(name: str) -> str | None:
+        joint = above.get(name)
+        if isinstance(joint, FixedJoint) and not joint.held:
+            return moved_by(joint.parent)
+        return joint.name if joint is not None and joint.name in places else None
+
+    moving = {link.name: moved_by(link.name) for link in described.links} if lock else {}
+    return {link: joint for link, joint in moving.items() if joint is not None}
+
+
+def subtract_held_bodies(robot: Robot, described: Description, held: Mapping[str, str], file: str) -> dict[str, Array]:
+    """Subtract bodies on held joints from phi of each moving link.
+
+    Raises `ExportError` if the file gives no inertials for such a body, or if the rest is not a physical body.
+    """
+    known = {link.name: link.phi for link in robot.links if link.phi is not None}
+    if not held:
+        return known
+    stated = {held[link.name] for link in described.links if link.name in held and link.phi is not None}
+    unknown = [link for link, joint in held.items() if joint not in stated]
+    if unknown:
+        raise ExportError(
+            f"{file} has no inertials for {list_names(unknown)}, which move with joints that the robot holds",
+            hint="add them to the file: these bodies keep them, and the body that carries them gets the rest",
+            code=Code.MISSING_VALUE,
+            subject=unknown[0],
+        )
+    nothing = np.zeros(PARAMETERS_PER_LINK)
+    alone = [
+        link if link.name in held and link.phi is not None else Link(link.name, nothing) for link in described.links
+    ]
+    kept = assemble(replace(described, links=tuple(alone)).select(robot.selection))
+    rest = {}
+    for link in kept.links:
+        assert link.phi is not None
+        if link.name not in known:
+            continue
+        rest[link.name] = known[link.name] - link.phi
+        verdict = check_consistency(rest[link.name])
+        if link.phi.any() and not verdict.is_feasible:
+            raise ExportError(
+                f"bodies on held joints have a mass of {link.phi[0]:.4g} kg in {file}; without them, {link.name!r}, "
+                f"identified with {known[link.name][0]:.4g} kg, is not a physical body: {verdict.reason}",
+                hint="reduce the inertials of these bodies in the file, or remove their joints",
+                code=Code.NOT_FEASIBLE,
+                subject=link.name,
+            )
+    return rest

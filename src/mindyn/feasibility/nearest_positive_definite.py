@@ -15,10 +15,9 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.configurations import sample_configurations
 from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.inertia_family import FamilyMember
-from mindyn.feasibility.worst_configurations import descend_from, smallest_eigenvalues
+from mindyn.feasibility.worst_configurations import descend_from, sample_configurations, smallest_eigenvalues
 
 CONFIGURATIONS_PER_ROUND: Final = 6_000
 """Configurations sampled in each round."""

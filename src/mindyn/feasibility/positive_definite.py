@@ -10,13 +10,16 @@ from mindyn.algebra.values import Array
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.configurations import Ranges, joint_ranges, name_positions, sample_configurations
 from mindyn.feasibility.inertia_family import FamilyMember, Subject, find_member
 from mindyn.feasibility.worst_configurations import (
     CONFIGURATIONS_PER_CHUNK,
     Extremes,
+    Ranges,
     descend_from,
     failing_minors,
+    joint_ranges,
+    name_positions,
+    sample_configurations,
     smallest_eigenvalues,
 )
 

@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.unidentifiable import infinite_variances
-from mindyn.feasibility.configurations import Ranges, joint_ranges, sample_configurations
+from mindyn.estimators.estimate_parts import infinite_variances
 from mindyn.feasibility.inertia_family import FamilyMember, find_member
 from mindyn.feasibility.nearest_positive_definite import (
     FixedParametersError,
     NearestPositiveDefinite,
     find_nearest_positive_definite,
 )
+from mindyn.feasibility.worst_configurations import Ranges, joint_ranges, sample_configurations
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters

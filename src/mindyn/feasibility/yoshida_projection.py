@@ -7,22 +7,162 @@
 
 Lifted distances do not weigh parameters by their uncertainty, and step 4 is not convex;
 `project_to_positive_definite` avoids both.
+
+Leading minors of small robots as p_i . f_i(theta), and the cones of p_i that keep them positive.
+
+Minor i of M(theta; beta) is a trigonometric polynomial: p_i, polynomials of degree i in the base values, times
+independent functions f_i of the angles. On a grid of angles, F_i^T p_i > 0 is a polyhedral cone, whose facets have the
+normals f_i(theta_k) [Yoshida 1996, eq. 4.8-4.25]. The test on a grid is necessary, not sufficient.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from itertools import product
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.feasibility.inertia_family import find_member
-from mindyn.feasibility.yoshida_cones import GRID_POINTS, Minor, minors_of
+from mindyn.errors import Code, InputError, RobotError
+from mindyn.feasibility.answer import Answer
+from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
 from mindyn.parameters.base import BaseParameters
 from mindyn.robots.robot import Robot
+
+MAX_ANGLES: Final = 2
+"""Largest number of angles: with more, there are too many functions to expand."""
+ZERO_COEFFICIENT_RATIO: Final = 1e-10
+"""Coefficient relative to the largest below which a function is absent."""
+GRID_POINTS: Final = 15
+"""Grid points per angle. Odd, because functions of 2 theta see half as many points of an even grid."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minor:
+    """Leading principal minor of one order: p . f(theta), f = (cos, sin of frequencies . theta, ..., 1).
+
+    frequencies  (k, angles) of the pairs of functions; the constant 1 comes last
+    """
+
+    family: InertiaFamily
+    order: int
+    frequencies: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """Return the number of functions."""
+        return 2 * len(self.frequencies) + 1
+
+    @property
+    def is_circular(self) -> bool:
+        """Return whether the exact cone is p_3 > |(p_1, p_2)|."""
+        return len(self.frequencies) == 1
+
+    def functions(self, theta: Array) -> Array:
+        """Return F (N, count) with rows f(theta), theta (N, angles)."""
+        angles = theta @ self.frequencies.T
+        waves = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(theta), -1)
+        return np.column_stack([waves, np.ones(len(theta))])
+
+    def coefficients(self, beta: ArrayLike) -> Array:
+        """Return p (count,) of base values."""
+        c = _fourier(self.family, np.asarray(beta, dtype=np.float64), self.order)
+        waves = [part for w in self.frequencies for part in (2 * c[tuple(w)].real, -2 * c[tuple(w)].imag)]
+        return np.array([*waves, c[(0,) * c.ndim].real])
+
+    def facets(self, points: int = GRID_POINTS) -> Array:
+        """Return the distinct normals (m', count) of the cone on a grid with `points` values of each angle."""
+        axis = 2 * np.pi * np.arange(points) / points
+        F = self.functions(np.array(list(product(axis, repeat=self.frequencies.shape[1]))))
+        return F[np.sort(np.unique(np.round(F, 12), axis=0, return_index=True)[1])]
+
+    def margin(self, p: Array, points: int | None) -> float:
+        """Return the smallest f . p on a grid, or exactly if the cone is circular and `points` is None."""
+        if points is not None:
+            return float((self.facets(points) @ p).min())
+        self.require_circular()
+        return float(p[2] - np.hypot(p[0], p[1]))
+
+    def require_circular(self) -> None:
+        """Raise `InputError` if the cone is not circular, so that no exact answer exists."""
+        if not self.is_circular:
+            raise InputError(
+                f"the cone of the minor of order {self.order} is not circular: it has {self.count} functions",
+                hint="pass points, an odd number of grid points",
+                code=Code.UNSUPPORTED,
+                subject="points",
+            )
+
+
+def leading_minors(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tuple[Minor, ...]:
+    """Return the leading minors of the inertia matrix of a robot, of order 1 to n."""
+    return minors_of(find_member((robot_or_base, values)))
+
+
+def minors_of(member: FamilyMember) -> tuple[Minor, ...]:
+    """Return the leading minors of a member, or raise `RobotError` if there are too many functions."""
+    family = member.family
+    sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
+    if sliding or len(family.moving) > MAX_ANGLES:
+        cause = f"depends on prismatic joint {sliding[0]!r}" if sliding else f"depends on {len(family.moving)} angles"
+        raise RobotError(
+            f"the inertia matrix of {family.base.robot.name!r} {cause}, so its minors cannot be expanded",
+            hint="check_positive_definite and project_to_positive_definite need no minors",
+            code=Code.UNSUPPORTED,
+            subject=family.base.robot.name,
+        )
+    return tuple(_expand_minor(family, order) for order in range(1, len(family.joints) + 1))
+
+
+def check_by_cones(
+    robot_or_base: Robot | BaseParameters, values: ArrayLike, *, points: int | None = GRID_POINTS
+) -> Answer:
+    """Check whether the coefficients of every leading minor lie in their cones.
+
+    `points` is the number of grid points per angle; None: exact cones, if they are circular.
+    """
+    member = find_member((robot_or_base, values))
+    orders = [_order_record(minor, member.values, points) for minor in minors_of(member)]
+    failing = [record for record in orders if record["margin"] <= 0]
+    cone = "exact cone" if points is None else f"cone of a grid of {points} points"
+    if not failing:
+        return Answer("positive_definite", True, f"every leading minor is inside its {cone}", {"minors": orders})
+    margins = ", ".join(f"order {record['order']} by {-record['margin']:.3g}" for record in failing)
+    return Answer("positive_definite", False, f"leading minors outside their {cone}: {margins}", {"minors": orders})
+
+
+def _order_record(minor: Minor, beta: Array, points: int | None) -> dict[str, Any]:
+    p = minor.coefficients(beta)
+    violated = None if points is None else int((minor.facets(points) @ p <= 0).sum())
+    return {
+        "order": minor.order,
+        "coefficients": p.tolist(),
+        "margin": minor.margin(p, points),
+        "violated_facets": violated,
+    }
+
+
+def _expand_minor(family: InertiaFamily, order: int) -> Minor:
+    """Return the minor with the frequencies that occur at random values; of w and -w, the positive one."""
+    rng = np.random.default_rng(0)
+    sizes = np.max([np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4)], axis=0)
+    degree = 2 * order
+    spectrum = [w for w in product(range(-degree, degree + 1), repeat=sizes.ndim) if w > (0,) * sizes.ndim]
+    kept = [w for w in spectrum if sizes[w] > ZERO_COEFFICIENT_RATIO * sizes.max()]
+    return Minor(family, order, np.array(kept, dtype=np.int64).reshape(len(kept), sizes.ndim))
+
+
+def _fourier(family: InertiaFamily, beta: Array, order: int) -> NDArray[np.complex128]:
+    """Return exact Fourier coefficients of the minor: entries of M are of degree 2 in cos and sin of each angle."""
+    points, angles = 4 * order + 1, len(family.moving)
+    axis = 2 * np.pi * np.arange(points) / points
+    q = np.zeros((points**angles, len(family.joints)))
+    q[:, family.moving] = np.array(list(product(axis, repeat=angles)))
+    minors = np.linalg.det(family.matrices(q, beta)[:, :order, :order])
+    return np.asarray(np.fft.fftn(minors.reshape((points,) * angles))) / len(q)
+
 
 STEP_INSIDE_RATIO: Final = 0.02
 """Length of the step inside a cone relative to the norm of the point."""

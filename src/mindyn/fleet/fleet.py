@@ -20,12 +20,19 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.files import make_folder, write_file_atomically
 from mindyn.findings import Finding, Kind, warning
-from mindyn.fleet.assessment import MIN_DRIFT_DAYS, MIN_LOGS, FleetAssessment, RobotDifference, assess_fleet
+from mindyn.fleet.assessment import MIN_DRIFT_DAYS, MIN_LOGS, MIN_ROBOTS, FleetAssessment, RobotDifference, assess_fleet
 from mindyn.fleet.causes import FleetCauses, LogEvidence, list_causes, summarise_evidence
 from mindyn.fleet.factors import FactorStore, Generation, read_generation
-from mindyn.fleet.mapping import Progress, gather_all
-from mindyn.fleet.size_distribution import MIN_ROBOTS
-from mindyn.fleet.tally import Entry, Tally, build_tally, drop_zeros, sum_information, unexplained_fraction
+from mindyn.fleet.tally import (
+    Entry,
+    Progress,
+    Tally,
+    build_tally,
+    drop_zeros,
+    gather_all,
+    sum_information,
+    unexplained_fraction,
+)
 from mindyn.fleet.template import Template, list_tasks
 from mindyn.fleet.work import Excluded, Task, format_reason
 from mindyn.identification.selection.choose import choose, tuning_segments

@@ -11,8 +11,7 @@ import numpy as np
 
 from mindyn.fleet.assessment import FAMILY_WISE_ERROR, MIN_LOGS
 from mindyn.fleet.fleet import FleetStudy, History
-from mindyn.pages.document import render_document
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     Column,
     Content,
     Html,
@@ -24,6 +23,7 @@ from mindyn.pages.markup import (
     format_number,
     format_plural,
     p,
+    render_document,
     table,
     tag,
     typeset,

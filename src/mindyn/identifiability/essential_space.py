@@ -23,7 +23,7 @@ from mindyn.identifiability.random_states import (
     typical_rates,
 )
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.base import parameter_labels
 from mindyn.robots.robot import Robot
 
 ZERO_SINGULAR_VALUE = float(np.sqrt(np.finfo(float).eps))

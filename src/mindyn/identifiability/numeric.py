@@ -24,8 +24,7 @@ from mindyn.identifiability.essential_space import (
 )
 from mindyn.identifiability.random_states import RowSource, make_regressors, sample_rows, typical_rates
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS
-from mindyn.parameters.base import BaseParameters, round_coefficients
-from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.base import BaseParameters, parameter_labels, round_coefficients
 from mindyn.robots.robot import Robot
 
 REMOVED_FIRST = ("m", "mcx", "mcy", "mcz", "Ixy", "Ixz", "Iyz", "Ixx", "Iyy", "Izz")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_batches import evaluate_batch
+from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.equations.projected_dynamics import LoopDynamics, loop_dynamics
 from mindyn.errors import Code, InputError, RobotError, require_choice
 from mindyn.robots.mimics import mimic_map

@@ -18,8 +18,7 @@ from mindyn.identification.fed_back_noise import instrument_findings
 from mindyn.identification.fit import Fit, zero_constant_torques
 from mindyn.identification.gain_stage import GainStage, find_servo
 from mindyn.identification.selection.choose import Progress, choose, require_logs, sample_logs, tuning_segments
-from mindyn.identification.uncertainty.dropped_parameters import with_dropped_parameters
-from mindyn.identification.uncertainty.jackknife import with_jackknife_deviation
+from mindyn.identification.uncertainty.jackknife import with_dropped_parameters, with_jackknife_deviation
 from mindyn.identification.uncertainty.systematic_errors import with_systematic_errors
 from mindyn.loads.unknown_gains import Scale
 from mindyn.logs.pipeline import condition

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.errors import MindynError
-from mindyn.identification.diagnostics.file_comparison import compare_with_file
-from mindyn.identification.diagnostics.robot_file import find_correction, is_about_1000
+from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
 from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft

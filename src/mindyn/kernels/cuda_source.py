@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mindyn.escaping import c_comment
-from mindyn.kernels.counts import operation_counts
 from mindyn.kernels.device import THREADS_PER_BLOCK
 from mindyn.kernels.ordering import Compute, ComputeSines, Store, order_steps
-from mindyn.kernels.program import Op, Program
+from mindyn.kernels.program import Op, Program, operation_counts
 from mindyn.kernels.sincos import RANGE_LIMIT, SINCOS, TWO_OVER_PI
 from mindyn.kernels.source_text import SourceFunction, expression, identifiers, literal, shape_text
 

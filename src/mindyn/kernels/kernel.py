@@ -1,4 +1,7 @@
-"""`Kernel`: a CasADi function or a program as machine code on NumPy arrays of any batch shape."""
+"""`Kernel`: a CasADi function or a program as machine code on NumPy arrays of any batch shape.
+
+`BoundKernel`: the arrays of one sample bound to machine code, which is called without arguments.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,59 @@ import numpy as np
 from mindyn.algebra.values import real_array, require_unmasked
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.kernels import calling
-from mindyn.kernels.binding import BoundKernel
-from mindyn.kernels.layout import Layout
 from mindyn.kernels.llvm import emit
 from mindyn.kernels.program import Program
 from mindyn.kernels.tracing import trace
-from mindyn.kernels.vectors import Format
+from mindyn.kernels.vectors import Format, Layout
 from mindyn.numerics import native
 from mindyn.numerics.arrays import Array, StridedSamples, batch_shape, common_batch, view_results, view_samples
 from mindyn.numerics.cache import load_or_build
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import NativeCode, host, thunk
 from mindyn.numerics.threads import split_range
+
+_BOUND_FUNCTION_TYPE = ctypes.PYFUNCTYPE(ctypes.c_int64)
+"""A call takes a few hundred nanoseconds: releasing the interpreter lock costs as much as it gains."""
+
+
+class BoundKernel:
+    """A kernel bound to its arrays: write `inputs`, call it, and read `outputs`.
+
+    It allocates nothing and checks nothing: NaN in gives NaN out, and forward dynamics gives NaN if the inertia matrix
+    is singular. `run` is the compiled function without arguments, for the tightest loops; it stays valid for as long as
+    you hold it, even after this object is deleted. It returns nonzero if an input or a result may not be finite, or if
+    an input is beyond the range that `Kernel` guarantees. Use one object per thread.
+    """
+
+    __slots__ = ("input_names", "inputs", "output_names", "outputs", "run")
+
+    def __init__(self, code: NativeCode, kernel: Kernel) -> None:
+        self.input_names = tuple(argument.name for argument in kernel.program.inputs)
+        self.output_names = tuple(argument.name for argument in kernel.program.outputs)
+        self.inputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.input_shapes)
+        self.outputs = tuple(np.zeros(shape, kernel.dtype) for shape in kernel.output_shapes)
+        table = _address_table(self.inputs + self.outputs)
+        tied = thunk(code, ctypes.addressof(table))
+        self.run = _BOUND_FUNCTION_TYPE(tied.address)
+        # The thunk holds the addresses of the table and of the kernel, and the table those of the arrays: all must live
+        # as long as the function.
+        self.run.needs = (code, tied, table, self.inputs, self.outputs)  # type: ignore[attr-defined]
+
+    def __call__(self) -> None:
+        """Compute `outputs` from `inputs`."""
+        self.run()
+
+    def __getitem__(self, name: str) -> Array:
+        """Return the array of the input or output called `name`."""
+        names = self.input_names + self.output_names
+        if name not in names:
+            raise unknown_name_error("input or output", name, names)
+        return (self.inputs + self.outputs)[names.index(name)]
+
+
+def _address_table(arrays: tuple[Array, ...]) -> ctypes.Array[ctypes.c_int64]:
+    entries = [number for array in arrays for number in (array.ctypes.data, 0)]
+    return (ctypes.c_int64 * len(entries))(*entries)
+
 
 _KERNEL_FUNCTION_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """Type of a compiled kernel; a call through it releases the interpreter lock."""

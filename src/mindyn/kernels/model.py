@@ -27,16 +27,15 @@ from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
 from mindyn.errors import Code, InputError, RobotError, require_choice, unknown_name_error
 from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
-from mindyn.kernels.binding import BoundKernel
 from mindyn.kernels.certification import certify_equation, list_alternatives
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.code_files import write_code
-from mindyn.kernels.counts import OperationCounts, operation_counts
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
 from mindyn.kernels.jacobians import gradients, jacobians
-from mindyn.kernels.kernel import Kernel
+from mindyn.kernels.kernel import BoundKernel, Kernel
+from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction
 from mindyn.kernels.tracing import trace
 from mindyn.pages.notebook import NotebookDisplay

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mindyn.escaping import c_comment
-from mindyn.kernels.counts import operation_counts
-from mindyn.kernels.program import LIBM, Op, Program
+from mindyn.kernels.program import LIBM, Op, Program, operation_counts
 
 _KEYWORDS = """
     Eigen alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t

@@ -1,4 +1,7 @@
-"""LLVM IR as text for values of `width` samples: types, constants, and the body of a function."""
+"""LLVM IR as text for values of `width` samples: types, constants, and the body of a function.
+
+`Layout`: how a kernel accesses its arrays.
+"""
 
 from __future__ import annotations
 
@@ -169,3 +172,18 @@ class CodeLines:
         kind = f"<{lanes} x {self.form.scalar}>"
         picks = ", ".join(f"i32 {m}" for m in mask)
         return self.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{picks}>")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Number format and width of a kernel, and which arrays are special.
+
+    `shared` lists the inputs that are one sample for the whole batch, `compact` the outputs that store only their
+    nonzeros. With `check_finite` the kernel watches its inputs and outputs for NaN, infinities and inputs beyond
+    `form.input_limit` as it loads and stores them.
+    """
+
+    form: Format
+    shared: tuple[int, ...] = ()
+    compact: tuple[int, ...] = ()
+    check_finite: bool = True

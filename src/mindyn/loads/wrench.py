@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from mindyn.algebra.rotations import rotation_about_axis
+from mindyn.algebra.poses import rotation_about_axis
 from mindyn.algebra.significance import is_significantly_positive
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from mindyn.errors import Code
 from mindyn.logs.array_table import ArrayTable, open_arrays
-from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats import TEXT_FORMATS, open_table
 from mindyn.logs.lerobot_table import INFO_FILE, is_lerobot_folder, match_motor_names
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.tables import LogTable, raise_as_damaged
-from mindyn.logs.text_table import TextTable
+from mindyn.logs.text_table import TextTable, parse_dates
 from mindyn.reading import read_json, require_file
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot

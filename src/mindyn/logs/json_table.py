@@ -14,11 +14,9 @@ from polars.exceptions import PolarsError
 
 from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
-from mindyn.logs.dates import parse_dates
 from mindyn.logs.errors import LogError
-from mindyn.logs.nested import column_expressions, numbers_in, stack_lists
-from mindyn.logs.tables import BLOCK_BYTES, Chunk
-from mindyn.logs.text_table import MAX_LINE_BYTES
+from mindyn.logs.tables import BLOCK_BYTES, Chunk, column_expressions, numbers_in, stack_lists
+from mindyn.logs.text_table import MAX_LINE_BYTES, parse_dates
 from mindyn.reading import InputBudget
 
 _SCHEMA_ROWS: Final = 100

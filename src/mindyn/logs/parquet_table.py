@@ -20,8 +20,7 @@ from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
-from mindyn.logs.nested import column_expressions, numbers_in, stack_lists
-from mindyn.logs.tables import Chunk
+from mindyn.logs.tables import Chunk, column_expressions, numbers_in, stack_lists
 from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception
 
 _STDERR_LOCK: Final = Lock()

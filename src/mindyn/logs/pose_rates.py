@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mindyn.algebra.rotations import quaternion_from_rotation
+from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.logs.derivatives import central_difference
 from mindyn.logs.filters import lowpass

@@ -28,7 +28,7 @@ from pathlib import Path
 import llvmlite
 
 import mindyn
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import host
 
 MAGIC = b"mindyn-object-2\n"
 MAX_CACHE_BYTES = 2**30

@@ -21,7 +21,7 @@ from mindyn.errors import Code, InputError
 from mindyn.numerics import native
 from mindyn.numerics.arrays import RowBlock
 from mindyn.numerics.cache import load_or_build
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import host
 
 _REGISTERS_PER_PANEL: Final = 3
 """Registers of columns: with eight other columns they hold 24 sums, of 32 registers."""

@@ -17,7 +17,7 @@ from mindyn.errors import Code, InputError
 from mindyn.numerics import native
 from mindyn.numerics.arrays import RowBlock, address_of
 from mindyn.numerics.cache import load_or_build
-from mindyn.numerics.machine import host
+from mindyn.numerics.native import host
 
 _REGISTERS_PER_PANEL: Final = 4
 """Registers of columns that are filtered together: the sums of a section take as long as four of them."""

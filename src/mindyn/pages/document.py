@@ -1,16 +1,219 @@
-"""Render sections as one HTML text that contains its style and scripts."""
+"""Render sections as one HTML text that contains its style and scripts.
+
+Build HTML safely: every text is escaped, only `Html` is inserted unchanged.
+"""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
+from math import floor, isfinite, log10
+from re import sub
 from typing import Any, Final
 
-from mindyn.pages.markup import Html, Section, class_tag, tag
+Attributes = Mapping[str, str | bool]
+VOID_TAGS: Final = ("input", "meta")
+MINUS: Final = "\u2212"
+NO_BREAK_SPACE: Final = "\u00a0"
+"""Space that does not break a line."""
+THIN_SPACE: Final = "\u202f"
+"""Space between thousands that does not break a line."""
+SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Html(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+Content = Html | str | Iterable["Content"]
+
+
+def to_html(content: Content) -> Html:
+    """Return the content as HTML: escape texts, keep `Html`, join sequences."""
+    if isinstance(content, Html):
+        return content
+    return Html(escape(content)) if isinstance(content, str) else Html("".join(to_html(part) for part in content))
+
+
+def tag(name: str, attributes: Attributes | None = None, *content: Content) -> Html:
+    """Return an element; an attribute that is True has no value, one that is False is omitted."""
+    written = "".join(
+        f" {key}" if value is True else f' {key}="{escape(str(value))}"'
+        for key, value in (attributes or {}).items()
+        if value is not False
+    )
+    return Html(f"<{name}{written}>" if name in VOID_TAGS else f"<{name}{written}>{to_html(content)}</{name}>")
+
+
+def class_tag(name: str, kind: str, *content: Content) -> Html:
+    """Return an element with a class attribute."""
+    return tag(name, {"class": kind}, *content)
+
+
+def p(*content: Content) -> Html:
+    """Return a paragraph."""
+    return tag("p", {}, *content)
+
+
+def card(title: str, content: Sequence[Content]) -> Html:
+    """Return a box with a title."""
+    return class_tag("div", "card", tag("h3", {}, title), content)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """Section of a page, and its plots by the names that its figures use."""
+
+    key: str
+    title: str
+    body: Html
+    plots: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Column of a table; numbers are aligned to the right."""
+
+    title: str
+    number: bool = False
+    sortable: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Content]], caption: str) -> Html:
+    """Return a table; the first cell of every row is its heading."""
+    return _wrap_table(columns, [tag("tbody", {}, [_row(columns, row) for row in rows])], caption, {"class": "scroll"})
+
+
+def annotated_table(
+    columns: Sequence[Column], rows: Sequence[tuple[Sequence[Content], str]], caption: str, key: str
+) -> Html:
+    """Return a long table that also scrolls vertically; a note can follow each row."""
+    bodies = []
+    for row, note in rows:
+        text = tag("td", {"colspan": str(len(columns)), "class": "below"}, tag("span", {}, note))
+        bodies.append(tag("tbody", {}, _row(columns, row), tag("tr", {}, text) if note else ""))
+    return _wrap_table(columns, bodies, caption, {"class": "scroll tall", "id": key})
+
+
+def _wrap_table(columns: Sequence[Column], bodies: Sequence[Html], caption: str, frame: Attributes) -> Html:
+    """Wrap a table in a frame in which wide tables scroll, also by keyboard."""
+    head = tag("thead", {}, tag("tr", {}, [_heading(column) for column in columns]))
+    content = tag("table", {}, tag("caption", {}, caption), head, bodies)
+    return tag("div", {**frame, "role": "region", "aria-label": caption, "tabindex": "0"}, content)
+
+
+def _row(columns: Sequence[Column], cells: Sequence[Content]) -> Html:
+    pairs = zip(columns, cells, strict=True)
+    return tag("tr", {}, [_cell(column, k, cell) for k, (column, cell) in enumerate(pairs)])
+
+
+def _heading(column: Column) -> Html:
+    label = class_tag("button", "sort", column.title) if column.sortable else to_html(column.title)
+    return tag("th", {"scope": "col", **({"class": "number"} if column.number else {})}, label)
+
+
+def _cell(column: Column, index: int, content: Content) -> Html:
+    if index == 0:
+        return tag("th", {"scope": "row"}, content)
+    return tag("td", {"class": "number"} if column.number else {}, content)
+
+
+def tabs(key: str, label: str, panels: Sequence[tuple[str, Content]]) -> Html:
+    """Return panels of which one is visible, selected by title; the arrow keys cycle through them."""
+    heads = [
+        tag(
+            "button",
+            {
+                "role": "tab",
+                "id": f"{key}-tab-{k}",
+                "aria-controls": f"{key}-panel-{k}",
+                "aria-selected": "true" if k == 0 else "false",
+                "tabindex": "0" if k == 0 else "-1",
+            },
+            title,
+        )
+        for k, (title, _) in enumerate(panels)
+    ]
+    bodies = [
+        tag(
+            "div",
+            {"role": "tabpanel", "id": f"{key}-panel-{k}", "aria-labelledby": f"{key}-tab-{k}", "hidden": k > 0},
+            tag("h3", {"class": "panel-title"}, title),
+            body,
+        )
+        for k, (title, body) in enumerate(panels)
+    ]
+    return class_tag("div", "tabs", tag("div", {"role": "tablist", "aria-label": label}, heads), bodies)
+
+
+def legend(*keys: tuple[str, str, str]) -> Html:
+    """Return the legend of several plots: name, role and kind of each key."""
+    items = [
+        class_tag("li", f"key role-{role} kind-{kind}", class_tag("span", "swatch"), name) for name, role, kind in keys
+    ]
+    return class_tag("ul", "legend", items)
+
+
+def figure(plot: str, label: str, caption: Content, *, shape: str = "wide", log: int | None = None) -> Html:
+    """Return the place of a plot, with a caption that describes it."""
+    area = tag("div", {"class": "area", "data-label": label})
+    chosen: Attributes = {} if log is None else {"data-log": str(log), "hidden": log > 0}
+    return tag("figure", {"class": f"plot {shape}", "data-plot": plot, **chosen}, area, tag("figcaption", {}, caption))
+
+
+def format_number(value: float | None, digits: int = 4) -> str:
+    """Format a number with significant digits, using powers of ten if it is very large or small."""
+    if value is None or not isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    exponent = floor(log10(abs(value)))
+    if -4 <= exponent < 6:
+        return f"{value:,.{max(0, digits - 1 - exponent)}f}".replace(",", THIN_SPACE).replace("-", MINUS)
+    mantissa, power = f"{value:.{digits - 1}e}".split("e")
+    return f"{mantissa}·10{_superscript(int(power))}".replace("-", MINUS)
+
+
+def format_quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """Format a number and its unit without a line break between them."""
+    return f"{format_number(value, digits)} {unit}".replace(" ", NO_BREAK_SPACE)
+
+
+def typeset(text: str) -> str:
+    """Typeset minus signs, powers, units and thousands of a plain text: `-1e-05 kg m^2` becomes `−1·10⁻⁵ kg m²`."""
+    powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_superscript(int(m[2]))}", text)
+    grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: format_count(int(m[0])), powers)
+    return sub(r"\^(\d)", lambda m: _superscript(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
+
+
+def _superscript(exponent: int) -> str:
+    return str(exponent).translate(SUPERSCRIPTS)
+
+
+def format_percent(value: float) -> str:
+    """Format a fraction as percent with three digits."""
+    if not isfinite(value):
+        return "–"
+    shown = format_count(round(100 * value)) if value >= 10 else f"{100 * value:.3g}"
+    return f"{shown}{NO_BREAK_SPACE}%"
+
+
+def format_count(value: int) -> str:
+    """Format an integer with thin spaces between thousands."""
+    return f"{value:,}".replace(",", THIN_SPACE)
+
+
+def format_plural(value: int, word: str) -> str:
+    """Format a count and its noun: `1 log`, `2 logs`."""
+    return f"{format_count(value)} {word}" if value == 1 else f"{format_count(value)} {word}s"
+
 
 PAGE_SCRIPTS: Final = ("axes.js", "download.js", "plot.js", "meshes.js", "robot.js", "page.js")
 

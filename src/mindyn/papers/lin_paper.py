@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.equations.tensor_rotation import rotate_symmetric, shift_symmetric
+from mindyn.equations.dh_joints import rotate_symmetric, shift_symmetric
 from mindyn.equations.triples import Symmetric, Triple
 from mindyn.kernels.model import compile_model
 from mindyn.papers.counting import Counts, Tape
 from mindyn.papers.drawing import draw_lines
-from mindyn.papers.lin_table import table_ii
-from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows
+from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows, table_ii
 from mindyn.papers.reproduction import (
     Figure,
     PaperTable,
@@ -24,8 +23,7 @@ from mindyn.papers.reproduction import (
 )
 from mindyn.papers.traced_robots import GIVEN_LINES, constants, general_joint, lin_chain, variables
 from mindyn.parameters.gautier_khalil import gautier_khalil_base
-from mindyn.parameters.lin import lin_base
-from mindyn.parameters.lin_structure import lin_structure
+from mindyn.parameters.lin import lin_base, lin_structure
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rot_x
+from mindyn.algebra.poses import Pose, rot_x
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
-from mindyn.equations.loop_batches import evaluate_batch
+from mindyn.equations.loop_constraints import evaluate_batch
 from mindyn.identifiability.design_changes import place_point_mass
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base

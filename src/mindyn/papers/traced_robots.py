@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from mindyn.algebra.rotations import cos_sin
+from mindyn.algebra.poses import cos_sin
 from mindyn.equations import composite_bodies, kane, mlc_dynamics, mlc_inertia
 from mindyn.equations.dh_joints import DhJoint, EndWrench, dh_joint
-from mindyn.equations.mlc_links import MlcLink, lin_joints
+from mindyn.equations.mlc_dynamics import MlcLink, lin_joints
 from mindyn.equations.triples import Scalar, Symmetric, Triple, map_scalars
 from mindyn.papers.counting import Counts, Tape
-from mindyn.parameters.lin_structure import LinStructure
+from mindyn.parameters.lin import LinStructure
 
 T = TypeVar("T")
 

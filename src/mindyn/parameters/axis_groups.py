@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD
+from mindyn.algebra.poses import PARALLEL_ANGLE_RAD
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotError
 from mindyn.robots.joint_frames import HomeAxis, home_axes

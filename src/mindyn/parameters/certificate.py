@@ -14,11 +14,10 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.inertia import phi_from_pseudo_inertia
-from mindyn.algebra.rotations import skew
+from mindyn.algebra.poses import skew
 from mindyn.algebra.values import Array
 from mindyn.notation import DRIVE_PARAMETERS, PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.base import BaseParameters, parameter_labels
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix
 from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.robot import Robot

@@ -16,7 +16,7 @@ from mindyn.algebra.values import Array
 from mindyn.notation import LINK_PARAMETERS, PARAMETERS_PER_LINK, TENSOR_INDICES
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, note_far_joints, require_no_loops
 from mindyn.parameters.base import BaseParameters, remove_rounding
-from mindyn.parameters.lin_structure import dh_frames, distance_from_centre
+from mindyn.parameters.lin import dh_frames, distance_from_centre
 from mindyn.parameters.linear_forms import (
     Moments,
     link_moments,

@@ -16,8 +16,7 @@ from mindyn.algebra.poses import IDENTITY
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.notation import PARAMETERS_PER_LINK
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.formula_text import snap_coefficients
+from mindyn.parameters.base import BaseParameters, snap_coefficients
 from mindyn.parameters.structural import structural_base
 from mindyn.robots.edits import change_link_frames
 from mindyn.robots.joint_frames import modified_dh

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD, perpendicular_vector
+from mindyn.algebra.poses import PARALLEL_ANGLE_RAD, perpendicular_vector
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotError
-from mindyn.parameters.augmented_links import AugmentedLink, SlidingLink, upright_links
 from mindyn.parameters.axis_groups import AxisGroup, axis_groups, require_serial
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.general import NamedRows, base_of_rows
-from mindyn.parameters.lin_structure import distance_from_centre
+from mindyn.parameters.general import AugmentedLink, NamedRows, SlidingLink, base_of_rows, upright_links
+from mindyn.parameters.lin import distance_from_centre
 from mindyn.robots.robot import Robot
 
 

@@ -11,8 +11,7 @@ from math import atan2, cos, sin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import PARALLEL_ANGLE_RAD, perpendicular_vector, tidy
+from mindyn.algebra.poses import IDENTITY, PARALLEL_ANGLE_RAD, Pose, perpendicular_vector, tidy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, RobotError
 from mindyn.parameters.base import BaseParameters, remove_rounding

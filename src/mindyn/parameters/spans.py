@@ -39,8 +39,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.inertia import phi_map, spatial_inertia
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import perpendicular_vector, skew
+from mindyn.algebra.poses import IDENTITY, Pose, perpendicular_vector, skew
 from mindyn.algebra.values import Array
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.drive_matrices import friction_matrix, gear_matrix

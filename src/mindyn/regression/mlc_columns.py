@@ -11,8 +11,7 @@ from mindyn.equations.catalogue import equation
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.lin import lin_base, lin_base_with_drives
-from mindyn.parameters.lin_structure import LinStructure, lin_structure
+from mindyn.parameters.lin import LinStructure, lin_base, lin_base_with_drives, lin_structure
 from mindyn.robots.robot import Robot
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from mindyn.export.writing import RobotFormat
 from mindyn.findings import Finding
 from mindyn.kernels.skeleton import SkeletonData
-from mindyn.pages.decimation import PackedNumbers
+from mindyn.pages.plots import PackedNumbers
 from mindyn.validation.validate import Grade
 
 Numbers = tuple[float, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     NO_BREAK_SPACE,
     Column,
     Content,

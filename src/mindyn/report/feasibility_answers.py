@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     Html,
     Section,
     class_tag,

@@ -13,7 +13,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.logs.stamps import sum_recorded_time
-from mindyn.pages.decimation import (
+from mindyn.pages.plots import (
     bucket_extremes,
     bucket_rows,
     bucket_times,

@@ -16,9 +16,7 @@ from mindyn.excitation.motion_plot import html_plot
 from mindyn.kernels.model import Model
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
-from mindyn.pages.decimation import bucket_extremes, bucket_times, pack_exactly, pack_levels
-from mindyn.pages.document import render_document
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     Column,
     Content,
     Html,
@@ -27,6 +25,7 @@ from mindyn.pages.markup import (
     format_percent,
     format_plural,
     p,
+    render_document,
     table,
     tabs,
     tag,
@@ -34,7 +33,7 @@ from mindyn.pages.markup import (
     typeset,
 )
 from mindyn.pages.notebook import Page
-from mindyn.pages.plots import axis, pane, plot, series
+from mindyn.pages.plots import axis, bucket_extremes, bucket_times, pack_exactly, pack_levels, pane, plot, series
 from mindyn.parameters.base import BaseParameters
 from mindyn.report.collection import collect_report_data
 from mindyn.report.excitation_and_friction import excitation_section, friction_section

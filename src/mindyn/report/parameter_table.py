@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import Any, Final
 
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     MINUS,
     NO_BREAK_SPACE,
     Column,

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from mindyn.findings import Severity
-from mindyn.pages.markup import format_count, typeset
+from mindyn.pages.document import format_count, typeset
 from mindyn.report.data import ProvenanceData
 from mindyn.report.inputs import ReportInputs
 

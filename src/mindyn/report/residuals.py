@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     Column,
     Content,
     Html,

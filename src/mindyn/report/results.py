@@ -13,7 +13,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.physical_space import space_of
 from mindyn.findings import Finding
 from mindyn.logs.log import Log
-from mindyn.pages.decimation import round_to_six_digits
+from mindyn.pages.plots import round_to_six_digits
 from mindyn.report.data import (
     ErrorColumn,
     ExcitationData,

@@ -7,7 +7,7 @@ from typing import Final
 
 from mindyn.feasibility.answer import combine_answers
 from mindyn.findings import Finding
-from mindyn.pages.markup import (
+from mindyn.pages.document import (
     Content,
     Html,
     Section,

@@ -11,8 +11,7 @@ from mindyn.feasibility.answer import Answer
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import write_file_atomically
 from mindyn.logs.log import Log
-from mindyn.pages.document import render_document
-from mindyn.pages.markup import format_plural
+from mindyn.pages.document import format_plural, render_document
 from mindyn.report.collection import collect_report_data
 from mindyn.report.data import ReportData
 from mindyn.report.excitation_and_friction import comparison_section, excitation_section, friction_section

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.inertia import check_consistency, phi_about_origin, transform_phi
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import rotation_from_rpy
+from mindyn.algebra.poses import IDENTITY, Pose, rotation_from_rpy
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, list_names
 from mindyn.robots.assembly import assemble, describe_robot

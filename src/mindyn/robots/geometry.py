@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import rotation_from_quaternion
+from mindyn.algebra.poses import IDENTITY, Pose, rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 from mindyn.robots.description import Description

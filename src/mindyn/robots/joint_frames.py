@@ -16,10 +16,11 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.algebra.inertia import phi_map
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import (
+from mindyn.algebra.poses import (
+    IDENTITY,
     PARALLEL_ANGLE_RAD,
     ROTATION_ROUNDING,
+    Pose,
     cos_sin,
     nearest_step,
     perpendicular_vector,

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.rotations import rotation_about_axis
+from mindyn.algebra.poses import rotation_about_axis
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotFileError
 from mindyn.reading import describe_exception, require_file

@@ -14,8 +14,8 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.findings import Finding, Kind, info
-from mindyn.pages.decimation import PackedNumbers, pack_indices, pack_levels
-from mindyn.pages.markup import format_plural
+from mindyn.pages.document import format_plural
+from mindyn.pages.plots import PackedNumbers, pack_indices, pack_levels
 from mindyn.robots.assembly import assemble
 from mindyn.robots.description import Description, FixedJoint, Selection
 from mindyn.robots.files import parse_xml, read_text

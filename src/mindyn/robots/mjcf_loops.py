@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rotation_from_quaternion
+from mindyn.algebra.poses import Pose, rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotFileError
 from mindyn.robots.mimics import find_mimic_root

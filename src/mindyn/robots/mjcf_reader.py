@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.inertia import phi_about_origin
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import rotation_about_axis, rotation_from_quaternion
+from mindyn.algebra.poses import IDENTITY, Pose, rotation_about_axis, rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, shorten_text
 from mindyn.findings import Kind, info, summarise

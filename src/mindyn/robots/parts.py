@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mindyn.algebra.inertia import Consistency, check_consistency
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import rotation_about_axis
+from mindyn.algebra.poses import IDENTITY, Pose, rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import Code, RobotError, require_choice
 from mindyn.notation import DRIVE_PARAMETERS, LINK_PARAMETERS, PARAMETERS_PER_LINK

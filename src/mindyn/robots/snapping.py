@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.rotations import (
+from mindyn.algebra.poses import (
     GRID_STEP_RAD,
     azimuth_elevation,
     cos_sin,

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.inertia import mass_com_inertia
-from mindyn.algebra.poses import Pose
-from mindyn.algebra.rotations import rpy_from_rotation
+from mindyn.algebra.poses import Pose, rpy_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.escaping import TERMINAL_COLUMNS, make_printable
 from mindyn.robots.parts import Drive, Joint, Link

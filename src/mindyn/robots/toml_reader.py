@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from mindyn.algebra.inertia import phi_about_origin, tensor_from_entries
-from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.rotations import rot_x, rot_z, rotation_from_quaternion
+from mindyn.algebra.poses import IDENTITY, Pose, rot_x, rot_z, rotation_from_quaternion
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, RobotFileError, list_names, require_choice, suggest_name
 from mindyn.findings import summarise

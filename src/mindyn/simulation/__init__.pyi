@@ -2,6 +2,6 @@
 # ruff: noqa: I001
 from mindyn.simulation.rollouts import compile_rollout as compile_rollout
 from mindyn.simulation.controllers import ProportionalDerivative as ProportionalDerivative
-from mindyn.simulation.control_laws import ControlLaw as ControlLaw
+from mindyn.simulation.controllers import ControlLaw as ControlLaw
 from mindyn.simulation.results import TorqueLog as TorqueLog
 from mindyn.simulation.sensors import measure as measure

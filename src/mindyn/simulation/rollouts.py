@@ -18,7 +18,7 @@ from mindyn.kernels.closed_kernel import MAX_CLOSURE_ERROR_SINGLE
 from mindyn.kernels.kernel import Kernel
 from mindyn.kernels.model import Precision
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
-from mindyn.simulation.control_laws import require_law
+from mindyn.simulation.controllers import require_law
 from mindyn.simulation.inputs import make_read_only, require_count, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Rollouts, SimulationError

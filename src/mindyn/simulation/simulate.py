@@ -17,8 +17,7 @@ from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
-from mindyn.simulation.adaptive import AdaptiveIntegrator
-from mindyn.simulation.dormand_prince import Tolerance
+from mindyn.simulation.adaptive import AdaptiveIntegrator, Tolerance
 from mindyn.simulation.inputs import make_read_only, require_positive
 from mindyn.simulation.plant import Plant, create_plant
 from mindyn.simulation.results import Simulation, SimulationError, TorqueLog

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from mindyn.errors import Code, InputError
 from mindyn.kernels.kernel import Kernel
 from mindyn.numerics.arrays import address_of_rows
-from mindyn.numerics.machine import host
-from mindyn.numerics.native import assemble, load
+from mindyn.numerics.native import assemble, host, load
 
 _REGISTERS_PER_BLOCK = 1
 """Registers of rollouts that are simulated together."""

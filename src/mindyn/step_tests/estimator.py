@@ -19,8 +19,7 @@ from scipy.linalg import block_diag
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimate_parts import JointResidual
-from mindyn.estimators.unidentifiable import infinite_variances
+from mindyn.estimators.estimate_parts import JointResidual, infinite_variances
 from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.logs.log import Log

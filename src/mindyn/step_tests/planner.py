@@ -28,8 +28,7 @@ from mindyn.excitation.identifiable_subspace import NEW, IdentifiableSubspace
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
 from mindyn.notation import DRIVE_PARAMETERS
-from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.labels import parameter_labels
+from mindyn.parameters.base import BaseParameters, parameter_labels
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 from mindyn.step_tests.drafts import Draft, DraftMaker

@@ -14,7 +14,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
-from mindyn.estimators.model_acceleration import inertia_matrices
+from mindyn.estimators.simulated_states import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import add_dependent_positions
@@ -22,7 +22,7 @@ from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
 from mindyn.robots.table import format_table
 from mindyn.simulation.closed_loop import CandidateController, ClosedLoop
-from mindyn.simulation.control_laws import ControlLaw, convert_to_law
+from mindyn.simulation.controllers import ControlLaw, convert_to_law
 
 FEEDBACK_HZ: Final = 1.0
 """Bandwidth of the feedback that prevents drift of a motion under measured torque."""

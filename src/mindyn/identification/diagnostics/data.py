@@ -15,8 +15,7 @@ from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.diagnostics.file_comparison import compare_with_file
-from mindyn.identification.diagnostics.robot_file import find_correction
+from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
