@@ -75,7 +75,7 @@ def test_ranges_without_contact_hold_no_position_with_contact(arm):
     motion = Motion(np.arange(300) / RATE_HZ, q, still, still)
     assert check_motion(scene, motion, floor_m=None).smallest[0] > 0.5 * GAP_M - 1e-3
     nowhere = free_ranges(robot, found, limits, np.array([[0.2, 0.0]]), 0.95, rng)
-    assert np.array_equal(nowhere.lower, limits.lower)
+    assert np.array_equal(nowhere.lower, limits.lower), "around a place where they touch there is no range"
 
 
 def test_a_motion_stays_in_the_ranges_where_the_disc_does_not_touch_the_fork(arm, tmp_path):

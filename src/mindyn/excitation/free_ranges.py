@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,7 +33,7 @@ def free_ranges(
     fraction: float,
     rng: np.random.Generator,
 ) -> MotionLimits:
-    """Return the limits with narrower ranges, where a motion hit something that its search does not see.
+    """Return the limits with narrower ranges around a place, where a motion hit something that its search does not see.
 
     The search keeps covers apart. Where these touch in every position, it can only be kept away from the positions of
     the joints between the two bodies at which their shapes are too near.
@@ -42,27 +41,27 @@ def free_ranges(
     places    (N, n) positions at which everything that the search sees is far enough apart
     fraction  of the ranges to use, below 1 as a margin between the random positions
     """
-    bodies, unseen = encounters.bodies, [one for one in encounters.checked if one.by != "covers"]
-    at = rng.uniform(-1, 1, (POSITIONS, len(limits.lower)))
-    kept = np.ones(len(places), dtype=bool)
-    pairs = []
-    for one in unseen:
-        is_free, is_kept = (_is_apart(bodies, one, q) for q in (limits.middle + limits.reach * at, places))
-        kept &= is_kept
-        at_joints = at[:, joints := _joints_between(robot, bodies, one)]
-        pairs.append((joints, at_joints[is_free], at_joints[~is_free]))
-    centres = ((places - limits.middle) / limits.reach)[kept][:CENTRES]
-    if not len(centres):
-        return limits
-    weights = 10 ** rng.uniform(-1, 1, (SHAPES, at.shape[1]))
-    boxes = [(centre, _empty_box(centre, pairs, one)) for centre in centres for one in weights]
-    centre, box = max(boxes, key=lambda one: _count_free(one[1], pairs))
-    lower, upper = centre + fraction * (box - centre)
-    is_cut = (box != [[-1], [1]]).any(axis=0)
+    bodies, middle, reach = encounters.bodies, limits.middle, limits.reach
+    at, stood = rng.uniform(-1, 1, (POSITIONS, len(middle))), (places - middle) / reach
+    weights = 10 ** rng.uniform(-1, 1, (SHAPES, len(middle)))
+    box = np.stack([-np.ones(len(middle)), np.ones(len(middle))])
+    for one in encounters.checked:
+        if one.by == "covers":
+            continue
+        joints = _joints_between(robot, bodies, one)
+        is_free, is_kept = (_is_apart(bodies, one, q) for q in (middle + reach * at, places))
+        free, near = at[is_free][:, joints], at[~is_free][:, joints]
+        whole, centres = box[:, joints], stood[is_kept & _is_inside(box, stood)][:CENTRES, joints]
+        boxes = [(centre, _empty_box(whole, centre, near, weight[joints])) for centre in centres for weight in weights]
+        if boxes and len(near):
+            centre, cut = max(boxes, key=lambda tried: int(_is_inside(tried[1], free).sum()))
+            box[:, joints] = np.where(cut == whole, whole, centre + fraction * (cut - centre))
+    ends, is_cut = middle + reach * box, box != [[-1], [1]]
+    is_cut |= is_cut.any(axis=0) & ~np.isfinite(limits.lower)  # a range needs both ends
     return replace(
         limits,
-        lower=np.where(is_cut, limits.middle + limits.reach * lower, limits.lower),
-        upper=np.where(is_cut, limits.middle + limits.reach * upper, limits.upper),
+        lower=np.where(is_cut[0], ends[0], limits.lower),
+        upper=np.where(is_cut[1], ends[1], limits.upper),
     )
 
 
@@ -78,35 +77,25 @@ def _joints_between(robot: Robot, bodies: Bodies, one: Encounter) -> list[int]:
     return sorted(first ^ second)
 
 
-_Pair = tuple[list[int], Array, Array]
-"""Joints between two bodies, and their positions (N, k) from -1 to 1 at which the bodies are apart, and too near."""
+def _empty_box(whole: Array, centre: Array, near: Array, weights: Array) -> Array:
+    """Return the ends (2, k) of a part of a box around a centre that holds none of the points `near` (N, k).
 
+    The nearest one is cut off along the axis on which it is farthest from the centre, and so on.
 
-def _empty_box(centre: Array, pairs: Sequence[_Pair], weights: Array) -> Array:
-    """Return ends (2, n) of a large box around a centre that holds no position at which a pair is too near.
-
-    The nearest such position is cut off along the axis on which it is farthest from the centre, and so on.
-
-    weights  (n,) of distances along the axes: an axis of large weight is cut rather than others
+    weights  (k,) of distances along the axes: an axis of large weight is cut rather than others
     """
-    box = np.stack([-np.ones(len(centre)), np.ones(len(centre))])
-    for axes, _, near in pairs:
-        away = np.abs(near - centre[axes]) * weights[axes]
-        distance = away.max(axis=1, initial=0.0)
-        while (inside := _is_inside(box[:, axes], near)).any():
-            k = int(np.where(inside, distance, np.inf).argmin())
-            j = int(away[k].argmax())
-            box[int(near[k, j] > centre[axes[j]]), axes[j]] = near[k, j]
+    box = whole.copy()
+    away = np.abs(near - centre) * weights
+    distance = away.max(axis=1, initial=0.0)
+    while (inside := _is_inside(box, near)).any():
+        k = int(np.where(inside, distance, np.inf).argmin())
+        axis = int(away[k].argmax())
+        box[int(near[k, axis] > centre[axis]), axis] = near[k, axis]
     return box
 
 
 def _is_inside(box: Array, points: Array) -> NDArray[np.bool_]:
     return np.asarray(((points > box[0]) & (points < box[1])).all(axis=1))
-
-
-def _count_free(box: Array, pairs: Sequence[_Pair]) -> float:
-    """Return the logarithm of the number of free positions in a box; a box between some positions has none."""
-    return float(sum(np.log1p(_is_inside(box[:, axes], free).sum()) for axes, free, _ in pairs))
 
 
 def range_constraint(
