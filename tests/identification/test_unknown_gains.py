@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import polars
 import pytest
+from cli.program import mindyn_program
 from raising import raises
 from servos import DAMPING, FRICTION, JOINTS, KP, KV, leg_targets, leg_xml, simulate_leg
 
@@ -60,7 +63,8 @@ def test_ratios_are_within_their_intervals_and_the_scale_is_free(leg, log):
 
 
 def test_one_known_value_of_any_kind_fixes_the_scale(leg, log):
-    by_file = estimate_gains(leg, [log], SETTINGS, "robot")
+    shaped = replace(SETTINGS, friction=Friction("tanh", 0.03, ("stribeck",)))
+    by_file = estimate_gains(leg, [log], shaped, "robot")
     known = record({"hip": KP[0], "thigh": "unknown", "calf": "unknown"})
     by_gain = estimate_gains(leg, [known], SETTINGS)
     regressor = Regressor(with_estimated_drives(leg))
@@ -112,8 +116,6 @@ def test_a_reversed_signal_is_one_finding(leg, log):
 
 
 def test_currents_of_unknown_gain_are_estimated_from_a_sidecar(leg, tmp_path):
-    import polars
-
     source = record(KP, KV)
     columns = {"t": source.time} | {f"q.{j}": source.q[:, k] for k, j in enumerate(JOINTS)}
     constants = np.array([0.8, 1.1, 0.5])
@@ -156,3 +158,24 @@ def test_wrong_inputs_raise(leg, log):
         log_from_targets(JOINTS, log.time, log.q, log.target, "unknown", target_velocity=0 * log.q)
     with raises(LogError, Code.INVALID_VALUE, "kp"):
         log_from_targets(JOINTS, log.time, log.q, log.target, "guess")
+
+
+def test_the_command_reads_unknown_gains_and_scales(tmp_path):
+    t, target = leg_targets(3, RATE)
+    q = simulate_leg(target, RATE)
+    columns = {"t": t} | {f"q{k}": q[:, k] for k in range(3)} | {f"cmd{k}": target[:, k] for k in range(3)}
+    polars.DataFrame(columns).write_csv(tmp_path / "run.csv")
+    (tmp_path / "leg.xml").write_text(leg_xml())
+    (tmp_path / "run.csv.toml").write_text(
+        f'side = "joint"\nkp = "unknown"\nkd = "unknown"\ntarget_delay_s = {HOLD}\n'
+        'columns = { time = "t", position = "q{i0}", target = "cmd{i0}" }\nunits = { time = "s", position = "rad" }\n'
+    )
+    logged = ("identify", tmp_path / "leg.xml", tmp_path / "run.csv")
+    assert mindyn_program(*logged, "--scale", "mcz3").code == 1
+    assert mindyn_program(*logged, "--mass", "2").code == 1
+    unknown = mindyn_program(*logged, "--scale", "mcz9=1")
+    assert unknown.code == 1
+    assert "the scale needs one base parameter" in " ".join(unknown.err.split())
+    structure = json.loads(mindyn_program("base", tmp_path / "leg.xml", "--unknown-gains", "--json").out)
+    assert structure["gain_groups"] == [list(JOINTS)]
+    assert "one known gain" in mindyn_program("base", tmp_path / "leg.xml", "--unknown-gains").out

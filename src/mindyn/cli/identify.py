@@ -37,7 +37,7 @@ from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_output_folder, replace_folder_files, write_file_atomically
-from mindyn.findings import Finding, Severity
+from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.diagnostics.residual_patterns import find_patterns
 from mindyn.identification.identify import identify as identify_logs
@@ -144,6 +144,7 @@ def identify(
     require_companion("--loaded", loaded is not None, "--mass", mass is not None)
     require_companion("--mass", mass is not None, "--loaded", loaded is not None)
     require_exclusive({"--loaded": loaded is not None, "--scale": scale != "robot"})
+    fixed_scale = _parse_scale(scale)
     require_exclusive({"--hold-out": hold_out, "--validate": held_out})
     for option, given in {"--method": method is not None, "--hold-out": hold_out, "--gpu": gpu}.items():
         require_exclusive({option: given, "--stream": stream})
@@ -184,7 +185,7 @@ def identify(
                 EquationSettings.automatic(settings),
                 gpu=gpu,
                 progress=talk,
-                scale=_parse_scale(scale) if mass is None else WeighedLoad(read_logs(weighed, arm), mass),
+                scale=fixed_scale if mass is None else WeighedLoad(read_logs(weighed, arm), mass),
             )
         verdict, feasibility = validate(estimate, others) if others else None, check_feasible(estimate)
         findings = explain(
@@ -310,6 +311,8 @@ def _print_result(
     print_output()
     print_verdict(estimate, data)
     print_output()
+    for gain in (line for f in estimate.findings if f.kind is Kind.ESTIMATED_GAINS for line in f.details):
+        print_output(f"gain of {gain}")
     for item in summary.advice:
         print_output(f"-> {item.sentence}")
     if verbose:

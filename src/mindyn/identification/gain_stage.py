@@ -126,7 +126,11 @@ def _bounded(covariance: Array) -> Array:
 def gain_findings(gains: EstimatedGains) -> list[Finding]:
     """Return findings on the values, the scale, and gains that the logs do not determine."""
     table = zip(gains.joint_names, gains.values, gains.half_widths, strict=True)
-    lines = tuple(f"{name}: {g:.4g} +- {100 * w:.2g} %" for name, g, w in table if name in gains.unknown)
+    lines = tuple(
+        f"{name}: not determined" if name in gains.undetermined else f"{name}: {g:.4g} +- {100 * w:.2g} %"
+        for name, g, w in table
+        if name in gains.unknown
+    )
     listed = info(Kind.ESTIMATED_GAINS, f"gains were estimated with the parameters: {'; '.join(lines)}", *lines)
     found = [listed]
     if gains.scale == "free":

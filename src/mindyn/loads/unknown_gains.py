@@ -22,6 +22,7 @@ from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import find_unknown_gains
 from mindyn.parameters.base import all_parameters
+from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
@@ -215,12 +216,12 @@ def _find_rule(
 
 def _gravity_torques(rows: Rows, logs: Sequence[Log]) -> Callable[[Array], Array]:
     """Return the function from parameters of links and rotors to gravity torques (N, n) along the logs."""
-    regressor = rows.regressor
+    regressor = Regressor(rows.robot, base=rows.regressor.base)  # without the columns of friction shapes
     samples = condition(list(logs), rows.robot, rows.settings.fit_conditioning).samples
     taken = samples.take(np.arange(len(samples))[:: max(1, len(samples) // GRAVITY_SAMPLES)])
     still = np.zeros_like(taken.q)
     Y = regressor.dense(regressor.parts(regressor.positions(taken), still, still)) * regressor.rigid
-    return lambda beta: np.asarray(Y[:, :, : len(beta)] @ beta)
+    return lambda beta: np.asarray(Y @ beta[: regressor.count])
 
 
 def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> _ScaleRule:

@@ -59,8 +59,14 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
 
 
 def diagnose(data: DiagnosticData) -> list[Finding]:
-    """Return every finding about the logs of a fit, the most serious first; consequences name their cause."""
-    return explain([finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)])
+    """Return every finding about the logs of a fit, the most serious first; consequences name their cause.
+
+    A wrong input of a joint is found in several ways and reported once.
+    """
+    found: dict[object, Finding] = {}
+    for finding in (finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)):
+        found.setdefault((finding.kind, finding.joints) if finding.kind in WRONG_INPUT else finding, finding)
+    return explain(found.values())
 
 
 def explain(findings: Iterable[Finding]) -> list[Finding]:
