@@ -98,6 +98,7 @@ class Kind(StrEnum):
     SHORT_LOG = "log too short to select settings"
     NOT_DIAGNOSED = "log not diagnosed"
     MISSING_FRICTION = "friction is missing"
+    UNDETERMINED_MASS = "mass not determined"
     # Fleets
     FLEET_COVERAGE = "coverage of a fleet"
 

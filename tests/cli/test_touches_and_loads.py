@@ -69,6 +69,7 @@ def test_payload_prints_mass_and_centre_first(folder):
     as_json = mindyn_program("payload", folder / "run1", folder / "loaded.csv", "--json")
     low, high = json.loads(as_json.out)["mass_interval"]
     assert low < MASS < high
+    assert "standard deviation of 1 % of the torque scale." in text
     ended = mindyn_program("payload", folder / "run1", folder / "run1.csv", columns=COLUMNS)
     assert ended.code == 1
     assert "a training log: its payload is part of the estimate" in " ".join(ended.err.split())
@@ -110,3 +111,22 @@ def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path)
     assert "fit the sensor frame" in " ".join(wrong.err.split())
     for words in (("payload",), ("payload", "run"), ("payload", "run", "log", "--c", "a.h")):
         assert mindyn_program(*words).code == 1
+
+
+def test_a_weighed_payload_is_kept_with_the_run(folder):
+    text, talk = done("payload", folder / "run1", folder / "loaded.csv", "--calibrate", 1.05 * MASS)
+    calibration = folder / "run1" / "calibration.json"
+    assert "calibration.json" in talk
+    assert f"Payload mass {1.05 * MASS:.4g} kg" in text
+    assert json.loads(calibration.read_text())["factor"] == pytest.approx(1.05, rel=0.05)
+    text, _ = done("payload", folder / "run1", folder / "loaded.csv")
+    assert f"Payload mass {1.05 * MASS:.4g} kg" in text
+    assert "calibrated with a weighed payload" in text
+    calibration.write_text('{"factor": -1, "deviation": 0.01}')
+    ended = mindyn_program("payload", folder / "run1", folder / "loaded.csv")
+    assert ended.code == 1
+    assert "calibration.json" in ended.err
+    calibration.unlink()
+    ended = mindyn_program("payload", folder / "run1", folder / "loaded.csv", "--calibrate", 0)
+    assert ended.code == 1
+    assert not calibration.exists()

@@ -238,7 +238,7 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
     """Whichever way it goes, and each time with the load found before."""
     waiting, carried = iter(masses), []
 
-    def fitted(_found, _samples, _carrier, load, _deviation):
+    def fitted(_found, _samples, _carrier, load, _deviation, _calibration):
         carried.append(load)
         mass = next(waiting)
         return SimpleNamespace(mass=mass, phi=mass)
@@ -249,10 +249,10 @@ def test_friction_of_a_load_is_refreshed_until_the_mass_stays(monkeypatch, masse
     friction = SimpleNamespace(needs_load=True)
     result = SimpleNamespace(robot=None, regressor=SimpleNamespace(friction=friction))
     run = object.__new__(Samples)
-    assert payload._fit_with_estimate(result, run, None, 0.0).mass == masses[-2]
+    assert payload._fit_with_estimate(result, run, None, 0.0, None).mass == masses[-2]
     assert carried == [None, *masses[:-2]]
     waiting, friction.needs_load = iter(masses), False
-    assert payload._fit_with_estimate(result, run, None, 0.0).mass == masses[0]
+    assert payload._fit_with_estimate(result, run, None, 0.0, None).mass == masses[0]
 
 
 def test_the_way_of_a_centre_is_the_nearer_of_the_two():

@@ -72,15 +72,13 @@ def test_a_torque_that_is_scaled_is_named_with_its_factor(arm, log):
 def test_more_than_a_hundred_percent_less_is_the_opposite_sign(arm, log, monkeypatch):
     """A factor of 1 - 2.06 is negative, however it was found; no joint is named twice."""
 
-    def coefficients(data, blocks, columns):
-        return [_Coefficient(0.02, 0.1, 0.1), _Coefficient(-2.06, 0.01, 9.0)]
-
-    monkeypatch.setattr(torque, "_coefficients", coefficients)
+    coefficients = [_Coefficient(0.02, 0.1, 0.1), _Coefficient(-2.06, 0.01, 9.0)]
+    monkeypatch.setattr(torque, "_coefficients", lambda *_: coefficients)
     (found,) = torque._find_scaled(diagnostic_data(arm, [log], SETTINGS))
     assert (found.kind, found.joints) == (Kind.WRONG_TORQUE_SIGN, ("joint2",))
     assert found.value == pytest.approx(-1.06)
-    monkeypatch.setattr(torque, "_find_wrong_signs", lambda data: iter([replace(found, message="first")]))
-    monkeypatch.setattr(torque, "_find_friction_drift", lambda data: iter(()))
+    monkeypatch.setattr(torque, "_find_wrong_signs", lambda _: iter([replace(found, message="first")]))
+    monkeypatch.setattr(torque, "_find_friction_drift", lambda _: iter(()))
     findings = torque.run(diagnostic_data(arm, [log], SETTINGS))
     assert [finding.message for finding in findings if finding.kind == Kind.WRONG_TORQUE_SIGN] == ["first"]
 

@@ -28,7 +28,14 @@ from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
 from mindyn.cli.printing import print_findings, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
-from mindyn.cli.runs import find_missing_velocity, print_verdict, read_logs, require_held_out, write_run_report
+from mindyn.cli.runs import (
+    CALIBRATION_FILE,
+    find_missing_velocity,
+    print_verdict,
+    read_logs,
+    require_held_out,
+    write_run_report,
+)
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_columns import columns_of
@@ -199,7 +206,7 @@ def identify(
         ]
         record = _run_record(estimate, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
         if out is not None:
-            with replace_folder_files(out, RUN_FILES) as folder:
+            with replace_folder_files(out, (*RUN_FILES, CALIBRATION_FILE)) as folder:
                 _write_run(folder, estimate, verdict, record)
                 if report:
                     write_run_report(estimate, folder / "report.html", feasibility, others, whole, record, verdict)

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from math import degrees
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from mindyn.algebra.poses import rpy_from_rotation
 from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
 from mindyn.cli.printing import print_findings, print_output, print_status, print_table
-from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
+from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.errors import Code, InputError, unknown_name_error
+from mindyn.files import write_file_atomically
+from mindyn.findings import Kind
 from mindyn.loads.from_runs import Payload
-from mindyn.loads.payload import GAIN_DEVIATION
+from mindyn.loads.payload import GAIN_DEVIATION, LoadCalibration, calibrate_load
 from mindyn.loads.payload import payload as payload_of
 from mindyn.loads.wrench import WrenchPayload, payload_from_wrench
 from mindyn.logs.wrench_log import WrenchFrame, read_wrench_log
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS
+from mindyn.reading import read_json
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot
+from mindyn.schemas import POSITIVE_NUMBER, require_valid, table_schema
+
+CALIBRATION_SCHEMA: Final = table_schema(
+    {"factor": POSITIVE_NUMBER, "deviation": {"type": "number", "minimum": 0}},
+    {"mass": POSITIVE_NUMBER, "log": {"type": "string"}},
+)
 
 
 def payload(
@@ -50,8 +60,18 @@ def payload(
         typer.Option(help="Frame of that link, such as tool0, in which to print the payload for controllers."),
     ] = None,
     gain_deviation: Annotated[
-        float, typer.Option(help="Standard deviation of the torque scale of each joint; 0.01 is one percent.")
-    ] = GAIN_DEVIATION,
+        float | None,
+        typer.Option(
+            help="Standard deviation of the torque scale of each joint; default: 0.07 for currents, otherwise 0.01."
+        ),
+    ] = None,
+    calibrate: Annotated[
+        float | None,
+        typer.Option(
+            help="Mass in kg of the weighed payload in this log. Its torque scale is written into the folder of the run, "
+            "and used for other payloads."
+        ),
+    ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Identify the payload in a log, given an estimate of the arm without payload, or from a force/torque sensor."""
@@ -69,13 +89,20 @@ def payload(
     logs = read_logs([log], estimate.robot, estimate.conditioning)
     hint = "pass a log with the payload; the estimate must be of the arm without it"
     require_held_out(estimate.sources, logs, hint, "its payload is part of the estimate")
-    load = payload_of(estimate, logs[0], link=link, gain_deviation=gain_deviation)
+    file = (run if run.is_dir() else run.parent) / CALIBRATION_FILE
+    if calibrate is not None:
+        calibration = calibrate_load(estimate, logs[0], calibrate, link=link)
+        write_file_atomically(file, json.dumps({**asdict(calibration), "mass": calibrate, "log": str(log)}, indent=1))
+        print_status(f"wrote {file}")
+    known = _read_calibration(file)
+    load = payload_of(estimate, logs[0], link=link, gain_deviation=gain_deviation, calibration=known)
     load_in_frame = _express_in_frame(estimate.robot, load, frame)
     print_findings(load.findings)
     if as_json:
         typer.echo(json.dumps(_payload_data(load, load_in_frame), indent=1))
         return
     print_output(_describe_load(load))
+    print_output(_describe_scale(load, known))
     if not load.is_feasible:
         print_output()
         print_output("No values for controllers.")
@@ -93,6 +120,24 @@ def payload(
         print_output("No values for controllers: the log does not determine the mass.")
 
 
+def _read_calibration(file: Path) -> LoadCalibration | None:
+    """Read the torque scale by a weighed load; None if the run was not calibrated."""
+    if not file.is_file():
+        return None
+    saved = read_json(file, "calibration of a run", InputError)
+    require_valid(saved, CALIBRATION_SCHEMA, str(file))
+    return LoadCalibration(float(saved["factor"]), float(saved["deviation"]))
+
+
+def _describe_scale(load: Payload, calibration: LoadCalibration | None) -> str:
+    """Describe the uncertainty of the torque scale that the interval contains."""
+    if calibration is not None:
+        scale = f"calibrated with a weighed payload: its torques are multiplied by {calibration.factor:.4g}"
+        return f"The arm is {scale}, with a standard deviation of {100 * load.gain_deviation:.2g} %."
+    hint = "; one weighed payload reduces it (--calibrate KG)" if load.gain_deviation > GAIN_DEVIATION else ""
+    return f"The intervals contain a standard deviation of {100 * load.gain_deviation:.2g} % of the torque scale{hint}."
+
+
 def _express_in_frame(robot: Robot, load: Payload, frame: str | None) -> Payload:
     if frame is None:
         return load
@@ -106,6 +151,8 @@ def _describe_load(load: Payload) -> str:
     """Describe mass and centre of mass, with the coordinates that are identifiable."""
     low, high = load.mass_interval
     mass = f"{load.mass:.4g} kg (95 % interval {low:.4g} to {high:.4g} kg)"
+    if any(finding.kind is Kind.UNDETERMINED_MASS for finding in load.findings):
+        return "The motion does not determine the mass of the payload."
     if not load.is_feasible:
         return (
             f"The log contradicts the estimate: the payload would need a mass between {low:.4g} and {high:.4g} kg, with a "
@@ -231,6 +278,7 @@ def _payload_data(load: Payload, there: Payload) -> dict[str, Any]:
         "half_widths": load.half_widths.tolist(),
         "not_identifiable": list(load.unidentifiable),
         "positive_definite": load.is_feasible,
+        "gain_deviation": load.gain_deviation,
         "frame": there.link,
         "centre_in_frame": there.centre.tolist(),
         "inertia_about_centre_in_frame": there.inertia_about_centre.tolist(),

@@ -30,6 +30,8 @@ from mindyn.validation.validate import Grade, Validation
 
 RUN_ARGUMENT: Final = typer.Argument(help="Folder of `mindyn identify --out`, or its estimate.json.")
 """For `Annotated[Path, RUN_ARGUMENT]`."""
+CALIBRATION_FILE: Final = "calibration.json"
+"""File of a run folder with the torque scale by a weighed payload; a new run removes it."""
 MAX_MOTION_ROWS: Final = 20_000
 """Most rows of a log whose motion is simulated for a report."""
 

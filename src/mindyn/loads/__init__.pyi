@@ -8,3 +8,5 @@ from mindyn.loads.unknown_gains import (
     WeighedLoad as WeighedLoad,
 )
 from mindyn.loads.wrench import payload_from_wrench as payload_from_wrench, WrenchPayload as WrenchPayload
+from mindyn.loads.payload import LoadCalibration as LoadCalibration
+from mindyn.loads.payload import calibrate_load as calibrate_load

@@ -78,6 +78,8 @@ class Payload:
     findings : tuple of Finding
     unconstrained : ndarray, shape (10,), optional
         Parameters of the fit itself.
+    gain_deviation : float
+        Relative standard deviation of the torque scale that the covariance contains.
     """
 
     link: str
@@ -87,6 +89,7 @@ class Payload:
     factor: float = NORMAL_95
     findings: tuple[Finding, ...] = ()
     unconstrained: Array | None = None
+    gain_deviation: float = 0.0
 
     @property
     def mass(self) -> float:
