@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -157,10 +157,26 @@ def make_cuda_work(cupy: Any, run: Callable[[Sequence[Any], Sequence[Any]], obje
 
     def work(arguments: list[BufferView], results: list[BufferView], stream: Callable[[], int]) -> None:
         views = [_view(cupy, place) for place in (*arguments, *results)]
-        with views[-1].device, cupy.cuda.ExternalStream(stream()):
+        with views[-1].device, _wrap_stream(cupy, stream()):
             run(views[: len(arguments)], views[len(arguments) :])
 
     return work
+
+
+class _XlaStream(NamedTuple):
+    """Stream of XLA by the CUDA stream protocol."""
+
+    pointer: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer
+
+
+def _wrap_stream(cupy: Any, pointer: int) -> Any:
+    """Return a stream of CuPy; CuPy 14 deprecated `ExternalStream`, which older versions have instead."""
+    if hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.Stream.from_external(_XlaStream(pointer))
+    return cupy.cuda.ExternalStream(pointer)
 
 
 def _view(cupy: Any, place: BufferView) -> Any:
