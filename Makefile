@@ -21,7 +21,7 @@ help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
 	@echo "make test     install the tools of developers too, run all tests (20 minutes on two cores)"
 	@echo "make quick    a selection of the tests, part of it under python -O too (two minutes)"
-	@echo "make check    formatting, lint, types, layers"
+	@echo "make check    formatting, lint, types, layers, words, docstrings"
 	@echo "make format   format, and apply the fixes of the linter"
 	@echo "make docs     the documentation, in build/site"
 	@echo "make bench    speed compared with Pinocchio, one table (make leaderboard: errors of methods on recorded logs, METHODS=all)"
@@ -62,7 +62,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/contracts/test_layers.py
+	$(BIN)/python -m pytest tests/contracts/test_layers.py tests/contracts/test_words.py tests/contracts/test_docstrings.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -1,7 +1,7 @@
-"""The benchmarks page: each benchmark prints its own section, and `--record` puts it into docs/benchmarks.md.
+"""The benchmarks page: each benchmark prints its section, and `--record` writes it to docs/benchmarks.md.
 
-Sections are kept in benchmarks/records, one file each; the page is these in order. Needs nothing but Python, so that
-the benchmark of the GPU runs where mindyn is not installed.
+Sections are files in benchmarks/records; the page consists of them in order. The module needs only Python, because the
+benchmark of the GPU runs on machines without mindyn.
 
     python -m benchmarks.sections    writes the page again from the records
 """
@@ -25,15 +25,15 @@ ORDER = (
 """Names of the records in the order of the page."""
 HEAD = """# Benchmarks
 
-Every section was written by the command that it names (with `--record`), on the machine and day that it says. Where
-sides are compared, all ran in that one run, on the same inputs. `make bench` prints the first two for your machine;
-`make study NAME=benchmarks` measures all of them but the GPU's and writes this page again.
+The command in each section wrote it (with `--record`), on the given machine and day. Programs that are compared ran in
+the same run, on the same inputs. `make bench` prints the first two sections for your machine;
+`make study NAME=benchmarks` measures all sections except those of the GPU and writes this page.
 """
 
 
 @dataclass(frozen=True)
 class Section:
-    """What one benchmark has to say.
+    """The result of one benchmark.
 
     name, title  of the record, and of the section
     command      that measures it

@@ -15,7 +15,7 @@ worst = np.abs(noise_free.beta - noise_free.base.values).max()
 print(f"\nwithout noise, from velocities at 200 Hz: the largest error of a parameter is {worst:.1e}")
 
 sensors = mindyn.Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
-logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=1)
+logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, rng=1)
 steps = mindyn.StepByStep().fit(robot, plan, logs)
 together = mindyn.StepByStep(solution="together").fit(robot, plan, logs)
 

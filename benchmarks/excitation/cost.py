@@ -22,15 +22,14 @@ DESIGNS = tuple(
     f"{name}:{kind}:{seed}" for seed in (0, 1) for name in ("puma560", "panda", "scara") for kind in ("D", "condition")
 )
 CODE = """
-import inspect, sys, time
+import sys, time
 import mindyn
 name, kind, seed = sys.argv[1].split(":")
 robot = mindyn.load_robot(name)
-known = inspect.signature(mindyn.design_motion).parameters
-whole = {key: value for key, value in {"speed": 1.0, "acceleration": 1.0, "floor": None}.items() if key in known}
+whole = {"speed": 1.0, "acceleration": 1.0, "safety": mindyn.SafetySettings(floor=None)}
 stated = {"effort": 200.0} if name == "scara" else {}  # which its file does not have
-given = {"limits": mindyn.MotionLimits.of(robot, **stated), "criterion": kind, "seed": int(seed), **whole}
-mindyn.design_motion(robot, deadline_s=0.0, **given)
+given = {"limits": mindyn.MotionLimits.of(robot, **stated), "criterion": kind, "rng": int(seed), **whole}
+mindyn.design_motion(robot, search=mindyn.SearchSettings(deadline_s=0.0), **given)
 start = time.process_time()
 design = mindyn.design_motion(robot, **given)
 print(time.process_time() - start, design.criteria[kind])

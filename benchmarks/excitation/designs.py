@@ -4,7 +4,7 @@
 
 designs     20 s, 5 harmonics, for puma560, ur10, panda and stanford: wall and processor time, compiling included;
             every limit, torque and capsule at 1 kHz by tests/excitation/independent_check.py (NumPy, Pinocchio, coal);
-            the condition number against 200 random Fourier motions, each scaled until a limit binds; "condition" and
+            the condition number against 200 random Fourier motions, each scaled until it reaches a limit; "condition" and
             "D" designs by each other's measure
 deviations  predicted standard deviations against 400 identifications of a simulated, controlled PUMA 560
 peer        the same search with Pinocchio's regressor, sample by sample, and finite-difference gradients
@@ -40,7 +40,7 @@ from mindyn.excitation.design import BEGINNINGS, REFINEMENTS, problem_of
 from mindyn.excitation.design_inputs import Question
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.problem import Problem
-from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, exact_value
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion
@@ -53,7 +53,7 @@ ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
 """Limits that the robot's own file does not state, chosen for this benchmark."""
 CLEARANCE_M = 0.01
-WHOLE = {"speed": 1.0, "acceleration": 1.0, "floor": None}
+WHOLE = {"speed": 1.0, "acceleration": 1.0, "safety": SafetySettings(floor=None)}
 """The setting of the earlier records: whole limits, no floor."""
 RANDOM = 200
 
@@ -72,7 +72,7 @@ def question_of(design):
 
 def random_condition_numbers(design, count):
     question, rng = question_of(design), np.random.default_rng(123)
-    safety = safety_of(question.columns, design.limits, question.beta, Surroundings(), 0)
+    safety = safety_of(question.columns, design.limits, question.beta, SafetySettings(floor=None), 0)
     problem = problem_of(question, safety.constraints, rng)
     places = places_to_stand(problem, design.limits, rng)
     return [np.exp(exact_value(problem, random_motion(problem, design.limits, places, rng))) for _ in range(count)]
@@ -114,20 +114,19 @@ def designs():
             table.append((name, *numbers, f"{random / reached:.0f}", both))
     return Section(
         "excitation_designs",
-        "Exciting motions",
+        "Excitation trajectories",
         "python -m benchmarks.excitation.designs designs",
         this_machine(),
         [
             "20 s, 5 harmonics, friction and rotor columns, one thread, compilation of the kernels included. The "
-            f"condition number is that of the column-scaled regressor, beside the median of {RANDOM} random Fourier "
-            "motions, each scaled until a limit binds. The last column has the D criterion (less is better) of this "
-            "design and of one made for it."
+            f"condition number is that of the column-scaled regressor, compared with the median of {RANDOM} random Fourier "
+            "motions, each scaled until it reaches a limit. The last column has the D criterion (smaller is better) of this design and of a D-optimal one."
         ],
         table,
         [
             f"An independent check of all {2 * len(ROBOTS)} designs at 1 kHz (NumPy, Pinocchio, coal) finds at most "
-            f"{largest:.6f} of any limit of position, speed, acceleration, jerk or torque, and links no nearer than "
-            f"{smallest:.4f} m, {CLEARANCE_M} being allowed. Pairs of links that always touch are left out: "
+            f"{largest:.6f} of any limit of position, speed, acceleration, jerk or torque, and links no closer than "
+            f"{smallest:.4f} m, {CLEARANCE_M} being required. Pairs of links that always touch are excluded: "
             f"{', '.join(f'{count} of the {name}' for name, count in dropped.items())}."
         ],
     )
@@ -135,7 +134,7 @@ def designs():
 
 def deviations(repetitions=400):
     robot = mindyn.load_robot("puma560")
-    design = mindyn.design_motion(robot, seconds=20.0, starts=1, **WHOLE)
+    design = mindyn.design_motion(robot, seconds=20.0, search=mindyn.SearchSettings(starts=1), **WHOLE)
     controller = mindyn.ComputedTorque(robot, design.reference, 400.0, 40.0, drives=True)
     run = mindyn.simulate(robot, controller, seconds=20.0, q0=design.motion.start, rate_hz=100.0,
                           control_rate_hz=1000.0, drives=True)  # fmt: skip
@@ -152,11 +151,11 @@ def deviations(repetitions=400):
     pooled = np.sqrt(np.mean(ratios**2))
     return Section(
         "excitation_deviations",
-        "Promised deviations",
+        "Predicted and observed deviations",
         "python -m benchmarks.excitation.designs deviations",
         this_machine(),
         [
-            f"Standard deviations that a design promises, beside those of {repetitions} identifications of a "
+            f"Standard deviations that a design predicts, compared with those of {repetitions} identifications of a "
             f"simulated, controlled PUMA 560: pooled over {len(ratios)} parameters their ratio is {pooled:.3f}, for a "
             f"single one {ratios.min():.2f} to {ratios.max():.2f}. {moving.sum()} of {len(moving)} rows move in all "
             f"joints; the arm is at most {tracking:.4f} rad away from the designed motion."
@@ -237,7 +236,7 @@ def peer(starts=2):
     columns = Columns(robot, drives=True, speeds=limits.velocity)
     question = Question(columns, limits, family, seconds, "condition", 0.01 * limits.effort, 100.0,
                         columns.base.values, np.zeros((0, columns.count)), None)  # fmt: skip
-    safety = safety_of(columns, limits, question.beta, Surroundings(self_collision=False), 0)
+    safety = safety_of(columns, limits, question.beta, SafetySettings(floor=None, self_collision=False), 0)
     ours = problem_of(question, safety.constraints, np.random.default_rng(0))
     theirs = PeerProblem(**{name: getattr(ours, name) for name in ours.__dataclass_fields__})
     PEER = Peer(columns)
@@ -265,13 +264,12 @@ def peer(starts=2):
     lines = [(*row, ratio(slow / seconds)) for row, seconds in zip(table[1:], seconds_of.values(), strict=True)]
     return Section(
         "excitation_peer",
-        "Exciting motions beside finite differences",
+        "Exact gradients compared with finite differences",
         "python -m benchmarks.excitation.designs peer",
         this_machine("pin"),
         [
-            f"The same problem (UR10, {len(x)} unknowns, without capsules) from the same beginnings to the end: with "
-            "exact gradients, and with finite differences of Pinocchio's regressor. Searches end in local minima, "
-            "better or worse by chance; refinement of the best is what `design_motion` adds."
+            f"The same problem (UR10, {len(x)} unknowns, without capsules) from the same starts: with "
+            "exact gradients, and with finite differences of Pinocchio's regressor. Searches end in different local minima; `design_motion` also refines the best one."
         ],
         [(*table[0], "faster by"), *lines],
     )

@@ -142,10 +142,8 @@ def main() -> None:
             f"{name}, CuPy {cupy.__version__}",
             [
                 f"{spaced(rows)} rows of a PUMA 560 with estimated drives ({len(data['beta'])} parameters), float64, "
-                f"to R factors; {size / 1e9:.1f} GB of q, qd, qdd, tau. On {spaced(len(small[0]))} rows the GPU's "
-                f"answer beside the CPU's QR: predictions differ by {error:.0e} of the largest, values by "
-                f"{moved:.0e} of their deviation; of rows low-passed, decimated and masked, with friction that has a "
-                f"memory and a load: {filtered}."
+                f"to R factors; {size / 1e9:.1f} GB of q, qd, qdd, tau. On {spaced(len(small[0]))} rows, compared with the QR of the CPU, predictions differ by {error:.0e} of the largest, values by "
+                f"{moved:.0e} of their deviation; for filtered, decimated and masked rows, with friction that has a memory and depends on the load: {filtered}."
             ],
             [
                 ("rows from", "seconds", "of the bus alone", "asked"),

@@ -125,7 +125,7 @@ def main() -> None:
             f"{device}, CuPy {cupy.__version__}",
             [
                 f"The exported CUDA file of the PUMA 560 on {spaced(SAMPLES)} samples (base regressor: "
-                f"{spaced(SAMPLES // 8)}). The device's own copy moves {peak / 1e12:.2f} TB/s. "
+                f"{spaced(SAMPLES // 8)}). A copy on the device moves {peak / 1e12:.2f} TB/s. "
                 "Errors are relative to the largest number.",
             ],
             lines,

@@ -170,18 +170,16 @@ def main() -> None:
     publish(
         Section(
             "automatic_choice",
-            "What identify chooses by itself",
+            "Automatic selection by identify",
             "MINDYN_REAL_DATA=... python -m benchmarks.identification.automatic_choice --before CHECKOUT",
             this_machine(),
             [
-                "Held-out torque error with nothing stated: the fit that was chosen on the training rows, and those "
-                "that it is chosen among with the same settings. Processor time is that of the whole `identify`; in "
+                "Held-out torque error with default settings: the fit that was selected on the training rows, and the candidates with the same conditioning and friction. Processor time is that of the whole `identify`; in "
                 "brackets, in multiples of commit 90d9a94."
             ],
             lines,
             [
-                f"Regret: median {100 * median:.1f} %, largest {100 * largest:.1f} %, LWR4+ on another motion apart: "
-                "its log repeats one motion, as a note says."
+                f"Regret: median {100 * median:.1f} %, largest {100 * largest:.1f} %, LWR4+ on another motion excluded: its log repeats one motion, as a finding says."
             ],
         ),
         record=options.record,

@@ -60,14 +60,11 @@ def main() -> None:
     publish(
         Section(
             "certificate",
-            "What the certificate costs",
+            "Cost of the certificate",
             "python -m benchmarks.identification.certificate",
             this_machine(),
             [
-                "Every equation is compared once with plain Newton-Euler before it is compiled; that it passed is kept "
-                "beside the compiled code. Processor time of making one kernel and its first call with an "
-                "empty cache, and of making it "
-                "again in a new model: what is left then is the key by which the kept answer is found."
+                "Every equation is compared once with plain Newton-Euler before it is compiled; the compiled code records that it passed. Processor time to compile one kernel and call it with an empty cache, and to create it again in a new model, which only computes the key of the cache."
             ],
             [head, *(row(name, equation) for name in ROBOTS for equation in EQUATIONS)],
         ),

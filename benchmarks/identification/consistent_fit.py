@@ -47,7 +47,7 @@ def main():
             this_machine("clarabel"),
             [
                 f"{robot.joint_count} joints with friction, {regressor.count} parameters: time from R factors to the "
-                "estimate. The choice of the prior's weight by cross-validation comes on top."
+                "estimate. The cross-validation of the weight of the prior is not included."
             ],
             table,
         ),

@@ -39,7 +39,7 @@ def main() -> None:
                 f"{100 * setting.torque_noise:g} %. Bias and spread are torque errors on an independent clean motion."
             ],
             table,
-            [f"The whole took {found.seconds:.0f} s with {workers} processes."],
+            [f"All repetitions took {found.seconds:.0f} s with {workers} processes."],
         ),
         record=options.record,
     )

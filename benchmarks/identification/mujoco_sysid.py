@@ -186,7 +186,7 @@ def _summary(ratios) -> str:
     (low, fast), (high, faster) = (tuple(end(one) for one in zip(*ratios, strict=True)) for end in (min, max))
     return (
         f"The error of mindyn is {low:.2f} to {high:.2f} times that of mujoco.sysid, in {fast:.0f} to {faster:.0f} "
-        "times less processor time. mujoco.sysid is given the true states at which rollouts begin, mindyn is not."
+        "times less processor time. mujoco.sysid gets the true states at which rollouts begin; mindyn does not."
     )
 
 
@@ -218,13 +218,9 @@ def main() -> None:
             "python -m benchmarks.identification.mujoco_sysid",
             f"MuJoCo {mujoco.__version__}",
             [
-                "A Panda in MuJoCo with a load, armature, damping and dry friction that its file does not state, drawn "
-                "from a seed; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten numbers of "
-                "the last link and three of every joint to rollouts of 0.5 s from the true states; mindyn identifies "
-                "all links, near the file's inertials, and drives (without torque offsets, which MJCF cannot say) from "
-                "positions and torques alone and writes MJCF. Error: rms of positions in rollouts of 0.5 s along "
-                "another motion; that of the arm itself is by the noise of the torques. mindyn's settings were chosen "
-                "on other arms by rollouts of the motion fitted, none on these."
+                "A Panda in MuJoCo with a load, armature, damping and dry friction that its file does not state, drawn at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten numbers of "
+                "the last link and three of every joint to rollouts of 0.5 s from the true states; mindyn identifies all links, with the inertial parameters of the file as prior, and drives (without torque offsets, which MJCF cannot express) from positions and torques only, and writes MJCF. Error: rms of positions in rollouts of 0.5 s along "
+                "another motion; the error of the true model comes from the torque noise. The settings of mindyn were chosen on other arms, by rollouts of the fitted motion."
             ],
             lines,
             [_summary(ratios)],

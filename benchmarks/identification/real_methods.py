@@ -42,7 +42,7 @@ def main() -> None:
     publish(
         Section(
             "real_methods",
-            "Methods on measured robots",
+            "Methods on real robots",
             "MINDYN_REAL_DATA=... python -m benchmarks.identification.real_methods",
             this_machine(),
             [

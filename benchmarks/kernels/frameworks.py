@@ -160,15 +160,15 @@ def main() -> None:
     publish(
         Section(
             "frameworks",
-            "Differentiable functions beside frax and MJX",
+            "Differentiable functions compared with frax and MJX",
             "python -m benchmarks.kernels.frameworks --mjx"
             if options.mjx
             else "python -m benchmarks.kernels.frameworks",
             f"JAX {jax.__version__}, PyTorch {torch.__version__}",
             [
                 "Inverse dynamics of a Panda in float64 and the gradients of its squared torques by q, qd and qdd: "
-                "processor time of a sample, ours in batches of 100 000, frax's of 256 or 2 048, whichever is faster. "
-                + ("MJX's of 1 024; its gradients were not compiled. " if options.mjx else "MJX was not asked for. ")
+                "processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 048, whichever is faster"
+                + (", MJX in batches of 1 024; its gradients were not compiled. " if options.mjx else ". ")
                 + f"The kernel itself takes {kernel:.0f} ns. "
                 + (f"Not installed: {', '.join(absent)}." if absent else "")
             ],

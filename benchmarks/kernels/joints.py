@@ -96,7 +96,7 @@ def main() -> None:
     publish(
         Section(
             "joints",
-            "Cost against the number of joints",
+            "Cost by number of joints",
             "python -m benchmarks.kernels.joints",
             this_machine(),
             [
@@ -105,9 +105,7 @@ def main() -> None:
             ],
             table,
             [
-                f"The operations grow by {(last - first) / (n1 - n0):.0f} for each joint. Beside the line through the "
-                f"arms of 6 to {SHORT} joints the time is {', '.join(beyond)} joints: what waits for the way back "
-                "along a long arm outgrows the first-level caches, whose code is therefore run in parts."
+                f"The number of operations grows by {(last - first) / (n1 - n0):.0f} for each joint. Relative to the line through the arms of 6 to {SHORT} joints the time is {', '.join(beyond)} joints: the intermediate results of a long arm do not fit into the first-level caches, so its code runs in parts."
             ],
         ),
         record=options.record,

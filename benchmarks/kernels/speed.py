@@ -253,17 +253,17 @@ def main() -> None:
     publish(
         Section(
             "kernels",
-            "Kernels beside Pinocchio",
+            "Kernels compared with Pinocchio",
             "make bench",
             machine,
             [
                 f"Processor time of one sample, one thread on both sides, row-major batches of {spaced(BATCH)} "
                 "samples that stay in cache; the fastest of 25 runs that alternate. Pinocchio is compiled here from "
                 f"its headers ({' '.join(CPU)}): `rnea`, `aba` and `crba` (in local or world frames, whichever is "
-                "faster) and `computeJointTorqueRegressor` in a loop in C++, matrices left where they are computed. "
-                "Its Python module in a Python loop, last column, is what a Python user sees. Regressors are written "
-                "as structural nonzeros, or dense. Two threads (where two cores are free; by the clock on the wall) "
-                "and float32 stand beside one thread in float64, in batches of 100 000."
+                "faster) and `computeJointTorqueRegressor` in a loop in C++, without copies of the matrices. "
+                "The last column calls its Python module in a Python loop. Regressors are written "
+                "as structural nonzeros, or dense. Two threads (wall time, if two cores are free) "
+                "and float32 are compared with one thread in float64, in batches of 100 000."
             ],
             table,
             [
@@ -280,8 +280,8 @@ def main() -> None:
             "make bench",
             machine,
             [
-                "Processor time of one sample at a time. From Python beside `pinocchio.rnea`: through bound buffers, "
-                "and as a plain call with arrays. From C: the exported file beside Pinocchio's `rnea` traced through "
+                "Processor time of one sample at a time. From Python, compared with `pinocchio.rnea`: through bound buffers, "
+                "and as a plain call with arrays. From C: the exported file, compared with Pinocchio's `rnea` traced through "
                 f"CasADi and written as C, both compiled with {' '.join(CPU)}."
             ],
             single,

@@ -38,10 +38,10 @@ from mindyn.loads.payload import payload as payload
 from mindyn.loads.from_runs import drive_gains as drive_gains
 from mindyn.excitation.design import design_motion as design_motion
 from mindyn.excitation.limits import MotionLimits as MotionLimits
+from mindyn.excitation.safety import SafetySettings as SafetySettings
+from mindyn.excitation.design_inputs import SearchSettings as SearchSettings
 from mindyn.excitation.fourier import Fourier as Fourier
 from mindyn.excitation.splines import BSpline as BSpline
-from mindyn.excitation.capsules import Capsule as Capsule
-from mindyn.excitation.constraints import Box as Box
 from mindyn.step_tests.planner import plan_tests as plan_tests
 from mindyn.simulation.simulate import simulate as simulate
 from mindyn.simulation.rollouts import rollout as rollout

@@ -177,7 +177,7 @@ def unknown_name_error(kind: str, given: str, valid: Iterable[str], has: str = "
 
 
 def require_choice(value: object, valid: Iterable[str], what: str, error: type[MindynError] = InputError) -> None:
-    """Refuses a value that is not one of `valid`, with an error of that class."""
+    """Raise an error of that class if the value is not one of `valid`."""
     names = tuple(valid)
     if value not in names:
         message = f"{what} must be one of {', '.join(names)}; got {value!r}"

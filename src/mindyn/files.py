@@ -26,18 +26,19 @@ _ABANDONED_AGE_S: Final = 86_400.0
 """Age after which temporary files of a killed process are removed."""
 
 
-def write_file_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write a file (text as UTF-8) under a temporary name next to `path`, then move it to `path`."""
-    write_files_atomically({path: content})
+def write_file_atomically(path: str | Path, content: str | bytes) -> Path:
+    """Write a file (text as UTF-8) under a temporary name next to `path`, then move it to `path`; return the path."""
+    return write_files_atomically({path: content})[0]
 
 
-def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> None:
-    """Write files that belong together: none is moved to its path before all of them are complete on disk."""
+def write_files_atomically(files: Mapping[str | Path, str | bytes]) -> tuple[Path, ...]:
+    """Write files that belong together: none is moved to its path before all are complete on disk; return the paths."""
     with ExitStack() as leftovers:
         pairs = [(_write_temporary(Path(path), content, leftovers), Path(path)) for path, content in files.items()]
         for temporary, target in pairs:
             with _convert_os_errors(target):
                 temporary.replace(target)
+    return tuple(target for _, target in pairs)
 
 
 def _write_temporary(target: Path, content: str | bytes, leftovers: ExitStack) -> Path:

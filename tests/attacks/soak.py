@@ -54,7 +54,7 @@ def one_round(number: int, folder: Path) -> None:
     )
     tau = model.inverse_dynamics(q, qd, qdd) + 0.01 * rng.standard_normal(q.shape)
     model.bind("gravity").run()
-    write_log(folder / "log.csv", robot, t, {"position": q, "torque": tau}, {"position": "joint", "torque": "joint"})
+    write_log(robot, t, {"position": q, "torque": tau}, folder / "log.csv", {"position": "joint", "torque": "joint"})
     log = mindyn.read_log(folder / "log.csv", robot)
     if number % 10 == 0:
         found = mindyn.identify(replace(robot, drives=()), log)

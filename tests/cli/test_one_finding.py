@@ -49,7 +49,7 @@ def test_a_wrong_input_is_one_finding_with_its_remedy(name, fault, tmp_path, mon
     order = [0, 2, 1, *range(3, robot.joint_count)]
     tau = {"reversed": -tau, "swapped": tau[:, order], "unit": 1e3 * tau}.get(fault, tau)
     sides = {"position": "joint", "torque": "joint"}
-    write_log(tmp_path / "log.csv", robot, t, {"position": q, "torque": tau}, sides)
+    write_log(robot, t, {"position": q, "torque": tau}, tmp_path / "log.csv", sides)
     sidecar = tmp_path / "log.csv.toml"
     sidecar.write_text(f'accept = ["milli"]\n{sidecar.read_text()}')
     (tmp_path / "settings.toml").write_text(SETTINGS)

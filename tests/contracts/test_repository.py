@@ -101,28 +101,28 @@ def test_every_public_name_exists():
         _ = mindyn.nonsense
 
 
-ROOMS = sorted(
-    path.parent.name for path in (ROOT / "src" / "mindyn").glob("*/__init__.py") if "named_lazily" in path.read_text()
+PACKAGES = sorted(
+    path.parent.name for path in (ROOT / "src" / "mindyn").glob("*/__init__.py") if "import_lazily" in path.read_text()
 )
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_package_offers_what_it_lists(room):
+@pytest.mark.parametrize("package_name", PACKAGES)
+def test_a_package_offers_what_it_lists(package_name):
     """The names of the stub exist, and are those of the API page; none is hidden by a module of its name."""
-    path = ROOT / "src" / "mindyn" / room / "__init__.py"
-    package = import_module(f"mindyn.{room}")
+    path = ROOT / "src" / "mindyn" / package_name / "__init__.py"
+    package = import_module(f"mindyn.{package_name}")
     stub = ast.parse(path.with_suffix(".pyi").read_text())
     imports = [(node.module, alias) for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
     assert package.__all__ == [alias.name for _, alias in imports]
-    assert all(home.startswith(f"mindyn.{room}.") and alias.asname == alias.name for home, alias in imports)
+    assert all(home.startswith(f"mindyn.{package_name}.") and alias.asname == alias.name for home, alias in imports)
     assert all(getattr(package, name) is not None for name in package.__all__)
     assert not [name for name in package.__all__ if (path.parent / f"{name}.py").exists()]
     assert not set(package.__all__) & set(mindyn.__all__)
-    listed = re.findall(rf"^::: mindyn\.{room}\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    listed = re.findall(rf"^::: mindyn\.{package_name}\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
     assert listed == package.__all__
     offered = ", ".join(package.__all__)
     with pytest.raises(
-        AttributeError, match=f"^module 'mindyn.{room}' has no attribute 'nonsense'; it has: {offered}$"
+        AttributeError, match=f"^module 'mindyn.{package_name}' has no attribute 'nonsense'; it has: {offered}$"
     ):
         _ = package.nonsense
 

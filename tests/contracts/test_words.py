@@ -53,22 +53,23 @@ def python_files(folders: Sequence[str] = FOLDERS) -> Iterator[Path]:
 
 
 def test_identifiers_use_plain_words():
-    found = {str(path.relative_to(ROOT)): banned_identifiers(path.read_text()) for path in python_files()}
-    assert {path: names for path, names in found.items() if names} == {}
+    used = {str(path.relative_to(ROOT)): banned_identifiers(path.read_text()) for path in python_files()}
+    assert {path: names for path, names in used.items() if names} == {}
 
 
 def test_docstrings_messages_and_comments_use_plain_words():
-    found = {
+    used = {
         str(path.relative_to(ROOT)): {word for part in prose_of(path.read_text()) for word in banned_prose(part)}
         for path in python_files(WORDS["prose"]["folders"])
     }
-    assert {path: words for path, words in found.items() if words} == {}
+    assert {path: words for path, words in used.items() if words} == {}
 
 
 def test_documentation_uses_plain_words():
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "leaderboard").rglob("*.md")]
-    found = {str(page.relative_to(ROOT)): banned_prose(page.read_text()) for page in pages if not is_exempt(page)}
-    assert {page: words for page, words in found.items() if words} == {}
+    pages += (ROOT / "examples").rglob("*.ipynb")
+    used = {str(page.relative_to(ROOT)): banned_prose(page.read_text()) for page in pages if not is_exempt(page)}
+    assert {page: words for page, words in used.items() if words} == {}
 
 
 @pytest.mark.parametrize("text", ["what the log tells", "2 is no share", "it is refused", "\nOf one sample"])

@@ -61,4 +61,4 @@ def encoder_samples(robot, motion, *, position_noise=0.0, torque_noise=0.0, seed
     read = measure(replace(robot, drives=()), motion, sensors)
     log = log_from_arrays(robot.joint_names, read.t, read.position, read.torque)
     raw = Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
-    return condition(log, robot, raw).samples
+    return condition(robot, log, raw).samples

@@ -1,4 +1,4 @@
-"""An estimate says what it is, survives its file, and refuses what it cannot do."""
+"""An estimate has a repr, survives its file, and raises errors for unsupported calls."""
 
 from __future__ import annotations
 

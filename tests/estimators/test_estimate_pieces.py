@@ -164,7 +164,7 @@ def content(**changes):
         {"covariance": [[1.0, 0.0]]},
         {"covariance": [[1.0], [0.0]]},
         {"covariance": [[-1.0, 0.0], [0.0, None]]},
-        {"covariance": [[1.0, 0.0], [0.0, 1.0]]},  # the second is untold
+        {"covariance": [[1.0, 0.0], [0.0, 1.0]]},  # the second is unidentifiable
         {"covariance": [[None, 0.0], [0.0, None]]},
         {"covariance": [[1.0, 0.5], [0.5, 1.0]], "unidentifiable": ["a"]},
         {"covariance": [[1.0, 0.5], [0.4, 1.0]], "unidentifiable": []},

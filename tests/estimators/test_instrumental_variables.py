@@ -1,4 +1,4 @@
-"""Instrumental variables: recovery, bias beside least squares, indefinite inertia matrices, and what it refuses."""
+"""Instrumental variables: recovery, bias compared with least squares, indefinite inertia matrices, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small pieces of fits by brute force: directions that data tell, elimination, inverses over them, noise of tests."""
+"""Small pieces of fits by brute force: identifiable directions, elimination, inverses over them, noise of tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_no_row_sees_and_what_data_tell_fill_the_space(scales):
     assert null_space(tall(1)).shape == (5, 0)
     assert_close(identifiable_directions(tall(1)) * np.linalg.norm(tall(1), axis=0)[:, None], np.eye(5), SAME_ALGEBRA)
     assert null_space(np.zeros((3, 4))).shape == (4, 4)
-    two = np.diag([1.0, 1e-3, 1e-17])  # columns of any length are told, if they are seen at all
+    two = np.diag([1.0, 1e-3, 1e-17])  # columns of any length are identifiable unless they are zero
     assert null_space(two).shape == (3, 0)
 
 

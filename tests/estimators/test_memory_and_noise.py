@@ -23,7 +23,7 @@ from mindyn.robots.loading import load_robot
 
 
 def correlations(a, count=LONGEST_MEMORY + 1):
-    """Of x_k = a x_(k-1) + w_k, w of unit variance."""
+    """Return x_k = a x_(k-1) + w_k, with w of unit variance."""
     return a ** np.arange(count) / (1 - a * a)
 
 

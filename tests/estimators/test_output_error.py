@@ -1,4 +1,4 @@
-"""Output error: recovery, exact sensitivities, noise, and what it notices or refuses."""
+"""Output error: recovery, exact sensitivities, noise, findings and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be simulated in a controller's loop is refused with the reason; how far a step goes."""
+"""Errors of candidates that cannot be simulated in the loop of a controller, and step lengths."""
 
 from __future__ import annotations
 

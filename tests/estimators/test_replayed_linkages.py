@@ -107,7 +107,7 @@ def test_instruments_of_the_simulated_motion_bear_noise_that_least_squares_does_
     robot, clean = rows.robot, rows.all_samples("a test")
     log = mindyn.log_from_arrays(clean.joint_names, np.arange(len(clean)) / 100.0, noisy(clean.q), clean.tau)
     raw = mindyn.Conditioning(position_cutoff_hz=None, edge_s=0.0, stamps="uniform")
-    read = equations(robot, mindyn.condition(log, robot, raw).samples)
+    read = equations(robot, mindyn.condition(robot, log, raw).samples)
     plain, found = mindyn.LeastSquares().fit(read), ClosedLoopInstruments(controller, **LOOP).fit(read)
     assert found.provenance["settled"]
     wrong = [np.median(np.abs(one.predict(clean) - clean.tau)) for one in (plain, found)]

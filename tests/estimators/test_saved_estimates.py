@@ -1,4 +1,4 @@
-"""A saved estimate is read back or refused; nothing in between, whatever was done to the file."""
+"""A saved estimate is read or rejected as a whole, whatever was done to the file."""
 
 from __future__ import annotations
 

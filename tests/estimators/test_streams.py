@@ -67,8 +67,8 @@ def test_blocks_give_the_fit_of_the_whole(name, tmp_path):
     robot = revolute_robot()
     log = noisy_log(robot, 12_000)
     fit, equation_settings = FITS[name]
-    whole = fit.fit(equations(robot, condition(log, robot, SETTINGS).samples, **equation_settings))
-    stream = condition_stream(scanned(log, robot, tmp_path), robot, SETTINGS, block_rows=2500)
+    whole = fit.fit(equations(robot, condition(robot, log, SETTINGS).samples, **equation_settings))
+    stream = condition_stream(robot, scanned(log, robot, tmp_path), SETTINGS, block_rows=2500)
     assert sum(1 for _ in stream) > 3
     pieces = fit.fit(equations(robot, stream, **equation_settings))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
@@ -93,8 +93,8 @@ def test_neither_block_borders_nor_short_blocks_change_which_rows_are_fitted(fit
     for folder in folders:
         folder.mkdir()
     scans = [scanned(log, robot, folder, chunk_rows=100) for log, folder in zip(logs, folders, strict=True)]
-    whole = fit.fit(equations(robot, condition(logs, robot, settings).samples, **changes))
-    pieces = fit.fit(equations(robot, condition_stream(scans, robot, settings, block_rows=block_rows), **changes))
+    whole = fit.fit(equations(robot, condition(robot, logs, settings).samples, **changes))
+    pieces = fit.fit(equations(robot, condition_stream(robot, scans, settings, block_rows=block_rows), **changes))
     assert [one.rows for one in pieces.residuals] == [one.rows for one in whole.residuals]
     assert_close(pieces.beta, whole.beta, 1e-8)
     assert_close(pieces.covariance, whole.covariance, 1e-8)
@@ -106,7 +106,7 @@ def _with_gap(log, row):
 
 def test_a_stream_that_can_be_read_once_is_rejected_where_two_passes_are_needed():
     robot = revolute_robot()
-    once = iter(condition_stream(noisy_log(robot, 3000), robot, SETTINGS))
+    once = iter(condition_stream(robot, noisy_log(robot, 3000), SETTINGS))
     with pytest.raises(InputError, match="several times"):
         LeastSquares(robust=True).fit(equations(robot, once))
 

@@ -1,4 +1,4 @@
-"""Noise of the torque in instruments: its level is told, its bias taken off, and intervals cover the truth."""
+"""Noise of the torque in instruments: its level is estimated, its bias removed, and intervals cover the truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Total least squares: recovery, its own minimum, simulated errors in variables, and what it refuses."""
+"""Total least squares: recovery, its own minimum, simulated errors in variables, and errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_no_other_parameters_have_a_smaller_quotient():
 
 
 def test_units_of_columns_do_not_matter():
-    """Of parameters by their units alone; of what is refused too."""
+    """Tolerance of parameters that differ only in their units, also in errors."""
     rng = np.random.default_rng(2)
     Z, L = rng.normal(size=(60, 5)), rng.normal(size=(5, 5))
     C, units = L @ L.T, np.array([1e-7, 1e6, 1.0, 1e3, 1e-5])

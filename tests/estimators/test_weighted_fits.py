@@ -30,7 +30,7 @@ from mindyn.step_tests.estimator import _residuals
 
 
 def information_of(*joints):
-    """Of pairs (columns, rows [Y | tau]) of every joint."""
+    """Build from pairs (columns, rows [Y | tau]) of every joint."""
     count = 1 + max(max(columns) for columns, _ in joints)
     return Information(
         tuple(f"joint{k}" for k in range(len(joints))),

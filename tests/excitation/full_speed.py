@@ -1,6 +1,11 @@
-"""Settings of designs whose numbers were stated for whole limits and no floor."""
+"""Settings of designs whose numbers were stated for whole limits and no floor, and designs by one flat set of options."""
 
 from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import mindyn
 
 FULL_SPEED = {
     "speed": 1.0,
@@ -10,3 +15,11 @@ FULL_SPEED = {
     "tracking_error_m": 0.0,
     "tip_speed": float("inf"),
 }
+
+
+def design_motion(robot: mindyn.Robot, **options: Any) -> Any:
+    """Design a motion by options that are merged from several tables; the fields of settings are among them."""
+    for group, kind in (("safety", mindyn.SafetySettings), ("search", mindyn.SearchSettings)):
+        names = {field.name for field in fields(kind)} & set(options)
+        options[group] = kind(**{name: options.pop(name) for name in names})
+    return mindyn.design_motion(robot, **options)

@@ -10,8 +10,9 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from excitation.independent_check import smallest_gaps
 from robots import random_pose, random_robot
 
-from mindyn import Capsule, load_robot
+from mindyn import load_robot
 from mindyn.errors import UnknownNameError
+from mindyn.excitation import Capsule
 from mindyn.excitation.clearance import Pairs, nearest
 from mindyn.excitation.volumes import volumes_of
 from mindyn.robots.geometry import VolumeSource

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from closeness import DERIVATIVE, ORACLE, SAME_ALGEBRA, assert_close
+from excitation.full_speed import design_motion
 
 import mindyn
 from mindyn.errors import InputError, MindynError
@@ -102,7 +103,7 @@ def test_joints_are_made_well_conditioned_one_by_one():
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=4.0, acceleration=20.0, effort=500.0)
     found = {
-        name: mindyn.design_motion(
+        name: design_motion(
             robot,
             criterion=name,
             drives=False,
@@ -132,4 +133,4 @@ def test_joints_are_made_well_conditioned_one_by_one():
     slope = (criterion.value(S + h * along) - criterion.value(S - h * along)) / (2 * h)
     assert_close((criterion.with_gradient(S)[1] * along).sum(), slope, 1e-6)
     with pytest.raises(InputError, match="closed loops"):
-        mindyn.design_motion(mindyn.load_robot("palletiser"), criterion="joints")
+        design_motion(mindyn.load_robot("palletiser"), criterion="joints")

@@ -11,7 +11,7 @@ import pytest
 from cli.program import mindyn_program
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close, assert_negligible
 from equations import equations
-from excitation.full_speed import FULL_SPEED
+from excitation.full_speed import FULL_SPEED, design_motion
 from excitation.independent_check import motion_at, smallest_gaps
 from excitation.test_gradients_of_designs import differences
 from identifiability.loop_oracle import LoopOracle
@@ -26,7 +26,7 @@ from mindyn.excitation.constraints import aggregate_values
 from mindyn.excitation.design_inputs import limits_for
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.loop_limits import loop_constraints
-from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.volumes import volumes_of
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.parts import Drive
@@ -64,7 +64,7 @@ def design():
         velocity={"joint3": 1.5},
         acceleration={"joint_rod": 6.0},
     )
-    return mindyn.design_motion(
+    return design_motion(
         robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False, **FULL_SPEED
     )
 
@@ -125,7 +125,7 @@ def test_a_parallelogram_stays_open():
     """Without ranges of dependent joints nothing else keeps crank and lower arm from folding over."""
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
-    found = mindyn.design_motion(
+    found = design_motion(
         robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, self_collision=False, **FULL_SPEED
     )
     p = motion_at(found.to_dict(), np.arange(0, SECONDS, 1e-3))[0]
@@ -138,9 +138,7 @@ def test_capsules_of_a_loop_keep_their_distance():
     robot = mindyn.load_robot("semi_direct_drive")
     limits = mindyn.MotionLimits.of(robot, **BOUNDS)
     radius = dict.fromkeys(robot.link_names, 0.03)
-    found = mindyn.design_motion(
-        robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, radius=radius, **FULL_SPEED
-    )
+    found = design_motion(robot, seconds=SECONDS, family=FAMILY, limits=limits, starts=1, radius=radius, **FULL_SPEED)
     capsules = volumes_of(robot, radius=radius).capsules
     links = [one.link for one in capsules]
     assert "rod" in links
@@ -160,7 +158,7 @@ def test_constraints_of_loops_have_exact_derivatives():
     rng = np.random.default_rng(0)
     instants = Instants.of(FAMILY, SECONDS, 40)
     z, along = 0.3 * rng.normal(size=(2, 1 + FAMILY.count, 4))
-    safety = safety_of(columns, limits, columns.base.values, Surroundings(), 0)
+    safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=None), 0)
     assert len(loop_constraints(robot, limits)) == 3
     for one in safety.constraints:
         slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
@@ -185,7 +183,7 @@ def test_constraints_of_solved_loops_have_exact_derivatives():
     instants = Instants.of(FAMILY, SECONDS, 30)
     z, along = 0.12 * rng.normal(size=(2, 1 + FAMILY.count, 3))
     z[0] = 0.0, 0.05, -1.2
-    safety = safety_of(columns, limits, columns.base.values, Surroundings(floor=-1.2), 0)
+    safety = safety_of(columns, limits, columns.base.values, SafetySettings(floor=-1.2), 0)
     assert {type(one).__name__ for one in safety.constraints} >= {"SolvedRates", "Walls", "Torques"}
     for one in safety.constraints:
         slopes = aggregate_values(one, instants, instants.state(z), 20.0)[1]()
@@ -197,7 +195,7 @@ def test_limits_and_floor_hold_through_loops_that_are_solved_for():
     """Dependent joints by Pinocchio's constraints, heights of the pins by its tree."""
     robot = mindyn.load_robot("five_bar")
     limits = mindyn.MotionLimits.of(robot, **FIVE_BAR)
-    found = mindyn.design_motion(
+    found = design_motion(
         robot,
         seconds=SECONDS,
         family=mindyn.Fourier(2),
@@ -233,7 +231,7 @@ def test_a_log_of_the_motion_shows_what_was_promised():
     """Identified from it with noise, the parameters lie within five predicted deviations."""
     robot = palletiser()
     robot = replace(robot, drives=tuple(one for one in robot.drives if one.joint in robot.primary_names))
-    found = mindyn.design_motion(
+    found = design_motion(
         robot,
         seconds=SECONDS,
         family=FAMILY,
@@ -286,11 +284,11 @@ def test_limits_that_a_loop_does_not_have():
     assert plain.dependent is not None
     endless = mindyn.MotionLimits.of(mindyn.load_robot("five_bar"), lower=-np.inf, upper=np.inf, **FAST)
     with raises(InputError, Code.MISSING_VALUE, "five_bar"):
-        mindyn.design_motion(mindyn.load_robot("five_bar"), limits=endless)
+        design_motion(mindyn.load_robot("five_bar"), limits=endless)
     rocking = linkage("five-bar", 0)
     wide = mindyn.MotionLimits.of(rocking, lower=-3.0, upper=3.0, **FAST)
     with raises(InputError, Code.OUT_OF_RANGE, rocking.name):
-        mindyn.design_motion(rocking, limits=wide)
+        design_motion(rocking, limits=wide)
 
 
 @pytest.mark.parametrize("order", range(4))

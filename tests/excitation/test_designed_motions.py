@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from equations import equations
-from excitation.full_speed import FULL_SPEED
+from excitation.full_speed import FULL_SPEED, design_motion
 from excitation.independent_check import motion_at, smallest_gaps, torques, worst_parts
 from robots import random_robot
 
 import mindyn
+from mindyn.excitation import Box, Capsule
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import APPROACH_M
 from mindyn.excitation.design import problem_of
@@ -20,7 +21,7 @@ from mindyn.excitation.design_inputs import Question
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.motion_check import CHECK_LOSS_M
 from mindyn.excitation.motion_design import check_times
-from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.solving import exact_value
 from mindyn.excitation.starts import places_to_stand, random_motion
 from mindyn.excitation.volumes import volumes_of
@@ -38,7 +39,7 @@ TOLERANCE = 1e-9
 def designed(criterion="condition", **options):
     robot = mindyn.load_robot("puma560")
     settings = {"seconds": SECONDS, "family": FAMILY, "criterion": criterion, "starts": 1}
-    return mindyn.design_motion(robot, **FULL_SPEED, **settings, **options)
+    return design_motion(robot, **FULL_SPEED, **settings, **options)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,9 @@ def test_the_condition_number_is_far_below_that_of_random_motions(design):
     question = Question(columns, limits, FAMILY, SECONDS, "condition", design.noise, design.rate_hz,
                         columns.base.values, np.zeros((0, columns.count)), None)  # fmt: skip
     rng = np.random.default_rng(5)
-    problem = problem_of(question, safety_of(columns, limits, question.beta, Surroundings(), 0).constraints, rng)
+    problem = problem_of(
+        question, safety_of(columns, limits, question.beta, SafetySettings(floor=None), 0).constraints, rng
+    )
     places = places_to_stand(problem, limits, rng)
     random = [np.exp(exact_value(problem, random_motion(problem, limits, places, rng))) for _ in range(40)]
     assert 5 * design.condition_number < np.median(random)
@@ -151,7 +154,7 @@ def small(**options):
         {"seconds": 8.0, "family": mindyn.Fourier(3, ramp_s=1.0), "starts": 1, "noise": 0.5} | FULL_SPEED | options
     )
     limits = settings.pop("limits", mindyn.MotionLimits.of(robot, acceleration=15.0, jerk=150.0))
-    return mindyn.design_motion(robot, limits=limits, **settings)
+    return design_motion(robot, limits=limits, **settings)
 
 
 @pytest.mark.parametrize("criterion", ["A", "E"])
@@ -173,7 +176,7 @@ def test_other_families_keep_to_the_limits_as_well(family):
 
 
 def test_the_same_seed_gives_the_same_motion():
-    one, other = small(seed=4), small(seed=4)
+    one, other = small(rng=4), small(rng=4)
     assert (one.motion.coefficients == other.motion.coefficients).all()
 
 
@@ -187,11 +190,11 @@ def test_a_prescribed_start_is_kept():
 def test_workspace_and_obstacles_are_kept_clear_of():
     free = small()
     tip = mindyn.compile_model(free.robot).forward_kinematics
-    capsules = (mindyn.Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
+    capsules = (Capsule("link3", np.zeros(3), np.array([0.3, 0, 0]), 0.03),)
     q = free.sample(1000.0)[0]
     wall, target = float(np.quantile(tip(q, "link3")[:, 0, 3], 0.9)) + 0.3, tip(q, "link3")[len(q) // 3, :3, 3]
-    obstacle = mindyn.Capsule("", target, target, 0.05)
-    design = small(workspace=mindyn.Box(upper=(wall, np.inf, np.inf)), obstacles=(obstacle,), capsules=capsules)
+    obstacle = Capsule("", target, target, 0.05)
+    design = small(workspace=Box(upper=(wall, np.inf, np.inf)), obstacles=(obstacle,), capsules=capsules)
     X = tip(design.sample(1000.0)[0], "link3")
     ends = X[:, :3, 3], X[:, :3, 3] + 0.3 * X[:, :3, 0]
     assert max(end[:, 0].max() for end in ends) <= wall - 0.03 - 0.01 + TOLERANCE
@@ -203,8 +206,8 @@ def test_the_nearest_end_of_a_capsule_says_what_is_used_of_a_wall():
     ends, upper = (np.zeros(3), np.array([0.3, 0, 0])), (np.inf, np.inf, 3.0)
     used, heights = [], []
     for a, b in (ends, ends[::-1]):
-        capsule = mindyn.Capsule("link3", a, b, 0.03)
-        design = small(workspace=mindyn.Box(upper=upper), capsules=(capsule,), deadline_s=0.0)
+        capsule = Capsule("link3", a, b, 0.03)
+        design = small(workspace=Box(upper=upper), capsules=(capsule,), deadline_s=0.0)
         X = mindyn.compile_model(design.robot).forward_kinematics(design.sample(1000.0)[0], "link3")
         heights.append(max((X[:, 2, 3] + X[:, 2, :3] @ end).max() for end in ends))
         used += [value for label, value in design.used.items() if label == "gap of link3 - upper z wall"]

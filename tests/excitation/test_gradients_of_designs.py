@@ -9,11 +9,12 @@ import pytest
 from closeness import DERIVATIVE, SAME_ALGEBRA, assert_close
 from robots import random_robot, with_random_drives
 
-from mindyn import Box, BSpline, Capsule, Fourier, MotionLimits
+from mindyn import BSpline, Fourier, MotionLimits
+from mindyn.excitation import Box, Capsule
 from mindyn.excitation.columns import Columns
 from mindyn.excitation.design import problem_of
 from mindyn.excitation.design_inputs import Question
-from mindyn.excitation.safety import Surroundings, safety_of
+from mindyn.excitation.safety import SafetySettings, safety_of
 
 KINDS = ("position", "velocity", "acceleration", "jerk", "torque", "gap", "wall", "speed of")
 
@@ -37,8 +38,10 @@ def make_problem(family, criterion, *, start=None, seed=3):
         earlier,
         start,
     )
-    around = Surroundings(
-        obstacles=(Capsule("", np.array([1.5, 0, 0]), np.array([1.5, 1, 0]), 0.1),), workspace=Box((-3, -3, -3))
+    around = SafetySettings(
+        obstacles=(Capsule("", np.array([1.5, 0, 0]), np.array([1.5, 1, 0]), 0.1),),
+        workspace=Box((-3, -3, -3)),
+        floor=None,
     )
     safety = safety_of(columns, limits, question.beta, around, 0)
     return problem_of(question, safety.constraints, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from excitation.arm_files import SHORT, urdf
+from excitation.full_speed import design_motion
 
 import mindyn
 from mindyn.errors import UnsafeMotionError
@@ -86,10 +87,10 @@ def test_designed_motions_hold_grippers_in_python_too(tmp_path):
     file.write_text(urdf(more=' drake:acceleration="7"').replace('name="elbow"', 'name="left_finger_joint"'))
     robot = mindyn.load_robot(file)
     limits = mindyn.MotionLimits.of(robot, velocity=[1.0, 2.0, 3.0])
-    design = mindyn.design_motion(robot, **SHORT, limits=limits, home=[0.0, 0.1, 0.0])
+    design = design_motion(robot, **SHORT, limits=limits, home=[0.0, 0.1, 0.0])
     assert design.robot.joint_names == ("waist", "shoulder")
     assert design.limits.velocity.tolist() == [0.5, 1.0]
     assert Kind.HELD_JOINT in {one.kind for one in design.findings}
-    moved = mindyn.design_motion(robot, **SHORT, limits=limits, move=["left_finger_joint"])
+    moved = design_motion(robot, **SHORT, limits=limits, move=["left_finger_joint"])
     assert moved.robot.joint_names == robot.joint_names
     assert Kind.HELD_JOINT not in {one.kind for one in moved.findings}

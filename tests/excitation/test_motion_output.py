@@ -10,7 +10,7 @@ import numpy as np
 import polars
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
-from excitation.full_speed import FULL_SPEED
+from excitation.full_speed import FULL_SPEED, design_motion
 from excitation.independent_check import motion_at
 from raising import raises
 from robots import random_robot
@@ -28,7 +28,7 @@ from mindyn.excitation.motion_plot import html_plot
 @pytest.fixture(scope="module")
 def design():
     robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
-    return mindyn.design_motion(robot, seconds=6.0, family=mindyn.Fourier(2, ramp_s=1.0), starts=1, **FULL_SPEED)
+    return design_motion(robot, seconds=6.0, family=mindyn.Fourier(2, ramp_s=1.0), starts=1, **FULL_SPEED)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_spline_coefficients_give_the_motion_back():
     from mindyn.excitation.motion_files import coefficients_of
 
     robot = random_robot(11, joints=2, tree=False, gravity=(0.0, -9.81, 0.0))
-    design = mindyn.design_motion(robot, seconds=6.0, family=mindyn.BSpline(6), starts=1, **FULL_SPEED)
+    design = design_motion(robot, seconds=6.0, family=mindyn.BSpline(6), starts=1, **FULL_SPEED)
     record = coefficients_of(design)
     q, _, _, t = design.sample(50.0)
     assert_close(BSpline(record["knots"], record["control_points"], record["family"]["degree"])(t), q, SAME_ALGEBRA)
@@ -127,7 +127,7 @@ def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, fold
 
 def test_the_plot_shows_volumes_and_the_closest_pair_along_the_motion():
     limits = mindyn.MotionLimits.of(mindyn.load_robot("ur10"), acceleration=5.0)
-    design = mindyn.design_motion(
+    design = design_motion(
         mindyn.load_robot("ur10"), seconds=6.0, limits=limits, starts=1, deadline_s=0.5, clearance_m=0.03
     )
     (text,) = re.findall(r'id="plots">(.*?)</script>', html_plot(design), re.DOTALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from excitation.arm_files import SHORT
+from excitation.full_speed import design_motion
 from oracles.collision_scene import load_scene
 from oracles.motion_reference import RATE_HZ, Motion, check_motion, read_motion
 
@@ -79,7 +80,7 @@ def test_ranges_without_contact_hold_no_position_with_contact(arm):
 
 
 def test_a_motion_stays_in_the_ranges_where_the_disc_does_not_touch_the_fork(arm, tmp_path):
-    design = mindyn.design_motion(mindyn.load_robot(arm), **SHORT, floor=None)
+    design = design_motion(mindyn.load_robot(arm), **SHORT, floor=None)
     (narrowed,) = [one for one in design.findings if one.kind is Kind.NARROWED_RANGE]
     assert "tilt" in narrowed.joints
     design.write(tmp_path, rate_hz=100.0)

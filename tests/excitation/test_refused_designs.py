@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from excitation.full_speed import FULL_SPEED
+from excitation.full_speed import FULL_SPEED, design_motion
 from raising import raises
 from robots import random_robot
 
 import mindyn
 from mindyn.algebra.poses import IDENTITY
 from mindyn.errors import Code, InputError, MissingPhysicsError, UnsafeMotionError
+from mindyn.excitation import Box, Capsule
 from mindyn.findings import Kind
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
@@ -26,7 +27,7 @@ def arm(**limits):
 
 def design(robot, limits=None, **options):
     settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1} | FULL_SPEED | options
-    return mindyn.design_motion(robot, limits=limits, **settings)
+    return design_motion(robot, limits=limits, **settings)
 
 
 def test_limits_that_the_robot_does_not_state_are_asked_for_by_name():
@@ -183,8 +184,8 @@ def test_information_of_other_parameters_raises_an_error():
 def test_a_box_around_nothing_and_obstacles_that_move_are_rejected():
     robot, limits = arm()
     with raises(InputError, Code.OUT_OF_RANGE, "upper"):
-        mindyn.Box((0, 0, 0), (1, 0, 1))
-    moving = mindyn.Capsule("link2", np.zeros(3), np.ones(3), 0.1)
+        Box((0, 0, 0), (1, 0, 1))
+    moving = Capsule("link2", np.zeros(3), np.ones(3), 0.1)
     with pytest.raises(mindyn.MindynError, match="moving link 'link2'"):
         design(robot, limits, obstacles=(moving,))
 
@@ -192,7 +193,7 @@ def test_a_box_around_nothing_and_obstacles_that_move_are_rejected():
 def test_walls_that_leave_no_room_are_named():
     robot, limits = arm()
     with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "gap of link1 - lower x wall"):
-        design(robot, limits, workspace=mindyn.Box((5, 5, 5)))
+        design(robot, limits, workspace=Box((5, 5, 5)))
 
 
 def test_a_moving_link_without_a_volume_is_named():
@@ -210,7 +211,7 @@ def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
     robot = mindyn.load_robot("puma560")
 
     def on_a_ball(radius):
-        return design(robot, obstacles=(mindyn.Capsule("", np.zeros(3), np.zeros(3), radius),), deadline_s=0.0)
+        return design(robot, obstacles=(Capsule("", np.zeros(3), np.zeros(3), radius),), deadline_s=0.0)
 
     assert any("link1 - obstacle 1" in one.joints for one in on_a_ball(0.1).findings)
     with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "gap of link3 - obstacle"):
@@ -230,7 +231,8 @@ def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
         ({"starts": 0}, "starts"),
         ({"seconds": 1.5}, "leave nothing"),
         ({"noise": "low"}, "noise must be numbers"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"rng": -1}, "rng must be a seed"),
+        ({"rng": "now"}, "rng must be a seed"),
         ({"deadline_s": float("nan")}, "deadline_s must be zero or a positive"),
         ({"deadline_s": -1.0}, "deadline_s must be zero or a positive"),
         ({"clearance_m": float("nan")}, "clearance_m must be zero or a positive"),
@@ -240,6 +242,12 @@ def test_an_obstacle_that_no_position_avoids_is_named_and_a_pedestal_is_not():
 def test_impossible_arguments_are_named(options, words):
     with pytest.raises(mindyn.MindynError, match=words):
         design(*arm(), **options)
+
+
+@pytest.mark.parametrize(("name", "value"), [("safety", {"floor": None}), ("search", 3)])
+def test_settings_of_another_type_are_named(name, value):
+    with raises(InputError, Code.WRONG_TYPE, name):
+        mindyn.design_motion(arm()[0], **{name: value})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from closeness import DERIVATIVE, assert_close
+from excitation.full_speed import design_motion
 from excitation.independent_check import heights_of, least_room, smallest_gaps, worst_parts
 from excitation.test_gradients_of_designs import differences
 from robots import random_robot
@@ -19,7 +20,7 @@ from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.constraints import Box, aggregate_values
 from mindyn.excitation.instants import Instants
 from mindyn.excitation.keep_out import KeepOut, signed_distance
-from mindyn.excitation.safety import Surroundings
+from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.volumes import volumes_of
 
 FOLDER = Path(os.environ.get("MINDYN_ROBOT_FILES", "/nonexistent"))
@@ -53,7 +54,7 @@ def test_no_designed_motion_breaks_floor_boxes_or_limits(name):
     robot = mindyn.load_robot(path if name in PUBLISHED else name)
     limits = mindyn.MotionLimits.of(robot)
     settings = {"seconds": 5.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "deadline_s": 20.0}
-    design = mindyn.design_motion(robot, limits=limits, obstacles=(CRATE,), **settings)
+    design = design_motion(robot, limits=limits, obstacles=(CRATE,), **settings)
     require_safe(robot, design)
     _, qd, qdd, _ = design.sample(1000.0)
     assert (np.abs(qd) <= 0.5 * limits.velocity * (1 + TOLERANCE)).all()
@@ -70,7 +71,7 @@ def tall():
 def small(robot, **options):
     settings = {"seconds": 6.0, "family": mindyn.Fourier(2, ramp_s=1.0), "starts": 1, "noise": 0.5, "deadline_s": 0.5}
     settings |= {"tip_speed": np.inf}
-    return mindyn.design_motion(robot, self_collision=False, **(settings | options))
+    return design_motion(robot, self_collision=False, **(settings | options))
 
 
 def test_what_is_printed_of_a_motion_is_what_pinocchio_finds(tall):
@@ -107,16 +108,16 @@ def test_a_floor_lifts_the_motion_and_a_tool_lifts_it_further():
 
 
 def test_the_default_floor_is_the_base_plane_unless_the_workspace_has_one():
-    assert Surroundings(floor="base plane").room.lower[2] == 0.0
-    assert Surroundings(floor="base plane", workspace=Box((-1, -1, -0.7))).room.lower[2] == -0.7
-    assert Surroundings(floor="base plane", workspace=Box(upper=(1, 1, 1))).room.lower[2] == 0.0
-    assert Surroundings(floor=0.2, workspace=Box((-1, -1, -0.7))).room.lower[2] == 0.2
-    assert Surroundings(floor=None).room is None
+    assert SafetySettings(floor="base plane").room.lower[2] == 0.0
+    assert SafetySettings(floor="base plane", workspace=Box((-1, -1, -0.7))).room.lower[2] == -0.7
+    assert SafetySettings(floor="base plane", workspace=Box(upper=(1, 1, 1))).room.lower[2] == 0.0
+    assert SafetySettings(floor=0.2, workspace=Box((-1, -1, -0.7))).room.lower[2] == 0.2
+    assert SafetySettings(floor=None).room is None
     for wrong in (True, np.nan, "low"):
         with pytest.raises(mindyn.MindynError, match="height in m"):
-            Surroundings(floor=wrong)
+            SafetySettings(floor=wrong)
     with pytest.raises(mindyn.MindynError, match="finite box"):
-        Surroundings(obstacles=(Box(),))
+        SafetySettings(obstacles=(Box(),))
 
 
 def test_heights_that_no_joint_changes_are_no_floor_to_break():

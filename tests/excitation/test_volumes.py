@@ -13,6 +13,7 @@ import pytest
 from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
 from excitation.arm_files import BOX, SHORT, urdf
+from excitation.full_speed import design_motion
 from excitation.independent_check import heights_of
 from mindyn.excitation.step_motions import ConstantSpeed
 from robots import random_robot
@@ -25,7 +26,7 @@ from mindyn.excitation.encounters import find_encounters
 from mindyn.excitation.limits import with_limits
 from mindyn.excitation.motion_check import check_path
 from mindyn.excitation.motion_design import check_design
-from mindyn.excitation.safety import Surroundings
+from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.starts import places_to_stand
 from mindyn.excitation.volumes import Volume, volumes_of
 from mindyn.findings import Kind
@@ -175,7 +176,7 @@ def test_a_moving_link_without_a_volume_ends_with_exit_code_3_and_no_file(tmp_pa
 def test_walls_and_obstacles_that_cannot_be_avoided_are_errors():
     robot = mindyn.load_robot("ur10")
     with pytest.raises(mindyn.MindynError):
-        mindyn.design_motion(robot, floor=3.0, starts=1, deadline_s=0.0)
+        design_motion(robot, floor=3.0, starts=1, deadline_s=0.0)
 
 
 def test_planned_tests_and_the_ways_between_them_keep_clear_of_floor_and_crate(tmp_path):
@@ -244,7 +245,7 @@ def test_the_run_up_to_a_constant_speed_is_checked_too(monkeypatch):
 
     monkeypatch.setattr("mindyn.step_tests.safety.check_path", check)
     robot = with_limits(mindyn.load_robot("planar2"), {"lower": -2.0, "upper": 2.0, "velocity": 2.0})
-    plan, _ = plan_safe_tests(robot, Surroundings(self_collision=False, floor=None, tip_speed=5.0))
+    plan, _ = plan_safe_tests(robot, SafetySettings(self_collision=False, floor=None, tip_speed=5.0))
     motions = [one.trajectory(100.0) for one in plan.motions.values() if isinstance(one, ConstantSpeed)]
     assert motions
     for _, q, qd, _ in motions:
@@ -319,13 +320,13 @@ def test_a_result_that_fails_its_check_is_searched_for_again(monkeypatch):
 
     monkeypatch.setattr("mindyn.excitation.design.check_design", fail)
     failures = 3
-    design = mindyn.design_motion(robot, **SHORT)
+    design = design_motion(robot, **SHORT)
     assert design.check is not None
     assert len(starts) == 3
     assert not np.allclose(starts[0], starts[1])
     failures, starts = np.inf, []
     with pytest.raises(UnsafeMotionError):
-        mindyn.design_motion(robot, **SHORT)
+        design_motion(robot, **SHORT)
 
 
 def test_a_motion_for_a_payload_has_a_volume_for_it(tmp_path):
@@ -333,9 +334,9 @@ def test_a_motion_for_a_payload_has_a_volume_for_it(tmp_path):
     file.write_text(urdf(forearm=BOX.format(tag="collision", shape='<box size="0.1 0.1 0.3"/>')))
     robot = mindyn.load_robot(file)
     payload = {**SHORT, "purpose": "payload"}
-    plain, guessed = mindyn.design_motion(robot, **SHORT), mindyn.design_motion(robot, **payload)
+    plain, guessed = design_motion(robot, **SHORT), design_motion(robot, **payload)
     tool = [Capsule("forearm", [0, 0, 0.35], [0, 0, 0.4], 0.05)]
-    described = mindyn.design_motion(robot, **payload, tool=tool)
+    described = design_motion(robot, **payload, tool=tool)
     stated = [Kind.GUESSED_PAYLOAD in {f.kind for f in one.findings} for one in (plain, guessed, described)]
     assert stated == [False, True, False]
     assert Kind.GUESSED_PAYLOAD in guessed.headline
@@ -348,7 +349,7 @@ def test_a_motion_for_a_payload_has_a_volume_for_it(tmp_path):
 def test_csv_files_state_what_was_checked_and_are_read_as_logs(joints, tmp_path):
     robot = random_robot(4, joints=joints, gravity=(0.0, -9.81, 0.0))
     limits = mindyn.MotionLimits.of(robot, lower=-1.0, upper=1.0, velocity=2.0, acceleration=9.0, effort=4000.0)
-    design = mindyn.design_motion(robot, **SHORT, limits=limits, floor=None, self_collision=False)
+    design = design_motion(robot, **SHORT, limits=limits, floor=None, self_collision=False)
     written = design.write(tmp_path, rate_hz=50.0)
     assert tmp_path / "motion.csv" in written
     speeds = []

@@ -81,7 +81,7 @@ def test_the_plugin_gives_the_torques_of_the_estimate_on_a_measured_log(tmp_path
     smooth = mindyn.EquationSettings(settings, friction=mindyn.Friction("tanh", 0.05))
     estimate = mindyn.identify(robot, log.between(0, 1720), mindyn.LeastSquares(), smooth)
     model = mindyn.compile_model(mindyn.full_model(estimate, friction="fitted", force=True), drives=True)
-    s = mindyn.condition([log], robot, settings).samples
+    s = mindyn.condition(robot, [log], settings).samples
     tau = replayed(model, s.q, s.qd, s.qdd, tmp_path)
     assert_close(tau, model.inverse_dynamics(s.q, s.qd, s.qdd), PUBLISHED_FILE)
     trained = slice(0, 1700)

@@ -17,7 +17,7 @@ from mindyn.robots.friction_laws import FITTED_SHAPES
 @pytest.mark.parametrize("ratio", [1.0, 60.0, -60.0])
 @pytest.mark.parametrize("side", ["motor", "joint"])
 def test_a_braking_row_is_friction_torque_along_the_speed(ratio, side):
-    """Of any values x, physical or not: the row at u is proportional to sign(u) tau(u), factor by factor positive."""
+    """For any values x, the row at u is proportional to sign(u) tau(u), with positive factors."""
     robot = replace(
         mindyn.load_robot("planar2"),
         gravity=np.zeros(3),

@@ -45,7 +45,7 @@ def test_noisy_runs_give_physical_links_and_gains_that_noise_does_not_make_small
     """With signals as columns of the equations, the third gain came out 7.6 % low.
 
     Links near true inertials make gains better on average, not in every run: their rms error over several draws of the
-    noise is no larger, and the mean of neither is off by more than its own spread.
+    noise does not grow, and neither mean is off by more than its standard deviation.
     """
     errors, deviations = [], []
     for draw in range(DRAWS):

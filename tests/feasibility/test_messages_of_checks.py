@@ -56,7 +56,7 @@ def test_the_witness_of_a_check_describes_the_sampled_configurations(driven):
     values = base.values.copy()
     values[-1] *= 3.0
     values[[k for k, name in enumerate(base.names) if name.startswith("Izz2")]] *= 0.3
-    answer = check_positive_definite((base, values), count=500, seed=3)
+    answer = check_positive_definite((base, values), count=500, rng=3)
     witness = answer.witness
     q = sample_configurations(np.array([[0.0, 0.0], [-np.pi, np.pi]]), 500, 3)
     M = regressor_matrices(base, values, q)

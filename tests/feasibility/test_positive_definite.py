@@ -22,7 +22,7 @@ from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 
 SAMPLING = 0.004
-"""Of parts of configurations: three standard deviations of 200000 random ones, and as much for the spread ones."""
+"""Tolerance of fractions of configurations: three standard deviations for 200000 random ones, and as much again."""
 
 
 def some_base(seed):
@@ -44,7 +44,7 @@ def test_the_check_agrees_with_a_fine_grid_of_an_independent_equation(seed):
         beta = base.values + size * rng.normal(size=base.count) * np.abs(base.values)
         M = regressor_matrices(base, beta, q) * family.scales * family.scales[:, None]
         brute = float(np.linalg.eigvalsh(M)[:, 0].min())
-        answer = check_positive_definite((base, beta), count=20_000, seed=seed)
+        answer = check_positive_definite((base, beta), count=20_000, rng=seed)
         result, largest = answer.witness["smallest_eigenvalue"], float(np.abs(M).max())
         assert result <= brute + SAME_ALGEBRA * largest
         assert result >= brute - 2e-3 * largest  # the grid's own coarseness

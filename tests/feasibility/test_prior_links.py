@@ -15,7 +15,7 @@ from mindyn.robots.loading import load_robot
 
 
 def second_moments(phi):
-    """Of mass about the centre, along the axes of the body, least first."""
+    """Second moments of mass about the centre, along the axes of the body, smallest first."""
     P = pseudo_inertia(phi)
     return np.linalg.eigvalsh(P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / phi[0])
 

@@ -58,7 +58,7 @@ def test_on_slow_motion_a_projected_model_is_a_valid_instrument_unlike_least_squ
     assert inertias(plain)[0] < 0.25 * 5.60
     unmended = unmended_errors(robot, samples, clean)
     projected = project_to_positive_definite(plain)
-    assert check_positive_definite(projected, seed=9, count=20_000).holds
+    assert check_positive_definite(projected, rng=9, count=20_000).holds
     estimate = InstrumentalVariables(projected, weights=ORDINARY, passes=2).fit(equations(robot, samples))
     assert np.abs(inertias(estimate)[:2] / [5.71, 8.36] - 1).max() < 0.08
     assert (torque_errors(estimate, clean) < 8).all()

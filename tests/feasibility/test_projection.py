@@ -143,7 +143,7 @@ def test_yoshidas_tables_move_as_computed_independently(table, drives, move):
     least = project_values(base, base.values, weights, eps=5e-4).distance / 6
     assert least - 5e-4 < move < result.distance / 6 + 5e-4
     assert (result.beta[~chain] == base.values[~chain]).all()
-    fresh = check_positive_definite((base, result.beta), seed=77, count=60_000)
+    fresh = check_positive_definite((base, result.beta), rng=77, count=60_000)
     assert fresh.holds
     assert fresh.witness["smallest_eigenvalue"] > 0.98e-3
 
@@ -176,7 +176,7 @@ def test_projected_estimates_are_positive_definite_at_new_configurations_and_nea
     estimate = estimate_of(base, beta, seed)
     true = check_positive_definite((base, base.values), count=2000).witness["smallest_eigenvalue"]
     projected = project_to_positive_definite(estimate, eps=true / 2)
-    after = check_positive_definite(projected, seed=1000 + seed, count=20_000)
+    after = check_positive_definite(projected, rng=1000 + seed, count=20_000)
     assert after.holds
     assert after.witness["smallest_eigenvalue"] > 0.98 * true / 2
     whitened = np.linalg.inv(np.linalg.cholesky(estimate.covariance))
@@ -233,7 +233,7 @@ def test_dropped_parameters_move_if_there_is_no_solution_without_them():
     beta[out] = covariance[out, :] = covariance[:, out] = 0.0
     names = tuple(estimate.names[k] for k in out)
     projected = project_to_positive_definite(replace(estimate, beta=beta, covariance=covariance, dropped=names))
-    assert check_positive_definite(projected, seed=3).holds
+    assert check_positive_definite(projected, rng=3).holds
     assert projected.value("Izz2") > 0
     assert "Izz2 0 -> " in projected.status
     assert projected.dropped + projected.unidentifiable == tuple(
@@ -246,7 +246,7 @@ def test_few_configurations_in_a_round_are_made_up_for_by_the_fresh_ones_at_the_
     monkeypatch.setattr("mindyn.feasibility.nearest_positive_definite.CONFIGURATIONS_PER_ROUND", 1)
     base = base_parameters(yoshida_puma("table1"))
     result = project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
-    assert check_positive_definite((base, result.beta), seed=7).witness["smallest_eigenvalue"] > 0.98e-3
+    assert check_positive_definite((base, result.beta), rng=7).witness["smallest_eigenvalue"] > 0.98e-3
 
 
 def noisy_fit(dropped=()):
@@ -275,7 +275,7 @@ def test_with_data_dropped_parameters_move_at_the_cost_of_their_residuals():
     estimate, samples = noisy_fit(left_out)
     information = Rows(estimate.regressor, EquationSettings(), samples).information
     projected = project_to_positive_definite(estimate, data=information)
-    assert check_positive_definite(projected, seed=4, count=5000).holds
+    assert check_positive_definite(projected, rng=4, count=5000).holds
     assert set(projected.unidentifiable) == set(left_out)
     assert not projected.dropped
     other, _ = noisy_fit()
@@ -294,7 +294,7 @@ def test_the_chain_alone_can_be_projected_within_an_estimate_with_drives():
     assert check_positive_definite(estimate).holds
     assert check_positive_definite(estimate, drives=False).holds is False
     projected = project_to_positive_definite(estimate, drives=False, eps=1e-4)
-    assert check_positive_definite(projected, drives=False, seed=5).holds
+    assert check_positive_definite(projected, drives=False, rng=5).holds
 
 
 def test_fixed_parameters_without_a_solution_raise():

@@ -57,7 +57,7 @@ def test_a_heavier_arm_of_the_same_kind_is_fitted_alike(space, scale):
 
 
 def test_a_link_without_a_prior_is_not_polished(space):
-    """It takes its least mass, where it is no solid body."""
+    """It takes its smallest mass, at which it is not a solid body."""
     x = np.zeros(space.size)
     for i in range(2):
         x[space.link(i)] = phi_about_origin(2.0 + i, np.array([0.2, 0.05, 0.0]), 0.02 * np.eye(3))

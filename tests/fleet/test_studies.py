@@ -159,7 +159,9 @@ def test_groups_may_come_from_constant_columns(tmp_path):
 
 
 def test_a_study_writes_tables_a_page_and_an_estimate(first_study, out):
-    write_study(out, first_study, {"version": "0", "command": ["mindyn"]})
+    written = write_study(first_study, out, {"version": "0", "command": ["mindyn"]})
+    assert out / "report.html" in written
+    assert all(path.is_file() for path in written)
     table = pl.read_parquet(out / "parameters.parquet")
     assert set(table["level"]) == {"type", "robot", "group"}
     assert set(table.filter(pl.col("level") == "robot")["robot_id"]) == {f"arm{k}" for k in range(ROBOTS)}

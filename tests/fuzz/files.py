@@ -124,7 +124,7 @@ class Cases:
                 sidecar = changed_text(sidecar, random.Random(int(rng.integers(2**31))))
             path.with_name(name + ".toml").write_bytes(sidecar.encode("utf-8", "surrogatepass"))
             log = mindyn.read_log(path, self.arm)
-            mindyn.condition(log, self.arm)
+            mindyn.condition(self.arm, log)
 
         return case
 

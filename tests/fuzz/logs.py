@@ -189,7 +189,7 @@ class Cases:
         name, operators, data = self.changed(seed)
         try:
             log = self.mindyn.read_log(self.write(name, data), self.arm)
-            self.mindyn.condition(log, self.arm)
+            self.mindyn.condition(self.arm, log)
         except MindynError as error:
             if len(str(error)) > 8000:
                 return name, operators, f"FAILED: a message of {len(str(error))} characters"

@@ -241,7 +241,7 @@ class Cases:
             if rng.random() < 0.05:
                 draft_log(path, self.arm)
             arm = apply_logged_mount(self.arm, [path]) if rng.random() < 0.5 else self.arm
-            mindyn.condition(mindyn.read_log(path, arm), arm)
+            mindyn.condition(arm, mindyn.read_log(path, arm))
         except MindynError as error:
             if len(str(error)) > LONGEST_MESSAGE:
                 raise AssertionError(f"a message of {len(str(error))} characters: {str(error)[:200]}") from error

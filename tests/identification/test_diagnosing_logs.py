@@ -62,7 +62,7 @@ def test_a_chosen_delay_is_said():
 
 
 def test_segments_of_a_long_log_inflate_intervals_no_more_than_the_log():
-    """A fifth of the rows tells the timing less well; its own noise is not the fit's."""
+    """A fifth of the rows determines the timing less accurately; its noise is not that of the fit."""
     samples = smooth_samples(ROBOT, 20_000, seed=2)
     noise = 0.02 * samples.tau.std(axis=0) * np.random.default_rng(1).standard_normal(samples.tau.shape)
     samples = replace(samples, tau=samples.tau + noise)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from excitation.full_speed import design_motion
 from raising import raises
 
 import mindyn
@@ -51,7 +52,7 @@ def files(arm: mindyn.Robot, tmp_path_factory: pytest.TempPathFactory) -> list[P
 
 
 class Here(Executor):
-    """Does what it is told at once."""
+    """Executor that runs each task at once."""
 
     def submit(self, function, /, *args, **given):  # type: ignore[no-untyped-def]
         done: Future[object] = Future()
@@ -151,7 +152,7 @@ def test_searches_for_a_motion_are_spread_with_the_same_bits(arm):
     limits = mindyn.MotionLimits.of(
         arm, lower=[-2, -2], upper=[2, 2], velocity=[2, 2], acceleration=[5, 5], effort=[2000, 500]
     )
-    design = lambda executor: mindyn.design_motion(arm, seconds=6, limits=limits, starts=1, executor=executor)  # noqa: E731
+    design = lambda executor: design_motion(arm, seconds=6, limits=limits, starts=1, executor=executor)  # noqa: E731
     alone = design(None)
     with ThreadPoolExecutor(2) as threads:
         found = design(threads)

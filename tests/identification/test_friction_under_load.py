@@ -30,7 +30,7 @@ TAKEN = (0.12, 0.2)
 DRIVEN_MORE = (0.0, 0.05)
 WIDTH = 0.05
 PROVEN = 1e-9
-"""Of torques, where a conic program splits base values into links."""
+"""Tolerance of torques if a conic program splits base values into links."""
 
 
 def with_load(robot, taken=TAKEN, driving=DRIVEN_MORE):
@@ -51,7 +51,7 @@ def samples(arm):
     """A motion whose accelerations are exact, with load friction and a little of the other kinds."""
     log = recorded(arm, 20.0, 9.7, noise=0.0)
     time, q = log.time, log.q
-    spline = mindyn.condition(log, arm, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    spline = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(with_load(arm), drives=True).inverse_dynamics(spline.q, spline.qd, spline.qdd)
     tau = tau + 0.3 * spline.qd + 0.5 * np.tanh(spline.qd / WIDTH)
     assert len(time) == len(q)
@@ -91,7 +91,7 @@ def test_a_joint_whose_load_has_not_settled_is_named(arm, samples):
 def test_coefficients_are_found_without_noise(arm, samples):
     found = settled(arm, samples)
     values = [found.value(f"f_{shape}{k}") for shape in ("load", "driving") for k in (1, 2)]
-    # The first joint's share of a driven load is another gain of its torque: the second joint's links tell it.
+    # The first joint's share of a driven load is another gain of its torque: the second joint's links determine it.
     assert_close(values[:2], TAKEN, 1e-6)
     assert_close(values[3], DRIVEN_MORE[1], 1e-5)
     assert_close(found.predict(samples), samples.tau, 1e-7)
@@ -99,7 +99,7 @@ def test_coefficients_are_found_without_noise(arm, samples):
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_columns_are_the_formula(arm, samples, coupled):
-    """Of gears that couple both joints each motor carries what they make of both loads."""
+    """If gears couple both joints, each motor carries a combination of both loads."""
     elbow = mindyn.Drive("joint2", -40.0, {"joint1": 13.0} if coupled else {}, side="motor")
     robot = replace(arm, drives=(mindyn.Drive("joint1", 50.0, side="motor"), elbow))
     plain = Regressor(robot)
@@ -191,7 +191,7 @@ def with_drives(arm):
 
 def loaded_log(arm, truth, noise=0.02):
     log = recorded(arm, 15.0, 11.3, noise=0.0)
-    rest = mindyn.condition(log, arm, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
+    rest = mindyn.condition(arm, log, Conditioning(position_cutoff_hz=None, edge_s=0.0)).samples
     tau = mindyn.compile_model(truth, drives=True).inverse_dynamics(rest.q, rest.qd, rest.qdd)
     tau = tau + 2 * np.tanh(rest.qd / WIDTH) + noise * tau.std(axis=0) * np.random.default_rng(2).normal(size=tau.shape)
     return log_from_arrays(arm.joint_names, log.time[: len(tau)], rest.q, tau, rest.qd)

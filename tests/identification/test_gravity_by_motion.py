@@ -1,4 +1,4 @@
-"""Gravity that is not in a torque is told by the motion alone; where it is, or cannot show, nothing is said."""
+"""The motion alone shows that gravity is missing in a torque; otherwise there is no finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals by blocks: the jackknife is that of refitting, repetitions are no new evidence, and few blocks are told."""
+"""Intervals by blocks: the jackknife agrees with refitting, repetitions add no blocks, and few blocks give a finding."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
     for label, truth in (("f_load", share), ("fc", coulomb)):
         places = [estimate.names.index(f"{label}{number}") for number in numbers]
         assert (np.abs(estimate.beta[places] - truth) < 2 * estimate.half_widths[places]).all()
-    samples = mindyn.condition(log, robot, estimate.settings.fit_conditioning).samples
+    samples = mindyn.condition(robot, log, estimate.settings.fit_conditioning).samples
     projected = mindyn.make_feasible(estimate)
     model = mindyn.compile_model(mindyn.full_model(projected, friction="fitted"), drives=True)
     q = estimate.regressor.positions(samples)
@@ -62,7 +62,7 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
 
 
 def test_friction_of_passive_joints_is_plain():
-    """No torque tells what a pin carries: drives stated there have viscous and Coulomb friction, not that of a load."""
+    """No torque determines the load of a pin: drives stated there have viscous and Coulomb friction, not that of a load."""
     robot = mindyn.load_robot("five_bar")
     robot = replace(robot, drives=tuple(mindyn.Drive(name) for name in robot.joint_names))
     plain = Regressor(robot)

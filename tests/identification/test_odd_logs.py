@@ -97,7 +97,7 @@ def test_friction_that_no_row_sees_is_zero_in_a_physical_fit():
 
 
 def test_an_innovation_is_never_below_zero():
-    lags = np.cos(0.01 * np.arange(LONGEST_MEMORY + 1))  # a sine: foreseen without error
+    lags = np.cos(0.01 * np.arange(LONGEST_MEMORY + 1))  # a sine: predicted without error
     for scale in (1.0, 1 - 1e-12):
         _, variance = _process(np.append(1.0, scale * lags[1:]), 1e4)
         assert variance > 0

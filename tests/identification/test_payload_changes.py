@@ -1,4 +1,4 @@
-"""Logs of one robot with different loads are told from logs of different motions."""
+"""Logs of one robot with different loads are distinguished from logs of different motions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mean is surely positive where parts of the series agree on it, and hardly ever by chance."""
+"""A mean is significantly positive if parts of the series agree, and rarely by chance."""
 
 from __future__ import annotations
 

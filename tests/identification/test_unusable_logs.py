@@ -62,7 +62,7 @@ def test_rounded_torques_are_no_saturation():
 
 
 def test_uncertainty_is_that_of_other_motion():
-    """Of a sound log it bounds what the model misses elsewhere; of a short one it is larger."""
+    """For a valid log it bounds the error on other motions; for a short log it is larger."""
     _, _, robot, log, _ = drawn(2)
     whole, short = (diagnostic_data(robot, one, GIVEN_SETTINGS).uncertainty for one in (log, log.take(slice(0, 400))))
     assert 0 < whole < 0.1
@@ -83,7 +83,7 @@ def test_the_command_says_it_first_and_ends_with_no(tmp_path, monkeypatch):
     q = 0.5 + 0.3 * np.sin(np.outer(time, [2.0, 3.1]))
     noise = np.random.default_rng(0).standard_normal(q.shape)
     sides = {"position": "joint", "torque": "joint"}
-    write_log(tmp_path / "log.csv", robot, time, {"position": q, "torque": 3 * noise}, sides)
+    write_log(robot, time, {"position": q, "torque": 3 * noise}, tmp_path / "log.csv", sides)
     done = mindyn_program("identify", "planar2", "log.csv", "--json")
     assert done.code == ExitCode.NO
     answer = json.loads(done.out)

@@ -1,4 +1,4 @@
-"""A zero that is off is told by the motion alone where the torque is accurate, and not where it is right."""
+"""The motion alone shows a wrong zero if the torque is accurate; a right zero gives no finding."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_logs_with_any_joint_names_can_be_read_back(tmp_path, seed, suffix):
         "torque": np.column_stack([np.cos(t), np.sin(3 * t)]),
     }
     try:
-        write_log(tmp_path / f"log{suffix}", robot, t, signals, dict.fromkeys(signals, "joint"))
+        write_log(robot, t, signals, tmp_path / f"log{suffix}", dict.fromkeys(signals, "joint"))
     except ExportError as error:
         assert error.code is Code.INVALID_VALUE  # noqa: PT017
         assert not list(tmp_path.iterdir())

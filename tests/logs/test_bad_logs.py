@@ -38,7 +38,7 @@ def test_rows_with_nan_are_left_out_and_reported(tmp_path):
         "3 of 1000 rows of run.parquet hold NaN, infinity or more than 1e+30: torque of elbow (3); dropped"
         in messages(log)
     )
-    made = condition(log, arm(), Conditioning(position_cutoff_hz=20.0))
+    made = condition(arm(), log, Conditioning(position_cutoff_hz=20.0))
     assert any("gap of 0.008 s after row 399" in note for note in messages(made))
     assert set(made.samples.segments) == {0, 1}
     assert not ({400, 401, 402} & set(made.rows))
@@ -103,7 +103,7 @@ def test_stamps_rounded_to_nothing_are_rejected(tmp_path):
 def test_gaps_split_the_log(tmp_path):
     keep = np.r_[0:300, 450:1000]
     log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
-    made = condition(log, arm(), Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    made = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
     assert any("a gap of 0.302 s after row 299" in note for note in messages(made))
     assert np.array_equal(np.unique(made.samples.segments, return_counts=True)[1], [200, 450])
 
@@ -200,13 +200,13 @@ def test_a_folder_or_missing_file_is_named(tmp_path):
 def test_too_few_rows_are_rejected():
     short = sines(30)
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples"):
-        condition(log_from_arrays(NAMES, short.t, short.q, short.tau), arm(), Conditioning(position_cutoff_hz=20.0))
+        condition(arm(), log_from_arrays(NAMES, short.t, short.q, short.tau), Conditioning(position_cutoff_hz=20.0))
 
 
 def test_measured_velocity_must_be_logged():
     log = log_from_arrays(NAMES, MOTION.t, MOTION.q, MOTION.tau)
     with raises(LogError, code=Code.MISSING_VALUE, subject="velocity"):
-        condition(log, arm(), Conditioning(velocity="measured"))
+        condition(arm(), log, Conditioning(velocity="measured"))
 
 
 def test_microseconds_stated_as_milliseconds_are_named(tmp_path):
@@ -255,6 +255,6 @@ def test_numbers_that_stand_for_nothing_are_left_out(tmp_path):
 def test_many_gaps_are_counted(tmp_path):
     keep = np.r_[0:300, 310:600, 700:1000]
     log = read(tmp_path, {name: column[keep] for name, column in MOTION.table().items()})
-    made = condition(log, arm(), Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
+    made = condition(arm(), log, Conditioning(position_cutoff_hz=50.0, edge_s=0.1))
     said = "2 gaps, the longest of 0.202 s after row 589: the log is split into 3 segments"
     assert said in messages(made)

@@ -51,16 +51,16 @@ def with_gaps(*gaps):
 )
 def test_gaps_are_known_with_the_longest(gaps, said):
     found = condition(
-        with_gaps(*gaps),
         arm(),
+        with_gaps(*gaps),
         PLAIN,
     )
     assert [note for note in messages(found) if "gap" in note] == [said]
     assert found.samples.segments.tolist() == np.repeat(np.arange(len(gaps) + 1), 10).tolist()
     assert found.rows.tolist() == list(range(10 * (len(gaps) + 1)))
     none = condition(
-        with_gaps(),
         arm(),
+        with_gaps(),
         PLAIN,
     )
     assert not any("gap" in note for note in messages(none))
@@ -147,7 +147,7 @@ def test_positions_of_bursts_are_predicted_evenly_or_by_their_stamps():
     by_stamps = [log_from_arrays(("a", "b"), stamps, np.column_stack([np.sin(3 * stamps), np.cos(2 * stamps)]), q)]
     assert _find_burst_step(by_stamps, steps) is None
     assert _find_burst_step([log_from_arrays(("a", "b"), even, q, q)], [np.diff(even)]) is None
-    # Positions jump over a gap of 3.5 steps between bursts: it is no row between two others.
+    # Positions jump over a gap of 3.5 steps between bursts: it is not a row between two others.
     gap = stamps.copy()
     gap[2000:] += 2.5 * np.quantile(steps[0], 0.995)
     leaping = q + 100.0 * (np.arange(len(q)) >= 2000)[:, None]
@@ -189,11 +189,11 @@ def test_streams_of_blocks_have_the_numbers_of_the_whole():
     log = log_from_arrays(arm().joint_names, motion.t + 1e-4 * np.sin(np.arange(600)), motion.q, motion.tau)
     c = Conditioning(rate_hz=400.0, stamps="measured", position_cutoff_hz=20.0, edge_s=0.05, delay_s=0.001)
     whole = condition(
-        log,
         arm(),
+        log,
         c,
     ).samples
-    stream = condition_stream([log], arm(), c, block_rows=50)
+    stream = condition_stream(arm(), [log], c, block_rows=50)
     parts = list(stream)
     for name in ("q", "qd", "qdd", "tau"):
         assert_close(np.vstack([getattr(one, name) for one in parts]), getattr(whole, name), 1e-9)

@@ -64,14 +64,14 @@ def test_the_low_pass_has_no_phase_and_halves_the_cut_off_frequency():
     ],
 )
 def test_derivatives_of_sines(settings, velocity_error, acceleration_error):
-    made = condition(log_of(MOTION), ROBOT, Conditioning(edge_s=0.4, **settings))
+    made = condition(ROBOT, log_of(MOTION), Conditioning(edge_s=0.4, **settings))
     assert_close(made.samples.qd, MOTION.qd[made.rows], velocity_error)
     assert_close(made.samples.qdd, MOTION.qdd[made.rows], acceleration_error)
     assert_close(made.samples.tau, MOTION.tau[made.rows], EXACT)
 
 
 def test_as_logged_gives_the_log_back():
-    made = condition(log_of(MOTION), ROBOT, AS_LOGGED)
+    made = condition(ROBOT, log_of(MOTION), AS_LOGGED)
     for name in ("q", "qd", "qdd", "tau"):
         assert_close(getattr(made.samples, name), getattr(MOTION, name), EXACT)
     assert made.samples.rate_hz == RATE
@@ -91,9 +91,9 @@ def test_a_stream_gives_what_the_whole_log_gives(conditioning):
     motion = noisy(20_000)
     keep = np.r_[0:7000, 7400:20_000]
     log = log_of(motion).take(np.isin(np.arange(20_000), keep))
-    whole = condition(log, ROBOT, conditioning)
+    whole = condition(ROBOT, log, conditioning)
     chunks = ChunkedLog([log.take(slice(k, k + 997)) for k in range(0, len(log), 997)])
-    stream = condition_stream(log, ROBOT, whole.conditioning, block_rows=1500)
+    stream = condition_stream(ROBOT, log, whole.conditioning, block_rows=1500)
     stream.logs = [chunks]
     blocks = list(stream)
     assert len(blocks) > 5
@@ -113,7 +113,7 @@ class ChunkedLog(list):
 def test_jittered_stamps_are_made_uniform():
     rng = np.random.default_rng(3)
     t = np.arange(4000) / RATE + np.r_[0.0, rng.uniform(-0.3, 0.3, 3999) / RATE]
-    made = condition(log_of(sines(t=t)), ROBOT, Conditioning(position_cutoff_hz=None, edge_s=0.1))
+    made = condition(ROBOT, log_of(sines(t=t)), Conditioning(position_cutoff_hz=None, edge_s=0.1))
     assert made.conditioning.stamps == "measured"
     assert made.samples.rate_hz == pytest.approx(RATE, rel=1e-4)
     at = t[0] + (np.arange(len(made.samples)) + np.ceil(0.1 * made.samples.rate_hz)) / made.samples.rate_hz
@@ -138,22 +138,22 @@ def test_a_delay_moves_a_wave(rows):
 @pytest.mark.parametrize("seconds", [0.0, 0.0173, -0.0081])
 def test_the_delay_is_found_and_undone(seconds):
     late = replace(MOTION, tau=sines(t=MOTION.t - seconds).tau)
-    raw = condition(log_of(late), ROBOT, Conditioning(position_cutoff_hz=60.0))
+    raw = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0))
 
     def model(q, qd, qdd):
         return 2.0 * qdd + 1.5 * qd + 5.0 * np.cos(q)
 
     assert estimate_delay(raw.samples, model).seconds == pytest.approx(seconds, abs=1e-4)
     assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
-    made = condition(log_of(late), ROBOT, Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
+    made = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
     assert_close(model(made.q, made.qd, made.qdd), made.tau, 1e-3)
-    auto = condition(log_of(late), ROBOT, Conditioning(position_cutoff_hz=60.0, delay_s="auto"))
+    auto = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0, delay_s="auto"))
     assert auto.conditioning.delay_s == pytest.approx(seconds, abs=5e-4)
 
 
 def test_decimation_keeps_slow_motion_and_removes_fast_noise():
     """The same filter acts on motion and torque; white noise keeps about its share of the band."""
-    made = condition(log_of(noisy(40_000)), ROBOT, Conditioning(position_cutoff_hz=100.0, decimation=10))
+    made = condition(ROBOT, log_of(noisy(40_000)), Conditioning(position_cutoff_hz=100.0, decimation=10))
     assert made.samples.rate_hz == RATE / 10
     assert np.array_equal(np.diff(made.rows), np.full(len(made.rows) - 1, 10))
     left = made.samples.tau - sines(40_000).tau[made.rows]
@@ -166,13 +166,13 @@ def test_edges_rest_and_slow_rows():
     q = np.where(still[:, None], MOTION.q[np.argmax(still)], MOTION.q)
     log = log_from_arrays(NAMES, t, q, MOTION.tau)
     settings = Conditioning(position_cutoff_hz=None, edge_s=0.2, rest_s=0.5, rest_speed=0.05, slow_speed=0.5)
-    made = condition(log, ROBOT, settings)
+    made = condition(ROBOT, log, settings)
     assert made.rows[0] == 100
     assert made.rows[-1] == 3899
     assert not still[made.rows][2:-2].any() or still[made.rows].sum() <= 4
     assert set(made.samples.segments) == {0, 1}
     assert np.array_equal(made.samples.usable, np.abs(made.samples.qd) > 0.5)
-    kept = condition(log, ROBOT, replace(settings, rest_s=3.0))
+    kept = condition(ROBOT, log, replace(settings, rest_s=3.0))
     assert len(kept.samples) == 3800
 
 
@@ -184,30 +184,30 @@ def test_short_rests_stay():
 
 def test_several_logs_have_their_own_segments():
     first, second = sines(1500), sines(2500)
-    made = condition([log_of(first), log_of(second)], ROBOT, Conditioning(position_cutoff_hz=30.0))
+    made = condition(ROBOT, [log_of(first), log_of(second)], Conditioning(position_cutoff_hz=30.0))
     assert np.array_equal(np.unique(made.samples.segments, return_counts=True)[1], [1400, 2400])
     assert np.array_equal(made.logs, made.samples.segments)
-    alone = condition(log_of(second), ROBOT, Conditioning(position_cutoff_hz=30.0))
+    alone = condition(ROBOT, log_of(second), Conditioning(position_cutoff_hz=30.0))
     assert_close(made.samples.qdd[made.logs == 1], alone.samples.qdd, EXACT)
 
 
 def test_prediction_keeps_every_row_and_the_torque_as_logged():
     settings = Conditioning(position_cutoff_hz=20.0, torque_cutoff_hz=5.0, decimation=4, slow_speed=0.1, rest_s=0.1)
-    trained = condition(log_of(noisy()), ROBOT, settings).conditioning
-    made = condition(log_of(noisy(seed=1)), ROBOT, trained.for_prediction())
+    trained = condition(ROBOT, log_of(noisy()), settings).conditioning
+    made = condition(ROBOT, log_of(noisy(seed=1)), trained.for_prediction())
     assert np.array_equal(made.rows, np.arange(4000))
     assert_close(made.samples.tau, noisy(seed=1).tau, EXACT)
     assert made.samples.usable is None
 
 
 def test_the_cut_off_is_chosen_reported_and_repeatable():
-    made = condition(log_of(noisy(scale=1e-5)), ROBOT)
+    made = condition(ROBOT, log_of(noisy(scale=1e-5)))
     chosen = made.conditioning.position_cutoff_hz
     assert 1.4 < chosen < 30.0
     assert f"position cut-off selected from the data: {chosen:.4g} Hz" in messages(made)
-    assert condition(log_of(noisy(scale=1e-5)), ROBOT).conditioning == made.conditioning
+    assert condition(ROBOT, log_of(noisy(scale=1e-5))).conditioning == made.conditioning
     fixed = condition(
-        log_of(MOTION), ROBOT, cutoff_rule=lambda segments_rows, rate: 12.5 + 0 * len(segments_rows) * rate
+        ROBOT, log_of(MOTION), cutoff_rule=lambda segments_rows, rate: 12.5 + 0 * len(segments_rows) * rate
     )
     assert fixed.conditioning.position_cutoff_hz == 12.5
     assert made.conditioning.is_resolved
@@ -242,7 +242,7 @@ def test_impossible_settings_are_rejected(settings, code):
 
 def test_a_cut_off_beyond_the_nyquist_frequency_is_rejected():
     with raises(InputError, code=Code.OUT_OF_RANGE, subject="cutoff_hz"):
-        condition(log_of(MOTION), ROBOT, Conditioning(position_cutoff_hz=300.0))
+        condition(ROBOT, log_of(MOTION), Conditioning(position_cutoff_hz=300.0))
 
 
 @pytest.mark.parametrize("cutoff_hz", [None, 5.0, 20.0])

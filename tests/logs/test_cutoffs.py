@@ -1,4 +1,4 @@
-"""The cut-off told from the data ends where a motion of known bandwidth does."""
+"""The cut-off selected from the data is the known bandwidth of the motion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The delay between torque and motion: found to a hundredth of a row, and told where it is noticeable."""
+"""The delay between torque and motion: estimated to a hundredth of a row, and reported if it is noticeable."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_delay_is_noted_from_one_row_on():
 
 
 def test_torque_that_is_explained_to_rounding_is_in_step():
-    """Of two sines every shift is a sum of the columns: what rounding leaves says nothing of a delay."""
+    """Every shift of two sines is a sum of the columns: rounding errors do not determine a delay."""
     samples = delayed_samples(0.03)
     found = estimate_delay(samples)
     assert max(found.unexplained, found.unexplained_without) < 1e-12

@@ -59,7 +59,7 @@ def csv(columns, path, **how):
 
 def own(folder):
     signals = {"position": Q, "velocity": QD, "torque": TAU}
-    write_log(folder / "run.csv", ROBOT, T, signals, dict.fromkeys(signals, "joint"))
+    write_log(ROBOT, T, signals, folder / "run.csv", dict.fromkeys(signals, "joint"))
     (folder / "run.csv.toml").unlink()
     return folder / "run.csv", {}
 

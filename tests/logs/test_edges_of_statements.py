@@ -137,10 +137,10 @@ def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
     q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
     path = tmp_path / "run.csv"
     write_log(
-        path,
         robot,
         t,
         {"position": q, "torque": 2 * q},
+        path,
         side={"position": "joint", "torque": "motor"},
         accept=("rate",),
     )
@@ -156,4 +156,4 @@ def test_joints_whose_names_no_header_holds_are_counted(tmp_path, names):
         "time,a.position,b.position,a.torque,b.torque" if plain else "time,position1,position2,torque1,torque2"
     )
     with raises(InputError, code=Code.UNSUPPORTED, subject="run.txt"):
-        write_log(tmp_path / "run.txt", robot, t, {"position": q}, side={"position": "joint"})
+        write_log(robot, t, {"position": q}, tmp_path / "run.txt", side={"position": "joint"})

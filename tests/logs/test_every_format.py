@@ -117,7 +117,7 @@ def outcome(arrays):
     log = mindyn.log_from_arrays(ROBOT.joint_names, *arrays)
     for name in SIGNALS:
         assert_native(getattr(log, name))
-    samples = mindyn.condition(log, ROBOT, FITTED.conditioning).samples
+    samples = mindyn.condition(ROBOT, log, FITTED.conditioning).samples
     # Samples of the same arrays, without a log and its conditioning.
     given = [arrays[1], arrays[3], arrays[1], arrays[2]]
     plain = mindyn.Samples(ROBOT.joint_names, *given, 128.0, np.zeros(len(given[0]), dtype=np.int64))

@@ -80,7 +80,7 @@ def test_a_damaged_file_of_a_store_is_known_from_a_store_that_is_not_reached():
 @pytest.mark.parametrize(
     ("header", "first", "separator"),
     [
-        ("t;q", "0", ";"),  # a row that breaks off: the names tell
+        ("t;q", "0", ";"),  # a truncated row: the names show it
         ("t;q;tau", "0;1,5;2", ";"),
         ("t q", "0 1", " "),
         ("t,q", "0,1", ","),

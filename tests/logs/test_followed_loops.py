@@ -41,10 +41,10 @@ def log_of(robot, p):
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.5, 0.7])
 def test_a_log_over_a_dead_point_is_rejected_by_name(phase):
-    """The ram comes back the same way whether the crank passes or turns back: rows on both sides are told apart."""
+    """The ram comes back the same way whether the crank passes or turns back: rows on both sides are distinguished."""
     robot, q = press(IN_LINE + 0.02 * (np.arange(-80, 70) + phase))
     with raises(LogError, code=Code.DISAGREEMENT) as rejected:
-        condition(log_of(robot, q[:, 2:]), robot, RAW)
+        condition(robot, log_of(robot, q[:, 2:]), RAW)
     assert "row" in str(rejected.value)
     assert "make it primary" in rejected.value.hint
 
@@ -52,7 +52,7 @@ def test_a_log_over_a_dead_point_is_rejected_by_name(phase):
 def test_a_motion_that_turns_back_before_the_dead_point_is_followed():
     t = np.arange(1000) / RATE_HZ
     robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(2 * t))
-    made = condition(log_of(robot, q[:, 2:]), robot, RAW)
+    made = condition(robot, log_of(robot, q[:, 2:]), RAW)
     samples = made.samples
     assert_close(samples.dependent_q, q[made.rows][:, :2], ORACLE)
     assert samples.closure.shape == (len(samples), 2)
@@ -71,7 +71,7 @@ def in_blocks(samples, size):
 def test_blocks_of_a_log_go_on_from_one_another():
     t = np.arange(1000) / RATE_HZ
     robot, q = press(IN_LINE - 0.35 + 0.3 * np.sin(2 * t))
-    whole = condition(log_of(robot, q[:, 2:]), robot, RAW).samples
+    whole = condition(robot, log_of(robot, q[:, 2:]), RAW).samples
     plain = replace(whole, dependent_q=None, closure=None)
     found = np.concatenate([block.dependent_q for block in in_blocks((robot, plain), 70)])
     assert_close(found, whole.dependent_q, ORACLE)
@@ -94,14 +94,14 @@ def test_a_position_that_cannot_close_names_its_row():
     robot, _ = press(np.array([0.5]))
     p = 0.4 + 0.08 * np.sin(2 * t)[:, None]
     with raises(LogError, code=Code.DISAGREEMENT, subject="34"):
-        condition(log_of(robot, p), robot, RAW)
+        condition(robot, log_of(robot, p), RAW)
 
 
 def test_the_rows_are_those_of_loops_solved_from_home():
     robot = mindyn.load_robot("five_bar")
     t = np.arange(400) / RATE_HZ
     p = np.array([0.0, 0.1, -1.2]) + 0.3 * np.stack([np.sin(t), np.sin(1.3 * t), np.cos(1.7 * t)], axis=1)
-    samples = condition(log_of(robot, p), robot, RAW).samples
+    samples = condition(robot, log_of(robot, p), RAW).samples
     regressor = Regressor(robot)
     followed = regressor.dense(regressor.parts(regressor.positions(samples), samples.qd, samples.qdd))
     assert_close(followed, regressor.dense(regressor.parts(samples.q, samples.qd, samples.qdd)), ORACLE)

@@ -1,4 +1,4 @@
-"""Stretches of a few rows between gaps, robots of one joint, names that are no text."""
+"""Segments of a few rows between gaps, robots with one joint, names that are not text."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_a_few_rows_between_gaps_are_left_out_and_named(differentiation, velocit
     )
     samples = {
         count: mindyn.condition(
-            with_rows_between_gaps(count),
             ARM,
+            with_rows_between_gaps(count),
             settings,
         )
         for count in (1, 5, 20)
@@ -68,8 +68,8 @@ def test_many_short_segments_are_known_in_one_note():
     stamps = log.time + np.where(np.arange(1200) < 700, 0.0, np.arange(1200) - 700.0)
     lone = mindyn.log_from_arrays(ARM.primary_names, stamps, log.q, log.tau)
     notes = mindyn.condition(
-        lone,
         ARM,
+        lone,
         Conditioning(rate_hz=200.0),
     ).findings
     known = [note for note in map(str, notes) if "dropped" in note]
@@ -131,8 +131,8 @@ def evenly_sampled(stamps):
     noise = np.random.default_rng(2).normal(scale=1e-6, size=q.shape)
     log = mindyn.log_from_arrays(ARM.primary_names, stamps(t), q + noise, np.cos(q))
     return mindyn.condition(
-        log,
         ARM,
+        log,
         Conditioning(position_cutoff_hz=20.0),
     )
 
@@ -176,8 +176,8 @@ def test_rows_sampled_in_bursts_are_taken_at_their_stamps():
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, t, q, np.cos(q))
     found = mindyn.condition(
-        log,
         ARM,
+        log,
         Conditioning(position_cutoff_hz=None, rate_hz=500.0),
     )
     assert found.conditioning.stamps == "measured"
@@ -226,8 +226,8 @@ def test_bursts_that_are_to_be_resampled_are_taken_at_their_stamps():
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, BURSTS["pairs"](t), q, np.cos(q))
     found = mindyn.condition(
-        log,
         ARM,
+        log,
         Conditioning(position_cutoff_hz=None, rate_hz=100.0, edge_s=0.1),
     )
     assert found.conditioning.stamps == "measured"
@@ -243,7 +243,7 @@ def test_a_log_of_another_rate_than_the_settings_is_interpolated(rate_hz, block_
     t = np.arange(int(6 * rate_hz)) / rate_hz
     q = np.column_stack([np.sin(t) + 0.3 * np.sin(4 * t), np.cos(3 * t)])
     log = mindyn.log_from_arrays(ARM.primary_names, t, q, np.cos(q))
-    stream = condition_stream(log, ARM, settings, block_rows=block_rows)
+    stream = condition_stream(ARM, log, settings, block_rows=block_rows)
     speeds = np.concatenate([samples.qd for samples in stream])
     start = settings.edge_s + np.arange(len(speeds)) / 500.0
     expected = np.column_stack([np.cos(start) + 1.2 * np.cos(4 * start), -3 * np.sin(3 * start)])

@@ -77,7 +77,7 @@ def test_recordings_in_one_file_are_segments_of_their_own(tmp_path):
     assert_close(log.q, MOTION.q, SAME_ALGEBRA)
     assert_close(log.time[500:] - RESTART_GAP_S, MOTION.t[500:] - MOTION.t[1], SAME_ALGEBRA)
     assert "the clock of run.csv restarts: 2 recordings in one file" in messages(log)
-    segments = condition(log, ROBOT, Conditioning()).samples.segments
+    segments = condition(ROBOT, log, Conditioning()).samples.segments
     assert len(np.unique(segments)) == 2
 
 
@@ -107,7 +107,7 @@ def test_names_in_two_lines_are_joined(tmp_path):
     (chunk,) = table.chunks(table.names, 10)
     assert chunk["tau b"].tolist() == [4.0, 5.0]
     (tmp_path / "words.csv").write_text("t,pos\na,b\n0,x\n1,2\n")
-    assert TextTable(tmp_path / "words.csv").names == ("t", "pos"), "a line of words above other words is no name"
+    assert TextTable(tmp_path / "words.csv").names == ("t", "pos"), "a line of words above other words is not a header"
 
 
 def stamped(form):

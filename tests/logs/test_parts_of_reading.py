@@ -47,9 +47,9 @@ def test_what_a_store_says_of_a_file():
 
 
 def test_what_a_store_trips_over_is_known_without_credentials():
-    known = remote_error(PLACE, RuntimeError(f"GET {PLACE.url} refused: key:secret, secret and token=abc"))
+    known = remote_error(PLACE, RuntimeError(f"GET {PLACE.url} failed: key:secret, secret and token=abc"))
     assert known.message.endswith(
-        "cannot be read: GET s3://store.example/runs/one.parquet refused: ..., ... and ... (RuntimeError)"
+        "cannot be read: GET s3://store.example/runs/one.parquet failed: ..., ... and ... (RuntimeError)"
     )
     missing = remote_error(PLACE, FileNotFoundError(2, "No such file", PLACE.url))
     assert missing.message == "the log 's3://store.example/runs/one.parquet' does not exist"

@@ -56,7 +56,7 @@ def test_rows_rates_and_positions(name):
     position = entry(name)["position"]
     to_joint, offset = np.array(position["to_joint"]), np.array(position["offset"])
     assert_close(log.q, raw_positions(name, file) * position["scale"] @ to_joint.T + offset, SAME_ALGEBRA)
-    made = condition(log, real_robot(name))
+    made = condition(real_robot(name), log)
     assert made.samples.rate_hz == rate == entry(name)["rate_hz"]
     assert set(made.samples.segments) == {0}
     assert made.conditioning.stamps == "uniform"
@@ -88,7 +88,7 @@ def test_conditioned_tx40_motion_is_that_of_the_plain_pipeline():
     from scipy.signal import butter, sosfiltfilt
 
     log = real_log("staubli_tx40", "pos_read_data.csv")
-    made = condition(log, real_robot("staubli_tx40"), Conditioning(position_cutoff_hz=40.0).for_prediction()).samples
+    made = condition(real_robot("staubli_tx40"), log, Conditioning(position_cutoff_hz=40.0).for_prediction()).samples
     q = sosfiltfilt(butter(4, 40.0, fs=5000.0, output="sos"), log.q, axis=0, padlen=125)
     qd = np.gradient(q, 2e-4, axis=0)
     inner = slice(settling_rows(40.0, 5000.0), -settling_rows(40.0, 5000.0))
@@ -97,7 +97,7 @@ def test_conditioned_tx40_motion_is_that_of_the_plain_pipeline():
     assert_close(made.qdd[inner], np.gradient(qd, 2e-4, axis=0)[inner], 1e-9)
     assert_close(made.tau, log.tau, SAME_ALGEBRA)
     settings = Conditioning(position_cutoff_hz=40.0, rest_s=0.5, rest_speed=0.05, edge_s=0.0)
-    rested = condition(log.between(29750, 44500), real_robot("staubli_tx40"), settings)
+    rested = condition(real_robot("staubli_tx40"), log.between(29750, 44500), settings)
     # It rings at up to 0.023 rad/s for 0.2 s after it stopped, below rest_speed.
     assert 37300 < rested.rows[-1] < 37500
 
@@ -105,6 +105,6 @@ def test_conditioned_tx40_motion_is_that_of_the_plain_pipeline():
 def test_the_lwr4_stamps_jitter():
     columns = {"time": "times", "position": "positions", "torque": "torques"}
     log = real_log("kuka_lwr4", "measurements_1.npz", columns=columns, rate_hz=None)
-    made = condition(log, real_robot("kuka_lwr4"))
+    made = condition(real_robot("kuka_lwr4"), log)
     assert made.conditioning.stamps == "measured"
     assert made.samples.rate_hz == pytest.approx(200.0, rel=1e-4)

@@ -341,7 +341,7 @@ def test_what_followed_loops_say():
 
 
 def followed(s, change, segments, last=None):
-    """Whether rows of these measures are refused, and between which."""
+    """Return whether rows with these measures are rejected, and between which rows."""
     follower = LoopFollower(load_robot("slider_crank"))
     n = len(s)
     samples = Samples(("ram",), *[np.full((n, 1), 0.5)] * 4, 100.0, np.array(segments))

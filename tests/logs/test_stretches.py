@@ -1,4 +1,4 @@
-"""Stretches without gaps, put on uniform times; shifted rows; what is odd across chunks."""
+"""Segments without gaps on uniform times, shifted rows, and findings across chunks."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_dates_said_to_be_seconds_are_rejected(tmp_path):
     stamps = [(START + timedelta(seconds=t)).isoformat() for t in T]
     (tmp_path / "log.csv").write_text(",".join(NAMES) + "\n" + rows_of_text(stamps))
     with raises(LogError, code=Code.WRONG_UNIT, subject="rate"):
-        mindyn.condition(mindyn.read_log(tmp_path / "log.csv", ARM, metadata=STATED), ARM)
+        mindyn.condition(ARM, mindyn.read_log(tmp_path / "log.csv", ARM, metadata=STATED))
 
 
 def test_other_formats_are_rejected_with_what_to_do(tmp_path):

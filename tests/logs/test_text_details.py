@@ -277,7 +277,7 @@ def test_objects_of_a_store_are_listed_by_their_own_urls():
     assert parse_location("memory://runs/one.csv").exists()
     assert not parse_location("memory://runs/none.csv").exists()
     assert list_matching("memory://runs/none.csv") == []
-    assert list_matching("memory://runs") == []  # a folder is no log
+    assert list_matching("memory://runs") == []  # a folder is not a log
     store.pipe("/user:word@runs/one.csv", b"1")
     (listed,) = list_matching("memory://user:word@runs/one.csv")
     assert listed.place == parse_location("memory://user:word@runs/one.csv")

@@ -148,7 +148,7 @@ def test_logs_of_two_rates_are_sampled_at_the_lowest_unless_one_is_stated():
             r"different rates \(10[03], 10[03] Hz\): all are interpolated to the lowest, 100 Hz", str(note)
         )
     settings = replace(AS_LOGGED, stamps="auto", velocity="differentiated", acceleration="differentiated")
-    assert len(condition(logs, ROBOT, settings).samples) == 200 + 194
+    assert len(condition(ROBOT, logs, settings).samples) == 200 + 194
     for slow in (9.9, 10.1):
         apart = [log_at(np.arange(200) / rate) for rate in (100.0, slow)]
         if slow > 10:
@@ -176,7 +176,7 @@ def test_settings_are_chosen_from_the_beginning_of_a_log(monkeypatch):
     assert read_first_rows(log).rows.tolist() == list(range(30))
     resolved = Conditioning(rate_hz=100.0, stamps="uniform")
     gap = log_at(np.concatenate([np.arange(20), 30 + np.arange(20), [90.0]]) / 100)
-    assert [len(part) for part in uniform_segments(resolved, [gap])] == [20, 20]  # a row alone is no stretch
+    assert [len(part) for part in uniform_segments(resolved, [gap])] == [20, 20]  # a single row is not a segment
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="rows"):
         uniform_segments(resolved, [log_at(np.arange(4.0))])
 
@@ -203,7 +203,7 @@ def test_pieces_know_the_gap_after_them():
         (1, [5.0, 6.0], True, 2.0),
         (2, [8.0, 9.0], True, 0.0),
     ]
-    assert [one.gap_s for one in split_at_gaps([log], 2.0)] == [3.0, 0.0]  # as long as the longest step is no gap
+    assert [one.gap_s for one in split_at_gaps([log], 2.0)] == [3.0, 0.0]  # as long as the longest step: not a gap
     cut = list(split_at_gaps([log.take(slice(0, 2)), log.take(slice(2, 5)), log.take(slice(5, None))], 1.5))
     assert [(one.segment, len(one.rows), one.is_last) for one in cut] == [
         (0, 2, False),
@@ -361,10 +361,10 @@ def test_slow_rows_and_rests_are_known_from_moving_ones():
     qd = np.column_stack([np.where(t < 1.0, 1.0, 0.0), 0.2 + 0 * t])
     log = log_from_arrays(ROBOT.joint_names, t, q, q, qd, 0 * q)
     settings = replace(AS_LOGGED, rate_hz=100.0, slow_speed=0.2)
-    made = condition(log, ROBOT, settings)
+    made = condition(ROBOT, log, settings)
     assert made.samples.usable.sum(axis=0).tolist() == [100, 0]  # as fast as the bound is not faster
     resting = replace(AS_LOGGED, rate_hz=100.0, rest_s=0.5, rest_speed=0.3)
-    kept = condition(log, ROBOT, resting)
+    kept = condition(ROBOT, log, resting)
     assert kept.rows.tolist() == list(range(100))
-    everything = condition_stream(log, ROBOT, replace(resting, rest_s=2.5))
+    everything = condition_stream(ROBOT, log, replace(resting, rest_s=2.5))
     assert sum(len(one) for one in everything) == 300

@@ -1,4 +1,4 @@
-"""Where each suspicion about a log begins, on either side of its bound, and what is said then."""
+"""Each finding about a log on both sides of its threshold, and its message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def limited(*limits):
 
 
 def finding(q, tau=TURN, qd=None, robot=PLANAR, **stated):
-    """The message of the refusal and of the same log accepted; both empty where nothing is suspected."""
+    """Return the message of the error and that of the accepted log; both are empty without a finding."""
     log = log_from_arrays(robot.joint_names, T, q, tau, qd)
     log = replace(log, metadata=replace(LogMetadata(), **stated)) if stated else log
     known = [note for note in messages(check_units(log, robot, ACCEPTABLE_FINDINGS)) if note.startswith("accepted: ")]

@@ -1,4 +1,4 @@
-"""Whole drafts of small files, line by line: what is told, what is asked, and why."""
+"""Whole drafts of small files, line by line: stated values, open questions, and reasons."""
 
 from __future__ import annotations
 

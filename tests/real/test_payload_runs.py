@@ -30,7 +30,7 @@ def test_gains_of_one_loaded_run_give_the_mass_of_the_other():
             for signal, unit in (("q", "rad"), ("qd", "rad_s"), ("current", "A"))
         )
         log = mindyn.log_from_arrays(robot.joint_names, table["t_s"].to_numpy(), q, current, qd)
-        runs[name] = mindyn.condition([log], robot, None).samples
+        runs[name] = mindyn.condition(robot, [log], None).samples
     gains = mindyn.drive_gains(arm, runs["free"], runs["loaded_1"], mass=MASS).values
     again = mindyn.drive_gains(arm, runs["free"], runs["loaded_2"], mass=MASS).values
     assert np.abs(again[1:] / gains[1:] - 1).max() < 0.1, (

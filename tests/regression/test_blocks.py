@@ -66,7 +66,7 @@ def test_blocks_that_join_reach_as_far_as_both(arm, logs):
 
 
 def test_every_row_is_taken_unless_some_are_to_be_left(arm, logs):
-    samples = mindyn.condition(logs[0], arm).samples
+    samples = mindyn.condition(arm, logs[0]).samples
     regressor = Regressor(arm)
     numbers = np.concatenate([rows for _, rows in blocks(regressor, samples)])
     assert (numbers == np.arange(len(samples))).all()

@@ -1,4 +1,4 @@
-"""Small pieces of regression: bounds of settings, directions of friction, which rows of a stretch are taken."""
+"""Small pieces of regression: bounds of settings, directions of friction, which rows of a segment are taken."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_rows_far_from_all_others_lose_nothing(guarded, monkeypatch):
 
 
 def wavy(friction, count=2400, seed=4):
-    """Two stretches of a smooth motion, slow rows masked."""
+    """Two segments of a smooth motion, with slow rows masked."""
     regressor, rng = made(friction, 60)[0], np.random.default_rng(seed)
     t, w = np.arange(count)[:, None] / 100.0, rng.uniform(2, 9, 6)
     q, qd, qdd = np.sin(t * w), w * np.cos(t * w), -(w**2) * np.sin(t * w)

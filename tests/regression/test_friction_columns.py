@@ -97,7 +97,7 @@ def test_what_a_load_adds_to_the_torque_is_carried_too():
 
 
 def test_a_slide_whose_weight_is_one_with_its_offset_has_no_known_load():
-    """The constant weight on a first slide is told together with the offset of its drive alone."""
+    """The constant weight on a first slide is identifiable only together with the offset of its drive."""
     slide = with_estimated_drives(random_robot(5, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81)))
     assert slide.joints[0].kind == "prismatic"
     obstacle = Regressor(slide).load_obstacle()

@@ -1,4 +1,4 @@
-"""Integrated equations and filtered windows piece by piece: intervals, quadratures, refusals, rows that are taken."""
+"""Integrated equations and filtered windows piece by piece: intervals, quadratures, errors, selected rows."""
 
 from __future__ import annotations
 

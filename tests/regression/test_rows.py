@@ -55,7 +55,7 @@ def logs(robot):
 
 
 def grams(information):
-    """Of every joint [Y | tau]^T [Y | tau], which does not depend on signs and order of rows."""
+    """Return [Y | tau]^T [Y | tau] of every joint, which does not depend on signs and order of rows."""
     return np.concatenate([(factor.T @ factor).ravel() for factor in information.factors])
 
 
@@ -63,7 +63,7 @@ def grams(information):
 def test_blocks_add_up_to_all_rows(robot, logs, name):
     equation_settings = EQUATION_SETTINGS[name]
     rows = build_rows(robot, logs, equation_settings)
-    samples = condition(logs, robot, equation_settings.fit_conditioning).samples
+    samples = condition(robot, logs, equation_settings.fit_conditioning).samples
     every = gather(rows.regressor, samples, cutoff_hz=equation_settings.cutoff_hz, decimation=equation_settings.step)
     assert rows.information.counts == every.counts
     assert_close(grams(rows.information), grams(every), SAME_ALGEBRA)
@@ -108,11 +108,11 @@ def test_blocks_tile_their_logs_and_are_small(robot, logs):
 
 def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
     longer = [*logs, recorded(robot, 250_000, 4)]
-    stream = condition_stream(longer, robot, SETTINGS, block_rows=3000)
+    stream = condition_stream(robot, longer, SETTINGS, block_rows=3000)
     rows = equations(robot, stream)
     assert_close(
         grams(rows.information),
-        grams(equations(robot, condition(longer, robot, SETTINGS).samples).information),
+        grams(equations(robot, condition(robot, longer, SETTINGS).samples).information),
         SAME_ALGEBRA,
     )
     numbers = [block.log for block in rows.blocks]
@@ -124,13 +124,13 @@ def test_a_long_stream_has_few_blocks_and_knows_its_logs(robot, logs):
 
 
 def test_blocks_along_a_line_hold_the_rows_of_their_places(robot, logs):
-    """Places that go up and down a line twice in every log: a block has the rows of four stretches of each."""
+    """Places that go up and down a line twice in every log: a block has the rows of four segments of each."""
     rows = build_rows(robot, logs, EQUATION_SETTINGS["plain"])
     places = [np.abs((np.arange(len(log)) / len(log) * 4) % 2 - 1) for log in logs]
     made = rows.blocks_along(places, 1.0, 10)
     assert [block.phase for block in made] == pytest.approx(np.arange(0.05, 1, 0.1))
     assert_close(grams(add_information([block.information for block in made])), grams(rows.information), SAME_ALGEBRA)
-    conditioned = condition(logs, robot, SETTINGS)
+    conditioned = condition(robot, logs, SETTINGS)
     place = np.concatenate([places[k][conditioned.rows[conditioned.logs == k]] for k in range(3)])
     assert made[3].information.counts == (int(((place >= 0.3) & (place < 0.4)).sum()),) * 2
 
@@ -226,7 +226,7 @@ def test_streams_in_small_blocks_have_the_rows_of_the_whole(robot, logs, cutoff_
         [log.take(slice(0, 700)) for log in logs],
     )
     how = {"cutoff_hz": cutoff_hz, "decimation": decimation}
-    whole = gather(regressor, condition(short, robot, SETTINGS).samples, **how)
-    parts = gather(regressor, condition_stream(short, robot, SETTINGS, block_rows=90), **how)
+    whole = gather(regressor, condition(robot, short, SETTINGS).samples, **how)
+    parts = gather(regressor, condition_stream(robot, short, SETTINGS, block_rows=90), **how)
     assert parts.counts == whole.counts
     assert_close(grams(parts), grams(whole), 1e-8)

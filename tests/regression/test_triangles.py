@@ -76,7 +76,7 @@ def test_what_is_left_of_a_column_is_what_a_qr_leaves(case):
     rows = changed(case)
     sizes = np.linalg.norm(rows, axis=0)
     ours, theirs = (np.abs(np.diag(R)) / sizes for R in (appended(rows).R, np.linalg.qr(rows, mode="r")))
-    # The direction of a dependent column is rounding's, and later columns are told without it.
+    # The direction of a dependent column is rounding error; later columns are compared without it.
     compared = slice(10 if case == "dependent" else None)
     assert_negligible((ours - theirs)[compared], 1.0, rtol=ORACLE)
 

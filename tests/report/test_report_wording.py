@@ -71,18 +71,18 @@ def text_of(section):
 
 @pytest.mark.parametrize("question", ["positive_definite", "consistent"])
 def test_an_inconsistent_model_is_not_good(good, question):
-    assert report_headline(good) == ("The model is good.", "well")
+    assert report_headline(good) == ("The model is good.", "good")
     refuted = replace(good, feasibility=(Answer(question, False, "It is not.").to_dict(),))
-    assert report_headline(refuted) == (INCONSISTENT, "roughly")
-    assert "grade-well" not in verdict_section(refuted).body.split("<ul")[0]
+    assert report_headline(refuted) == (INCONSISTENT, "fair")
+    assert "grade-good" not in verdict_section(refuted).body.split("<ul")[0]
     unvalidated = replace(refuted, verdict=replace(good.verdict, held_out=False))
-    assert report_headline(unvalidated) == (INCONSISTENT_FIT, "roughly")
+    assert report_headline(unvalidated) == (INCONSISTENT_FIT, "fair")
 
 
 def test_an_implausible_but_consistent_model_is_good(good):
     holds = {"positive_definite": None, "consistent": True, "plausible": False}
     answers = tuple(Answer(question, answer, "?").to_dict() for question, answer in holds.items())
-    assert report_headline(replace(good, feasibility=answers)) == ("The model is good.", "well")
+    assert report_headline(replace(good, feasibility=answers)) == ("The model is good.", "good")
 
 
 def test_undecided_consistency_is_not_good(good):
@@ -90,31 +90,31 @@ def test_undecided_consistency_is_not_good(good):
     answers = [Answer(question, answer, "?") for question, answer in holds.items()]
     assert Feasibility(*answers).is_infeasible is None
     undecided = replace(good, feasibility=tuple(answer.to_dict() for answer in answers))
-    assert report_headline(undecided) == (CONSISTENCY_UNDECIDED, "roughly")
+    assert report_headline(undecided) == (CONSISTENCY_UNDECIDED, "fair")
     unvalidated = replace(undecided, verdict=replace(good.verdict, held_out=False))
-    assert report_headline(unvalidated) == (NOT_VALIDATED, "roughly")
+    assert report_headline(unvalidated) == (NOT_VALIDATED, "fair")
     assert "could not be decided" in text_of(verdict_section(unvalidated))
 
 
 def test_a_fit_without_held_out_logs_is_never_good(estimate):
     fit_only = collect_report_data(ReportInputs(estimate, feasibility=FEASIBLE))
-    assert report_headline(fit_only) == (NOT_VALIDATED, "roughly")
+    assert report_headline(fit_only) == (NOT_VALIDATED, "fair")
     assert NO_HELD_OUT_NOTE in text_of(verdict_section(fit_only))
 
 
 def test_a_poor_model_stays_poor(good):
-    poor = replace(good, verdict=replace(good.verdict, grade="hardly", held_out=False), feasibility=())
-    assert report_headline(poor) == ("The model is poor.", "hardly")
+    poor = replace(good, verdict=replace(good.verdict, grade="poor", held_out=False), feasibility=())
+    assert report_headline(poor) == ("The model is poor.", "poor")
     assert FEASIBILITY_UNCHECKED in text_of(verdict_section(poor))
-    joints = (replace(good.verdict.joints[0], grade="not"), *good.verdict.joints[1:])
+    joints = (replace(good.verdict.joints[0], grade="unusable"), *good.verdict.joints[1:])
     uneven = replace(good, verdict=replace(good.verdict, joints=joints))
-    assert report_headline(uneven) == (SOME_JOINTS_GOOD, "roughly")
+    assert report_headline(uneven) == (SOME_JOINTS_GOOD, "fair")
     refuted = (Answer("positive_definite", False, "It is not.").to_dict(),)
-    assert report_headline(replace(uneven, feasibility=refuted)) == (INCONSISTENT_SOME_JOINTS, "roughly")
-    rough = tuple(replace(joint, grade="roughly") for joint in joints[1:])
+    assert report_headline(replace(uneven, feasibility=refuted)) == (INCONSISTENT_SOME_JOINTS, "fair")
+    rough = tuple(replace(joint, grade="fair") for joint in joints[1:])
     assert report_headline(replace(uneven, verdict=replace(uneven.verdict, joints=(joints[0], *rough)))) == (
         SOME_JOINTS_USABLE,
-        "roughly",
+        "fair",
     )
     mute = replace(joints[0], relative=np.inf)
     assert "–" not in text_of(
@@ -274,11 +274,11 @@ def test_next_steps_follow_the_verdict(good):
     run = replace(good, robot_given="arm.urdf", folder="run 1")
     assert advised(run) == [("Use", "mindyn export 'run 1' --to urdf --out model.urdf")]
     unfit = replace(run, verdict=replace(run.verdict, findings=(STOOD,)))
-    assert report_headline(unfit) == ("This log cannot identify this robot.", "not")
+    assert report_headline(unfit) == ("This log cannot identify this robot.", "unusable")
     assert "It stood. Record it moving." in verdict_section(unfit).body
     assert advised(unfit) == [("Do", "mindyn excite arm.urdf --seconds 30 --out motion")]
     wrong = replace(run, verdict=replace(run.verdict, findings=(LOADED,)))
-    assert report_headline(wrong) == ("The information about the robot or its logs seems to be wrong.", "roughly")
+    assert report_headline(wrong) == ("The information about the robot or its logs seems to be wrong.", "fair")
     assert "Log 2 carries another payload." in verdict_section(wrong).body
     assert advised(wrong) == [("Do", "")]
     no = tuple(replace(item, holds=False) for item in FEASIBLE)
@@ -287,7 +287,7 @@ def test_next_steps_follow_the_verdict(good):
     alone = replace(run, verdict=replace(run.verdict, held_out=False))
     assert advised(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
     first, *others = run.verdict.joints
-    weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="hardly"), *others)))
+    weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="poor"), *others)))
     assert [sentence for sentence, _ in advised(weak)] == ["Use", "The"]
     assert f"not at {run.joints[0].name}" in summarize_report(weak).advice[0].sentence
     python = replace(run, robot_given="", folder="")
@@ -299,8 +299,8 @@ def test_next_steps_follow_the_verdict(good):
 
 def test_a_joint_that_is_missed_completely_forbids_use(good):
     first, *others = good.verdict.joints
-    missed = replace(first, grade="not", relative=1.02)
-    for grade in ("well", "roughly"):
+    missed = replace(first, grade="unusable", relative=1.02)
+    for grade in ("good", "fair"):
         data = replace(good, verdict=replace(good.verdict, grade=grade, joints=(missed, *others)))
         sentences = [item.sentence for item in summarize_report(data).advice]
         assert sentences[0] == f"Do not use it yet: it does not explain the torque of {good.joints[0].name}."
@@ -314,7 +314,7 @@ def test_the_cause_of_the_largest_residual_is_the_advice(good, pattern):
     """More motion is recommended against noise alone."""
     _, second, *others = good.verdict.joints
     cause = Finding(Kind.RESIDUAL_PATTERN, Severity.INFO, "the cause", REMEDIES[pattern], details=(pattern,))
-    worst, weak = (replace(second, grade="roughly", relative=r, pattern=p) for r, p in ((0.28, cause), (0.2, None)))
+    worst, weak = (replace(second, grade="fair", relative=r, pattern=p) for r, p in ((0.28, cause), (0.2, None)))
     run = replace(
         good, robot_given="arm.urdf", folder="run", verdict=replace(good.verdict, joints=(weak, worst, *others))
     )

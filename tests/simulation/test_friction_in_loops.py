@@ -21,7 +21,7 @@ from mindyn.simulation.controllers import ComputedTorque, SineMotion, convert_to
 from mindyn.simulation.rollouts import rollout
 
 CONVEX = 1e-6
-"""Of an interior-point solver."""
+"""Tolerance of an interior-point solver."""
 ALIKE = 1e-9
 """One step's arithmetic in two orders, under feedback."""
 STEPS = 3e-4

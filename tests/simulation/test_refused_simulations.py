@@ -1,4 +1,4 @@
-"""What cannot be simulated is refused by name."""
+"""Simulations that are not possible raise errors that name their subject."""
 
 from __future__ import annotations
 

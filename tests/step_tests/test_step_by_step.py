@@ -75,7 +75,7 @@ def test_recovers_arms_with_and_without_drives(name, driven):
 @pytest.mark.parametrize("seed", range(10))
 def test_recovers_random_serial_robots_with_coupled_drives_and_offsets(seed):
     robot = with_random_drives(random_robot(seed, joints=1 + seed % 4, tree=False), seed)
-    plan = plan_tests(robot, offsets=True, seed=seed)
+    plan = plan_tests(robot, offsets=True, rng=seed)
     estimate = StepByStep(rule="gregory").fit(robot, plan, simulate_tests(robot, plan, rate_hz=500.0))
     assert estimate.unidentifiable == ()
     assert_close(estimate.beta, estimate.base.values, RECOVERY)
@@ -152,7 +152,7 @@ def test_all_tests_together_agree_with_the_steps_where_there_is_no_noise(puma, p
 
 
 def test_together_is_the_weighted_least_squares_of_all_rows(puma, plan, logs):
-    """Not less sure than the steps in anything; what steps hand on, it mends."""
+    """At least as accurate as the steps in every parameter, without their accumulated errors."""
     spoiled = noisy(logs, 0)
     steps, whole = (StepByStep(solution=one).fit(puma, plan, spoiled) for one in ("steps", "together"))
     kept = ~np.isin(steps.names, steps.dropped)
@@ -162,7 +162,7 @@ def test_together_is_the_weighted_least_squares_of_all_rows(puma, plan, logs):
 
 
 def test_later_tests_leave_earlier_ones_alone(puma, plan, logs):
-    """Sequential: a gross error in the last test's torque does not reach what was told before it."""
+    """Sequential: a gross error in the last test's torque does not change earlier results."""
     last = plan.tests[-1]
     name = last.motions[0].name
     wrong = {**logs, name: replace(logs[name], tau=1.5 * logs[name].tau)}
@@ -207,7 +207,7 @@ def test_encoder_logs_at_5_ms_leave_it_nearly_unbiased(puma, solution):
     sensors = Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
     plan, errors, stated = plan_tests(puma), [], []
     for seed in range(14):
-        logs = simulate_tests(puma, plan, rate_hz=200.0, sensors=sensors, seed=seed)
+        logs = simulate_tests(puma, plan, rate_hz=200.0, sensors=sensors, rng=seed)
         assert all(log.qd is None for name, log in logs.items() if not name.startswith("static"))
         estimate = StepByStep(solution=solution).fit(puma, plan, logs)
         errors.append(estimate.beta - estimate.base.values)
@@ -233,13 +233,13 @@ def test_faint_tests_that_wait_make_weak_parameters_sharp(puma, plan):
 
 def test_readings_differ_from_motion_to_motion_and_seed_to_seed(puma, plan):
     sensors = Sensors(torque_noise=0.01)
-    one, same, other = (simulate_tests(puma, plan, rate_hz=50.0, sensors=sensors, seed=s) for s in (1, 1, 2))
+    one, same, other = (simulate_tests(puma, plan, rate_hz=50.0, sensors=sensors, rng=s) for s in (1, 1, 2))
     assert all((one[name].tau == same[name].tau).all() for name in one)
     assert not any((one[name].tau == other[name].tau).any() for name in one)
 
 
 def test_files_give_the_same_estimate(puma, plan, logs, tmp_path):
-    write_test_logs(tmp_path, puma, plan, logs)
+    write_test_logs(logs, tmp_path, puma, plan)
     again, read = read_test_logs(tmp_path, puma)
     one, other = StepByStep().fit(puma, plan, logs), StepByStep().fit(puma, again, read)
     assert_close(other.beta, one.beta, RECOVERY)
@@ -269,7 +269,7 @@ def test_saved_estimates_of_other_base_forms_come_back(seed, tmp_path):
 
 
 def test_without_the_tenth_test_of_the_reference_four_parameters_stay_open(puma, plan, logs):
-    """K has no 3-4 coupling and z4 is perpendicular to z2 and z3: only joints 1 and 4 together tell J4z from h4."""
+    """K has no 3-4 coupling and z4 is perpendicular to z2 and z3: only joints 1 and 4 together separate J4z from h4."""
     left = tuple(test for test in plan.tests if test.moving != ("joint1", "joint4"))
     shorter = replace(plan, tests=left)
     estimate = StepByStep(rule="gregory").fit(puma, shorter, {name: logs[name] for name in shorter.motions})

@@ -68,7 +68,7 @@ def test_the_estimated_values_reproduce_every_test(robot, plan):
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_noise_is_explained_by_the_uncertainty_of_the_values(robot, plan, seed):
     sensors = Sensors(counts_per_revolution=4096, position_noise=1e-3, torque_noise=0.002)
-    logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=seed)
+    logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, rng=seed)
     checks = check_steps(StepByStep().fit(robot, plan, logs), plan, logs)
     assert checks.suspect == ()
     assert all(0 < check.rms < 3 * check.explained for check in checks.checks)

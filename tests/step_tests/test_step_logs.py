@@ -1,4 +1,4 @@
-"""Logs of step-by-step tests: what is read from them, and what is refused by name."""
+"""Logs of step-by-step tests: values that are read, and errors that name their subject."""
 
 from __future__ import annotations
 

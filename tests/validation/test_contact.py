@@ -152,7 +152,7 @@ def test_the_command_prints_contacts_and_writes_a_page(tmp_path, estimate):
     sides = dict.fromkeys(("position", "velocity", "torque"), "joint")
     for name, log in (("free.csv", run(15, 6)), ("pushed.csv", run(5, 7, [(2.0, 2.5, 3, 9.0)]))):
         signals = {"position": log.q, "velocity": log.qd, "torque": log.tau}
-        write_log(tmp_path / name, ROBOT, log.time, signals, sides)
+        write_log(ROBOT, log.time, signals, tmp_path / name, sides)
     words = ["contact", str(tmp_path / "estimate.json"), str(tmp_path / "pushed.csv"), "--json"]
     more = [
         "--free",

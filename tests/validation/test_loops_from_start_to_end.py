@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from closeness import assert_close, assert_negligible
+from excitation.full_speed import design_motion
 from scipy.linalg import null_space
 from scipy.stats import chi2
 
@@ -63,7 +64,7 @@ class Course:
     def __init__(self, name):
         self.robot = driven(name)
         limits = mindyn.MotionLimits.of(self.robot, **LIMITS[name])
-        self.design = mindyn.design_motion(
+        self.design = design_motion(
             self.robot,
             limits=limits,
             seconds=8.0,

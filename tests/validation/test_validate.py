@@ -93,7 +93,7 @@ def test_a_good_model_validates_well(robot):
     assert verdict.error.rows == 2000 - 2 * 100
     assert verdict.error.total < 0.05
     assert all(name in sentence for name, sentence in zip(robot.joint_names, verdict.sentences, strict=True))
-    assert "is well explained" in verdict.sentences[0]
+    assert "is predicted well" in verdict.sentences[0]
     assert "total" in compare({"one": fit, "two": fit}, log_of(robot, 2))
 
 
@@ -101,7 +101,7 @@ def test_a_wrong_model_is_reported(robot):
     fit = identify(robot, log_of(robot, 1, 0.01), LeastSquares(), EquationSettings(AS_LOGGED))
     other = log_of(robot, 3)
     wrong = log_from_arrays(robot.joint_names, other.time, other.q, -other.tau, other.qd, other.qdd)
-    assert "is not explained" in validate(fit, wrong).sentences[0]
+    assert "is not predicted" in validate(fit, wrong).sentences[0]
 
 
 def test_folds_are_contiguous_and_cover_all_rows_once(robot):

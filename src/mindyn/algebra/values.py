@@ -13,9 +13,26 @@ from mindyn.errors import Code, InputError, shorten_text
 
 Array = NDArray[np.float64]
 
+RandomSource = int | np.random.Generator | None
+"""What public functions accept as `rng`: a seed, a generator, or None for a new seed in every call."""
+
 _REAL_KINDS: Final = "fiub"
 _ROWS_PER_COMPARISON: Final = 64
 """Rows that are compared at once with the next block of as many rows."""
+
+
+def seed_from(rng: RandomSource) -> int:
+    """Return the seed that `rng` stands for: itself, the next draw of a generator, or new entropy for None."""
+    if isinstance(rng, np.integer | int) and not isinstance(rng, bool) and rng >= 0:
+        return int(rng)
+    if rng is None or isinstance(rng, np.random.Generator):
+        return int(np.random.default_rng(rng).integers(2**63))
+    raise InputError(
+        f"rng must be a seed (a whole number of at least 0), a numpy Generator or None, got {rng!r}",
+        hint="rng=0 gives the same numbers in every run",
+        code=Code.OUT_OF_RANGE if isinstance(rng, int) else Code.WRONG_TYPE,
+        subject="rng",
+    )
 
 
 def require_unmasked(value: object, what: str) -> None:
@@ -96,6 +113,30 @@ def hashable_content(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(map(hashable_content, value))
     return value
+
+
+LONGEST_REPR: Final = 200
+
+
+class ShortRepr:
+    """Base of dataclasses that print few characters: arrays by shape, containers by length (use `repr=False`)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{entry.name}={_brief(getattr(self, entry.name))}" for entry in fields(self))  # type: ignore[arg-type]
+        text = f"{type(self).__name__}({parts})"
+        return text if len(text) <= LONGEST_REPR else f"{text[: LONGEST_REPR - 5]} ...)"
+
+
+def _brief(value: object) -> str:
+    """Return a short text for one value of a repr."""
+    if isinstance(value, np.ndarray):
+        return f"array{value.shape}"
+    if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and len(repr(value)) > 40:
+        return f"<{len(value)} entries>"
+    text = repr(value)
+    return text if len(text) <= 40 else f"<{type(value).__name__}>"
 
 
 class Value:

@@ -19,6 +19,8 @@ from mindyn.errors import MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.excitation.design import design_motion
+from mindyn.excitation.design_inputs import SearchSettings
+from mindyn.excitation.safety import SafetySettings
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS
 from mindyn.export.urdf_writer import write_urdf
 from mindyn.feasibility.answer import combine_answers
@@ -73,8 +75,8 @@ def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, a
         criterion="condition",
         speed=1.0,
         acceleration=1.0,
-        floor=None,
-        starts=1,
+        safety=SafetySettings(floor=None),
+        search=SearchSettings(starts=1),
         progress=talk,
     )
     print_status("2 of 4: simulating it and a second motion with friction and sensor noise")

@@ -36,12 +36,12 @@ from mindyn.cli.progress_bars import count_messages
 from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.criteria import Name
 from mindyn.excitation.design import design_motion
-from mindyn.excitation.design_inputs import Purpose
+from mindyn.excitation.design_inputs import Purpose, SearchSettings
 from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
-from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
 from mindyn.excitation.splines import BSpline
 from mindyn.files import require_writable
 from mindyn.robots.loading import RobotOptions
@@ -115,9 +115,21 @@ def excite(
             code=Code.MISSING_VALUE,
             subject="--out",
         )
-    height = resolve_floor(floor, no_floor)
     given = read_limits_file(limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
+    safety = SafetySettings(
+        obstacles=given.obstacles,
+        workspace=given.workspace,
+        floor=resolve_floor(floor, no_floor),
+        tool=given.tool,
+        capsules=given.capsules,
+        radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
+        accept_unchecked=accept_unchecked or (),
+        clearance_m=clearance,
+        tracking_error_m=tracking_error,
+        tip_speed=tip_speed,
+    )
+    search = SearchSettings(starts, deadline_s)
     if out is not None:
         require_writable(files_at(out)[0].parent)  # raise before the search, not after it
     with count_messages("designing", starts + 1, verbose=verbose) as talk:
@@ -134,20 +146,10 @@ def excite(
             home=given.home,
             speed=speed,
             acceleration=acceleration,
-            obstacles=given.obstacles,
-            workspace=given.workspace,
-            floor=height,
-            tool=given.tool,
-            capsules=given.capsules,
-            radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
-            accept_unchecked=tuple(accept_unchecked or ()),
+            safety=safety,
+            search=search,
             move=tuple(move or ()),
-            clearance_m=clearance,
-            tracking_error_m=tracking_error,
-            tip_speed=tip_speed,
-            starts=starts,
-            seed=seed,
-            deadline_s=deadline_s,
+            rng=seed,
             progress=talk,
         )
     for finding in (*held, *design.findings):

@@ -98,7 +98,7 @@ def fleet(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(perf_counter() - start, 3),
     }
-    write_study(out, study, record)
+    write_study(study, out, record)
     print_findings(study.findings)
     for log in study.excluded[:20]:
         print_status(f"note: {log.name} is excluded: {log.reason}")

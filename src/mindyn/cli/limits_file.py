@@ -33,7 +33,7 @@ LIMITS_FILE_SCHEMA: Final = {**LIMITS, "properties": {**LIMITS["properties"], **
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LimitsFile:
-    """What a limits file states: `bounds` are the limits of joints by key, the others as `Surroundings` has them."""
+    """What a limits file states: `bounds` are the limits of joints by key, the others as `SafetySettings` has them."""
 
     bounds: dict[str, Any] = field(default_factory=dict)
     obstacles: tuple[Capsule | Box, ...] = ()

@@ -98,11 +98,11 @@ def require_held_out(
 
 
 GRADE_COLOURS: Final[Mapping[Grade, str]] = {
-    "well": "green",
-    "floor": "green",
-    "roughly": "yellow",
-    "hardly": "red",
-    "not": "red",
+    "good": "green",
+    "noise": "green",
+    "fair": "yellow",
+    "poor": "red",
+    "unusable": "red",
 }
 
 

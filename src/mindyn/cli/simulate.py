@@ -211,4 +211,4 @@ def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:
     """Write the log and its sidecar with columns by joint name, units and sides."""
     signals = {"position": measured.position, "torque": measured.torque}
     sides = {"position": measured.position_side, "torque": measured.torque_side}
-    write_log(path, robot, measured.t, signals, sides)
+    write_log(robot, measured.t, signals, path, sides)

@@ -33,7 +33,7 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_output, print_status
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.excitation.limits import with_limits
-from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
 from mindyn.files import replace_folder_files
 from mindyn.findings import name_warnings
 from mindyn.robots.loading import RobotOptions
@@ -79,7 +79,7 @@ def step_by_step(
     words = format_robot_options(options)
     if action == "plan":
         given = read_limits_file(limits, loaded, held)
-        around = Surroundings(
+        around = SafetySettings(
             obstacles=given.obstacles,
             workspace=given.workspace,
             tool=given.tool,
@@ -87,8 +87,8 @@ def step_by_step(
             floor=resolve_floor(floor, no_floor),
             radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
             accept_unchecked=tuple(accept_unchecked or ()),
-            clearance=clearance,
-            tracking_error=tracking_error,
+            clearance_m=clearance,
+            tracking_error_m=tracking_error,
             tip_speed=tip_speed,
         )
         stated = with_limits(loaded, given.bounds)
@@ -101,7 +101,7 @@ def step_by_step(
             ", from home and back too" if given.home is not None else f"; approach not checked: move to {start} first"
         )
         headline = f"{check.headline}; {ways}{name_warnings(check.findings)}."
-        write_motions(folder, plan, rate_hz=rate_hz, comments=[headline, *check.lines()])
+        write_motions(plan, folder, rate_hz=rate_hz, comments=[headline, *check.lines()])
         if as_json:
             typer.echo(json.dumps({**plan.to_dict(), "check": check.to_dict()}, indent=1))
         else:
@@ -131,8 +131,8 @@ def step_by_step(
         sensors = None
         if counts is not None or torque_noise:
             sensors = Sensors(counts_per_revolution=counts, torque_noise=torque_noise)
-        logs = simulate_tests(loaded, load_plan(folder / PLAN), rate_hz=rate_hz, sensors=sensors, seed=seed)
-        write_test_logs(folder, loaded, load_plan(folder / PLAN), logs)
+        logs = simulate_tests(loaded, load_plan(folder / PLAN), rate_hz=rate_hz, sensors=sensors, rng=seed)
+        write_test_logs(logs, folder, loaded, load_plan(folder / PLAN))
         if as_json:
             typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
         print_status(f"wrote {len(logs)} logs to {folder}")

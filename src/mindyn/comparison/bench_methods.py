@@ -70,7 +70,7 @@ def _fit_step_by_step(trial: Trial) -> Estimate:
     bench, plan = trial.bench, _plan_tests(trial.bench.robot)
     setting = bench.setting
     sensors = make_encoders(bench.robot, setting, trial.seed)
-    logs = simulate_tests(bench.truth, plan, rate_hz=setting.rate_hz, sensors=sensors, seed=trial.seed)
+    logs = simulate_tests(bench.truth, plan, rate_hz=setting.rate_hz, sensors=sensors, rng=trial.seed)
     logs = {name: bench.add_torque_noise(log, trial.seed, number) for number, (name, log) in enumerate(logs.items(), 1)}
     slack = BREAKAWAY_DEVIATIONS * float(bench.torque_deviations.max())
     return StepByStep(slack=slack).fit(bench.robot, plan, logs)

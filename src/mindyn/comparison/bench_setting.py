@@ -158,7 +158,7 @@ class Bench:
         seed = 1_000 * setting.seed + number
         read = measure(robot, self.motion, make_encoders(robot, setting, seed))
         log = self.add_torque_noise(log_from_arrays(robot.primary_names, read.t, read.position, read.torque), seed)
-        samples = condition(log, robot, setting.conditioning).samples
+        samples = condition(robot, log, setting.conditioning).samples
         edge = round(MIN_EDGE_S * setting.rate_hz)
         usable = np.zeros(samples.q.shape, dtype=np.bool_)
         usable[edge : len(usable) - edge] = True
@@ -186,7 +186,7 @@ class Bench:
 
     def _condition_positions(self, q: Array) -> Samples:
         log = log_from_arrays(self.robot.primary_names, self.motion.t, q, np.zeros_like(q))
-        return condition(log, self.robot, self.setting.conditioning).samples
+        return condition(self.robot, log, self.setting.conditioning).samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mindyn.algebra.values import ShortRepr
 from mindyn.comparison.isolation import MethodResult, run_method
 from mindyn.comparison.log_sets import HeldOut, Split
 from mindyn.errors import MindynError
@@ -69,8 +70,8 @@ class Agreement:
     compared: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogComparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LogComparison(ShortRepr):
     """Scores by method and split, and the agreement of repeated recordings by split.
 
     Attributes
@@ -148,6 +149,7 @@ def compare_on_logs(
     Returns
     -------
     LogComparison
+        Scores of every method on every split, and the agreement of repeated recordings.
     """
     show = progress or (lambda line: None)  # noqa: ARG005
     groups = group_splits(splits)

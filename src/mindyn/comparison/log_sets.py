@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
@@ -44,8 +44,8 @@ class HeldOut:
     rows: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Split(ShortRepr):
     """Training logs and held-out rows of one robot."""
 
     name: str
@@ -71,6 +71,7 @@ def read_sets(
     Returns
     -------
     list of Split
+        Training and held-out logs of every set.
 
     Raises
     ------

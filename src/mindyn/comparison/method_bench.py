@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import Bench, BenchSetting, make_bench
 from mindyn.errors import MindynError, unknown_name_error
@@ -70,8 +70,8 @@ class MethodResult:
         return float(np.sqrt(np.mean(self.spread**2)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MethodComparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MethodComparison(ShortRepr):
     """Results of all methods on one robot.
 
     Attributes
@@ -159,6 +159,7 @@ def compare_methods(
     Returns
     -------
     MethodComparison
+        Errors of every method over all repetitions.
 
     Raises
     ------

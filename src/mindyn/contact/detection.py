@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
@@ -53,8 +53,8 @@ MERGE_GAP_S: Final = 0.2
 """Largest time between alarms of one contact."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ContactThresholds:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ContactThresholds(ShortRepr):
     """Largest |r| without contact for each joint.
 
     Attributes
@@ -105,8 +105,8 @@ class ContactThresholds:
         return ContactThresholds(names, moving, still, gain, rate, seconds, deviations)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ContactTrace:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ContactTrace(ShortRepr):
     """Residual along a log: time (N,) in s, r (N, n), its lower and upper bounds, positions and speeds (N, n)."""
 
     joint_names: tuple[str, ...]
@@ -123,8 +123,8 @@ class ContactTrace:
         return np.asarray((self.residual < self.lower) | (self.residual > self.upper))
 
 
-@dataclass(frozen=True, slots=True)
-class Contact:
+@dataclass(frozen=True, slots=True, repr=False)
+class Contact(ShortRepr):
     """Contact from its first to its last alarm; alarms less than 0.2 s apart belong together.
 
     Attributes
@@ -165,7 +165,7 @@ def external_torque(
         EDGE_PERIODS / conditioning.position_cutoff_hz if isinstance(conditioning.position_cutoff_hz, float) else 0.0
     )
     settings = replace(conditioning.for_prediction(), edge_s=max(conditioning.edge_s, edge_s))
-    conditioned = condition(log, estimate.robot, settings)
+    conditioned = condition(estimate.robot, log, settings)
     time = log.time[np.searchsorted(log.rows, conditioned.rows)]
     return conditioned.samples, time, *_residual(estimate, conditioned.samples, gain)
 
@@ -226,6 +226,7 @@ def contact_thresholds(
     Returns
     -------
     ContactThresholds
+        Thresholds of every joint, in motion and at standstill.
 
     Raises
     ------
@@ -334,6 +335,7 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
     Returns
     -------
     ContactTrace
+        Residual (N, n) and its lower and upper bounds, over time.
 
     Raises
     ------

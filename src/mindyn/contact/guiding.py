@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError
@@ -38,8 +38,8 @@ TRANSITION_SPEED: Final = 0.05
 """Width of the transition around zero velocity, rad/s or m/s: below it, little friction is compensated."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HandGuiding:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HandGuiding(ShortRepr):
     """Friction of a robot that can be compensated safely.
 
     Attributes
@@ -76,20 +76,22 @@ class HandGuiding:
         return {"joint_names": list(self.joint_names), **arrays, "width": self.width}
 
 
-def hand_guiding(estimate: Estimate, *, seed: int = 0) -> HandGuiding:
+def hand_guiding(estimate: Estimate, *, rng: RandomSource = 0) -> HandGuiding:
     """Compute the part of the friction of an estimate that can be compensated safely.
 
     Parameters
     ----------
     estimate : Estimate
         Estimate to use.
-    seed : int
-        Seed of the random poses.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the random poses; None draws others in every call.
 
     Returns
     -------
     HandGuiding
+        Coulomb and viscous friction of every joint that may be compensated, and findings.
     """
+    seed = seed_from(rng)
     robot, regressor = estimate.robot, estimate.regressor
     q = _sample_poses(estimate, np.random.default_rng(seed))
     fastest = np.array([joint.limits.velocity or DEFAULT_MAX_SPEED for joint in robot.primary_joints])

@@ -293,6 +293,7 @@ def equation(
     Returns
     -------
     casadi.Function
+        The equation with named inputs and outputs.
 
     Raises
     ------

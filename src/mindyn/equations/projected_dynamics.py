@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.equations.catalogue import equation
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
 from mindyn.equations.loop_closure import LoopClosure, home_closure, loop_closure
@@ -48,8 +48,8 @@ def _state(closure: LoopClosure, q: Array, pd: Array, pdd: Array) -> TreeState:
     return TreeState(q, qd, _project_rows(W, pdd) + closure.acceleration_bias(q, qd), W)
 
 
-@dataclass(frozen=True)
-class LoopDynamics:
+@dataclass(frozen=True, repr=False)
+class LoopDynamics(ShortRepr):
     """Equations of motion of a robot with loops in its k primary joints; arrays (..., k) of any batch shape.
 
     Create it with `loop_dynamics`.
@@ -175,6 +175,7 @@ def loop_dynamics(robot: Robot, *, drives: bool = False, home: ArrayLike | None 
     Returns
     -------
     LoopDynamics
+        Functions of the dynamics in the primary joints.
 
     Raises
     ------

@@ -19,7 +19,25 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class EnergyDifference(Integration, Estimator):
-    """Fit energy or momentum differences over intervals; parameters as in `Integration`. It does not use qdd."""
+    """Fit energy or momentum differences over intervals; no accelerations are used.
+
+    Parameters
+    ----------
+    form : {"energy", "momentum"}, default "energy"
+        One equation of all joints for each interval, or one for each joint.
+    interval_s : float, default 0.2
+        Longest interval, in s.
+    reversals : {"avoid", "within"}, default "avoid"
+        "avoid": intervals end where a friction torque changes its direction, because accelerations jump there. "within":
+        they do not, for motions whose accelerations are smooth although friction is not.
+    torque : {"sampled", "held"}, default "sampled"
+        Values of a continuous torque, or a torque that is constant from each row to the next.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or the interval is not positive.
+    """
 
     @property
     def needs(self) -> Needs:

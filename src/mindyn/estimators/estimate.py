@@ -418,7 +418,7 @@ class Estimate(NotebookDisplay):
             hint = "condition the log yourself and call predict(samples)"
             raise InputError(message, hint=hint, code=Code.MISSING_VALUE, subject="conditioning")
         conditioning = self.conditioning.for_log(velocity=log.qd is not None, acceleration=log.qdd is not None)
-        return condition(log, self.robot, conditioning.for_prediction())
+        return condition(self.robot, log, conditioning.for_prediction())
 
     def predict_log(self, log: Log) -> Array:
         """Predict the torque (N, n) at every row of a log from its motion."""
@@ -470,9 +470,9 @@ class Estimate(NotebookDisplay):
             "servo": self.servo and self.servo.to_dict(),
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the estimate to a JSON file."""
-        write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
+    def save(self, path: str | Path) -> Path:
+        """Write the estimate to a JSON file and return its path."""
+        return write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
 def predict_unfiltered(regressor: Regressor, beta: Array, samples: Samples) -> Array:
@@ -499,6 +499,7 @@ def load_estimate(path: str | Path) -> Estimate:
     Returns
     -------
     Estimate
+        The estimate, with all digits of the saved one.
 
     Raises
     ------

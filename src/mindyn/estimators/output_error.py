@@ -65,8 +65,14 @@ class OutputError(Estimator):
         Largest number of Gauss-Newton steps.
     weights : "joint", "ordinary" or tuple of float
         Weights of the joints, as in `LeastSquares`.
-    control_rate_hz, start_s, initial, longest_step_s
-        As in `LoopSettings`.
+    control_rate_hz : float, optional
+        Rate of the controller; by default once per row.
+    start_s : float, default 0.0
+        Time of the controller at the first row, in s.
+    initial : {"measured", "reference"}, default "measured"
+        State at which simulations start.
+    longest_step_s : float, default 0.001
+        Longest step of the integration, in s.
     """
 
     controller: CandidateController

@@ -34,6 +34,7 @@ class RecursiveLeastSquares:
     Parameters
     ----------
     robot : Robot
+        Robot of the samples.
     forgetting : float
         Weight of a sample relative to the next one. With 1, the result equals the batch's.
     weights : "joint", "ordinary" or tuple of float

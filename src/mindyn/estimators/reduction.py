@@ -30,6 +30,7 @@ def reduce_estimate(
     Returns
     -------
     Reduction
+        Components, their energies, and the torque error for every number of components.
     """
     robot = estimate.robot
     phi = estimate.base.embedding @ estimate.base_values

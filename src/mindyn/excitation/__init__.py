@@ -1,4 +1,4 @@
-"""Motions that make the parameters visible: exciting trajectories and test plans."""
+"""Excitation trajectories and test plans: motions that determine the parameters."""
 
 from mindyn.lazy_names import import_lazily
 

@@ -1,4 +1,4 @@
-"""`approach_from`: a way from home to the start of a motion that keeps every distance and limit."""
+"""`approach_from`: a path from home to the start of a motion that keeps every distance and limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError, UnsafeMotionError
+from mindyn.errors import Code, InputError, UnsafeMotionError
 from mindyn.excitation.constraints import Constraint, worst
 from mindyn.excitation.encounters import Encounter, Encounters, gaps_of
 from mindyn.excitation.instants import State
@@ -24,13 +24,13 @@ PEAKS: Final = (2.1875, 7.5132, 52.5)
 """Largest first, second and third derivative of the ramp from 0 to 1 within one second."""
 SHORTEST_S: Final = 0.5
 DETOURS: Final = 100
-"""Places to stand that a way may lead over where the straight one hits something."""
+"""Rest positions that a path may use if the straight line hits something."""
 MOST_TRIED: Final = 500
-"""Ways of which a leg is tried, at most."""
+"""Largest number of paths that are checked."""
 LEG_M: Final = 0.01
-"""No volume moves farther between two positions at which a leg is tried; the check of the result is finer."""
+"""m: largest motion of a volume between two checked positions of a leg; the final check is finer."""
 SLOWER: Final = 1.5
-"""An approach whose torque or speed exceeds a limit is taken slower by this factor, a few times."""
+"""Factor by which an approach is slowed, several times, if its torque or speed exceeds a limit."""
 TRIES: Final = 12
 
 
@@ -42,13 +42,13 @@ def approach_from(
     places: Array,
     rng: np.random.Generator,
 ) -> ApproachPath:
-    """Return the shortest way from home to the start over some places to stand, straight in the joints between them.
+    """Return the shortest path from home to the start through some rest positions, with straight lines in joint space.
 
-    Edges of the graph of all places are tried only when the shortest way has them, and removed where they hit
-    something (lazy roadmap, Bohlin and Kavraki 2000). Distances are those of the result's check.
+    Edges of the graph of all positions are checked only if the shortest path uses them, and removed if they hit something
+    (lazy roadmap, Bohlin and Kavraki 2000). Distances are those of the final check.
 
-    limits  with the whole ranges of the joints: home may lie nearer to their ends than a motion
-    safety  its distances are kept, and the way is slowed until its dynamics hold
+    limits  with the full ranges of the joints: home may be closer to their ends than a motion
+    safety  the path keeps its distances, and is slowed until its dynamics hold
     """
     begin = frozen_array(home, start.shape, "home")
     outside = (begin < limits.lower) | (begin > limits.upper)
@@ -56,36 +56,41 @@ def approach_from(
         raise InputError(
             f"home {begin.tolist()} lies outside the position limits of joints {np.flatnonzero(outside).tolist()}",
             hint="home has one position for each joint, in rad or m, in the order of the robot file",
+            code=Code.OUT_OF_RANGE,
+            subject="home",
         )
     blocked = first_blocked(safety.encounters, begin[None])
     if blocked is not None:
         raise UnsafeMotionError(
-            f"home {np.round(begin, 3).tolist()} is not safe: {' - '.join(blocked.names)} are nearer to each other "
-            f"than the {1e3 * blocked.required_m:.0f} mm that are required",
-            hint="give a home where they are farther apart, lower --clearance, or leave home out",
+            f"home {np.round(begin, 3).tolist()} is not safe: the distance {' - '.join(blocked.names)} is less than the "
+            f"required {1e3 * blocked.required_m:.0f} mm",
+            hint="give a home with a larger distance, lower --clearance, or omit home",
+            subject="home",
         )
     chosen = rng.permutation(len(places))[:DETOURS]
     nodes = np.vstack([begin, start, places[chosen]])
     way = _shortest_way(safety.encounters, nodes, np.maximum(limits.upper - limits.lower, 1e-9))
     if way is None:
         raise UnsafeMotionError(
-            f"no way from home {np.round(begin, 3).tolist()} to the start {np.round(start, 3).tolist()} keeps all "
-            f"distances: the straight one and those over {len(chosen)} other places hit something",
-            hint="give another home, or leave home out and move the arm to the start first",
+            f"no path from home {np.round(begin, 3).tolist()} to the start {np.round(start, 3).tolist()} keeps all "
+            f"distances: the straight path and those through {len(chosen)} other positions hit something",
+            hint="give another home, or omit home and move the arm to the start first",
+            subject="home",
         )
-    found = ApproachPath(way, _leg_seconds(way, limits))
+    path = ApproachPath(way, _leg_seconds(way, limits))
     for _ in range(TRIES):
-        if _worst(found, safety.dynamics) <= 1.0:
-            return found
-        found = ApproachPath(found.places, SLOWER * found.seconds)
+        if _worst(path, safety.dynamics) <= 1.0:
+            return path
+        path = ApproachPath(path.places, SLOWER * path.seconds)
     raise UnsafeMotionError(
-        f"the way from home {np.round(begin, 3).tolist()} to the start exceeds a limit however slow it is",
-        hint="give another home: holding the arm there or on the way takes more torque than the limits allow",
+        f"the path from home {np.round(begin, 3).tolist()} to the start exceeds a limit at every speed",
+        hint="give another home: holding the arm there or on the path takes more torque than the limits allow",
+        subject="home",
     )
 
 
 def _shortest_way(encounters: Encounters, nodes: Array, ranges: Array) -> Array | None:
-    """Return the places (k + 1, n) of the shortest way from node 0 to node 1 that hits nothing."""
+    """Return the positions (k + 1, n) of the shortest path from node 0 to node 1 that hits nothing."""
     finite = np.where(np.isfinite(ranges), ranges, 2 * np.pi)
     lengths = np.linalg.norm((nodes[:, None] - nodes[None]) / finite, axis=-1) + 1e-3  # few legs rather than many
     np.fill_diagonal(lengths, 0.0)
@@ -111,7 +116,7 @@ def _shortest_way(encounters: Encounters, nodes: Array, ranges: Array) -> Array 
 
 
 def _hits(encounters: Encounters, a: Array, b: Array) -> bool:
-    """Return whether a straight leg comes too near to something."""
+    """Return whether a straight leg comes too close to something."""
     share = np.linspace(0.0, 1.0, 33)[:, None]
     corners = encounters.bodies.corners(a + share * (b - a))
     length = np.linalg.norm(np.diff(corners, axis=0), axis=-1).sum(axis=0).max(initial=0.0)
@@ -120,16 +125,16 @@ def _hits(encounters: Encounters, a: Array, b: Array) -> bool:
 
 
 def first_blocked(encounters: Encounters, q: Array) -> Encounter | None:
-    """Return an encounter that does not keep its distance at all of the positions q (N, n); None where all do.
+    """Return an encounter that violates its distance at one of the positions q (N, n); None if there is none.
 
-    Covers are compared first: the shapes are measured only where the covers are too near.
+    Covers are compared first; shapes are measured only if their covers are too close.
     """
     bodies = encounters.bodies
     poses = bodies.poses(q)
-    for one in encounters.checked:
-        near = poses if one.by != "covers" else poses[gaps_of(bodies, one, poses) < one.needed_m]
-        if len(near) and (gaps_of(bodies, one, near, is_exact=True) < one.needed_m).any():
-            return one
+    for encounter in encounters.checked:
+        near = poses if encounter.by != "covers" else poses[gaps_of(bodies, encounter, poses) < encounter.needed_m]
+        if len(near) and (gaps_of(bodies, encounter, near, is_exact=True) < encounter.needed_m).any():
+            return encounter
     return None
 
 
@@ -140,12 +145,12 @@ def _leg_seconds(places: Array, limits: MotionLimits) -> Array:
         (peak * np.divide(steps, bound, out=np.full_like(steps, np.inf), where=bound > 0)) ** (1 / order)
         for order, (peak, bound) in enumerate(zip(PEAKS, bounds, strict=True), start=1)
     ]
-    found = np.maximum(np.nan_to_num(np.max(needed, axis=(0, 2)), nan=0.0), SHORTEST_S)
-    return np.asarray(np.where(np.isfinite(found), 1.001 * found, SHORTEST_S))
+    seconds = np.maximum(np.nan_to_num(np.max(needed, axis=(0, 2)), nan=0.0), SHORTEST_S)
+    return np.asarray(np.where(np.isfinite(seconds), 1.001 * seconds, SHORTEST_S))
 
 
 def _worst(approach: ApproachPath, constraints: Sequence[Constraint]) -> float:
     count = int(min(CHECK_HZ * approach.whole_s, 20_000)) + 1
     t = np.linspace(0.0, approach.whole_s, count)
     state: State = tuple(approach.derivative(t, order) for order in range(4))  # type: ignore[assignment] # four of them
-    return float(max((worst(one, state).max() for one in constraints), default=0.0))
+    return float(max((worst(constraint, state).max() for constraint in constraints), default=0.0))

@@ -1,4 +1,4 @@
-"""`Bodies`: the solids of links and obstacles, where a motion takes them, and the true distances between them."""
+"""`Bodies`: the solids of links and obstacles, their poses along a motion, and the distances between them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Bodies:
 
     def __init__(self, robot: Robot, volumes: Sequence[Volume]) -> None:
         self.volumes = tuple(volumes)
-        self.links = [robot.link_index(one.link) if one.link else -1 for one in volumes]
+        self.links = [robot.link_index(volume.link) if volume.link else -1 for volume in volumes]
         moving = [k for k in self.links for _ in _REFERENCE]
         self._frames = Points(robot, moving, np.tile(_REFERENCE, (len(volumes), 1)))
         self._corners = Points(
-            robot, [k for k in self.links for _ in range(8)], np.concatenate([one.corners for one in volumes])
+            robot, [k for k in self.links for _ in range(8)], np.concatenate([volume.corners for volume in volumes])
         )
         self._coal = import_coal()
 
@@ -62,7 +62,7 @@ class Bodies:
     def heights(self, body: int, poses: Array, direction: Array) -> Array:
         """(N,) least coordinate of a body along a direction of the root frame."""
         axes = poses[:, body] @ direction  # (N, 4): of the origin and of the three axes
-        least = [(one.points @ axes[:, 1:].T).min(axis=0) - one.radius for one in self.volumes[body].solids]
+        least = [(solid.points @ axes[:, 1:].T).min(axis=0) - solid.radius for solid in self.volumes[body].solids]
         return np.asarray(axes[:, 0] + np.min(least, axis=0))
 
     def distance(self, pair: tuple[int, int], pose: Array, *, surfaces: bool = False) -> float:
@@ -72,9 +72,9 @@ class Bodies:
         place, other_place = (self._coal.Transform3s(pose[k, 1:].T.copy(), pose[k, 0]) for k in pair)
         request, result = self._coal.DistanceRequest(), self._coal.DistanceResult()
         least = np.inf
-        for (one, X), (other, Y) in product(first, second):
+        for (solid, X), (other, Y) in product(first, second):
             result.clear()
-            gap = self._coal.distance(one, place * X, other, other_place * Y, request, result)
+            gap = self._coal.distance(solid, place * X, other, other_place * Y, request, result)
             least = min(least, float(gap))
         return least
 
@@ -86,7 +86,7 @@ class Bodies:
     def _shapes(self) -> dict[bool, list[list[Any]]]:
         """Shapes of coal for every body: hulls, and with the surfaces of meshes."""
         return {
-            surfaces: [[self._shape(one, surfaces) for one in volume.solids] for volume in self.volumes]
+            surfaces: [[self._shape(solid, surfaces) for solid in volume.solids] for volume in self.volumes]
             for surfaces in (False, True)
         }
 
@@ -119,9 +119,9 @@ class Bodies:
 
 
 def _thinned(solid: Solid) -> Solid:
-    """Return a solid of fewer points that contains this one: its radius grows by what is left out.
+    """Return a solid of fewer points that contains this one, with a larger radius.
 
-    Each further point is the one farthest from those before, so that the rim of a disc keeps points all around.
+    Each further point is the farthest from the earlier ones, so that points remain all around the rim of a disc.
     """
     kept = [0]
     away = np.linalg.norm(solid.points - solid.points[0], axis=1)

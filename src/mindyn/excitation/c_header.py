@@ -1,4 +1,4 @@
-"""A motion as a C header: its coefficients, and a function that evaluates them; C99 and libm alone."""
+"""A motion as a C header: its coefficients, and a function that evaluates them, in C99 with libm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import factorial
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import ExportError
+from mindyn.errors import Code, ExportError
 from mindyn.escaping import c_comment
 from mindyn.excitation.fourier import RAMPS, Fourier
 from mindyn.excitation.motions import Motion
@@ -17,14 +17,16 @@ from mindyn.robots.robot import Robot
 
 
 def c_header(motion: Motion, robot: Robot) -> str:
-    """The text of the header."""
+    """Return the text of the header."""
     family = motion.family
     if isinstance(family, Fourier):
         body = _fourier(motion, family)
     elif isinstance(family, BSpline):
         body = _spline(motion, family)
     else:
-        raise ExportError(f"a motion of {type(family).__name__} has no C form; Fourier and BSpline have")
+        kind = type(family).__name__
+        message = f"a motion of the family {kind} cannot be written as C code; use Fourier or BSpline"
+        raise ExportError(message, code=Code.UNSUPPORTED, subject=kind)
     joints = c_comment(", ".join(robot.primary_names))
     return f"""/* Motion of robot {c_comment(robot.name)}: {motion.seconds:g} s, from rest to rest.
    Joints: {joints}. Positions rad or m, times s. */
@@ -42,7 +44,7 @@ static const double motion_start[{len(robot.primary_names)}] = {_braces(motion.s
 
 
 def _braces(values: Array) -> str:
-    """An array of any shape as a C initialiser, every digit kept."""
+    """Return an array of any shape as a C initialiser with all digits."""
     if values.ndim == 1:
         return "{" + ", ".join(float(v).hex() for v in values) + "}"
     return "{" + ",\n  ".join(_braces(row) for row in values) + "}"
@@ -88,7 +90,7 @@ static void motion_reference(double t, double *q, double *qd, double *qdd)
 
 
 def _ramp(family: Fourier) -> str:
-    """The C function of the ramp and its two derivatives."""
+    """Return the C function of the ramp and its two derivatives."""
     if not family.ramp_s:
         return "static void motion_ramp(double t, double *r) { (void)t; r[0] = 1; r[1] = 0; r[2] = 0; }\n"
     r = family.ramp_s

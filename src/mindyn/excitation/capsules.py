@@ -1,4 +1,4 @@
-"""`Capsule`: a segment with a radius, fixed to a link; the smallest few that contain given solids."""
+"""`Capsule`: a segment with a radius, fixed to a link, and the smallest capsules around given solids."""
 
 from __future__ import annotations
 
@@ -13,25 +13,37 @@ from scipy.spatial import ConvexHull, QhullError
 
 from mindyn.algebra.poses import rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.robots.geometry import Solid, mesh_solid
 from mindyn.robots.mesh_files import Triangles
 
 MOST_COVERS: Final = 3
 """Capsules of one link: the search compares all pairs of them at every instant."""
 SPLIT_GAIN: Final = 0.8
-"""A further capsule is used where the summed volume falls below this fraction."""
+"""Another capsule is used if it reduces the total volume below this fraction."""
 DESCENT_STEPS: Final = 150
-"""Evaluations with which the axis of a capsule is improved."""
+"""Number of evaluations that improve the axis of a capsule."""
 MARGIN_M: Final = 1e-6
 """Added to every radius, against rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capsule(Value):
-    """All points within `radius` (m) of the segment from `a` to `b`, in the frame of a link; a sphere where a = b.
+    """All points within a radius of a segment, in the frame of a link.
 
-    link  a link's name; the root's, or "" for it, is fixed: an obstacle
+    Parameters
+    ----------
+    link : str
+        Name of a link. The name of the root, or "", is an obstacle that does not move.
+    a, b : array_like, shape (3,)
+        Ends of the segment, in m; a sphere if they are equal.
+    radius : float
+        In m.
+
+    Raises
+    ------
+    InputError
+        If an end is not three numbers, or the radius is not positive.
     """
 
     link: str
@@ -43,7 +55,8 @@ class Capsule(Value):
         for name in ("a", "b"):
             object.__setattr__(self, name, frozen_array(getattr(self, name), (3,), f"end {name} of a capsule"))
         if frozen_array(self.radius, (), "the radius of a capsule") <= 0:
-            raise InputError(f"the radius of a capsule must be positive, got {self.radius!r}")
+            message = f"the radius of a capsule must be positive, got {self.radius!r}"
+            raise InputError(message, code=Code.OUT_OF_RANGE, subject="radius")
 
     @property
     def solid(self) -> Solid:
@@ -53,7 +66,7 @@ class Capsule(Value):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Balls:
-    """Balls (V, 3), (V,) that belong to pieces (V,) of solids (V,): what contains its balls contains a piece."""
+    """Balls (V, 3), (V,) of pieces (V,) of solids (V,); a convex body that contains them contains the piece."""
 
     centres: Array
     radii: Array
@@ -65,16 +78,16 @@ class _Balls:
 
 
 def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
-    """Return at most `most` capsules whose union contains the solids, and the solids as they lie in them.
+    """Return at most `most` capsules whose union contains the solids, and the solids divided among them.
 
-    Each solid, or each triangle of a mesh, lies in one capsule as a whole; a capsule is convex, so it contains them
-    if it contains their corners. A mesh that several capsules share is divided likewise.
+    Each solid, or each triangle of a mesh, is in one capsule. A capsule is convex, so it contains them if it contains their
+    corners. A mesh that several capsules share is divided in the same way.
     """
     balls = _balls(solids)
     part = np.zeros(len(balls.centres), dtype=np.int64)
     for count in range(2, most + 1):
         best = min(
-            (_division(balls, count, axis) for axis in range(3)), key=lambda one: _approximate_volume(balls, one)
+            (_division(balls, count, axis) for axis in range(3)), key=lambda cut: _approximate_volume(balls, cut)
         )
         if _approximate_volume(balls, best) < SPLIT_GAIN * _approximate_volume(balls, part):
             part = best
@@ -103,7 +116,7 @@ def _volume(fit: _Fit) -> float:
 
 def _approximate_volume(balls: _Balls, part: NDArray[np.int64]) -> float:
     parts = [_hull(balls.chosen(part == k)) for k in np.unique(part)]
-    return sum(min(_volume(_around(one, *line)) for line in _lines(one)) for one in parts)
+    return sum(min(_volume(_around(subset, *line)) for line in _lines(subset)) for subset in parts)
 
 
 def _balls(solids: Sequence[Solid]) -> _Balls:
@@ -118,13 +131,13 @@ def _balls(solids: Sequence[Solid]) -> _Balls:
             centres.append(solid.surface.corners[faces].reshape(-1, 3))
             pieces.append(count + np.repeat(np.arange(len(faces)), 3))
             count += len(faces)
-    sizes = [len(one) for one in centres]
+    sizes = [len(centre) for centre in centres]
     radii = np.repeat([solid.radius for solid in solids], sizes)
     return _Balls(np.concatenate(centres), radii, np.concatenate(pieces), np.repeat(np.arange(len(solids)), sizes))
 
 
 def _division(balls: _Balls, count: int, axis: int) -> NDArray[np.int64]:
-    """(V,) the part of every ball: pieces divided by their middles along a principal axis into equal lengths."""
+    """Return the part (V,) of every ball: pieces are divided into equal lengths along a principal axis."""
     along = balls.centres @ _lines(balls)[axis][1]
     sizes = np.bincount(balls.pieces)
     middles = (np.bincount(balls.pieces, along) / np.maximum(sizes, 1))[balls.pieces]
@@ -159,7 +172,7 @@ def _fit(balls: _Balls) -> _Fit:
 
 
 def _hull(balls: _Balls) -> _Balls:
-    """Return the balls that matter: corners of the hull where all are of one size."""
+    """Return the relevant balls: corners of the hull if all have the same size."""
     if len(balls.centres) > 20 and np.ptp(balls.radii) == 0:
         try:
             return balls.chosen(ConvexHull(balls.centres).vertices)

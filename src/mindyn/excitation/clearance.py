@@ -22,7 +22,7 @@ from mindyn.kernels.kernel import Kernel
 from mindyn.robots.robot import Robot
 
 KEPT_ROWS: Final = 1000
-"""Nearest points at more instants are not kept: those of a check, once each."""
+"""Largest number of instants whose nearest points are cached; those of a check are used once."""
 _TINY = 1e-12
 """Squared lengths below are those of points, m^2."""
 
@@ -55,27 +55,27 @@ class Points:
         self._shape = (len(points), 3)
 
     def positions(self, q: Array) -> Array:
-        """(N, k, 3)."""
+        """Return the positions (N, k, 3)."""
         return np.asarray(self._positions(q)).reshape(len(q), *self._shape)
 
     def slopes(self, q: Array) -> Array:
-        """(N, k, 3, n)."""
+        """Return the derivatives (N, k, 3, n) by q."""
         return np.asarray(self._slopes(q)).reshape(len(q), *self._shape, q.shape[1])
 
 
 def placed_points(robot: Robot, q: SX, links: Sequence[int], points: Array) -> SX:
-    """(3 k,) points of links in the root frame at the positions q of all joints."""
+    """Return points (3 k,) of links in the root frame at the positions q of all joints."""
     chain = kinematic_chain(robot)
     placed, root = frame_placements(chain, chain.at(q)), chain.frames.root
-    made = []
+    positions = []
     for link, point in zip(links, points, strict=True):
         if link < 0:
-            made.append(casadi.SX(casadi.DM(point)))
+            positions.append(casadi.SX(casadi.DM(point)))
             continue
         R, p = placed[link]
         inside = p + R @ casadi.SX(casadi.DM(chain.frames.steps[link].link.apply(point)))
-        made.append(constant(root.translation) + constant(root.rotation) @ inside)
-    return casadi.vertcat(*made)
+        positions.append(constant(root.translation) + constant(root.rotation) @ inside)
+    return casadi.vertcat(*positions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,7 @@ def _clip(x: SX) -> SX:
 
 
 class Pairs:
-    """Pairs of capsules of a robot and its surroundings that must keep apart.
+    """Pairs of capsules that must not touch, of a robot and its surroundings.
 
     capsules  of the links and of obstacles
     pairs     (c, 2) their numbers
@@ -136,37 +136,37 @@ class Pairs:
         self._last: tuple[Array, NearestPoints] | None = None
 
     def gaps(self, q: Array) -> Array:
-        """(N, c) between surfaces, m; negative where they overlap."""
+        """Return the distances (N, c) between surfaces, m; negative if they overlap."""
         return np.asarray(self._nearest(q).distance - self._reach)
 
     def with_slopes(self, q: Array) -> tuple[Array, Array]:
-        """Gaps (N, c) and their derivatives (N, c, n) by q."""
-        found, J = self._nearest(q), self.points.slopes(q)
+        """Return gaps (N, c) and their derivatives (N, c, n) by q."""
+        nearest_points, J = self._nearest(q), self.points.slopes(q)
         first, second = self.pairs.T
-        moves = _between(J, first, found.s) - _between(J, second, found.t)
+        moves = _between(J, first, nearest_points.s) - _between(J, second, nearest_points.t)
         return (
-            found.distance - self._reach,
-            np.einsum("tci,tcij->tcj", found.normal, moves),
+            nearest_points.distance - self._reach,
+            np.einsum("tci,tcij->tcj", nearest_points.normal, moves),
         )
 
     def _nearest(self, q: Array) -> NearestPoints:
-        """The last one is kept: solvers ask for gaps, and then for their slopes at the same q."""
+        """Return the nearest points, cached: solvers ask for gaps, then for slopes at the same q."""
         last = self._last
         if last is not None and np.array_equal(last[0], q):
             return last[1]
-        found = nearest(self.points.positions(q).take(self._ends, axis=1))
+        nearest_points = nearest(self.points.positions(q).take(self._ends, axis=1))
         if len(q) <= KEPT_ROWS:
-            self._last = q.copy(), found
-        return found
+            self._last = q.copy(), nearest_points
+        return nearest_points
 
     def names(self) -> list[str]:
-        """`upper_arm - wall` for every pair."""
+        """Return `upper_arm - wall` for every pair."""
         named = [c.link or "obstacle" for c in self.capsules]
         return [f"{named[i]} - {named[j]}" for i, j in self.pairs]
 
 
 def _between(J: Array, capsule: NDArray[np.intp], s: Array) -> Array:
-    """Derivatives of the point at s of a capsule's segment: (N, c, 3, n)."""
+    """Return the derivatives (N, c, 3, n) of the point at s of the segment of a capsule."""
     s = s[..., None, None]
     return np.asarray((1 - s) * J[:, 2 * capsule] + s * J[:, 2 * capsule + 1])
 

@@ -1,4 +1,4 @@
-"""`ColumnFunction`: the regressor along a motion, the information it gives, and how both change with the motion."""
+"""`Columns`: the regressor along a motion, its information matrix, and the derivatives of both."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from mindyn.parameters.structural import structural_base
 from mindyn.robots.robot import Robot
 
 TURNING: Final = 0.05
-"""In a design Coulomb friction is tanh(u / width), width this part of the speed limit: its sign has no derivative."""
+"""Width of tanh(u / width), relative to the speed limit; it replaces the sign of Coulomb friction in a design."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Coulomb:
     """The Coulomb column of one drive: row[j] * tanh(row @ qd / width) at joint j.
 
-    places  among the entries, and `weights` the nonzeros of the row
+    places   places among the entries
+    weights  nonzeros of the row
     """
 
     places: NDArray[np.intp]
@@ -37,12 +38,12 @@ class _Coulomb:
 
 
 class Columns:
-    """Y (N, n, p) of the base set with friction and rotor columns, Coulomb columns smooth; as its entries (N, e).
+    """Y (N, n, p) of the base set with friction and rotor columns and smooth Coulomb columns, as its entries (N, e).
 
-    Entries are those of Y that are not zero for every motion, row by row: a joint's torque does not depend on the links
-    before it, nor on the friction of others, so that of a 6R arm two thirds of the products of columns are not formed.
+    Entries are the structural nonzeros of Y, row by row. The torque of a joint does not depend on the links before it or on
+    the friction of other joints; for a 6R arm, two thirds of the products of columns are not computed.
 
-    speeds  (n,) speed limits, which set the width of the smooth sign
+    speeds  (n,) speed limits, which determine the width of the smooth sign
     """
 
     def __init__(self, robot: Robot, *, drives: bool, speeds: Array) -> None:
@@ -54,48 +55,48 @@ class Columns:
         self.rows, self.columns = np.divmod(self._kernel.nonzeros("Y"), self.count)
         ends = np.searchsorted(self.rows, np.arange(len(robot.primary_names) + 1))
         self._joints = [slice(int(first), int(last)) for first, last in pairwise(ends)]
-        self._blocks = [np.ix_(own, own) for own in (self.columns[joint] for joint in self._joints)]
+        self._blocks = [np.ix_(indices, indices) for indices in (self.columns[joint] for joint in self._joints)]
         self._coulomb = tuple(self._coulomb_columns(speeds)) if drives else ()
 
     @property
     def count(self) -> int:
-        """p."""
+        """Return p."""
         return self.base.count
 
     def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Return the entries of Y with the smooth sign."""
-        made: Array = self._kernel(q, qd, qdd)
-        for one in self._coulomb:
-            made[:, one.places] = np.tanh(qd @ one.row / one.width)[:, None] * one.weights
-        return made
+        values: Array = self._kernel(q, qd, qdd)
+        for column in self._coulomb:
+            values[:, column.places] = np.tanh(qd @ column.row / column.width)[:, None] * column.weights
+        return values
 
     def signed_entries(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Return the entries of Y as identification uses it, with the exact sign."""
-        made: Array = self._kernel(q, qd, qdd)
-        return made
+        entries: Array = self._kernel(q, qd, qdd)
+        return entries
 
     def dense(self, entries: Array) -> Array:
-        """Y (N, n, p) of its entries."""
+        """Return Y (N, n, p) of the entries."""
         return self._kernel.densify("Y", entries)
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
-        """Derivatives of <V, entries> by q, qd, qdd, (N, n) each."""
+        """Return the derivatives of <V, entries> by q, qd, qdd, (N, n) each."""
         by_q, by_qd, by_qdd = self._adjoint(q, qd, qdd, V)
-        for one in self._coulomb:
-            slope = (1 - np.tanh(qd @ one.row / one.width) ** 2) / one.width
-            by_qd += (slope * (V[:, one.places] @ one.weights))[:, None] * one.row
+        for column in self._coulomb:
+            slope = (1 - np.tanh(qd @ column.row / column.width) ** 2) / column.width
+            by_qd += (slope * (V[:, column.places] @ column.weights))[:, None] * column.row
         return by_q, by_qd, by_qdd
 
     def information(self, entries: Array, weights: Array) -> Array:
-        """S (p, p) = sum over samples and joints j of weights[j] Y_j^T Y_j."""
+        """Return S (p, p) = sum over samples and joints j of weights[j] Y_j^T Y_j."""
         S = np.zeros((self.count, self.count))
         for joint, block, weight in zip(self._joints, self._blocks, weights, strict=True):
-            own = entries[:, joint]
-            S[block] += weight * (own.T @ own)
+            joint_entries = entries[:, joint]
+            S[block] += weight * (joint_entries.T @ joint_entries)
         return S
 
     def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
-        """(N, e) derivatives by the entries of what has the symmetric derivatives G by the information."""
+        """Return the derivatives (N, e) by the entries of a function with derivatives G by the information."""
         V = np.empty_like(entries)
         for joint, block, weight in zip(self._joints, self._blocks, weights, strict=True):
             np.matmul(entries[:, joint], (2 * weight) * G[block], out=V[:, joint])
@@ -109,10 +110,10 @@ class Columns:
 
 
 class OwnColumns:
-    """The columns with every parameter in the rows of one joint alone, the last whose torque it touches.
+    """The columns with every parameter only in the rows of one joint, the last joint whose torque depends on it.
 
-    What is found at joint i when a robot is identified from the last link to the first: S is then A_i^T A_i of each
-    joint in blocks [Lin 1995, eq. 94-116].
+    These are the columns of joint i if a robot is identified from the last link to the first: S then has the blocks
+    A_i^T A_i of the joints [Lin 1995, eq. 94-116].
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -122,36 +123,36 @@ class OwnColumns:
         self._own = columns.rows == self.owners[columns.columns]
 
     def entries(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """See `ColumnFunction`."""
+        """See `Columns`."""
         return np.asarray(self._columns.entries(q, qd, qdd) * self._own)
 
     def pulled_back(self, q: Array, qd: Array, qdd: Array, V: Array) -> tuple[Array, Array, Array]:
-        """See `ColumnFunction`."""
+        """See `Columns`."""
         return self._columns.pulled_back(q, qd, qdd, V * self._own)
 
     def information(self, entries: Array, weights: Array) -> Array:
-        """See `ColumnFunction`; of any entries, with others' parameters left out."""
+        """See `Columns`; parameters of other joints are excluded."""
         return self._columns.information(entries * self._own, weights)
 
     def slopes(self, entries: Array, weights: Array, G: Array) -> Array:
-        """See `ColumnFunction`."""
+        """See `Columns`."""
         return self._columns.slopes(entries, weights, G)
 
 
 def base_of(robot: Robot, *, drives: bool) -> BaseParameters:
-    """The base set that identification takes: the structural one, through loops the one that covers them."""
+    """Return the base set that identification uses: the structural one, or one that covers loops."""
     return base_parameters(robot, drives=drives) if robot.has_dependents else structural_base(robot, drives=drives)
 
 
 def coulomb_columns(robot: Robot, base: BaseParameters) -> tuple[list[int], Array]:
-    """Numbers of the Coulomb parameters, and the rows (c, n) of their drives: the speeds they act on are rows @ qd.
+    """Return the numbers of the Coulomb parameters, and rows (c, n) of their drives: they act on the speeds rows @ qd.
 
-    Drives that a loop keeps in step have one parameter, in place of the first and named after it.
+    Drives that a loop couples have one parameter, in place of the first and with its name.
     """
     labels = parameter_labels(robot, drives=True)
     first = PARAMETERS_PER_LINK * robot.joint_count + DRIVE_PARAMETERS.index("coulomb")
-    own = [labels[first + len(DRIVE_PARAMETERS) * k] for k in range(len(robot.drives))]
+    coulomb_labels = [labels[first + len(DRIVE_PARAMETERS) * k] for k in range(len(robot.drives))]
     rows = primary_friction(robot)  # zero where the speed is that of a dependent joint that is solved for
-    found = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R") if name in base.names]
-    found = [(k, name) for k, name in found if rows[k].any()]
-    return [base.names.index(name) for _, name in found], rows[[k for k, _ in found]]
+    named = [(k, name) for k, label in enumerate(coulomb_labels) for name in (label, f"{label}R") if name in base.names]
+    named = [(k, name) for k, name in named if rows[k].any()]
+    return [base.names.index(name) for _, name in named], rows[[k for k, _ in named]]

@@ -28,7 +28,7 @@ class Constraint(Protocol):
 
     @property
     def two_sided(self) -> bool:
-        """Whether -1 is a bound as well."""
+        """Return whether -1 is a bound too."""
 
     @property
     def labels(self) -> list[str]:
@@ -65,10 +65,10 @@ class Rates:
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
         B = instants.by_segment(instants.basis[self.order])
-        found = np.zeros((len(B), len(self.joints), B.shape[2], state[0].shape[1]))
+        result = np.zeros((len(B), len(self.joints), B.shape[2], state[0].shape[1]))
         summed = B.swapaxes(1, 2) @ instants.by_segment(weights / self.half)  # (w, 1 + m, c)
-        found[:, range(len(self.joints)), :, self.joints] = summed.transpose(2, 0, 1)
-        return found
+        result[:, range(len(self.joints)), :, self.joints] = summed.transpose(2, 0, 1)
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,9 +110,9 @@ class LinkedRates(_DependentRates):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SolvedRates(_DependentRates):
-    """Rates of dependent joints of loops that are solved for.
+    """Rates of dependent joints of numerically solved loops.
 
-    kernel  gives them at (q, qd, ...), as many inputs as they need; `slopes` their derivatives by each of these
+    kernel  returns them at (q, qd, ...), with as many inputs as needed; `slopes` returns the derivatives by each input
     """
 
     kernel: Kernel
@@ -124,8 +124,8 @@ class SolvedRates(_DependentRates):
 
     def pulled_back(self, instants: Instants, state: State, weights: Array) -> Array:
         """See `Constraint`."""
-        found = self.slopes(*self._inputs(state))
-        slopes = found if isinstance(found, tuple) else (found,)
+        result = self.slopes(*self._inputs(state))
+        slopes = result if isinstance(result, tuple) else (result,)
         return instants.pulled_back_series(*((weights / self.half)[:, :, None] * J for J in slopes))
 
     def _inputs(self, state: State) -> tuple[Array, ...]:
@@ -134,10 +134,10 @@ class SolvedRates(_DependentRates):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Torques:
-    """Torques without Coulomb friction, as parts of what the limits leave when it acts against the motor.
+    """Torques without Coulomb friction, relative to the limits minus Coulomb friction in the worst direction.
 
-    beta     base parameters, those of Coulomb friction zero
-    allowed  (c,) of the joints that have a limit
+    beta     base parameters, with zero Coulomb friction
+    allowed  (c,) limits of the joints that have one
     """
 
     kernel: Kernel
@@ -167,7 +167,7 @@ class Torques:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaps:
-    """Gaps between capsules, `clearance` (c,) m at least."""
+    """Gaps between capsules, at least `clearance` (c,) m."""
 
     pairs: Pairs
     clearance: Array
@@ -191,9 +191,17 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Box:
-    """A box in the root frame that the robot must stay inside of, m; infinite faces do not count.
+    """A box with faces parallel to the axes of the root frame: a workspace or an obstacle.
 
-    A floor is Box(lower=(-inf, -inf, 0)).
+    Parameters
+    ----------
+    lower, upper : array_like, shape (3,)
+        Corners in m; infinite entries are no face. A floor is Box(lower=(-inf, -inf, 0)).
+
+    Raises
+    ------
+    InputError
+        If a corner is not three numbers, or the box is empty.
     """
 
     lower: Array
@@ -222,7 +230,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walls:
-    """Distances of points, less their radii, from the faces of a box.
+    """Distances of points, minus their radii, from the faces of a box.
 
     directions  (c, 3) inward normals, with `offsets` (c,): n . p - offset is the distance of p from its face
     point       (c,) the point of each series

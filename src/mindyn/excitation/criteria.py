@@ -1,7 +1,7 @@
-"""Criteria: what makes a motion exciting, as functions of the information matrix S, with exact derivatives.
+"""Criteria of excitation as functions of the information matrix S, with exact derivatives.
 
-S = Y^T W Y is the inverse of the parameters' covariance: Y the regressor stacked over samples and joints, W the inverse
-noise variances. Every criterion is a logarithm, to be made small.
+S = Y^T W Y is the inverse of the covariance of the parameters, with the regressor Y stacked over samples and joints and
+the inverse noise variances W. Every criterion is a logarithm that is minimised.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import require_choice
 
 Name = Literal["condition", "D", "A", "E", "joints"]
 
 EXTREME: Final = np.inf
-"""The power at which norms over eigenvalues are the extreme eigenvalue itself."""
+"""Power at which a norm over eigenvalues is the largest eigenvalue."""
 
 CLEARLY_REGULAR: Final = 1e-5
-"""Pivots of a Cholesky factor, as part of the largest, above which S is clearly not singular."""
+"""Smallest pivot of a Cholesky factor, relative to the largest, above which S is not singular."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
     """f(S) and its gradient.
 
-    name    "condition": logarithm of the condition number of the stack, columns scaled to unit length
-            "D": - log det S / p; the logarithm of the confidence ellipsoid's volume is p / 2 times this, and a constant
+    name    "condition": logarithm of the condition number of the stack, with columns scaled to unit length
+            "D": - log det S / p; p / 2 times this is the logarithm of the volume of the confidence ellipsoid, up to a
+            constant
             "A": log of the mean variance of the parameters; "E": log of the largest variance of a combination
-            "joints": log of the largest cond(A_i) of all joints, A_i the columns that are found at joint i in the rows
-            of joint i alone, as when a robot is identified from the last link to the first [Lin 1995, section IV];
-            S is then of `ColumnFunction.own`
-    owners  (p,) of "joints": the joint at which each parameter is found
+            "joints": log of the largest cond(A_i) of all joints; A_i are the columns of joint i in its own rows, as in
+            identification from the last link to the first [Lin 1995, section IV]; S is then that of `OwnColumns`
+    owners  (p,) joint of each parameter, for "joints"
     scales  (p,) of the parameters, in which A and E measure variances; the others do not depend on them
-    power   of the norm that stands for the largest eigenvalue of A in "condition" and "E": (sum of l^power)^(1/power),
-            which is smooth where eigenvalues cross; EXACT for the largest itself
+    power   of the norm that replaces the largest eigenvalue in "condition" and "E": (sum of l^power)^(1/power) is
+            smooth where eigenvalues cross; EXTREME for the largest itself
     """
 
     name: Name
@@ -46,22 +46,21 @@ class Criterion:
     owners: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(Name):
-            raise InputError(f"criterion = {self.name!r}; it may be: {', '.join(get_args(Name))}")
+        require_choice(self.name, get_args(Name), "criterion")
 
     def value(self, S: Array) -> float:
-        """f(S); infinite where S is singular."""
+        """Return f(S); infinite if S is singular."""
         return self.with_gradient(S)[0]
 
     def with_gradient(self, S: Array) -> tuple[float, Array]:
-        """f(S) and the symmetric matrix of its derivatives by the entries of S."""
+        """Return f(S) and the symmetric matrix of its derivatives by the entries of S."""
         if self.name == "condition":
             return self._condition(S)
         if self.name == "joints":
             return self._joints(S)
         scaled = S * self.scales * self.scales[:, None]
-        if self.name == "D" and (found := _log_determinant(scaled)) is not None:
-            value, inverse = found
+        if self.name == "D" and (determinant := _log_determinant(scaled)) is not None:
+            value, inverse = determinant
             p, units = len(S), 2 * float(np.log(self.scales).mean())  # as if unscaled
             return units - value / p, inverse * (self.scales * self.scales[:, None] / -p)
         values, V = np.linalg.eigh(scaled)
@@ -73,7 +72,7 @@ class Criterion:
         return value, (V * slopes) @ V.T * self.scales * self.scales[:, None]
 
     def _of_eigenvalues(self, values: Array) -> tuple[float, Array]:
-        """The value, and its derivatives by the eigenvalues."""
+        """Return the value and its derivatives by the eigenvalues."""
         p = len(values)
         if self.name == "D":
             return -float(np.log(values).mean()), -1 / values / p
@@ -86,13 +85,13 @@ class Criterion:
     def _joints(self, S: Array) -> tuple[float, Array]:
         assert self.owners is not None
         gradient, blocks = np.zeros_like(S), [np.flatnonzero(self.owners == i) for i in np.unique(self.owners)]
-        found = [self._condition(S[np.ix_(block, block)]) for block in blocks]
-        if not np.isfinite([value for value, _ in found]).all():
+        pairs = [self._condition(S[np.ix_(block, block)]) for block in blocks]
+        if not np.isfinite([value for value, _ in pairs]).all():
             return np.inf, gradient
-        conditions = np.exp([value for value, _ in found])
+        conditions = np.exp([value for value, _ in pairs])
         value, slopes = log_norm(conditions, self.power)
-        for block, (_, own), slope in zip(blocks, found, slopes * conditions, strict=True):
-            gradient[np.ix_(block, block)] = slope * own
+        for block, (_, block_gradient), slope in zip(blocks, pairs, slopes * conditions, strict=True):
+            gradient[np.ix_(block, block)] = slope * block_gradient
         return value, gradient
 
     def _condition(self, S: Array) -> tuple[float, Array]:
@@ -113,7 +112,7 @@ class Criterion:
 
 
 def _log_determinant(S: Array) -> tuple[float, Array] | None:
-    """log det S and the inverse, by Cholesky; None where S is too near a singular one for that."""
+    """Return log det S and the inverse by Cholesky; None if S is nearly singular."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     L, failed = dpotrf(S, lower=1, clean=1)
@@ -125,7 +124,7 @@ def _log_determinant(S: Array) -> tuple[float, Array] | None:
 
 
 def log_norm(values: Array, power: float) -> tuple[float, Array]:
-    """Log of (sum of values^power)^(1/power) of positive values, and its derivatives; power EXACT: of the largest."""
+    """Return log((sum of values^power)^(1/power)) of positive values and its derivatives; EXTREME: of the largest."""
     largest = values.max()
     if power == EXTREME:
         slopes = np.zeros_like(values)

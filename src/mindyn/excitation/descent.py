@@ -1,9 +1,9 @@
-"""`Descent`: sequential quadratic programming that can be left and gone on with.
+"""`Descent`: sequential quadratic programming that can be interrupted and continued.
 
-Minimise f(x) subject to c(x) <= 0, from derivatives of both. Every step is that of a quadratic program, with the
-curvature of the Lagrangian by damped updates [Powell 1978] and a line search on f + weights . max(c, 0). Of hundreds of
-constraints few are near their limit: the program is solved with these, and with what its solution breaks, until it
-breaks none.
+Minimise f(x) subject to c(x) <= 0, with derivatives of both. Every step solves a quadratic program with the curvature of
+the Lagrangian from damped updates [Powell 1978], followed by a line search on f + weights . max(c, 0). Few of hundreds of
+constraints are close to their limits: the program starts with these, and adds those that its solution violates until it
+violates none.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from mindyn.algebra.values import Array
 from mindyn.excitation.problem import Derivatives
 
 NEAR: Final = 0.1
-"""Constraints within this of their limit are in a program from the beginning."""
+"""Distance from its limit below which a constraint is in the first program."""
 EASED: Final = (1.0, 0.5, 0.1, 0.0)
-"""Part of what is exceeded that a step is to take back; the next where constraints contradict each other."""
+"""Fractions of the violation that a step removes; the next one is used if constraints contradict each other."""
 SUFFICIENT: Final = 0.1
-"""Part of the foretold decrease that a step must bring."""
+"""Smallest decrease of a step, relative to the predicted one."""
 SHORTENINGS: Final = 10
 SHORTEST: Final = 0.1
-"""How often a step is shortened, and to what part of it at most at once."""
+"""Number of times that a step is shortened, and the smallest factor of each."""
 ROUNDS: Final = 30
-"""Solutions of a program with more and more of its constraints, at most."""
+"""Largest number of programs, each with more constraints."""
 KEPT_TO: Final = 1e-8
-"""Constraints of a program hold to within this."""
+"""Tolerance of the constraints of a program."""
 RIDGE: Final = 1e-12
-"""Added to the squares of constraints, relative to their mean, so that one that follows from others does no harm."""
+"""Added to the squares of constraints, relative to their mean, for constraints that depend on others."""
 MISSING: Final = 1e-11
-"""Constraints that are missed by less are not taken in."""
+"""Smallest violation of a constraint that is added."""
 PATIENCE: Final = 3
-"""Exchanges that may pass without fewer wrong constraints."""
+"""Number of exchanges without an improvement."""
 DAMPED: Final = 0.2
 """Smallest fraction of the previous curvature that an update keeps."""
 
 Function = Callable[[Array], tuple[Any, Derivatives]]
-"""Value at a point, and what gives the derivatives there."""
+"""Value at a point, and a function for the derivatives there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Where a descent is, and the curvature (n, n) of the Lagrangian as far as it is known; None: not at all."""
+    """Unknowns of a descent, and the curvature (n, n) of the Lagrangian so far; None if it is unknown."""
 
     x: Array
     curvature: Array | None = None
@@ -55,12 +55,12 @@ class Point:
 
 @dataclass(slots=True, eq=False)
 class Descent:
-    """A point on its way down, and what is known there.
+    """State of a descent.
 
     objective    f and its gradient (n,)
     limits       c (m,) and its Jacobian (m, n)
-    box          how far x may go from where it began, in every unknown
-    ends         change of f, and sum of what is exceeded, at which it has arrived
+    box          largest change of each unknown from its start
+    ends         change of f, and sum of violations, at which the descent ends
     """
 
     objective: Function
@@ -90,7 +90,7 @@ class Descent:
         self._active = np.zeros(len(self._c), dtype=np.bool_)
 
     def go(self, steps: int, passed: Callable[[Array, float, Array], None] = lambda *_: None) -> Point:
-        """Where so many steps lead, or fewer where it arrives; `passed` is called with every x, f and c on the way."""
+        """Return the point after at most this many steps; `passed` is called with every x, f and c."""
         for _ in range(steps):
             if self.arrived:
                 break
@@ -129,7 +129,7 @@ class Descent:
         self._update(moved, self._gradient + multipliers @ self._jacobian - old)
 
     def _found_step(self) -> tuple[Array, Array, float] | None:
-        """A step, the multipliers, and the slope of the merit along it; None where there is none downwards."""
+        """Return a step, the multipliers, and the slope of the merit function along it; None if there is no descent."""
         exceeded = np.maximum(self._c, 0.0)
         for fresh in (False, True):
             if fresh:
@@ -148,10 +148,10 @@ class Descent:
         return None
 
     def _programmed(self, c: Array) -> tuple[Array, Array] | None:
-        """d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in the box.
+        """Return d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in box.
 
-        None where the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient it is
-        the shortest y of those that keep to the constraints.
+        None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the shortest
+        y that satisfies the constraints.
         """
         count, n = self._jacobian.shape
         rows, limit = self._jacobian, -c
@@ -170,17 +170,17 @@ class Descent:
         for _ in range(ROUNDS):
             chosen = np.flatnonzero(taken)
             G = -solve_triangular(L, rows[chosen].T, lower=True, check_finite=False)  # (n, k)
-            found = shortest(G, w @ G - limit[chosen], active[chosen])
-            if found is None:
+            forces = shortest(G, w @ G - limit[chosen], active[chosen])
+            if forces is None:
                 return None
-            d = solve_triangular(L, G @ found - w, lower=True, trans=1, check_finite=False)
-            active[chosen] = found > 0
+            d = solve_triangular(L, G @ forces - w, lower=True, trans=1, check_finite=False)
+            active[chosen] = forces > 0
             broken = (rows @ d - limit > KEPT_TO) & ~taken
             if not broken.any():
                 break
             taken |= broken
         multipliers = np.zeros(len(limit))
-        multipliers[chosen] = found
+        multipliers[chosen] = forces
         self._active = active[:count]
         return d, multipliers[:count]
 
@@ -198,12 +198,12 @@ class Descent:
 
 
 def shortest(G: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if none exists.
+    """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if there are none.
 
-    active  those that may be positive, as far as is known: mostly they were so a step before
+    active  constraints that are expected to be active, mostly those of the previous step
 
-    By exchanging all constraints that are wrongly active or not at once [Portugal, Judice & Vicente 1994], and where
-    that does not lessen them any more by taking in one after the other [Lawson & Hanson 1974, chapter 23].
+    All wrongly active or inactive constraints are exchanged at once [Portugal, Judice & Vicente 1994]. If that does not
+    reduce their number, constraints are added one by one [Lawson & Hanson 1974, chapter 23].
     """
     if not len(h):
         return h
@@ -230,7 +230,7 @@ def _exchanged(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
 
 
 def _one_by_one(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    """Begins with those of the active that are positive together."""
+    """Add constraints one by one, starting with the active ones whose multipliers are positive."""
     while (u := _balanced(Q, h, active)) is not None and (u < 0).any():
         active = active & (u > 0)
     for _ in range(3 * len(h)):
@@ -254,12 +254,12 @@ def _one_by_one(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
 
 
 def _balanced(Q: Array, h: Array, active: NDArray[np.bool_]) -> Array | None:
-    """The multipliers at which the active constraints hold with equality."""
+    """Return the multipliers at which the active constraints hold with equality."""
     from scipy.linalg.lapack import dposv
 
-    u, own = np.zeros(len(h)), np.flatnonzero(active)
-    if len(own):
-        _, u[own], failed = dposv(Q[np.ix_(own, own)], h[own], lower=1)
+    u, active_rows = np.zeros(len(h)), np.flatnonzero(active)
+    if len(active_rows):
+        _, u[active_rows], failed = dposv(Q[np.ix_(active_rows, active_rows)], h[active_rows], lower=1)
         if failed:
             return None
     return u

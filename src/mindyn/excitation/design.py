@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from time import monotonic
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.errors import UnsafeMotionError
 from mindyn.excitation.approach import approach_from
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.columns import Columns, OwnColumns
-from mindyn.excitation.constraints import Box, Constraint
+from mindyn.excitation.constraints import Constraint
 from mindyn.excitation.criteria import EXTREME, Criterion, Name
 from mindyn.excitation.design_inputs import (
     PriorEstimate,
     Purpose,
     Question,
-    deadline_of,
+    SearchSettings,
     earlier_rows,
     known_rows,
     limits_for,
@@ -35,8 +35,8 @@ from mindyn.excitation.design_inputs import (
     require_family,
     require_rate,
     require_rows,
+    require_settings,
     start_of,
-    whole_number,
 )
 from mindyn.excitation.extent import extent_of
 from mindyn.excitation.free_ranges import free_ranges, range_constraint
@@ -46,7 +46,7 @@ from mindyn.excitation.limits import POSITION_FRACTION, STILL, MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction, check_design, check_finding, check_times
 from mindyn.excitation.motions import Family, Motion, require_seconds
 from mindyn.excitation.problem import KNOTS_PER_CYCLE, SAMPLES_PER_CYCLE, Problem, segments_of_cycle
-from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, Surroundings, safety_of
+from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.solving import Search, Stopped
 from mindyn.excitation.starts import good_starts, places_to_stand, random_motion, require_excitable
@@ -77,6 +77,10 @@ def design_motion(
     criterion: Name = "D",
     purpose: Purpose = "arm",
     limits: MotionLimits | None = None,
+    speed: float = 0.5,
+    acceleration: float = 0.5,
+    safety: SafetySettings | None = None,
+    search: SearchSettings | None = None,
     prior: PriorEstimate | ArrayLike | None = None,
     drives: bool = True,
     noise: ArrayLike | None = None,
@@ -84,75 +88,95 @@ def design_motion(
     previous: Information | None = None,
     start: ArrayLike | None = None,
     home: ArrayLike | None = None,
-    speed: float = 0.5,
-    acceleration: float = 0.5,
-    obstacles: Sequence[Capsule | Box] = (),
-    workspace: Box | None = None,
-    floor: float | Literal["base plane"] | None = "base plane",
-    tool: Sequence[Capsule] = (),
-    self_collision: bool = True,
-    capsules: Sequence[Capsule] = (),
-    radius: Mapping[str, float] | None = None,
-    accept_unchecked: Sequence[str] = (),
     move: Sequence[str] = (),
-    clearance_m: float = CLEARANCE_M,
-    tracking_error_m: float = TRACKING_ERROR_M,
-    tip_speed: float = TIP_SPEED,
-    starts: int = 4,
-    seed: int = 0,
-    deadline_s: float | None = None,
+    rng: RandomSource = 0,
     executor: Executor | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> MotionDesign:
-    """Design a motion within all limits that minimises the criterion; Ctrl-C returns the best motion so far.
+    """Design a motion within all limits that minimises the criterion.
 
-    For robots with loops, n counts the primary joints.
+    Ctrl-C returns the best motion so far. For robots with closed loops, n counts the primary joints.
 
-    family          a `Fourier` (the default) or a `BSpline`
-    criterion       "D", "A", "E" or "condition" of the base regressor, rows weighted by 1 / noise^2; a small condition
-                    number determines all parameters equally well, also in a slow motion; "joints":
-                    the largest condition number of all joints' own columns, for identification from the last link to
-                    the first (`LastLinkFirst`), for robots without dependent joints
-    purpose         "arm": all parameters; "payload": those of a load on the last link and friction, the arm being known
-    limits          by default the robot's; raises if the robot does not state them all
-    prior           base values for the torque limits: an estimate or (p,) numbers; by default the robot's
-    drives          whether rotor inertia and friction of every joint are parameters too
-    noise           (n,) or one number: standard deviation of the torque noise, N m or N; by default 1 % of the effort
-    rate_hz         of the log that will be recorded, its torque noise independent from row to row
-    previous        information of earlier logs, which the new motion complements
-    start           (n,) position at which the motion begins and ends; free by default
-    home            (n,) position of the arm before the run: plans and checks the path to the start and back too
-    speed           fraction of the speed limits that may be used: by default half, for a first run
-    acceleration    fraction of the acceleration limits (see `MotionLimits.parts`)
-    obstacles       capsules fixed in the root frame (link ""), and finite boxes
-    workspace       a `CentreBox` that the moving links stay in
-    floor           m, a height in the root frame that they stay above; "base plane" is 0.0, unless the workspace has a
-                    lower z wall of its own; None for none
-    tool            capsules on links in addition to their volumes: a tool, a payload
-    self_collision  whether links must keep apart
-    capsules        take the place of the volumes of the links that they name (see `volumes_of`)
-    radius          m by link: capsules of this radius between its joint frames take the place of its volume
-    accept_unchecked  moving links that may have no volume; any other raises an UnsafeMotionError
-    move            joints of a gripper or propeller to move; the others are held, with a finding, and have no row in
-                    the design: limits, noise, start and home may include or omit them
-    clearance_m     distance from floor, obstacles and between links; for two links at most half of their range
-    tracking_error_m  largest distance of the tip from the path; added to the clearance
-    tip_speed       m/s, the largest speed of any point of a volume
-    starts          number of completed searches, chosen from three times as many random starts by `seed`
-    deadline_s      seconds after which the search ends; the best motion so far is then checked and assessed, which
-                    takes up to two seconds more for a motion of ten minutes
-    executor        any `concurrent.futures.Executor`: each worker runs a search; the motion does not depend on the
-                    number of workers, unless a deadline ends the search
-    progress        called with a status sentence from time to time
+    Parameters
+    ----------
+    robot : Robot
+        Robot that will move.
+    seconds : float, default 20.0
+        Duration of the motion.
+    family : Fourier or BSpline, optional
+        Functions of time; by default `Fourier()`.
+    criterion : {"D", "A", "E", "condition", "joints"}, default "D"
+        Criterion of the base regressor, with rows weighted by 1 / noise^2. A small condition number determines all
+        parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
+        columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
+        joints.
+    purpose : {"arm", "payload"}, default "arm"
+        "arm" excites all parameters; "payload" those of a load on the last link and friction, with a known arm.
+    limits : MotionLimits, optional
+        Limits of the joints; by default those of the robot.
+    speed, acceleration : float, default 0.5
+        Fraction of the speed and acceleration limits that may be used (see `MotionLimits.parts`).
+    safety : SafetySettings, optional
+        Obstacles, floor, volumes, clearance and tip speed.
+    search : SearchSettings, optional
+        Number of starts, and the deadline.
+    prior : Estimate or array_like (p,), optional
+        Base values for the torque limits; by default those of the robot.
+    drives : bool, default True
+        Whether rotor inertia and friction of every joint are parameters too.
+    noise : float or array_like (n,), optional
+        Standard deviation of the torque noise in N m or N; by default 1 % of the effort limit.
+    rate_hz : float, default 100.0
+        Sample rate of the log that will be recorded. Its torque noise is taken as independent from row to row.
+    previous : Information, optional
+        Information of earlier logs, which the new motion complements.
+    start : array_like (n,), optional
+        Position in rad or m at which the motion begins and ends; free by default.
+    home : array_like (n,), optional
+        Position in rad or m of the arm before the run. The path to the start and back is then planned and checked too.
+    move : sequence of str, optional
+        Joints of a gripper or propeller to move. The others are locked, with a finding, and have no row in the design;
+        limits, noise, start and home may include or omit them.
+    rng : int, numpy.random.Generator or None, default 0
+        Source of the random starts. None draws other starts in every call.
+    executor : concurrent.futures.Executor, optional
+        Each worker runs a search. Unless a deadline ends the search, the motion does not depend on the number of
+        workers.
+    progress : callable, optional
+        Called with a status sentence from time to time.
+
+    Returns
+    -------
+    MotionDesign
+        The motion, what it uses of each limit, the predicted deviations of the parameters, and findings.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or the motion cannot determine all parameters.
+    MissingPhysicsError
+        If neither the robot nor `limits` states a limit that is needed.
+    UnsafeMotionError
+        If no motion keeps the limits and distances, or a moving link has no volume.
+
+    Examples
+    --------
+    >>> import mindyn
+    >>> robot = mindyn.load_robot("planar2")
+    >>> limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=2.0, effort=4000.0)
+    >>> search = mindyn.SearchSettings(starts=1, deadline_s=0.5)
+    >>> design = mindyn.design_motion(robot, seconds=6.0, limits=limits, search=search)
+    >>> max(design.used.values()) <= 1
+    True
     """
     begin = monotonic()
     require_robot(robot, "a motion is designed for")
     robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
     require_criterion(criterion, robot, previous)
     functions = require_family(family)
-    whole_number(seed, 0, "seed")
-    whole_number(starts, 1, "starts")
-    deadline = deadline_of(begin, deadline_s)
+    search = require_settings(search, SearchSettings, "search")
+    safety = require_settings(safety, SafetySettings, "safety")
+    seed = seed_from(rng)
     arm = with_estimated_drives(robot) if drives else robot
     whole = limits_for(arm, limits)
     bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
@@ -171,29 +195,17 @@ def design_motion(
         from_there,
     )
     require_rows(columns, len(sample_times(question.seconds, question.rate_hz)), question.earlier)
-    around = Surroundings(
-        tuple(obstacles),
-        workspace,
-        floor,
-        tuple(tool),
-        self_collision,
-        tuple(capsules),
-        radius or {},
-        tuple(accept_unchecked),
-        clearance_m,
-        tracking_error_m,
-        tip_speed,
-        find_load_carrier(arm, None) if purpose == "payload" else "",
-    )
-    safety = safety_of(columns, bounds, question.beta, around, seed)
-    rng = np.random.default_rng(seed)
-    problem = problem_of(question, safety.constraints, rng)
+    if purpose == "payload":
+        safety = replace(safety, loaded=find_load_carrier(arm, None))
+    checks = safety_of(columns, bounds, question.beta, safety, seed)
+    generator = np.random.default_rng(seed)
+    problem = problem_of(question, checks.constraints, generator)
     checked = check_times(problem.seconds, problem.family.cycles(problem.seconds))
     dense = Instants.at(checked, problem.family, problem.seconds)
     findings = (
         *held,
         *whole.findings(arm, acceleration),
-        *safety.findings,
+        *checks.findings,
         *noise_finding(noise),
         *check_finding(checked),
     )
@@ -201,24 +213,24 @@ def design_motion(
     say = progress or (lambda _: None)
     ranges, listed = bounds, list[Finding]()
     for fraction in FREE_FRACTIONS:
-        search = Search(problem, dense, deadline)
-        ending = _search_motion(search, ranges, rng, starts, say, executor)
-        design = _design(question, search, ending, (*findings, *listed), safety.volumes.capsules, parts)
-        design = replace(design, around=around, capsules=safety.volumes.capsules)
+        run = Search(problem, dense, search.deadline(begin))
+        ending = _search_motion(run, ranges, generator, search.starts, say, executor)
+        design = _design(question, run, ending, (*findings, *listed), checks.volumes.capsules, parts)
+        design = replace(design, safety=safety, capsules=checks.volumes.capsules)
         try:
             if home is not None:
-                places = places_to_stand(replace(problem, start=None), ranges, rng)
+                places = places_to_stand(replace(problem, start=None), ranges, generator)
                 allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
-                way = approach_from(home, design.motion.start, allowed, safety, places, rng)
+                way = approach_from(home, design.motion.start, allowed, checks, places, generator)
                 design = replace(design, approach=way)
-            design = check_design(design, safety, tip_speed)
+            design = check_design(design, checks, safety.tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
             if not fraction:
                 raise
             say(f"searching again: {unsafe}")
-            problem = replace(problem, constraints=safety.constraints)
-            places = places_to_stand(problem, bounds, rng)
-            ranges = free_ranges(arm, safety.encounters, bounds, places, fraction, rng)
+            problem = replace(problem, constraints=checks.constraints)
+            places = places_to_stand(problem, bounds, generator)
+            ranges = free_ranges(arm, checks.encounters, bounds, places, fraction, generator)
             narrower, listed = range_constraint(arm, bounds, ranges)
             problem = replace(problem, constraints=(*problem.constraints, *narrower))
         else:
@@ -238,10 +250,10 @@ def problem_of(question: Question, constraints: tuple[Constraint, ...], rng: np.
     samples = Instants.of(family, seconds, int(SAMPLES_PER_CYCLE * cycles) + 1)
     series = sum(len(constraint.labels) for constraint in constraints)
     knots = Instants.of(family, seconds, int(KNOTS_PER_CYCLE * cycles) + 1, segments_of_cycle(cycles, series))
-    own = OwnColumns(columns)
+    own_columns = OwnColumns(columns)
     return Problem(
-        own if question.criterion == "joints" else columns,
-        Criterion(question.criterion, 1 / np.sqrt(reference), owners=own.owners),
+        own_columns if question.criterion == "joints" else columns,
+        Criterion(question.criterion, 1 / np.sqrt(reference), owners=own_columns.owners),
         constraints,
         family,
         seconds,

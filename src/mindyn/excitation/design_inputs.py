@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,8 @@ from mindyn.regression.information import Information
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
+T = TypeVar("T")
+
 NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise relative to the effort limit, if it is not given."""
 
@@ -38,6 +40,52 @@ class PriorEstimate(Protocol):
     @property
     def base_values(self) -> Array:
         """Values of the base set."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How long and from how many starts `design_motion` searches.
+
+    Parameters
+    ----------
+    starts : int, default 4
+        Number of completed searches. They start from the best of three times as many random motions.
+    deadline_s : float, optional
+        Seconds after which the search ends. `design_motion` then checks and assesses the best motion so far, which
+        takes up to two more seconds for a motion of ten minutes.
+
+    Raises
+    ------
+    InputError
+        If `starts` is not a positive whole number, or the deadline is negative.
+
+    Examples
+    --------
+    >>> SearchSettings(starts=1, deadline_s=20.0)
+    SearchSettings(starts=1, deadline_s=20.0)
+    """
+
+    starts: int = 4
+    deadline_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.starts, int) or isinstance(self.starts, bool) or self.starts < 1:
+            raise InputError(
+                f"starts must be a whole number of at least 1, got {self.starts!r}",
+                hint="such as 1",
+                code=Code.OUT_OF_RANGE,
+                subject="starts",
+            )
+        if self.deadline_s is not None and not self.deadline_s >= 0:
+            raise InputError(
+                f"deadline_s must be zero or a positive number of seconds, got {self.deadline_s!r}",
+                code=Code.OUT_OF_RANGE,
+                subject="deadline_s",
+            )
+
+    def deadline(self, begin: float) -> float | None:
+        """Return the time at which the search ends, on the clock of `begin`."""
+        return None if self.deadline_s is None else begin + self.deadline_s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +122,7 @@ class Question:
 
 def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
     """Raise if the criterion is unknown, or "joints" for a robot that cannot be identified joint by joint."""
-    if criterion not in get_args(Name):
-        raise InputError(
-            f"criterion must be one of {', '.join(get_args(Name))}; got {criterion!r}",
-            hint='"D" is the default',
-            code=Code.UNKNOWN_NAME,
-            subject=criterion,
-        )
+    require_choice(criterion, get_args(Name), "criterion")
     if criterion == "joints" and isinstance(robot, Robot) and robot.has_dependents:
         raise InputError(
             f"criterion 'joints' is for robots that are identified from the last link to the first, but robot "
@@ -96,6 +138,20 @@ def require_criterion(criterion: str, robot: Robot, previous: Information | None
             code=Code.UNSUPPORTED,
             subject="previous",
         )
+
+
+def require_settings(given: T | None, kind: type[T], name: str) -> T:
+    """Return the settings, the default ones for None; raise for another type."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise InputError(
+            f"{name} must be {kind.__name__}, got {given!r}",
+            hint=f"{name}=mindyn.{kind.__name__}(...)",
+            code=Code.WRONG_TYPE,
+            subject=name,
+        )
+    return given
 
 
 def require_family(family: Family | None) -> Family:
@@ -196,19 +252,6 @@ def require_rows(columns: Columns, times: int, earlier: Array) -> None:
         )
 
 
-def deadline_of(begin: float, deadline_s: float | None) -> float | None:
-    """Return the time at which the search ends, on the clock of `begin`."""
-    if deadline_s is None:
-        return None
-    if not deadline_s >= 0:
-        raise InputError(
-            f"deadline_s must be zero or a positive number of seconds, got {deadline_s!r}",
-            code=Code.OUT_OF_RANGE,
-            subject="deadline_s",
-        )
-    return begin + deadline_s
-
-
 def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | None:
     """Return the base values (p,) for the torque limits; None if there are neither values nor torque limits."""
     base = columns.base
@@ -263,18 +306,6 @@ def start_of(robot: Robot, limits: MotionLimits, start: ArrayLike | None) -> Arr
             f"the start lies outside the position limits: {', '.join(outside)}", code=Code.OUT_OF_RANGE, subject="start"
         )
     return q
-
-
-def whole_number(value: int, least: int, what: str) -> int:
-    """Return a count or a seed; `what` names it in the error."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(
-            f"{what} must be a whole number of at least {least}, got {value!r}",
-            hint=f"such as {least}",
-            code=Code.OUT_OF_RANGE,
-            subject=what,
-        )
-    return value
 
 
 Purpose = Literal["arm", "payload"]

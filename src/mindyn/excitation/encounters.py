@@ -1,4 +1,4 @@
-"""`find_encounters`: what each link can come near to, how far apart they must stay, and what cannot be checked."""
+"""`find_encounters`: which bodies can come close to each other, the required distances, and what cannot be checked."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from mindyn.robots.geometry import VolumeSource
 from mindyn.robots.robot import Robot
 
 UNMOVED_M: Final = 1e-6
-"""A distance that changes by less over all random positions does not depend on the joints."""
+"""m: change of a distance over all random positions below which it does not depend on the joints."""
 UNMOVED_EXACT_M: Final = 1e-4
-"""The same of distances between shapes, which coal finds by iteration,"""
+"""The same for distances between shapes, which coal computes by iteration,"""
 CONSTANT_PROBES: Final = 100
-"""at so many of the random positions."""
+"""at this number of random positions."""
 OFTEN_APART: Final = 0.2
-"""Guessed volumes that are apart at fewer of the random positions are too coarse to say anything about the links."""
+"""Smallest fraction of random positions at which guessed volumes must be apart; others are too coarse to check."""
 LEAST_M: Final = 5e-3
-"""Covers and hulls that are never farther apart say nothing about the shapes in them."""
+"""m: covers and hulls that are never farther apart do not show the distance of the shapes in them."""
 TOUCHING_M: Final = 2e-3
-"""Surfaces that are never farther apart are in contact by design."""
+"""m: surfaces that are never farther apart touch by design."""
 STEP_M: Final = 1e-3
-"""No point of a volume moves farther between two samples of the check, and smallest distances are searched for until
-none can be smaller by more than this."""
+"""m: largest motion of a point of a volume between two samples of the check, and accuracy of smallest distances."""
 FINEST_M: Final = 2.5e-4
-"""The same of surfaces that can hardly be apart."""
+"""m: the same for surfaces that are always close."""
 CURVE_M: Final = 1e-4
-"""How far a point can be from the line between two samples, a dt^2 / 8: 1e-4 m at 50 m/s^2."""
+"""Largest distance of a point from the line between two samples, a dt^2 / 8: 1e-4 m at 50 m/s^2."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +75,7 @@ class Encounter:
 class Encounters:
     """All encounters, and findings about what is excluded or cannot be checked.
 
-    constant  links whose distance no joint changes, and this distance in m
+    constant  links whose distance does not depend on the joints, and this distance in m
     """
 
     bodies: Bodies
@@ -87,10 +86,10 @@ class Encounters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wall:
-    """A plane of the root frame that all links stay on the inner side of.
+    """A plane of the root frame; all links stay on its inner side.
 
-    bound  "given": the whole distance is asked for; "near": of a link at most half of what it can reach, as of a
-           floor next to the base; "guessed": the same, and links that are always beyond it are unchecked
+    bound  "given": the full distance is required; "near": at most half of the largest distance that a link reaches,
+           as for a floor next to the base; "guessed": the same, and links that are always beyond it are not checked
     """
 
     name: str
@@ -112,14 +111,14 @@ def find_encounters(
 ) -> Encounters:
     """Return the encounters of a robot.
 
-    probes            (N, n) random positions: between two links `distance_m` is asked for, but at most half of the
-                      largest distance that any of them reaches
-    tracking_error_m  asked for where half of that distance is less; pairs that can hardly keep it are a warning
+    probes            (N, n) random positions: two links must keep `distance_m`, but at most half of the largest
+                      distance at these positions
+    tracking_error_m  required if half of that distance is less; pairs that can hardly keep it give a warning
     """
     bodies = Bodies(robot, (*volumes, *obstacles))
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)
     checked = [*(finder.between_links() if self_collision else []), *finder.with_obstacles(), *finder.with_walls(walls)]
-    kept = tuple(finder.keep_error(one, tracking_error_m) for one in checked)
+    kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
     return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant))
 
 
@@ -142,22 +141,22 @@ class _Finder:
         joined = {frozenset((joint.parent, joint.child)) for joint in self.robot.joints}
         joined |= {frozenset((loop.first, loop.second)) for loop in self.robot.loops}
         linkages = (
-            [] if is_affine(self.robot) else [set(sum(branches(self.robot, one), ())) for one in self.robot.loops]
+            [] if is_affine(self.robot) else [set(sum(branches(self.robot, ring), ())) for ring in self.robot.loops]
         )
-        found = []
+        pairs = []
         for i, j in combinations(range(self.count), 2):
             label = f"{self.name(i)} - {self.name(j)}"
             if self.name(i) == self.name(j):
                 continue
             if frozenset((self.name(i), self.name(j))) in joined:
                 self.adjacent.append(label)
-            elif any({self.bodies.links[i], self.bodies.links[j]} <= one for one in linkages) and not self.is_real(
-                i, j
-            ):
+            elif any(
+                {self.bodies.links[i], self.bodies.links[j]} <= linkage for linkage in linkages
+            ) and not self.is_real(i, j):
                 self.linked.append(label)
             else:
-                found += self.between(i, j, label)
-        return found
+                pairs += self.between(i, j, label)
+        return pairs
 
     def is_real(self, *bodies: int) -> bool:
         real = (VolumeSource.COLLISION, VolumeSource.VISUAL)
@@ -167,7 +166,7 @@ class _Finder:
         return any(self.bodies.volumes[k].source.is_guess for k in bodies)
 
     def between(self, i: int, j: int, label: str) -> list[Encounter]:
-        """Return the encounter of two links; none where they cannot come nearer, or always touch."""
+        """Return the encounter of two links; none if they cannot come closer, or always touch."""
         names = (self.name(i), self.name(j))
         apart = self.cover_gaps(i, j)
         gap = self.constant_gap(i, j, apart)
@@ -190,9 +189,9 @@ class _Finder:
         return []
 
     def constant_gap(self, i: int, j: int, apart: Array) -> float | None:
-        """Return the distance of two bodies that no joint changes; None for others. `apart` is that of their covers.
+        """Return a distance that does not depend on the joints, otherwise None; `apart` is that of the covers.
 
-        Covers around one axis keep their distance while the shapes in them turn, so that these are measured too.
+        Covers around a common axis keep their distance while their shapes turn, so the shapes are measured too.
         """
         if np.ptp(apart) >= UNMOVED_M:
             return None
@@ -210,7 +209,7 @@ class _Finder:
 
     def with_obstacles(self) -> list[Encounter]:
         others = range(self.count, len(self.bodies.volumes))
-        found = []
+        pairs = []
         for i, j in product(self.moving(), others):
             names = (self.name(i), self.name(j))
             apart = self.cover_gaps(i, j)
@@ -218,11 +217,11 @@ class _Finder:
                 self.unmoved.append(" - ".join(names))
             else:
                 by = "hulls" if np.ptp(apart) < UNMOVED_M and apart.max() < self.distance_m else "covers"
-                found.append(Encounter((i, j), names, self.distance_m, by))
-        return found
+                pairs.append(Encounter((i, j), names, self.distance_m, by))
+        return pairs
 
     def with_walls(self, walls: Sequence[Wall]) -> list[Encounter]:
-        found = []
+        pairs = []
         for wall in walls:
             for i in self.moving():
                 heights = self.bodies.heights(i, self.poses, wall.direction) - wall.offset
@@ -240,25 +239,25 @@ class _Finder:
                     by, required = "covers", self.distance_m
                 else:
                     required = min(self.distance_m, reached / 2)
-                found.append(Encounter((i, -1), (self.name(i), wall.name), required, by, wall.direction, wall.offset))
-        return found
+                pairs.append(Encounter((i, -1), (self.name(i), wall.name), required, by, wall.direction, wall.offset))
+        return pairs
 
     def cover_heights(self, body: int, wall: Wall) -> Array:
         axes = self.poses[:, body] @ wall.direction
         least = [
-            (one.solid.points @ axes[:, 1:].T).min(axis=0) - one.radius for one in self.bodies.volumes[body].covers
+            (part.solid.points @ axes[:, 1:].T).min(axis=0) - part.radius for part in self.bodies.volumes[body].covers
         ]
         return np.asarray(axes[:, 0] + np.min(least, axis=0) - wall.offset)
 
-    def keep_error(self, one: Encounter, error_m: float) -> Encounter:
-        """Return an encounter that keeps the tracking error apart, where often enough it can."""
-        if one.required_m >= error_m:
-            return one
-        apart = gaps_of(self.bodies, one, self.poses)
+    def keep_error(self, encounter: Encounter, error_m: float) -> Encounter:
+        """Return an encounter that keeps at least the tracking error, if it can often enough."""
+        if encounter.required_m >= error_m:
+            return encounter
+        apart = gaps_of(self.bodies, encounter, self.poses)
         if np.mean(apart > error_m + LEAST_M) >= OFTEN_APART:
-            return replace(one, required_m=error_m)
-        self.narrow.append(f"{' - '.join(one.names)} ({1e3 * one.required_m:.0f} mm)")
-        return one
+            return replace(encounter, required_m=error_m)
+        self.narrow.append(f"{' - '.join(encounter.names)} ({1e3 * encounter.required_m:.0f} mm)")
+        return encounter
 
     def findings(self) -> list[Finding]:
         said = (
@@ -305,28 +304,28 @@ class _Finder:
         ]
 
 
-def gaps_of(bodies: Bodies, one: Encounter, poses: Array, *, is_exact: bool = False) -> Array:
-    """(N,) the distance of an encounter at poses (N, bodies, 4, 3), by what the search measures, or the check."""
-    if one.direction is not None:
-        return np.asarray(bodies.heights(one.bodies[0], poses, one.direction) - one.offset)
-    if one.by == "covers" and not (is_exact and bodies.is_exact):
-        return cover_gaps(bodies, one.bodies, poses)
-    return bodies.distances(one.bodies, poses, surfaces=one.by == "meshes")
+def gaps_of(bodies: Bodies, encounter: Encounter, poses: Array, *, is_exact: bool = False) -> Array:
+    """Return the distance (N,) of an encounter at poses (N, bodies, 4, 3), as the search or the check measures it."""
+    if encounter.direction is not None:
+        return np.asarray(bodies.heights(encounter.bodies[0], poses, encounter.direction) - encounter.offset)
+    if encounter.by == "covers" and not (is_exact and bodies.is_exact):
+        return cover_gaps(bodies, encounter.bodies, poses)
+    return bodies.distances(encounter.bodies, poses, surfaces=encounter.by == "meshes")
 
 
 def cover_gaps(bodies: Bodies, pair: tuple[int, int], poses: Array) -> Array:
     """(N,) least gap between the covers of two bodies at poses (N, bodies, 4, 3)."""
     ends, reach = [], []
     first, second = (bodies.volumes[k].covers for k in pair)
-    placed = [[capsule_ends(one, poses[:, k]) for one in bodies.volumes[k].covers] for k in pair]
-    for (one, its_ends), (other, other_ends) in product(
+    placed = [[capsule_ends(cover, poses[:, k]) for cover in bodies.volumes[k].covers] for k in pair]
+    for (cover, its_ends), (other, other_ends) in product(
         zip(first, placed[0], strict=True), zip(second, placed[1], strict=True)
     ):
         ends.append(np.concatenate([its_ends, other_ends], axis=1))
-        reach.append(one.radius + other.radius)
+        reach.append(cover.radius + other.radius)
     return np.asarray((nearest(np.stack(ends, axis=1)).distance - reach).min(axis=1))
 
 
 def capsule_ends(capsule: Capsule, pose: Array) -> Array:
-    """(N, 2, 3) ends of a capsule in the root frame."""
+    """Return the ends (N, 2, 3) of a capsule in the root frame."""
     return np.asarray(pose[:, :1] + np.stack([capsule.a, capsule.b]) @ pose[:, 1:])

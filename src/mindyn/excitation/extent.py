@@ -1,4 +1,4 @@
-"""`Extent`: how low, how far and how fast a motion takes the arm."""
+"""`Extent`: lowest point, reach and speed of a motion."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Extent:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the extent in types that JSON can store."""
         return asdict(self)
 
 
@@ -56,12 +56,12 @@ def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd:
         q = closure.along(q)
         qd = np.einsum("tij,tj->ti", closure.velocity_matrix(q), qd)
         robot = open_tree(robot)
-    moving = [one for one in capsules if one.link and robot.link_index(one.link) >= 0]
+    moving = [capsule for capsule in capsules if capsule.link and robot.link_index(capsule.link) >= 0]
     if not moving:
         moving = [Capsule(name, np.zeros(3), np.zeros(3), 1e-12) for name in robot.link_names]
-    links = [robot.link_index(one.link) for one in moving for _ in range(2)]
-    ends = np.array([end for one in moving for end in (one.a, one.b)])
-    P, radii = Points(robot, links, ends).positions(q), np.repeat([one.radius for one in moving], 2)
+    links = [robot.link_index(capsule.link) for capsule in moving for _ in range(2)]
+    ends = np.array([end for capsule in moving for end in (capsule.a, capsule.b)])
+    P, radii = Points(robot, links, ends).positions(q), np.repeat([capsule.radius for capsule in moving], 2)
     lifted = np.ptp(P[..., 2], axis=0) > UNMOVED_M
     heights = np.where(lifted | ~lifted.any(), P[..., 2] - radii, np.inf)
     row, column = (int(k) for k in np.unravel_index(heights.argmin(), heights.shape))
@@ -80,7 +80,7 @@ def extent_of(robot: Robot, capsules: Sequence[Capsule], t: Array, q: Array, qd:
 
 
 def _flanges(robot: Robot) -> tuple[list[str], Points]:
-    """Frames on links that carry no further joint, or those links' own origins."""
+    """Return frames on links that carry no further joint, or the origins of those links."""
     carrying = {joint.parent for joint in robot.joints}
     names, links, points = [], [], []
     for number, name in enumerate(robot.link_names):

@@ -16,7 +16,7 @@ from mindyn.errors import Code, InputError
 from mindyn.schemas import POSITIVE_INTEGER, require_valid, table_schema
 
 RAMP: Final = np.polynomial.Polynomial([0, 0, 0, 0, 35, -84, 70, -20])
-"""From 0 at 0 to 1 at 1, its first three derivatives zero at both."""
+"""From 0 at 0 to 1 at 1, with three zero derivatives at both ends."""
 RAMPS: Final = tuple(RAMP.deriv(order).coef for order in range(len(RAMP.coef)))
 """Coefficients of the ramp and its derivatives, lowest power first."""
 
@@ -34,12 +34,29 @@ FOURIER: Final = table_schema(
 
 @dataclass(frozen=True)
 class Fourier:
-    """sin(k w s), cos(k w s), k = 1 ... harmonics, s the time since the end of the first ramp [Swevers et al. 1997].
+    """Fourier series that starts and ends at rest [Swevers et al. 1997].
 
-    harmonics  number of harmonics
-    periods    whole periods of 2 pi / w between the ramps
-    ramp_s     seconds over which the functions are faded in and out; 0: none, the motion is periodic from end to end
-               and its coefficients are bound so that velocity and acceleration vanish where it begins
+    The functions are sin(k w s) and cos(k w s), k = 1 ... harmonics; s is the time since the end of the first ramp.
+
+    Parameters
+    ----------
+    harmonics : int, default 5
+        Number of harmonics.
+    periods : int, default 1
+        Number of whole periods of 2 pi / w between the ramps.
+    ramp_s : float, default 2.0
+        Seconds over which the functions are faded in and out. With 0 the motion is periodic, and its coefficients are
+        constrained: velocity and acceleration are zero at the start.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive, or one harmonic has no ramp.
+
+    Examples
+    --------
+    >>> Fourier(3).count
+    6
     """
 
     harmonics: int = 5
@@ -58,11 +75,11 @@ class Fourier:
 
     @property
     def count(self) -> int:
-        """m."""
+        """Return m."""
         return 2 * self.harmonics if self.ramp_s else 2 * self.harmonics - 2
 
     def cycles(self, seconds: float) -> float:
-        """Periods of the last harmonic in the motion."""
+        """Return the number of periods of the last harmonic in the motion."""
         return self.harmonics * seconds / self.period(seconds)
 
     def period(self, seconds: float) -> float:
@@ -100,22 +117,22 @@ class Fourier:
         return {"kind": "Fourier", "harmonics": self.harmonics, "periods": self.periods, "ramp_s": self.ramp_s}
 
     def _waves(self, t: Array, seconds: float, order: int) -> Array:
-        """Derivatives of sines, then cosines: each derivative turns the phase by a quarter."""
+        """Return derivatives of sines, then cosines: each derivative shifts the phase by a quarter."""
         w = 2 * np.pi / self.period(seconds) * np.arange(1, self.harmonics + 1)
         angle = np.outer(t - self.ramp_s, w) + order * np.pi / 2
         return np.asarray(np.concatenate([np.sin(angle), np.cos(angle)], axis=1) * np.tile(w, 2) ** order)
 
     def _ramp(self, t: Array, seconds: float, order: int) -> Array:
         rising, falling = t / self.ramp_s, (seconds - t) / self.ramp_s
-        made = np.full(t.shape, 1.0 if order == 0 else 0.0)
+        ramp = np.full(t.shape, 1.0 if order == 0 else 0.0)
         for side, sign in ((falling, (-1) ** order), (rising, 1)):
             if (at := side < 1).any():
-                made[at] = sign * polyval(side[at], RAMPS[order]) / self.ramp_s**order
-        return made
+                ramp[at] = sign * polyval(side[at], RAMPS[order]) / self.ramp_s**order
+        return ramp
 
     @cached_property
     def _at_rest(self) -> Array:
-        """(2 harmonics, m): combinations with sum of k a_k = 0 and sum of k^2 b_k = 0."""
+        """Return combinations (2 harmonics, m) with sum of k a_k = 0 and sum of k^2 b_k = 0."""
         k = np.arange(1, self.harmonics + 1)
         Z = np.zeros((2 * self.harmonics, self.count))
         Z[: self.harmonics, : self.harmonics - 1] = null_space(k[None, :].astype(float))

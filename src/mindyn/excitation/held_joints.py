@@ -1,4 +1,4 @@
-"""`hold_joints`: grippers, fingers that mimic another and propellers, which a motion of the arm does not move."""
+"""`hold_joints`: lock grippers, mimic fingers and propellers, which are not part of the arm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRIST: Final = re.compile(r"wrist|yaw|pitch|roll|rot", re.IGNORECASE)
 """Names of joints that turn a whole gripper."""
 PROPELLER: Final = re.compile(r"propell|rotor|wheel|blade", re.IGNORECASE)
 ARM_JOINTS: Final = 3
-"""Joints that carry the loops of a gripper, at least: loops nearer to the root are part of the arm."""
+"""Smallest number of joints before the loops of a gripper; loops closer to the root are part of the arm."""
 
 
 def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, float], tuple[Finding, ...]]:
@@ -38,7 +38,7 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
     for ring in loops:
         if not ring <= chosen:
             chosen -= ring
-    followers = {one.joint for one in robot.mimics}
+    followers = {relation.joint for relation in robot.mimics}
     names = [joint.name for joint in robot.joints if joint.name in chosen - followers]
     if names and propellers - set(move) >= set(robot.primary_names):
         raise InputError(
@@ -68,7 +68,7 @@ def joints_to_hold(robot: Robot, move: Collection[str] = ()) -> tuple[dict[str, 
 def hold_joints(
     robot: Robot, move: Collection[str], limits: MotionLimits | None, *rows: Any
 ) -> tuple[Robot, tuple[Finding, ...], MotionLimits | None, list[Any]]:
-    """Return the robot with such joints held, the finding, and what was given for each joint (n,) without them."""
+    """Return the robot with such joints locked, the finding, and the given values (n,) without them."""
     held, findings = joints_to_hold(robot, move)
     if not held:
         return robot, findings, limits, list(rows)
@@ -82,7 +82,7 @@ def hold_joints(
 
 
 def _grippers(robot: Robot) -> set[str]:
-    """Joints called like a gripper's, those next to them on a hand, and mimicked ones that carry nothing else."""
+    """Return joints with the name of a gripper, their neighbours on a hand, and mimicked joints without other links."""
     named = {
         j.name
         for j in robot.joints
@@ -93,13 +93,13 @@ def _grippers(robot: Robot) -> set[str]:
     for joint in robot.joints:  # parents come first
         if joint.parent in carried:
             carried.add(joint.child)
-    linked = {name for one in robot.mimics for name in (one.joint, one.of)}
+    linked = {name for mimic in robot.mimics for name in (mimic.joint, mimic.of)}
     carrying = {joint.parent for joint in robot.joints if joint.name not in linked}
     return {j.name for j in robot.joints if j.child in carried or (j.name in linked and j.child not in carrying)}
 
 
 def _propellers(robot: Robot) -> set[str]:
-    """Joints that carry no further joint, and turn without end in pairs on one link or have the name of a propeller."""
+    """Return last joints that are continuous and in pairs on a link, or have the name of a propeller."""
     parents = {joint.parent for joint in robot.joints}
     leaves = [joint for joint in robot.joints if joint.child not in parents and joint.kind == "revolute"]
     count = Counter(joint.parent for joint in leaves if joint.limits.continuous)
@@ -116,14 +116,14 @@ def _loops(robot: Robot) -> list[set[str]]:
 
 
 def _gripper_loops(robot: Robot, loops: Sequence[set[str]]) -> set[str]:
-    """Joints of loops at the end of an arm that carry nothing but themselves."""
+    """Return joints of loops at the end of an arm that carry only themselves."""
     ends = set().union(*loops)
-    found = set()
+    gripper_joints = set()
     for loop, ring in zip(robot.loops, loops, strict=True):
         hand = robot.path(robot.link_index(loop.first))[: -len(branches(robot, loop)[0]) or None]
         below = {
             name for k, name in enumerate(robot.joint_names) if robot.path(k)[: len(hand)] == hand and k not in hand
         }
         if len(hand) >= ARM_JOINTS and below <= ends:
-            found |= ring
-    return found
+            gripper_joints |= ring
+    return gripper_joints

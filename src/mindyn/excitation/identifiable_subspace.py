@@ -1,4 +1,4 @@
-"""`IdentifiableSubspace`: the combinations of parameters that are known so far, and what further rows add to them."""
+"""`IdentifiableSubspace`: the combinations of parameters that are known so far, and what further rows add."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEW: Final = 1e-6
 """Rows determine a direction if their part outside the known ones is longer than this, relative to the longest row;
 columns have unit length over the data. Rounding leaves 1e-13; the weakest one of Yoshida's tests (h5) has 1e-3."""
 FAINT: Final = 1e-3
-"""Rows shorter than this count as this long: where nothing acts, all is rounding."""
+"""Smallest length of a row in comparisons: shorter rows contain only rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,20 +29,20 @@ class IdentifiableSubspace:
 
     @staticmethod
     def of(scales: Array, known: NDArray[np.bool_]) -> IdentifiableSubspace:
-        """With the marked parameters known, and those that no row sees counted in their own units."""
+        """Return the subspace with the marked parameters known; parameters without any row are in their own units."""
         return IdentifiableSubspace(np.where(scales > 0, scales, 1.0), np.eye(len(scales))[known])
 
     @property
     def rank(self) -> int:
-        """Number of known combinations."""
+        """Return the number of known combinations."""
         return len(self.L)
 
     def scaled(self, A: Array) -> Array:
-        """Rows (m, p) for parameters in units of 1 / scale."""
+        """Return rows (m, p) for parameters in units of 1 / scale."""
         return np.asarray(A / self.scales)
 
     def new(self, A: Array, least: float = NEW) -> tuple[Array, Array, Array]:
-        """U (m, r), s (r,), N (r, p) with U diag(s) N the part of the scaled rows outside the known combinations."""
+        """Return U (m, r), s (r,), N (r, p): U diag(s) N is the part of the scaled rows that is not known."""
         rows = self.scaled(A)
         outside = rows - (rows @ self.L.T) @ self.L
         outside -= (outside @ self.L.T) @ self.L  # once more, for rounding
@@ -51,9 +51,9 @@ class IdentifiableSubspace:
         return U[:, kept], s[kept], N[kept]
 
     def with_directions(self, N: Array) -> IdentifiableSubspace:
-        """The subspace with further orthonormal directions, orthogonal to the known ones."""
+        """Return the subspace with further orthonormal directions, orthogonal to the known ones."""
         return IdentifiableSubspace(self.scales, np.vstack([self.L, N]))
 
     def identifiable(self) -> NDArray[np.bool_]:
-        """(p,) which parameters are known by themselves."""
+        """Return (p,) which parameters are known individually."""
         return np.asarray((self.L**2).sum(axis=0) > 1 - NEW)

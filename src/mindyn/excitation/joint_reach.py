@@ -1,4 +1,4 @@
-"""`JointReach`: where every joint may go and how fast, from a robot's limits, stated ranges and defaults."""
+"""`JointReach`: range and speed of every joint, from the limits of a robot, given ranges and defaults."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, unknown_name_error
+from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
 
 DEFAULT_RANGE: Final = {"revolute": (-np.pi, np.pi), "prismatic": (-0.3, 0.3)}
-"""rad or m, of joints that state no limits."""
+"""rad or m: range of joints without limits."""
 DEFAULT_SPEED: Final = {"revolute": 3.0, "prismatic": 0.5}
-"""rad/s or m/s: the highest speed of a test where limits allow it."""
+"""rad/s or m/s: highest speed of a test within the limits."""
 USED_SHARE: Final = 0.8
-"""Part of a stated speed or acceleration that tests use."""
+"""Fraction of a speed or acceleration limit that tests use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class JointReach:
 
     @staticmethod
     def of(robot: Robot, ranges: Mapping[str, tuple[float, float]] | None = None) -> JointReach:
-        """From the robot; `ranges` (joint -> lower, upper) go before its limits."""
+        """Return the limits of the robot; `ranges` (joint -> lower, upper) replace its position limits."""
         stated = dict(ranges or {})
         for name in stated:
             robot.joint_index(name)
@@ -42,7 +42,8 @@ class JointReach:
         pairs = np.array([stated.get(joint.name, _range(joint)) for joint in joints], dtype=np.float64)
         for joint, (low, high) in zip(joints, pairs, strict=True):
             if not (np.isfinite([low, high]).all() and low < high):
-                raise InputError(f"the range of joint {joint.name!r} is {low:g} to {high:g}; it must not be empty")
+                message = f"the range of joint {joint.name!r} must be finite and not empty, got {low:g} to {high:g}"
+                raise InputError(message, code=Code.OUT_OF_RANGE, subject=joint.name)
         speed = np.array([_allowed(joint.limits.velocity, DEFAULT_SPEED[joint.kind]) for joint in joints])
         acceleration = np.array([_allowed(joint.limits.acceleration, np.inf) for joint in joints])
         return JointReach(pairs[:, 0], pairs[:, 1], speed, acceleration)
@@ -54,16 +55,16 @@ class JointReach:
         return float(min(allowed))
 
     def steady_speed(self, joint: int, seconds: float) -> float:
-        """The highest speed that is kept for `seconds` within half the range."""
+        """Return the highest speed that can be kept for `seconds` within half the range."""
         return float(min(self.speed[joint], (self.upper[joint] - self.lower[joint]) / (2 * seconds)))
 
     def inside(self, joint: int, share: float, margin: float) -> float:
-        """The position at a share (0 to 1) of the range less a margin at both ends."""
+        """Return the position at a fraction (0 to 1) of the range, without a margin at both ends."""
         low, high = self.lower[joint] + margin, self.upper[joint] - margin
         return float(low + share * (high - low))
 
     def spread(self, joint: int, shares: Sequence[float]) -> tuple[float, ...]:
-        """A position in each of as many equal parts of the range as shares are given: there, at that share of it."""
+        """Divide the range into equal parts, one for each fraction, and return the position there."""
         count = len(shares)
         return tuple(self.inside(joint, (k + share) / count, 0.0) for k, share in enumerate(shares))
 

@@ -1,7 +1,7 @@
 """`KeepOut`: boxes that the capsules of a robot must stay outside of, with exact derivatives.
 
-The signed distance of a point from a box is convex, and so is it along the segment of a capsule: its least value there
-is found by bisection on its slope, and changes with q as that of the point where it lies.
+The signed distance of a point from a box is convex, also along the segment of a capsule. Its minimum is found by
+bisection of the slope, and has the derivative by q of the point at the minimum.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mindyn.excitation.constraints import APPROACH_M, Box
 from mindyn.excitation.instants import Instants, State
 
 BISECTIONS: Final = 40
-"""Halvings of a segment: to 1e-12 of its length."""
+"""Number of bisections of a segment: accurate to 1e-12 of its length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepOut:
-    """Gaps between capsules and boxes, `clearance` (m) at least.
+    """Gaps between capsules and boxes, at least `clearance` (m).
 
     body     capsules, with their end points; its pairs do not count
     boxes    finite ones in the root frame
@@ -43,7 +43,7 @@ class KeepOut:
         return [f"gap of {self.body.capsules[i].link} - box {k + 1}" for i, k in self.series]
 
     def gaps(self, q: Array) -> Array:
-        """(N, c) between surfaces, m; negative where they overlap."""
+        """Return the distances (N, c) between surfaces, m; negative if they overlap."""
         return self._nearest(self.body.points.positions(q))[0]
 
     def values(self, state: State) -> Array:
@@ -59,11 +59,11 @@ class KeepOut:
         return instants.pulled_back_series(-weights[:, :, None] * slopes / APPROACH_M)
 
     def _nearest(self, P: Array) -> tuple[Array, Array, Array]:
-        """Gaps (N, c), unit normals (N, c, 3) out of the boxes, and places s in [0, 1] on the segments."""
+        """Return gaps (N, c), outward unit normals (N, c, 3) of the boxes, and places s in [0, 1] on the segments."""
         capsule, box = self.series.T
         a, b = P[:, 2 * capsule], P[:, 2 * capsule + 1]
-        lower = np.array([one.lower for one in self.boxes])[box]
-        upper = np.array([one.upper for one in self.boxes])[box]
+        lower = np.array([obstacle.lower for obstacle in self.boxes])[box]
+        upper = np.array([obstacle.upper for obstacle in self.boxes])[box]
         low, high = np.zeros(a.shape[:-1]), np.ones(a.shape[:-1])
         for _ in range(BISECTIONS):
             s = (low + high) / 2

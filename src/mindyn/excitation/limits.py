@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MissingPhysicsError, unknown_name_error
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.robots.parts import Joint, Limits
@@ -37,14 +37,30 @@ LIMITS: Final = table_schema(
 Given = ArrayLike | Mapping[str, float] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MotionLimits:
-    """Limits (n,) of every joint: rad or m, and per s, s^2, s^3; N m or N. Infinite if there is none.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MotionLimits(ShortRepr):
+    """Limits of every joint that a motion keeps; infinite if there is none.
 
-    For a robot with loops, n counts the primary joints, in the order of `primary_names`.
+    For a robot with loops, n counts the primary joints, in the order of `primary_names`. `MotionLimits.of(robot)` takes the
+    limits of the robot.
 
-    dependent      limits of the dependent joints of loops, whose efforts do not count; None without loops
-    torque_margin  fraction of `effort` that is reserved for errors of the model and the controller
+    Parameters
+    ----------
+    lower, upper : array_like, shape (n,)
+        Range of positions, in rad or m.
+    velocity, acceleration, jerk : array_like, shape (n,)
+        Largest rates, in rad or m per s, s^2 and s^3.
+    effort : array_like, shape (n,)
+        Largest torque or force, in N m or N.
+    torque_margin : float, default 0.1
+        Fraction of `effort` that is reserved for errors of the model and the controller.
+    dependent : MotionLimits, optional
+        Limits of the dependent joints of loops, whose efforts do not count.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a limit is not a number or negative, or a range is empty or has one end.
     """
 
     lower: Array

@@ -113,8 +113,8 @@ def _rate_function(robot: Robot, order: int, joints: list[int]) -> Any:
         state = casadi.vertcat(*(symbols[name] for name in ("q", "qd", "qdd")))
         along = casadi.vertcat(moved, symbols["qdd"], symbols["jerk"])
         rates.append(casadi.jtimes(motion.qdd, state, along))
-    found = casadi.densify(rates[order][joints])
-    results: Any = casadi.cse([found, motion.closure])
+    rate = casadi.densify(rates[order][joints])
+    results: Any = casadi.cse([rate, motion.closure])
     return casadi.Function("dependent", [*symbols.values()], results, [*symbols], ["rate", CLOSURE])
 
 

@@ -38,17 +38,17 @@ class Distance:
 
     @property
     def label(self) -> str:
-        """The pair in words."""
+        """Return the names of the pair."""
         return f"{self.first} - {self.second}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathCheck:
-    """What the check of one or more paths found.
+    """Result of the check of one or more paths.
 
     distances  the smallest one of every encounter
-    speed      m/s, largest of any point of any volume, and the link it belongs to; 0 where the path has no times
-    links      moving links with a volume, and how many there are in all
+    speed      m/s, largest of any point of any volume, with its link; 0 if the path has no times
+    links      number of moving links with a volume, and of all moving links
     against    "floor", "each other", "2 obstacles"
     """
 
@@ -61,27 +61,27 @@ class PathCheck:
 
     @property
     def closest(self) -> Distance | None:
-        """The encounter with the least distance beyond what it needs."""
-        return min(self.distances, key=lambda one: one.distance_m, default=None)
+        """Return the smallest distance."""
+        return min(self.distances, key=lambda gap: gap.distance_m, default=None)
 
     @property
     def headline(self) -> str:
-        """What was checked against what, and the smallest distance."""
+        """Return what was checked, and the smallest distance."""
         checked, whole = self.links
         said = f"Checked {checked} of {whole} links against {', '.join(self.against) or 'nothing'}"
         if self.closest is None:
             return said
-        kinds = ", ".join(sorted({one.by for one in self.distances}))
+        kinds = ", ".join(sorted({distance.by for distance in self.distances}))
         return f"{said}; smallest distance {1e3 * self.closest.distance_m:.0f} mm ({self.closest.label}), by {kinds}"
 
     def lines(self, speed: float = 1.0) -> list[str]:
         """Return the smallest distances and the largest speed, for comments of a file at a part of the speed."""
-        nearest = sorted(self.distances, key=lambda one: one.distance_m)[:5]
-        lines = [f"{one.label}: {one.distance_m:.3f} m, {one.required_m:.3f} m required" for one in nearest]
+        nearest = sorted(self.distances, key=lambda gap: gap.distance_m)[:5]
+        lines = [f"{gap.label}: {gap.distance_m:.3f} m, {gap.required_m:.3f} m required" for gap in nearest]
         return [*lines, f"largest speed of any point: {speed * self.speed:.3f} m/s ({self.fastest or 'none moves'})"]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the check as JSON can hold it."""
+        """Return the check in types that JSON can store."""
         return {
             "headline": self.headline,
             "links_checked": self.links[0],
@@ -89,18 +89,18 @@ class PathCheck:
             "against": list(self.against),
             "speed": self.speed,
             "fastest": self.fastest,
-            "distances": [asdict(one) for one in self.distances],
-            "findings": [one.to_dict() for one in self.findings],
+            "distances": [asdict(distance) for distance in self.distances],
+            "findings": [finding.to_dict() for finding in self.findings],
         }
 
 
 def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None]], unknown: int) -> PathCheck:
-    """Check paths: each of positions (N, n) that are joined by straight lines, and their times (N,) or None.
+    """Check paths: positions (N, n) joined by straight lines, with their times (N,) or None.
 
-    unknown  how many moving links have no volume
+    unknown  number of moving links without a volume
 
-    Between two samples a body moves at most as far as the corner of its box that moves most, so that a distance falls
-    by the path lengths of both bodies at most. The reported distance subtracts what may lie between the samples.
+    Between two samples a body moves at most as far as the fastest corner of its box, so a distance decreases at most by the
+    path lengths of both bodies. The reported distance subtracts this bound.
     """
     least = np.full(len(encounters.checked), np.inf)
     step_m = min((one.resolution_m for one in encounters.checked), default=STEP_M)
@@ -114,8 +114,8 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
             if speeds[k] > speed:
                 speed, fastest = float(speeds[k]), encounters.bodies.volumes[k].link
     distances = tuple(
-        Distance(*one.names, float(gap), one.required_m, _by(encounters.bodies, one))
-        for one, gap in zip(encounters.checked, least, strict=True)
+        Distance(*encounter.names, float(gap), encounter.required_m, _by(encounters.bodies, encounter))
+        for encounter, gap in zip(encounters.checked, least, strict=True)
     )
     by = "hulls" if encounters.bodies.is_exact else "covers"
     distances += tuple(Distance(*names, gap, 0.0, by) for names, gap in encounters.constant)
@@ -123,32 +123,32 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
         Finding(
             Kind.DISTANCE_VIOLATED,
             Severity.ERROR,
-            f"{one.label}: {1e3 * one.distance_m:.0f} mm apart, and {1e3 * one.required_m:.0f} mm are required",
+            f"{pair.label}: {1e3 * pair.distance_m:.0f} mm apart, and {1e3 * pair.required_m:.0f} mm are required",
             "Lower --clearance, move the obstacle, or try another --seed",
-            (one.first, one.second),
-            one.distance_m,
+            (pair.first, pair.second),
+            pair.distance_m,
             "m",
         )
-        for one in distances
-        if one.distance_m < one.required_m
+        for pair in distances
+        if pair.distance_m < pair.required_m
     ]
     moving = len({number for number in encounters.bodies.links if number >= 0})
     links = (moving, moving + unknown)
     return PathCheck(distances, speed, fastest, links, _against(encounters), (*violated, *encounters.findings))
 
 
-def _by(bodies: Bodies, one: Encounter) -> str:
-    if one.bodies[1] < 0 or one.by == "hulls":
+def _by(bodies: Bodies, encounter: Encounter) -> str:
+    if encounter.bodies[1] < 0 or encounter.by == "hulls":
         return "hulls"
-    return "covers" if not bodies.is_exact else "meshes" if one.by == "meshes" else "hulls"
+    return "covers" if not bodies.is_exact else "meshes" if encounter.by == "meshes" else "hulls"
 
 
 def _against(encounters: Encounters) -> tuple[str, ...]:
-    walls = list(dict.fromkeys(one.names[1] for one in encounters.checked if one.bodies[1] < 0))
+    walls = list(dict.fromkeys(encounter.names[1] for encounter in encounters.checked if encounter.bodies[1] < 0))
     bodies = encounters.bodies.volumes
-    count = sum(not one.link for one in bodies)
-    own = any(one.bodies[1] >= 0 and bodies[one.bodies[1]].link for one in encounters.checked)
-    return (*walls, *(["each other"] if own else []), *([format_plural(count, "obstacle")] if count else []))
+    count = sum(not body.link for body in bodies)
+    links = any(pair.bodies[1] >= 0 and bodies[pair.bodies[1]].link for pair in encounters.checked)
+    return (*walls, *(["each other"] if links else []), *([format_plural(count, "obstacle")] if count else []))
 
 
 def _chunks(q: Array, bodies: Bodies, step_m: float) -> Iterator[Array]:
@@ -169,7 +169,7 @@ def _chunks(q: Array, bodies: Bodies, step_m: float) -> Iterator[Array]:
 
 
 def _divided(q: Array, parts: NDArray[np.int64]) -> Array:
-    """Put `parts` equal steps in place of each step."""
+    """Divide each step into `parts` equal steps."""
     step = np.repeat(np.arange(len(parts)), parts)
     share = (np.arange(len(step)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[step]
     return np.vstack([q[step] + share[:, None] * (q[step + 1] - q[step]), q[-1:]])
@@ -181,36 +181,36 @@ def _least(encounters: Encounters, q: Array) -> list[float]:
     poses, corners = bodies.poses(q), bodies.corners(q)
     steps = np.linalg.norm(np.diff(corners, axis=0), axis=-1).max(axis=2)  # (N - 1, bodies)
     gone = np.vstack([np.zeros(len(bodies.volumes)), np.cumsum(steps, axis=0)])
-    found = []
-    for one in encounters.checked:
-        i, j = one.bodies
+    margins = []
+    for encounter in encounters.checked:
+        i, j = encounter.bodies
         way = gone[:, i] if j < 0 else gone[:, i] + gone[:, j]
         loss = float(np.diff(way).max(initial=0.0)) / 2 + CURVE_M
-        if one.direction is not None:
-            least = float(bodies.heights(i, poses, one.direction).min()) - one.offset
+        if encounter.direction is not None:
+            least = float(bodies.heights(i, poses, encounter.direction).min()) - encounter.offset
         elif not bodies.is_exact:
-            least = float(cover_gaps(bodies, one.bodies, poses).min())
+            least = float(cover_gaps(bodies, encounter.bodies, poses).min())
         else:
-            least = _smallest(bodies, one, poses, way) - one.resolution_m
-        found.append(least - loss)
-    return found
+            least = _smallest(bodies, encounter, poses, way) - encounter.resolution_m
+        margins.append(least - loss)
+    return margins
 
 
-def _smallest(bodies: Bodies, one: Encounter, poses: Array, way: Array) -> float:
-    """Return the smallest distance at the samples, to the resolution: samples that cannot be nearer are left out."""
+def _smallest(bodies: Bodies, encounter: Encounter, poses: Array, way: Array) -> float:
+    """Return the smallest distance at the samples, to the resolution; samples that cannot be closer are skipped."""
     best, k = np.inf, 0
     while k < len(way):
-        gap = bodies.distance(one.bodies, poses[k], surfaces=one.by == "meshes")
+        gap = bodies.distance(encounter.bodies, poses[k], surfaces=encounter.by == "meshes")
         best = min(best, gap)
-        k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + one.resolution_m, side="right")))
+        k = max(k + 1, int(np.searchsorted(way, way[k] + gap - best + encounter.resolution_m, side="right")))
     return best
 
 
 def _speeds(bodies: Bodies, q: Array, t: Array) -> Array:
-    """(bodies,) the largest speed of any corner."""
-    found = np.zeros(len(bodies.volumes))
+    """Return the largest speed (bodies,) of any corner."""
+    speeds = np.zeros(len(bodies.volumes))
     for first in range(0, len(q) - 1, CHUNK):
         rows = slice(first, first + CHUNK + 1)
         steps = np.linalg.norm(np.diff(bodies.corners(q[rows]), axis=0), axis=-1).max(axis=2)
-        found = np.maximum(found, (steps / np.diff(t[rows])[:, None]).max(axis=0))
-    return found
+        speeds = np.maximum(speeds, (steps / np.diff(t[rows])[:, None]).max(axis=0))
+    return speeds

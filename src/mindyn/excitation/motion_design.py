@@ -20,7 +20,7 @@ from mindyn.excitation.motion_check import CHECK_HZ as PATH_HZ
 from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motions import Motion
 from mindyn.excitation.run import CHECK_HZ, ApproachPath, Run
-from mindyn.excitation.safety import Safety, Surroundings
+from mindyn.excitation.safety import Safety, SafetySettings
 from mindyn.excitation.sampling import sample_times
 from mindyn.findings import Finding, Kind, Severity, name_warnings
 from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
@@ -70,22 +70,46 @@ class Prediction:
 class MotionDesign(NotebookDisplay):
     """A motion within all limits, checked at 1 kHz (see `check_times`).
 
-    robot       with the drives whose parameters are to be estimated
-    motion      start, coefficients and family
-    criterion   the criterion that was minimised
-    criteria    all criteria by name: "condition" the number itself, the others as `Criterion` defines them
-    prediction  of the parameters, for a log at `rate_hz` with torque noise of standard deviation `noise` (n,)
-    used        largest fraction of every limit that the motion uses, at most 1
-    status      how the search ended, as a sentence
-    findings    what was guessed, excluded or not checked
-    determined  parameters that the same path determines to 10 % at other tip speeds, m/s
-    check       distances and speeds along the whole run, approach and return included; None if not computed
-    extent      lowest point, reach and speed of the flange
-    approach    path from home to the start; None if no home was given
-    around      obstacles, floor and volumes; None if not known
-    capsules    that contain the links
-    encounters  pairs of volumes whose distances were checked; None if nothing was checked
-    parts       fractions of the robot's "velocity" and "acceleration" limits that `limits` allow; 1 if left out
+    Attributes
+    ----------
+    robot : Robot
+        Robot with the drives whose parameters are to be estimated.
+    motion : Motion
+        Start, coefficients and family.
+    limits : MotionLimits
+        Limits that the motion keeps.
+    criterion : str
+        The criterion that was minimised.
+    criteria : mapping of str to float
+        All criteria by name: "condition" is the number itself, the others are as `Criterion` defines them.
+    prediction : Prediction
+        Predicted accuracy of the parameters, for a log at `rate_hz` with torque noise `noise`.
+    used : mapping of str to float
+        Largest fraction of every limit that the motion uses, at most 1.
+    noise : ndarray, shape (n,)
+        Standard deviation of the torque noise, in N m or N.
+    rate_hz : float
+        Sample rate of the log.
+    status : str
+        How the search ended.
+    findings : tuple of Finding
+        What was guessed, excluded or not checked.
+    extent : Extent or None
+        Lowest point, reach and speed of the flange.
+    parts : mapping of str to float
+        Fractions of the robot's "velocity" and "acceleration" limits that `limits` allow; 1 if missing.
+    approach : ApproachPath or None
+        Path from home to the start; None if no home was given.
+    safety : SafetySettings or None
+        Obstacles, floor and volumes; None if not known.
+    capsules : tuple of Capsule
+        Capsules that contain the links.
+    check : PathCheck or None
+        Distances and speeds along the whole run, with approach and return; None if not computed.
+    determined : mapping of float to int
+        Number of parameters that the same path determines to 10 % at other tip speeds, in m/s.
+    encounters : Encounters or None
+        Pairs of volumes whose distances were checked; None if nothing was checked.
     """
 
     robot: Robot
@@ -102,7 +126,7 @@ class MotionDesign(NotebookDisplay):
     extent: Extent | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
     approach: ApproachPath | None = None
-    around: Surroundings | None = None
+    safety: SafetySettings | None = None
     capsules: tuple[Capsule, ...] = ()
     check: PathCheck | None = None
     determined: Mapping[float, int] = field(default_factory=dict)

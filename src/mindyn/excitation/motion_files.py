@@ -20,7 +20,7 @@ from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import BOUNDS
 from mindyn.excitation.motion_plot import html_plot
 from mindyn.excitation.run import Run
-from mindyn.excitation.safety import Surroundings
+from mindyn.excitation.safety import SafetySettings
 from mindyn.excitation.sampling import sample_times
 from mindyn.excitation.splines import BSpline
 from mindyn.executors import require_polars_threads
@@ -35,7 +35,7 @@ ALL: Final = (
     *("motion.csv", "motion.parquet", "motion.npz", "motion.json", "motion.h", "motion.yaml", "motion.html"),
     *("rehearsal.csv", "rehearsal.yaml", "limits.toml"),
 )
-"""What a folder gets; of a robot with six turning joints a program for a UR controller too; and the rehearsal."""
+"""Files in a folder, with the rehearsal; for six revolute joints also a program for a UR controller."""
 SCRIPTS: Final = ("motion.script", "rehearsal.script")
 REHEARSED: Final = {
     **{suffix: suffix for suffix in (".csv", ".parquet", ".npz", ".yaml", ".script")},
@@ -50,17 +50,17 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
     """See `MotionDesign.write`."""
     if not np.isfinite(rate_hz) or rate_hz <= 0:
         raise InputError(f"rate_hz must be positive, got {rate_hz!r}", code=Code.OUT_OF_RANGE, subject="rate_hz")
-    made = files_at(path)
+    paths = files_at(path)
     run, slow = design.run(), design.run(design.rehearsal_speed)
-    if path in made:
-        for one in made:
-            _write(design, run if one == path else slow, one, rate_hz, meshes)
-        return made
+    if path in paths:
+        for file in paths:
+            _write(design, run if file == path else slow, file, rate_hz, meshes)
+        return paths
     make_folder(path)
     with replace_folder_files(path, (*ALL, *SCRIPTS)) as folder:
         for name in (*ALL, *(SCRIPTS if has_script(design) else [])):
             _write(design, slow if name.startswith("rehearsal") else run, folder / name, rate_hz, meshes)
-        written = sorted(one.name for one in folder.iterdir())
+        written = sorted(file.name for file in folder.iterdir())
     return [path / name for name in written]
 
 
@@ -72,7 +72,7 @@ def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: M
 
 
 def has_script(design: MotionDesign) -> bool:
-    """Whether the arm is one that URScript can move: six joints that turn."""
+    """Return whether URScript can move the arm: six revolute joints."""
     kinds = [joint.kind for joint in design.robot.primary_joints]
     return kinds == ["revolute"] * 6
 
@@ -122,23 +122,23 @@ def limits_draft(design: MotionDesign) -> str:
     """Return a complete limits file of the design; what was guessed is commented out, to be corrected."""
     names, part = design.robot.primary_names, design.parts
     limits = design.limits.narrowed(1 / part.get("position", 1.0))
-    guessed = {one.remedy.removeprefix("State ") for one in design.findings if one.kind is Kind.GUESSED_LIMIT}
+    guessed = {note.remedy.removeprefix("State ") for note in design.findings if note.kind is Kind.GUESSED_LIMIT}
     lines = [f"# Limits of {design.robot.name}, for --limits. Lines that are commented out were guessed: correct them."]
     for key in BOUNDS:
         values = getattr(limits, key) / part.get(key, 1.0)
         row = ", ".join(f"{json.dumps(name)} = {_rounded(value)}" for name, value in zip(names, values, strict=True))
-        mark = "# " if any(key in one for one in guessed) else ""
+        mark = "# " if any(key in keys for keys in guessed) else ""
         lines.append(f"{mark}{key} = {{ {row} }}")
-    noise = "" if not any(one.kind is Kind.GUESSED_NOISE for one in design.findings) else "# "
+    noise = "" if not any(finding.kind is Kind.GUESSED_NOISE for finding in design.findings) else "# "
     lines += [f"torque_margin = {limits.torque_margin!r}", f"{noise}noise = {design.noise.tolist()!r}"]
     home = design.approach.places[0] if design.approach is not None else design.motion.start
     lines.append(f"{'' if design.approach is not None else '# '}home = {home.tolist()!r}")
-    if design.around is not None:
-        lines += _surroundings(design, design.around)
+    if design.safety is not None:
+        lines += _surroundings(design, design.safety)
     return "\n".join(lines) + "\n"
 
 
-def _surroundings(design: MotionDesign, around: Surroundings) -> list[str]:
+def _surroundings(design: MotionDesign, around: SafetySettings) -> list[str]:
     """Return the tables of everything that the motion was checked against; guesses are commented out."""
     lines, room = [], around.room
     if room is not None:
@@ -175,9 +175,9 @@ def _rounded(value: float) -> str:
 
 
 def coefficients_of(design: MotionDesign) -> dict[str, Any]:
-    """Family, start and coefficients as JSON can hold them; q(t) follows from them alone."""
+    """Return family, start and coefficients in types that JSON can store; they determine q(t)."""
     motion = design.motion
-    made = {
+    record = {
         "joints": list(design.robot.primary_names),
         "seconds": motion.seconds,
         "start": motion.start.tolist(),
@@ -187,12 +187,12 @@ def coefficients_of(design: MotionDesign) -> dict[str, Any]:
     }
     if isinstance(motion.family, Fourier):
         sines, cosines = motion.family.amplitudes(motion.coefficients)
-        made["period_s"] = motion.family.period(motion.seconds)
-        made |= {"sines": sines.tolist(), "cosines": cosines.tolist()}
+        record["period_s"] = motion.family.period(motion.seconds)
+        record |= {"sines": sines.tolist(), "cosines": cosines.tolist()}
     elif isinstance(motion.family, BSpline):
         spline = motion.family.spline(motion.coefficients, motion.seconds)
-        made |= {"knots": spline.t.tolist(), "control_points": (spline.c + motion.start).tolist()}
-    return made
+        record |= {"knots": spline.t.tolist(), "control_points": (spline.c + motion.start).tolist()}
+    return record
 
 
 def _sample_rows(run: Run, rate_hz: float) -> tuple[Array, Array, Array, Array]:
@@ -243,7 +243,7 @@ def _write_header(design: MotionDesign, run: Run, path: Path, rate_hz: float) ->
 
 
 def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
-    """trajectory_msgs/msg/JointTrajectory, one flow-style point on each line."""
+    """Write trajectory_msgs/msg/JointTrajectory, with one flow-style point per line."""
     q, qd, qdd, t = _sample_rows(run, rate_hz)
     lines = [
         "# trajectory_msgs/msg/JointTrajectory",
@@ -262,13 +262,13 @@ def _write_yaml(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> N
 
 
 def _floats(values: Array) -> str:
-    """A YAML list; always with a point, since YAML 1.1 takes 1e-05 for a word."""
+    """Return a YAML list of floats with a decimal point, because YAML 1.1 reads 1e-05 as a string."""
     texts = (repr(value) for value in values.tolist())
     return f"[{', '.join(text if '.' in text else text.replace('e', '.0e') for text in texts)}]"
 
 
 def _write_script(design: MotionDesign, run: Run, path: Path, rate_hz: float) -> None:
-    """URScript: to the first position by movej, then one servoj for each step of the controller."""
+    """Write URScript: movej to the first position, then servoj for each step of the controller."""
     if not has_script(design):
         raise ExportError(
             f"URScript needs six revolute joints; robot {design.robot.name!r} has others",

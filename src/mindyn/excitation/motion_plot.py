@@ -1,5 +1,5 @@
-"""The page of a designed motion: the arm moving among floor and obstacles, every joint beside its limits, clearance,
-and what will be known of every parameter. One HTML file, nothing loaded from elsewhere.
+"""The page of a designed motion: the arm with floor and obstacles, every joint with its limits, clearance, and the
+predicted accuracy of every parameter, in one self-contained HTML file.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from mindyn.excitation.motion_design import MotionDesign
 
 POINTS: Final = 601
-"""Points of a curve: more would not be seen."""
+"""Largest number of visible points of a curve."""
 POSES: Final = 200
 READABLE: Final = 2.5
-"""A torque limit that is more times the largest torque is stated, not drawn."""
+"""Largest ratio of a torque limit to the largest torque at which the limit is drawn."""
 ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
 """Colours of distances."""
 SIGNAL_ROLES: Final = {"position": "predicted", "velocity": "second", "acceleration": "third", "torque": "fourth"}
 """Colours of the curves of a joint."""
 SHOWN: Final = 0.01
-"""Part of a limit from which on it is shown."""
+"""Smallest used fraction of a limit that is shown."""
 NEXT: Final = (
     "Run the samples of the files beside this page on the arm, the rehearsal first (the same path, slowly), and "
     "log position and torque. Then, with the robot that the motion was designed for:"
@@ -57,19 +57,19 @@ UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
 def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
-    """The page."""
+    """Return the page."""
     run = design.run()
     t = np.linspace(0, run.seconds, POINTS)
     motion = [run.derivative(t, order) for order in range(3)]
     times = np.linspace(0, run.seconds, POSES)
-    found, poses, apart = design.encounters, None, np.zeros((POSES, 0))
-    if found is not None:
-        poses = found.bodies.poses(run.derivative(times, 0))
-        gaps = [gaps_of(found.bodies, one, poses, is_exact=True) for one in found.checked]
+    encounters, poses, apart = design.encounters, None, np.zeros((POSES, 0))
+    if encounters is not None:
+        poses = encounters.bodies.poses(run.derivative(times, 0))
+        gaps = [gaps_of(encounters.bodies, encounter, poses, is_exact=True) for encounter in encounters.checked]
         apart = np.stack(gaps, axis=1) if gaps else apart
     sections = [
         _summary(design),
-        _robot(design, meshes, times, _volumes(found, poses, apart)),
+        _robot(design, meshes, times, _volumes(encounters, poses, apart)),
         _joints(design, t, motion),
         *_clearance(design, times, apart),
         _limits(design),
@@ -85,12 +85,10 @@ def _summary(design: MotionDesign) -> Section:
     bold = first if design.check is None else design.check.headline
     rest = first.removeprefix(bold).removeprefix("; ")
     others = [f"{rest[:1].upper()}{rest[1:]}", *others] if rest else others
-    assumed = [
-        tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in (str(one) for one in design.findings)
-    ]
+    assumed = [tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
     cards = [
         card("Next steps", [p(NEXT), class_tag("code", "command", IDENTIFY)]),
-        card("Used limits", [p(typeset(one)) for one in others]),
+        card("Used limits", [p(typeset(other)) for other in others]),
         *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
     lead = class_tag("div", "lead", p(tag("strong", {}, typeset(bold))))
@@ -98,7 +96,7 @@ def _summary(design: MotionDesign) -> Section:
 
 
 def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
-    """The arm along the run, with its volumes, floor and obstacles."""
+    """Return the arm along the run, with its volumes, floor and obstacles."""
     run = design.run()
     q = run.derivative(times, 0)
     tau = _torque(design, [run.derivative(times, order) for order in range(3)])
@@ -119,7 +117,7 @@ def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: d
 
 
 def _torque(design: MotionDesign, motion: list[Array]) -> Array | None:
-    """(N, n) by the prior that the motion was designed with; None where there is none."""
+    """Return the torque (N, n) by the prior of the design; None without a prior."""
     values = design.prediction.values
     if values is None or design.robot.has_dependents:
         return None
@@ -128,13 +126,13 @@ def _torque(design: MotionDesign, motion: list[Array]) -> Array | None:
 
 
 def _floor(design: MotionDesign) -> float | None:
-    room = None if design.around is None else design.around.room
+    room = None if design.safety is None else design.safety.room
     return float(room.lower[2]) if room is not None and np.isfinite(room.lower[2]) else None
 
 
 def _solids(design: MotionDesign) -> list[list[list[float]]]:
-    """Edges of boxes, axes of posts, edges of the workspace where it is finite."""
-    around = design.around
+    """Return edges of boxes, axes of posts, and edges of a finite workspace."""
+    around = design.safety
     if around is None:
         return []
     lines = [line for box in around.boxes for line in _edges(box)]
@@ -181,11 +179,11 @@ def _joints(design: MotionDesign, t: Array, motion: list[Array]) -> Section:
 
 
 def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
-    """Smallest distances over time, by what the arm comes near to; none where nothing was checked."""
-    found = design.encounters
-    if found is None or not found.checked:
+    """Return the smallest distances over time, by obstacle; empty if nothing was checked."""
+    encounters = design.encounters
+    if encounters is None or not encounters.checked:
         return []
-    kinds = [_near(found, one) for one in found.checked]
+    kinds = [_near(encounters, encounter) for encounter in encounters.checked]
     curves = [
         series(kind, role, t.tolist(), apart[:, [k == kind for k in kinds]].min(axis=1).tolist())
         for kind, role in ROLES.items()
@@ -197,26 +195,26 @@ def _clearance(design: MotionDesign, t: Array, apart: Array) -> list[Section]:
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
 
 
-def _near(found: Encounters, one: Encounter) -> str:
-    if one.direction is not None:
-        return "floor" if one.names[1] == "floor" else "walls"
-    return "links" if found.bodies.volumes[one.bodies[1]].link else "obstacles"
+def _near(encounters: Encounters, encounter: Encounter) -> str:
+    if encounter.direction is not None:
+        return "floor" if encounter.names[1] == "floor" else "walls"
+    return "links" if encounters.bodies.volumes[encounter.bodies[1]].link else "obstacles"
 
 
-def _volumes(found: Encounters | None, poses: Array | None, apart: Array) -> dict[str, Any] | None:
+def _volumes(pairs: Encounters | None, poses: Array | None, apart: Array) -> dict[str, Any] | None:
     """Return capsules of the links along the motion, and the closest pair at every pose: its words and bodies."""
-    if found is None or poses is None:
+    if pairs is None or poses is None:
         return None
-    shown = [(k, one) for k, volume in enumerate(found.bodies.volumes) if volume.link for one in volume.covers]
-    ends = np.concatenate([capsule_ends(one, poses[:, k]) for k, one in shown], axis=1).reshape(len(poses), -1)
+    shown = [(k, cover) for k, volume in enumerate(pairs.bodies.volumes) if volume.link for cover in volume.covers]
+    ends = np.concatenate([capsule_ends(cover, poses[:, k]) for k, cover in shown], axis=1).reshape(len(poses), -1)
     closest = (
-        [(found.checked[k], row[k]) for row, k in zip(apart, apart.argmin(axis=1), strict=True)] if apart.size else []
+        [(pairs.checked[k], row[k]) for row, k in zip(apart, apart.argmin(axis=1), strict=True)] if apart.size else []
     )
     return {
-        "radii": [round(one.radius, 4) for _, one in shown],
+        "radii": [round(cover.radius, 4) for _, cover in shown],
         "bodies": [k for k, _ in shown],
         "ends": np.round(ends, 3).tolist(),
-        "closest": [[f"{' – '.join(one.names)}, {1e3 * gap:.0f} mm", *one.bodies] for one, gap in closest],
+        "closest": [[f"{' – '.join(pair.names)}, {1e3 * gap:.0f} mm", *pair.bodies] for pair, gap in closest],
     }
 
 
@@ -228,20 +226,20 @@ def _limits(design: MotionDesign) -> Section:
 
 
 def _parameters(design: MotionDesign) -> Section:
-    """What will be known of every parameter: absolutely where its value is near zero."""
-    found, relative = design.prediction, design.prediction.relative
+    """Return the predicted accuracy of every parameter; absolute if its value is not significant."""
+    prediction, relative = design.prediction, design.prediction.relative
     rows: list[list[Content]] = []
-    for k, name in enumerate(found.names):
-        value = "–" if found.values is None else format_number(float(found.values[k]))
+    for k, name in enumerate(prediction.names):
+        value = "–" if prediction.values is None else format_number(float(prediction.values[k]))
         part = "–" if relative is None or not np.isfinite(relative[k]) else f"{100 * relative[k]:.2g} %"
         rows.append(
             [
                 tag("code", {}, name),
                 value,
-                format_number(float(found.deviations[k]), 2),
-                typeset(found.units[k]).replace(" ", NO_BREAK_SPACE),
+                format_number(float(prediction.deviations[k]), 2),
+                typeset(prediction.units[k]).replace(" ", NO_BREAK_SPACE),
                 part,
-                format_number(float(found.excitation[k]), 3),
+                format_number(float(prediction.excitation[k]), 3),
             ]
         )
     words = (

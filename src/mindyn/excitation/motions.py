@@ -18,16 +18,16 @@ class Family(Protocol):
 
     @property
     def count(self) -> int:
-        """m, the number of functions."""
+        """Return m, the number of functions."""
 
     def cycles(self, seconds: float) -> float:
-        """How many periods of the fastest function fit into the motion."""
+        """Return the number of periods of the fastest function in the motion."""
 
     def basis(self, t: Array, seconds: float, order: int) -> Array:
-        """(N, m) the derivatives of the given order at times t in [0, seconds]."""
+        """Return the derivatives (N, m) of the given order at times t in [0, seconds]."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
+        """Return the settings in types that JSON can store."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Motion:
     coefficients: Array
 
     def derivative(self, t: ArrayLike, order: int) -> Array:
-        """(N, n) positions (order 0), velocities, accelerations or jerks at times t (N,)."""
+        """Return positions (order 0), velocities, accelerations or jerks (N, n) at times t (N,)."""
         times = np.atleast_1d(np.asarray(t, dtype=np.float64))
         inside = np.clip(times, 0.0, self.seconds)
         values = self.family.basis(inside, self.seconds, order) @ self.coefficients
@@ -54,17 +54,17 @@ class Motion:
         return np.asarray(values)
 
     def rows(self, times: Array) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (N, n) at times (N,)."""
+        """Return q, qd, qdd (N, n) at times (N,)."""
         q, qd, qdd = (self.derivative(times, order) for order in range(3))
         return q, qd, qdd
 
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (n,) at time t: the reference of a controller."""
+        """Return q, qd, qdd (n,) at time t, the reference of a controller."""
         q, qd, qdd = self.rows(np.array([t]))
         return q[0], qd[0], qdd[0]
 
     def scaled(self, factor: float) -> Motion:
-        """The same motion with all excursions from the start scaled."""
+        """Return the motion with all displacements from the start scaled."""
         return Motion(self.family, self.seconds, self.start, factor * self.coefficients)
 
 

@@ -1,4 +1,4 @@
-"""`Run`: what a controller is given: from home to the start, the motion, and back, at any part of its speed."""
+"""`Run`: the motion for a controller: from home to the start, the motion, and back, at any fraction of its speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, frozen_array
-from mindyn.errors import InputError
+from mindyn.errors import Code, InputError
 from mindyn.excitation.fourier import FOURIER, RAMPS, Fourier
 from mindyn.excitation.motions import Family, Motion
 from mindyn.excitation.splines import BSpline
@@ -30,23 +30,23 @@ from mindyn.schemas import (
 CHECK_HZ: Final = 1000.0
 """Rate at which a motion is checked against every limit."""
 LONGEST_S: Final = 1e6
-"""Seconds of a motion that is read from a file: eleven days."""
+"""Longest motion that is read from a file: eleven days."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApproachPath:
-    """Through `places` (k + 1, n), at rest in each: k legs of `seconds` (k,), straight lines of the joints."""
+    """Path through `places` (k + 1, n), at rest in each: k legs of `seconds` (k,), straight lines in joint space."""
 
     places: Array
     seconds: Array
 
     @property
     def whole_s(self) -> float:
-        """All legs together."""
+        """Return the duration of all legs."""
         return float(self.seconds.sum())
 
     def derivative(self, t: Array, order: int) -> Array:
-        """(N, n) at times from 0 to its end: order 0 to 3; at rest outside."""
+        """Return derivatives (N, n) of order 0 to 3 at times from 0 to the end; at rest outside."""
         ends = np.cumsum(self.seconds)
         leg = np.minimum(np.searchsorted(ends, t, side="right"), len(ends) - 1)
         T = self.seconds[leg]
@@ -56,16 +56,16 @@ class ApproachPath:
         return np.asarray(shape[:, None] * step + (self.places[leg] if order == 0 else 0.0))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the path in types that JSON can store."""
         return {"places": self.places.tolist(), "seconds": self.seconds.tolist()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A motion with its approach from home and the same way back; without one, the motion alone.
+    """A motion with its approach from home and the same path back; without an approach, only the motion.
 
     joints  names of the (primary) joints
-    speed   part of the designed speed at which it is run: time is stretched by 1 / speed
+    speed   fraction of the designed speed
     """
 
     joints: tuple[str, ...]
@@ -75,33 +75,34 @@ class Run:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.speed) and 0 < self.speed <= 1):
-            raise InputError(f"a run has a part of the designed speed, above 0 up to 1; got {self.speed!r}", hint="0.2")
+            message = f"speed must be a fraction of the designed speed, above 0 and at most 1, got {self.speed!r}"
+            raise InputError(message, hint="0.2", code=Code.OUT_OF_RANGE, subject="speed")
 
     @property
     def seconds(self) -> float:
-        """From home to home."""
+        """Return the duration from home to home."""
         ways = 0.0 if self.approach is None else 2 * self.approach.whole_s
         return (self.motion.seconds + ways) / self.speed
 
     def derivative(self, t: ArrayLike, order: int) -> Array:
-        """(N, n) positions (order 0), velocities, accelerations at times t (N,)."""
+        """Return positions (order 0), velocities or accelerations (N, n) at times t (N,)."""
         times = self.speed * np.atleast_1d(np.asarray(t, dtype=np.float64))
         lead = 0.0 if self.approach is None else self.approach.whole_s
-        found = self.motion.derivative(times - lead, order)
+        values = self.motion.derivative(times - lead, order)
         if self.approach is not None:
             coming, going = times < lead, times > lead + self.motion.seconds
-            found[coming] = self.approach.derivative(times[coming], order)
+            values[coming] = self.approach.derivative(times[coming], order)
             back = 2 * lead + self.motion.seconds - times[going]
-            found[going] = (-1) ** order * self.approach.derivative(back, order)
-        return np.asarray(found * self.speed**order)
+            values[going] = (-1) ** order * self.approach.derivative(back, order)
+        return np.asarray(values * self.speed**order)
 
     def rows(self, times: Array) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (N, n) at times (N,)."""
+        """Return q, qd, qdd (N, n) at times (N,)."""
         q, qd, qdd = (self.derivative(times, order) for order in range(3))
         return q, qd, qdd
 
     def __call__(self, t: float) -> tuple[Array, Array, Array]:
-        """q, qd, qdd (n,) at time t: the reference of a controller."""
+        """Return q, qd, qdd (n,) at time t, the reference of a controller."""
         q, qd, qdd = self.rows(np.array([t]))
         return q[0], qd[0], qdd[0]
 
@@ -133,7 +134,7 @@ MOTION: Final[Schema] = {
 
 
 def run_of(record: Mapping[str, Any], where: str) -> Run:
-    """Return the run of a motion's JSON; `where` it came from, for the error."""
+    """Return the run of the JSON of a motion; `where` names its source in errors."""
     hint = "`mindyn excite ROBOT --out DIR` writes DIR/motion.json"
     require_valid(record, MOTION, where, hint=hint)
     make, schema = _FAMILIES[record["family"]["kind"]]

@@ -1,4 +1,4 @@
-"""The constraints of a robot: its limits, its torques under a prior model, its capsules, walls and obstacles."""
+"""Constraints of a robot: limits, torques of a prior model, capsules, walls and obstacles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError, UnsafeMotionError, list_names
+from mindyn.errors import Code, InputError, UnsafeMotionError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.excitation.clearance import Pairs
 from mindyn.excitation.columns import Columns, base_of, coulomb_columns
@@ -29,79 +29,116 @@ from mindyn.robots.geometry import Solid, VolumeSource
 from mindyn.robots.robot import Robot
 
 PROBES: Final = 2000
-"""Random positions at which distances are tried: bodies that touch at all of them do so by design."""
+"""Random positions at which distances are measured: bodies that touch at all of them touch by design."""
 FINE_COVERS: Final = 8
-"""Capsules of a link whose coarser covers touch another link in every position."""
+"""Number of capsules of a link whose coarser covers touch another link in every position."""
 CLEARANCE_M: Final = 0.05
 TRACKING_ERROR_M: Final = 0.01
 TIP_SPEED: Final = 1.0
-"""m/s: what is kept to where nothing else is given."""
+"""m/s: default tip speed."""
 
 BASE_PLANE_M: Final = 0.0
 """Height in the root frame of the plane that an arm is mounted on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
-    """What a motion must not hit, and how the robot's own volumes are found.
+class SafetySettings:
+    """What a motion must not hit, how close and how fast it may pass, and the volumes of the links.
 
-    obstacles         capsules in the root frame (link ""), and finite boxes
-    workspace         a box that the moving links must stay in
-    floor             m, height of a floor in the root frame; "base plane": 0.0 where the workspace states none
-    tool              capsules on links on top of their own volumes: a tool, a payload, cables
-    self_collision    whether the robot's links must keep apart
-    capsules          take the place of the volumes of the links that they name
-    radius            m by link: capsules of this radius between its joint frames take the place of its volume
-    accept_unchecked  moving links that may have no volume
-    clearance         m, that is kept between all surfaces
-    tracking_error    m, by which the tip may leave the path; added to the clearance
-    tip_speed         m/s, largest speed of any point of a volume
-    loaded            link that will carry a payload nobody has described; "" for none
+    Parameters
+    ----------
+    obstacles : sequence of Capsule or Box, optional
+        Capsules fixed in the root frame (their `link` is ""), and finite boxes.
+    workspace : Box, optional
+        Box that the moving links stay in.
+    floor : float, "base plane" or None, default "base plane"
+        Height in m, in the root frame, that the links stay above. "base plane" is 0.0, unless the workspace has a lower
+        z wall. None for no floor.
+    tool : sequence of Capsule, optional
+        Capsules on links in addition to their volumes: a tool, a payload, cables.
+    self_collision : bool, default True
+        Whether links must not touch each other.
+    capsules : sequence of Capsule, optional
+        They replace the volumes of the links that they name (see `volumes_of`).
+    radius : mapping of link name to float, optional
+        In m. Capsules of this radius between the joint frames of a link replace its volume.
+    accept_unchecked : sequence of str, optional
+        Moving links that may have no volume. Any other link without one raises `UnsafeMotionError`.
+    clearance_m : float, default 0.05
+        Distance in m from floor, obstacles and between links; for two links at most half of their range.
+    tracking_error_m : float, default 0.01
+        Largest distance in m of the tip from the path; added to the clearance.
+    tip_speed : float, default 1.0
+        Largest speed in m/s of any point of a volume.
+    loaded : str, optional
+        Link that carries an unknown payload. `design_motion` sets it for `purpose="payload"`.
+
+    Raises
+    ------
+    InputError
+        If a distance is negative or not finite, the speed is not positive, or an obstacle is an infinite box.
+
+    Examples
+    --------
+    >>> SafetySettings(floor=None, obstacles=[Box((0.5, 0.2, 0.0), (0.9, 0.6, 0.4))]).tip_speed
+    1.0
     """
 
-    obstacles: tuple[Capsule | Box, ...] = ()
+    obstacles: Sequence[Capsule | Box] = ()
     workspace: Box | None = None
-    floor: float | Literal["base plane"] | None = None
-    tool: tuple[Capsule, ...] = ()
+    floor: float | Literal["base plane"] | None = "base plane"
+    tool: Sequence[Capsule] = ()
     self_collision: bool = True
-    capsules: tuple[Capsule, ...] = ()
+    capsules: Sequence[Capsule] = ()
     radius: Mapping[str, float] = field(default_factory=dict)
-    accept_unchecked: tuple[str, ...] = ()
-    clearance: float = CLEARANCE_M
-    tracking_error: float = TRACKING_ERROR_M
+    accept_unchecked: Sequence[str] = ()
+    clearance_m: float = CLEARANCE_M
+    tracking_error_m: float = TRACKING_ERROR_M
     tip_speed: float = TIP_SPEED
     loaded: str = ""
 
     def __post_init__(self) -> None:
-        for name, value in (("clearance_m", self.clearance), ("tracking_error_m", self.tracking_error)):
+        for name in ("obstacles", "tool", "capsules", "accept_unchecked"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("clearance_m", "tracking_error_m"):
+            value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0):
-                raise InputError(f"{name} must be zero or a positive number of metres, got {value!r}")
+                raise InputError(
+                    f"{name} must be zero or a positive number of metres, got {value!r}",
+                    code=Code.OUT_OF_RANGE,
+                    subject=name,
+                )
         if not self.tip_speed > 0:
             raise InputError(
-                f"tip_speed must be a positive number of m/s, got {self.tip_speed!r}", hint="tip_speed=1.0"
+                f"tip_speed must be a positive number of m/s, got {self.tip_speed!r}",
+                hint="tip_speed=1.0",
+                code=Code.OUT_OF_RANGE,
+                subject="tip_speed",
             )
-        for one in self.boxes:
-            if not np.isfinite([one.lower, one.upper]).all():
+        for box in self.boxes:
+            if not np.isfinite([box.lower, box.upper]).all():
                 raise InputError(
-                    f"an obstacle is a finite box, got {one.lower.tolist()} to {one.upper.tolist()}",
-                    hint="walls of the room are faces of the workspace",
+                    f"an obstacle must be a finite box, got {box.lower.tolist()} to {box.upper.tolist()}",
+                    hint="give walls as faces of the workspace",
+                    code=Code.NOT_FINITE,
+                    subject="obstacles",
                 )
         if self.floor not in ("base plane", None):
             require_height(self.floor)
 
     @property
     def boxes(self) -> tuple[Box, ...]:
-        """Those among the obstacles."""
-        return tuple(one for one in self.obstacles if isinstance(one, Box))
+        """Return the boxes among the obstacles."""
+        return tuple(obstacle for obstacle in self.obstacles if isinstance(obstacle, Box))
 
     @property
     def posts(self) -> tuple[Capsule, ...]:
-        """The capsules among the obstacles."""
-        return tuple(one for one in self.obstacles if isinstance(one, Capsule))
+        """Return the capsules among the obstacles."""
+        return tuple(obstacle for obstacle in self.obstacles if isinstance(obstacle, Capsule))
 
     @property
     def room(self) -> Box | None:
-        """The workspace, above the floor."""
+        """Return the workspace above the floor."""
         box = self.workspace
         height = self.floor
         if height == "base plane":
@@ -114,12 +151,12 @@ class Surroundings:
 
     @property
     def guesses_floor(self) -> bool:
-        """Whether nobody stated the floor: it is the base plane."""
+        """Return whether the floor was not given, so that the base plane is used."""
         return self.floor == "base plane" and (self.workspace is None or not np.isfinite(self.workspace.lower[2]))
 
     @property
     def walls(self) -> list[Wall]:
-        """Planes of the workspace and the floor."""
+        """Return the planes of the workspace and the floor."""
         room = self.room
         sides = (
             [] if room is None else [(a, s, c[a]) for s, c in ((1.0, room.lower), (-1.0, room.upper)) for a in range(3)]
@@ -137,46 +174,49 @@ class Surroundings:
         ]
 
     def volumes(self, robot: Robot) -> Volumes:
-        """Return the volumes of the robot's links; raise where a moving link has none and that was not accepted."""
+        """Return the volumes of the links; raise if a moving link has none and this was not accepted."""
         for name in self.accept_unchecked:
             robot.link_index(name)
-        found = volumes_of(robot, radius=self.radius, capsules=self.capsules, tool=self.tool, loaded=self.loaded)
-        missing = [name for name in found.unknown if name not in self.accept_unchecked]
+        volumes = volumes_of(robot, radius=self.radius, capsules=self.capsules, tool=self.tool, loaded=self.loaded)
+        missing = [name for name in volumes.unknown if name not in self.accept_unchecked]
         if missing and (self.self_collision or self.walls or self.obstacles):
             raise UnsafeMotionError(
-                f"these moving links of robot {robot.name!r} have no volume, so nothing keeps them from hitting "
-                f"something: {list_names(missing)} (no shapes, no inertia, no further joint or frame)",
+                f"these moving links of robot {robot.name!r} have no volume and cannot be checked for collisions: "
+                f"{list_names(missing)} (no shapes, no inertia, no further joint or frame)",
                 hint=f"--radius {missing[0]}=0.08 (radius={{{missing[0]!r}: 0.08}}) gives it one; "
                 f"--accept-unchecked {missing[0]} accepts that it is not checked",
+                subject=missing[0],
             )
-        return found
+        return volumes
 
     def obstacle_volumes(self) -> list[Volume]:
-        """Return the obstacles as volumes of no link."""
-        made = []
-        for one in self.obstacles:
-            if isinstance(one, Capsule):
-                made.append(Volume("", (replace(one, link=""),), (one.solid,), VolumeSource.GIVEN))
+        """Return the obstacles as volumes without a link."""
+        volumes = []
+        for obstacle in self.obstacles:
+            if isinstance(obstacle, Capsule):
+                volumes.append(Volume("", (replace(obstacle, link=""),), (obstacle.solid,), VolumeSource.GIVEN))
             else:
-                corners = np.array(np.meshgrid(*np.stack([one.lower, one.upper], axis=1))).reshape(3, 8).T
+                corners = np.array(np.meshgrid(*np.stack([obstacle.lower, obstacle.upper], axis=1))).reshape(3, 8).T
                 covers, solids = cover([Solid(corners)], "")
-                made.append(Volume("", covers, solids, VolumeSource.GIVEN))
-        return made
+                volumes.append(Volume("", covers, solids, VolumeSource.GIVEN))
+        return volumes
 
 
 def require_height(height: object) -> float:
-    """A floor's height, m."""
+    """Return the height of a floor, m; raise if it is not a finite number."""
     if isinstance(height, bool) or not isinstance(height, (int, float)) or not np.isfinite(height):
         raise InputError(
-            f'floor = {height!r}; it is a height in m above the root\'s origin, None, or "base plane"',
-            hint="floor=0.0, or floor=None for none",
+            f'floor must be a height in m above the origin of the root, None, or "base plane", got {height!r}',
+            hint="floor=0.0, or floor=None for no floor",
+            code=Code.OUT_OF_RANGE if isinstance(height, float) else Code.WRONG_TYPE,
+            subject="floor",
         )
     return float(height)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Safety:
-    """The constraints of the search, what the result is checked against, and findings about both.
+    """Constraints of the search, encounters that the result is checked against, and findings about both.
 
     positions  ranges of the primary joints
     dynamics   other rates, torques and speeds of points
@@ -192,23 +232,23 @@ class Safety:
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """All of them."""
+        """Return all constraints."""
         return (*self.positions, *self.dynamics, *self.distances)
 
 
-def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: Surroundings, seed: int) -> Safety:
-    """The constraints of a robot within limits, torques by the base parameters `beta`."""
+def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around: SafetySettings, seed: int) -> Safety:
+    """Return the constraints of a robot within limits, with torques by the base parameters `beta`."""
     robot = columns.robot
     rates = _rates(robot, limits)
-    made: list[Constraint] = [*(one for one in rates if one.order > 0), *loop_constraints(robot, limits)]
+    constraints: list[Constraint] = [*(rate for rate in rates if rate.order > 0), *loop_constraints(robot, limits)]
     if np.isfinite(limits.effort).any():
         assert beta is not None
-        made.append(_torques(columns, limits, beta))
+        constraints.append(_torques(columns, limits, beta))
     volumes, encounters = what_to_check(robot, random_positions(limits, np.random.default_rng(seed), PROBES), around)
-    made += speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
+    constraints += speed_constraint(robot, limits, encounters.bodies, around.tip_speed, seed)
     return Safety(
-        tuple(one for one in rates if one.order == 0),
-        tuple(made),
+        tuple(rate for rate in rates if rate.order == 0),
+        tuple(constraints),
         tuple(_distance_constraints(robot, around, encounters)),
         volumes,
         encounters,
@@ -216,51 +256,52 @@ def safety_of(columns: Columns, limits: MotionLimits, beta: Array | None, around
     )
 
 
-def what_to_check(robot: Robot, probes: Array, around: Surroundings) -> tuple[Volumes, Encounters]:
-    """Return the volumes of a robot, and what they must keep apart from."""
-    for one in around.posts:
-        if robot.link_index(one.link or robot.root.name) >= 0:
-            raise InputError(f"an obstacle stands still, but its capsule is fixed to the moving link {one.link!r}")
+def what_to_check(robot: Robot, probes: Array, around: SafetySettings) -> tuple[Volumes, Encounters]:
+    """Return the volumes of a robot, and the encounters to check."""
+    for post in around.posts:
+        if robot.link_index(post.link or robot.root.name) >= 0:
+            message = f"an obstacle must not move, but its capsule is fixed to the moving link {post.link!r}"
+            raise InputError(message, code=Code.INVALID_VALUE, subject=post.link)
     volumes = around.volumes(robot)
     encounters = _find_encounters(robot, volumes, probes, around)
     coarse = {
-        k for one in encounters.checked if one.by != "covers" for k in one.bodies if 0 <= k < len(volumes.volumes)
+        k for pair in encounters.checked if pair.by != "covers" for k in pair.bodies if 0 <= k < len(volumes.volumes)
     }
     if coarse:  # their covers touch in every position, and the search does not see covers that do
-        finer = tuple(one.refined(FINE_COVERS) if k in coarse else one for k, one in enumerate(volumes.volumes))
+        finer = tuple(body.refined(FINE_COVERS) if k in coarse else body for k, body in enumerate(volumes.volumes))
         volumes = replace(volumes, volumes=finer)
         encounters = _find_encounters(robot, volumes, probes, around)
     return volumes, encounters
 
 
-def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: Surroundings) -> Encounters:
+def _find_encounters(robot: Robot, volumes: Volumes, probes: Array, around: SafetySettings) -> Encounters:
     return find_encounters(
         robot,
         volumes.volumes,
         around.obstacle_volumes(),
         around.walls,
         probes,
-        around.clearance + around.tracking_error,
+        around.clearance_m + around.tracking_error_m,
         self_collision=around.self_collision,
-        tracking_error_m=around.tracking_error,
+        tracking_error_m=around.tracking_error_m,
     )
 
 
 def _rates(robot: Robot, limits: MotionLimits) -> list[Rates]:
     bounds = (limits.upper - limits.middle, limits.velocity, limits.acceleration, limits.jerk)
-    made = []
+    rates = []
     for order, half in enumerate(bounds):
         joints = np.flatnonzero(np.isfinite(half))
         if not len(joints):
             continue
         middle = limits.middle[joints] if order == 0 else np.zeros(len(joints))
         names = tuple(robot.primary_names[j] for j in joints)
-        made.append(Rates(order, joints, middle, np.maximum(half[joints], STILL), names))
-    return made
+        rates.append(Rates(order, joints, middle, np.maximum(half[joints], STILL), names))
+    return rates
 
 
 def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
-    """Coulomb friction counts at its worst, whichever way the joint turns: no sign is left in the constraint."""
+    """Return the torque constraints; Coulomb friction counts in the worst direction, so no sign appears in them."""
     robot, worst = columns.robot, np.zeros(len(limits.effort))
     base, smooth = _with_drives(columns.base, beta)
     if base.drives:
@@ -274,6 +315,8 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
         raise InputError(
             f"the torque limits cannot be met: Coulomb friction alone takes all that {short} may use",
             hint="raise the effort limits, lower torque_margin, or check the friction of the prior model",
+            code=Code.OUT_OF_RANGE,
+            subject=short,
         )
     model = compile_model(robot, drives=base.drives, base=base, parameters="base")
     names = tuple(robot.primary_names[j] for j in joints)
@@ -282,7 +325,7 @@ def _torques(columns: Columns, limits: MotionLimits, beta: Array) -> Torques:
 
 
 def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Array]:
-    """The set and values that give the whole torque: drives act even where their parameters are not asked for."""
+    """Return the set and values of the full torque: drives act even if their parameters are not estimated."""
     robot = base.robot
     if base.drives or not (robot.drives or robot.extras):
         return base, beta.copy()
@@ -290,48 +333,48 @@ def _with_drives(base: BaseParameters, beta: Array) -> tuple[BaseParameters, Arr
     return whole, np.asarray(whole.matrix @ np.concatenate([base.embedding @ beta, drive_parameters(robot)]))
 
 
-def _distance_constraints(robot: Robot, around: Surroundings, encounters: Encounters) -> list[Constraint]:
-    """The covers that the search keeps apart, by a little more than is required."""
+def _distance_constraints(robot: Robot, around: SafetySettings, encounters: Encounters) -> list[Constraint]:
+    """Return the constraints on covers, with a little more than the required distance."""
     bodies = encounters.bodies
-    capsules = [one for volume in bodies.volumes for one in volume.covers]
-    owner = np.repeat(np.arange(len(bodies.volumes)), [len(one.covers) for one in bodies.volumes])
+    capsules = [cover for volume in bodies.volumes for cover in volume.covers]
+    owner = np.repeat(np.arange(len(bodies.volumes)), [len(body.covers) for body in bodies.volumes])
     first = len(bodies.volumes) - len(around.obstacles)
-    boxed = [k for k, one in enumerate(around.obstacles, first) if isinstance(one, Box)]
+    boxed = [k for k, obstacle in enumerate(around.obstacles, first) if isinstance(obstacle, Box)]
     numbers, apart, walls, kept_out = [], [], [], []
-    for one in encounters.checked:
-        i, j = one.bodies
-        if one.direction is not None:
-            walls += [(int(k), one) for k in np.flatnonzero(owner == i) if one.by == "covers"]
-        elif one.by == "covers" and j in boxed:
+    for encounter in encounters.checked:
+        i, j = encounter.bodies
+        if encounter.direction is not None:
+            walls += [(int(k), encounter) for k in np.flatnonzero(owner == i) if encounter.by == "covers"]
+        elif encounter.by == "covers" and j in boxed:
             kept_out += [(int(k), boxed.index(j)) for k in np.flatnonzero(owner == i)]
-            distance = one.needed_m
-        elif one.by == "covers":
+            distance = encounter.needed_m
+        elif encounter.by == "covers":
             both = list(product(np.flatnonzero(owner == i), np.flatnonzero(owner == j)))
             numbers += both
-            apart += [one.needed_m] * len(both)
-    made: list[Constraint] = []
+            apart += [encounter.needed_m] * len(both)
+    constraints: list[Constraint] = []
     pairs = Pairs(robot, capsules, np.array(numbers, dtype=np.intp).reshape(-1, 2))
     if numbers:
-        made.append(Gaps(pairs, np.array(apart)))
+        constraints.append(Gaps(pairs, np.array(apart)))
     if walls:
-        made.append(_walls(pairs, walls))
+        constraints.append(_walls(pairs, walls))
     if kept_out:
-        made.append(KeepOut(pairs, around.boxes, np.array(kept_out, dtype=np.intp), distance))
-    return made
+        constraints.append(KeepOut(pairs, around.boxes, np.array(kept_out, dtype=np.intp), distance))
+    return constraints
 
 
 def _walls(ends: Pairs, walls: Sequence[tuple[int, Encounter]]) -> Walls:
-    """Both ends of every cover against the walls that its link can come near to."""
+    """Return the constraints on both ends of every cover that can come close to a wall."""
     point = [2 * k + end for k, _ in walls for end in (0, 1)]
-    of_both = [one for one in walls for _ in (0, 1)]
-    directions = [one.direction for _, one in of_both]
-    offsets = [one.offset + ends.capsules[k].radius + one.needed_m for k, one in of_both]
-    names = tuple(f"gap of {' - '.join(one.names)}" for _, one in of_both)
+    of_both = [entry for entry in walls for _ in (0, 1)]
+    directions = [wall.direction for _, wall in of_both]
+    offsets = [wall.offset + ends.capsules[k].radius + wall.needed_m for k, wall in of_both]
+    names = tuple(f"gap of {' - '.join(wall.names)}" for _, wall in of_both)
     return Walls(ends.points, np.array(point, dtype=np.intp), np.array(directions), np.array(offsets), names)
 
 
-def floor_findings(robot: Robot, around: Surroundings) -> list[Finding]:
-    """Say that a floor was guessed, that it is only the mounting plane, or that there is none."""
+def floor_findings(robot: Robot, around: SafetySettings) -> list[Finding]:
+    """Return findings: the floor was guessed, is only the mounting plane, or there is none."""
     room, down = around.room, robot.gravity / (np.linalg.norm(robot.gravity) or 1.0)
     if room is None or not np.isfinite(room.lower[2]):
         sentence = "no floor is checked: nothing keeps the arm from what it stands on"
@@ -346,5 +389,5 @@ def floor_findings(robot: Robot, around: Surroundings) -> list[Finding]:
 
 
 def random_positions(limits: MotionLimits, rng: np.random.Generator, count: int) -> Array:
-    """(count, n) uniform within the position limits."""
+    """Return (count, n) uniform positions within the position limits."""
     return np.asarray(limits.middle + limits.reach * rng.uniform(-1, 1, (count, len(limits.lower))))

@@ -1,4 +1,4 @@
-"""Instants of samples."""
+"""Times of samples."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mindyn.algebra.values import Array
 
 
 def sample_times(seconds: float, rate_hz: float) -> Array:
-    """(N,) from 0 in steps of 1 / rate_hz to the end."""
+    """Return the times (N,) from 0 in steps of 1 / rate_hz to the end."""
     return np.arange(int(seconds * rate_hz + 1e-9) + 1) / rate_hz

@@ -1,10 +1,10 @@
-"""Search for the best motion: sequential quadratic programming from several starts, every result made feasible.
+"""Search for the best motion: sequential quadratic programming from several starts; every result is made feasible.
 
-Smoothness is taken back in stages: first the criterion's norm and the maxima over time are soft, then sharp. The first
-stage is begun from several beginnings and gone on with from the better half, the others from the best of what it
-reached. A stage goes on with the curvature that the one before it found. What the knots did not see is
-measured on the dense instants and added to the constraints of a last stage; what then still exceeds a limit is shrunk
-towards the start, where the robot stands still within all limits.
+Smoothing is reduced in stages: first the norm of the criterion and the maxima over time are soft, then sharp. The first
+stage starts from many motions and continues from the better half; the others continue from its best results, with the
+curvature of the previous stage. Violations between the knots are measured at dense instants and added to the constraints
+of a last stage. A motion that still violates a limit is shrunk towards its start, where the robot rests within all
+limits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mindyn.executors import run_tasks
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Power of the criterion's norm, sharpness of the maxima, iterations, what may be exceeded at its end."""
+    """Power of the norm of the criterion, sharpness of the maxima, iterations, and largest violation at its end."""
 
     power: float
     sharpness: float
@@ -44,14 +44,14 @@ LAST: Final = Stage(128.0, 300.0, 100)
 STAGE_ENDS: Final = 1e-4
 """Change of the criterion, a logarithm, at which a stage ends."""
 BOXES: Final = (np.inf, 0.3, 0.08)
-"""How far a stage may move any unknown, in units of the limits; the next where one led through a wall: gaps
-between capsules are not convex, and a long step may land behind what it should not touch."""
+"""Largest change of an unknown in a stage, in units of the limits; the next value is used if a stage passes through a
+wall: gaps between capsules are not convex, and a long step may end behind an obstacle."""
 KICK: Final = 0.04
-"""Standard deviation of what is added to the best unknowns before they are refined, in units of the limits."""
+"""Standard deviation of the random change of the best unknowns before a refinement, in units of the limits."""
 EXCEEDED: Final = 2.0
-"""What a part of a limit is worth when searches are compared: information grows with the square of a motion."""
+"""Weight of a relative violation when searches are compared: information grows with the square of a motion."""
 NEARLY: Final = 0.05
-"""An iterate that exceeds limits by less is worth shrinking when the search is stopped."""
+"""Largest relative violation of an iterate that is shrunk when the search is interrupted."""
 HALVINGS: Final = 14
 WATCHED: Final = 500
 ROUNDS: Final = 4
@@ -59,16 +59,16 @@ ROUNDS: Final = 4
 
 
 Step = Callable[["Search", Point], tuple[Point, float]]
-"""From a point to another, and the criterion of the motion that was offered; infinite where none was."""
+"""Maps a point to another, and to the criterion of the offered motion; infinite if there is none."""
 
 
 class Stopped(Exception):
-    """The deadline passed; the search ends with what it has."""
+    """Raised at the deadline; the search returns its best motion so far."""
 
 
 @dataclass(slots=True, eq=False)
 class Search:
-    """The state of a search: the best feasible motion so far, and the best iterate that is nearly so."""
+    """State of a search: the best feasible motion so far, and the best nearly feasible iterate."""
 
     problem: Problem
     dense: Instants
@@ -82,11 +82,11 @@ class Search:
 
     @property
     def is_late(self) -> bool:
-        """Whether the deadline has passed."""
+        """Return whether the deadline has passed."""
         return self.deadline is not None and monotonic() > self.deadline
 
     def offer(self, x: Array) -> float:
-        """Makes a motion feasible and keeps it if it is the best; its criterion, infinite where that fails."""
+        """Make a motion feasible and keep it if it is the best; return its criterion, infinite if that fails."""
         motion = feasible(self.problem, self.problem.motion(x), self.dense)
         if motion is None:
             return np.inf
@@ -96,16 +96,15 @@ class Search:
         return value
 
     def first_stage(self, begun: Sequence[Array], kept: int, executor: Executor | None = None) -> list[Point]:
-        """Where the first stage leads from the beginnings, the best few, best first; by an executor's workers, if any.
+        """Return the best results of the first stage, best first; workers of an executor run it, if there is one.
 
-        Half of the searches are given up when it has begun. Its soft criterion foretells where the whole search ends:
-        over 24 searches on a UR10 their correlation was 0.7, and after 15 iterations the best of 12 are among the
-        better half.
+        Half of the searches are stopped early. The soft criterion predicts the final one: over 24 searches for a UR10 their
+        correlation was 0.7, and after 15 iterations the best of 12 are in the better half.
         """
         reached = [Point(x) for x in begun]
         for step, left in ((Search._begun, max(kept, -(-len(reached) // 2))), (Search._gone_on, kept)):
-            found = [point for point, _ in self._spread(step, reached, executor)]
-            reached = sorted(found, key=self._standing)[:left]
+            points = [point for point, _ in self._spread(step, reached, executor)]
+            reached = sorted(points, key=self._standing)[:left]
         return reached
 
     def _begun(self, point: Point) -> tuple[Point, float]:
@@ -115,12 +114,12 @@ class Search:
         return self._stage(point, FIRST[1], 0.0), np.inf
 
     def _standing(self, point: Point) -> float:
-        """By which searches in the first stage are compared."""
+        """Return the number by which searches in the first stage are compared."""
         exceeded = max(self.problem.excess(point.x, FIRST[1].sharpness)[0].max(), 0.0)
         return float(self.problem.with_power(FIRST[1].power).objective(point.x)[0] + EXCEEDED * exceeded)
 
     def improve(self, begun: Sequence[Point], executor: Executor | None = None) -> Iterator[float]:
-        """The criterion reached from each of the outcomes of a first stage, in their order."""
+        """Yield the final criterion of each result of a first stage, in order."""
         for _, value in self._spread(Search._improved, begun, executor):
             self.finished.append(value)
             yield value
@@ -131,27 +130,27 @@ class Search:
         return point, self._ended(point)
 
     def _spread(self, step: Step, begun: Sequence[Point], executor: Executor | None) -> Iterator[tuple[Point, float]]:
-        """A step from every point: here, or in searches of their own whose best motions are taken over in order."""
+        """Run a step from every point here, or in other processes, whose best motions are merged in order."""
         if executor is None:
             yield from (step(self, point) for point in begun)
             return
         left = None if self.deadline is None else self.deadline - monotonic()
-        for point, value, own in run_tasks(
+        for point, value, search in run_tasks(
             executor, _search_process, ((self.problem, self.dense, left, step, point) for point in begun)
         ):
-            self.evaluations += own.evaluations
-            if own.best is not None and (self.best is None or own.value < self.value):
-                self.best, self.value = own.best, own.value
-            if own.nearly is not None and own.nearly_value < self.nearly_value:
-                self.nearly, self.nearly_value = own.nearly, own.nearly_value
-            if own.stopped:
+            self.evaluations += search.evaluations
+            if search.best is not None and (self.best is None or search.value < self.value):
+                self.best, self.value = search.best, search.value
+            if search.nearly is not None and search.nearly_value < self.nearly_value:
+                self.nearly, self.nearly_value = search.nearly, search.nearly_value
+            if search.stopped:
                 raise Stopped
             yield point, value
 
     def refine(self, rng: np.random.Generator, count: int) -> float:
-        """Searches again from near the best motion, `count` times; the criterion then.
+        """Search again from points near the best motion, `count` times; return the criterion.
 
-        On a UR10 eight of them took a condition number from 3.24 to 3.16; as many new searches found none below 3.24.
+        For a UR10, eight refinements reduced a condition number from 3.24 to 3.16; eight new searches found none below 3.24.
         """
         for _ in range(count if self.best is not None else 0):
             assert self.best is not None
@@ -160,26 +159,26 @@ class Search:
         return self.value
 
     def _ended(self, point: Point) -> float:
-        """The last two stages, and the criterion of the feasible motion that they end with."""
+        """Run the last two stages; return the criterion of the feasible motion."""
         point = self._stage(point, STAGES[-1], 0.0)
         return self.offer(self._stage(point, LAST, self._unseen(point.x, LAST.sharpness)).x)
 
     def _stage(self, point: Point, stage: Stage, margin: Array | float) -> Point:
-        """Where a stage leads; the point itself where it loses its way."""
+        """Return the result of a stage; the point itself if it fails."""
         for box in BOXES:
-            found = self._solved(point, stage, margin, box)
-            if self.problem.excess(found.x, stage.sharpness)[0].max() < stage.exceeded:
-                return found
+            solution = self._solved(point, stage, margin, box)
+            if self.problem.excess(solution.x, stage.sharpness)[0].max() < stage.exceeded:
+                return solution
             point = Point(point.x)
         return point
 
     def salvage(self) -> None:
-        """Offers the best iterate of a search that was stopped."""
+        """Offer the best iterate of an interrupted search."""
         if self.nearly is not None:
             self.offer(self.nearly)
 
     def _unseen(self, x: Array, sharpness: float) -> Array:
-        """(w c,) by how much the maxima on the dense instants exceed the smooth ones at the knots."""
+        """Return (w c,) by how much the maxima at the dense instants exceed the smooth maxima at the knots."""
         smooth = self.problem.excess(x, sharpness)[0] + 1
         return np.maximum(self.problem.greatest_by_segment(self.problem.motion(x), self.dense) - smooth, 0.0)
 
@@ -200,13 +199,13 @@ class Search:
             if value < self.nearly_value and excess.max() < NEARLY:
                 self.nearly, self.nearly_value = x, value
 
-        found = Descent(objective, limits, point, box, STAGE_ENDS).go(stage.iterations, keep)
-        return found if np.isfinite(found.x).all() else point
+        solution = Descent(objective, limits, point, box, STAGE_ENDS).go(stage.iterations, keep)
+        return solution if np.isfinite(solution.x).all() else point
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Apart:
-    """What a search elsewhere ended with."""
+    """Result of a search in another process."""
 
     best: Motion | None
     value: float
@@ -220,7 +219,7 @@ class _Apart:
 def _search_process(
     problem: Problem, dense: Instants, left_s: float | None, step: Step, point: Point
 ) -> tuple[Point, float, _Apart]:
-    """One step of a search by itself, on whatever machine; `left_s` seconds remain."""
+    """Run one step of a search in any process; `left_s` seconds remain."""
     search = Search(problem, dense, None if left_s is None else monotonic() + left_s)
     stopped, value = False, np.inf
     try:
@@ -232,16 +231,16 @@ def _search_process(
 
 
 def exact_value(problem: Problem, motion: Motion) -> float:
-    """The criterion of a motion, without smoothing."""
+    """Return the criterion of a motion without smoothing."""
     sharp = problem.with_power(EXTREME)
     return sharp.criterion.value(sharp.information(sharp.unknowns(motion)))
 
 
 def feasible(problem: Problem, motion: Motion, instants: Instants) -> Motion | None:
-    """The motion, shrunk towards its start until every limit holds at all instants; None where even rest does not.
+    """Return the motion, shrunk towards its start until every limit holds at all instants; None if rest violates one.
 
-    How much is found out on the worst instants alone, and then checked on all: of 20 000 that takes a PUMA 560 two
-    evaluations of 25 ms in place of sixteen.
+    The factor is computed at the worst instants and then checked at all of them. For a PUMA 560 with 20 000 instants this
+    takes two evaluations of 25 ms instead of sixteen.
     """
     rows: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
     shrunk = motion
@@ -259,7 +258,7 @@ def feasible(problem: Problem, motion: Motion, instants: Instants) -> Motion | N
 
 
 def _largest_factor(problem: Problem, motion: Motion, instants: Instants) -> float:
-    """By which the motion keeps to the limits at the instants, of a bisection; 0 where none was found."""
+    """Return the factor, by bisection, at which the motion keeps the limits at the instants; 0 if there is none."""
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = 1 - 2.0**-8 if high == 1.0 and low == 0.0 else (low + high) / 2

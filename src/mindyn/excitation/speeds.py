@@ -19,7 +19,7 @@ from mindyn.kernels.jacobians import jacobians
 from mindyn.robots.robot import Robot
 
 STATES: Final = 500
-"""Random states at which it is looked which links can be too fast."""
+"""Random states that show which links can be too fast."""
 KEPT: Final = 0.97
 """Fraction of the tip speed that the search uses."""
 
@@ -35,20 +35,20 @@ def speed_constraint(
     rates = np.where(np.isfinite(limits.velocity), limits.velocity, 10.0)
     step = 1e-6 * rng.choice([-1.0, 1.0], q.shape) * rates
     moved = np.linalg.norm(bodies.corners(q + step) - bodies.corners(q - step), axis=-1).max(axis=(0, 2)) / 2e-6
-    volumes = [one for one, speed in zip(bodies.volumes, moved, strict=True) if one.link and speed > tip_speed / 2]
+    volumes = [body for body, speed in zip(bodies.volumes, moved, strict=True) if body.link and speed > tip_speed / 2]
     if not volumes:
         return []
     points = np.concatenate([volume.corners for volume in volumes])
-    function = _speeds(robot, [robot.link_index(one.link) for one in volumes for _ in range(8)], points)
+    function = _speeds(robot, [robot.link_index(body.link) for body in volumes for _ in range(8)], points)
     slopes = jacobians(function, function.name_in())
     matrices = [name for name in slopes.name_out() if name != CLOSURE]
     kernels = make_kernel(robot, function), make_kernel(robot, slopes, matrices=matrices)
-    labels = tuple(f"speed of {one.link}" for one in volumes)
+    labels = tuple(f"speed of {body.link}" for body in volumes)
     return [SolvedRates(np.zeros(len(volumes)), np.full(len(volumes), KEPT * tip_speed), labels, *kernels)]
 
 
 def _speeds(robot: Robot, links: list[int], points: Any) -> casadi.Function:
-    """(q, qd) of primary joints -> speed of the fastest of each 8 points, m/s; and the closure of solved loops."""
+    """Return (q, qd) of primary joints -> speed of the fastest of each 8 points, m/s, and the loop closure."""
     tree = casadi.SX.sym("tree", robot.joint_count)
     place = casadi.Function("place", [tree], [placed_points(robot, tree, links, points)])
     qd = casadi.SX.sym("qd", len(robot.primary_names))

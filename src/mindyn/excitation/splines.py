@@ -1,4 +1,4 @@
-"""`BSpline`: clamped uniform B-splines whose outer control points rest at the start."""
+"""`BSpline`: clamped uniform B-splines whose outer control points are at the start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,23 @@ RESTING: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class BSpline:
-    """Quintic B-splines on uniform knots, `points` free control points for each joint between four resting ones."""
+    """Quintic B-splines on uniform knots that start and end at rest.
+
+    Parameters
+    ----------
+    points : int, default 12
+        Number of free control points of each joint, between four resting ones at either end.
+
+    Raises
+    ------
+    InputError
+        If `points` is not a positive whole number.
+
+    Examples
+    --------
+    >>> BSpline(8).count
+    8
+    """
 
     points: int = 12
 
@@ -28,20 +44,20 @@ class BSpline:
 
     @property
     def count(self) -> int:
-        """m."""
+        """Return m."""
         return self.points
 
     def cycles(self, seconds: float) -> float:  # noqa: ARG002 - splines scale with the motion
-        """Two intervals between knots are the shortest swing there and back."""
+        """Return the number of cycles: a swing there and back takes at least two intervals between knots."""
         return self.intervals / 2
 
     @property
     def intervals(self) -> int:
-        """Polynomial pieces."""
+        """Return the number of polynomial pieces."""
         return self.points + 2 * RESTING - SPLINE_DEGREE
 
     def knots(self, seconds: float) -> Array:
-        """(points + 8 + 6,) knots, the outer ones six-fold."""
+        """Return the knots (points + 8 + 6,); the outer ones are six-fold."""
         inner = np.linspace(0.0, seconds, self.intervals + 1)
         return np.concatenate([np.zeros(SPLINE_DEGREE), inner, np.full(SPLINE_DEGREE, seconds)])
 
@@ -51,7 +67,7 @@ class BSpline:
         return np.asarray(spline(t) if order == 0 else spline.derivative(order)(t))
 
     def spline(self, coefficients: Array, seconds: float) -> Spline:
-        """The excursions (m, n) as scipy's spline."""
+        """Return the displacements (m, n) as a SciPy spline."""
         resting = np.zeros((RESTING, coefficients.shape[1]))
         return Spline(self.knots(seconds), np.concatenate([resting, coefficients, resting]), SPLINE_DEGREE)
 

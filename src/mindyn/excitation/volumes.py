@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.inertia import mass_com_inertia, transform_phi
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.capsules import Capsule, cover
 from mindyn.findings import Finding, Kind, Severity
@@ -33,7 +33,7 @@ class Volume:
     """The space that a link occupies.
 
     covers  capsules that contain it, for the search
-    solids  what the check of the result measures: hulls of the file's shapes, or the covers where there are none
+    solids  solids that the final check measures: hulls of the shapes of the file, or the covers if there are none
     """
 
     link: str
@@ -42,23 +42,23 @@ class Volume:
     source: VolumeSource
 
     def refined(self, most: int) -> Volume:
-        """Return the same volume with up to so many covers; guesses as they are."""
+        """Return the volume with up to this many covers; guesses do not change."""
         return self if self.source.is_guess else Volume(self.link, *cover(self.solids, self.link, most), self.source)
 
     @property
     def corners(self) -> Array:
-        """(8, 3) of a box around the solids: no point of the link moves farther than the corner that moves most."""
-        low = np.min([(one.points - one.radius).min(axis=0) for one in self.solids], axis=0)
-        high = np.max([(one.points + one.radius).max(axis=0) for one in self.solids], axis=0)
+        """Return the corners (8, 3) of a box around the solids; no point of the link is faster than all of them."""
+        low = np.min([(solid.points - solid.radius).min(axis=0) for solid in self.solids], axis=0)
+        high = np.max([(solid.points + solid.radius).max(axis=0) for solid in self.solids], axis=0)
         return np.array(np.meshgrid(*np.stack([low, high], axis=1))).reshape(3, 8).T
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Volumes:
-    """Volumes of the root and the moving links, in this order; `unknown` are moving links without any.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Volumes(ShortRepr):
+    """Volumes of the root and the moving links, in this order; `unknown` are moving links without one.
 
-    A link of which one part is known and another is guessed has two volumes: a guess that is too coarse to be checked
-    does not take the known part with it.
+    A link with a known and a guessed part has two volumes: a guess that is too coarse to check does not exclude the known
+    part.
     """
 
     volumes: tuple[Volume, ...]
@@ -84,18 +84,28 @@ def volumes_of(
     Parameters
     ----------
     robot : Robot
-        With the file that it was loaded from, where there is one.
-    radius : mapping of link name to m
-        Capsules of this radius between the joint frames of the link, in place of its volume.
-    capsules : sequence of Capsule
-        Take the place of the volumes of the links that they name.
-    tool : sequence of Capsule
-        Come on top of the volume of their links.
-    loaded : str
-        Link that will carry a payload: a ball around its flange, unless the tool or the robot describes it.
+        Robot; its shapes are read from the file that it was loaded from, if there is one.
+    radius : mapping of link name to float, optional
+        In m. Capsules of this radius between the joint frames of the link replace its volume.
+    capsules : sequence of Capsule, optional
+        They replace the volumes of the links that they name.
+    tool : sequence of Capsule, optional
+        They are added to the volume of their links.
+    loaded : str, optional
+        Link that carries a payload: a ball around its flange, unless the tool or the robot describes it.
+
+    Returns
+    -------
+    Volumes
+        Volumes of the root and the moving links, moving links without a volume, and findings.
+
+    Raises
+    ------
+    InputError
+        If a link is unknown, or a radius is not positive.
     """
-    for one in (*capsules, *tool):
-        robot.link_index(one.link)
+    for capsule in (*capsules, *tool):
+        robot.link_index(capsule.link)
     for given, size in (radius or {}).items():
         robot.link_index(given)
         if not (np.isfinite(size) and size > 0):
@@ -106,38 +116,38 @@ def volumes_of(
             )
     geometry = read_geometry(robot)
     payload = _payload(robot, geometry)
-    if loaded and not payload and all(one.link != loaded for one in tool):
+    if loaded and not payload and all(capsule.link != loaded for capsule in tool):
         flange = (_segments(robot, loaded) or [(np.zeros(3), np.zeros(3))])[-1][1]
         payload = {loaded: Capsule(loaded, flange, flange, PAYLOAD_RADIUS_M)}
-    made: list[Volume] = []
+    volumes: list[Volume] = []
     unknown: list[str] = []
     for link in (robot.root, *robot.links):
         name = link.name
-        parts = _given(robot, name, radius or {}, [one for one in capsules if one.link == name])
+        parts = _given(robot, name, radius or {}, [capsule for capsule in capsules if capsule.link == name])
         parts = parts or _from_file(robot, name, geometry) or _from_frames(robot, name)
         if name in payload:
             parts.append(_made_of([payload[name]], VolumeSource.ELLIPSOID))
-        more = [one for one in tool if one.link == name]
+        more = [capsule for capsule in tool if capsule.link == name]
         if more:
             parts.append(_made_of(more, VolumeSource.GIVEN))
-        made += parts
+        volumes += parts
         if not parts and name != robot.root.name and not _is_empty(robot, name):
             unknown.append(name)
-    return Volumes(tuple(made), tuple(unknown), tuple(_findings(made, geometry, payload)))
+    return Volumes(tuple(volumes), tuple(unknown), tuple(_findings(volumes, geometry, payload)))
 
 
 def _made_of(capsules: Sequence[Capsule], source: VolumeSource) -> Volume:
-    return Volume(capsules[0].link, tuple(capsules), tuple(one.solid for one in capsules), source)
+    return Volume(capsules[0].link, tuple(capsules), tuple(capsule.solid for capsule in capsules), source)
 
 
-def _given(robot: Robot, link: str, radius: Mapping[str, float], own: Sequence[Capsule]) -> list[Volume]:
-    if not own and link in radius:
+def _given(robot: Robot, link: str, radius: Mapping[str, float], capsules: Sequence[Capsule]) -> list[Volume]:
+    if not capsules and link in radius:
         phi = None if link == robot.root.name else robot.links[robot.link_index(link)].phi
         centre = [] if phi is None or phi[0] <= 0 else [mass_com_inertia(phi)[1]]
         segments = _segments(robot, link) or [(np.zeros(3), np.zeros(3))]
         segments += [(segments[0][0], point) for point in centre]
-        own = [Capsule(link, a, b, radius[link]) for a, b in segments]
-    return [_made_of(own, VolumeSource.GIVEN)] if own else []
+        capsules = [Capsule(link, a, b, radius[link]) for a, b in segments]
+    return [_made_of(capsules, VolumeSource.GIVEN)] if capsules else []
 
 
 def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
@@ -151,7 +161,7 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
             continue
         phi = geometry.phi.get(name)
         if part.solids:
-            solids += [one.transform(place[1]) for one in part.solids]
+            solids += [solid.transform(place[1]) for solid in part.solids]
             source = max(source, part.source, key=list(VolumeSource).index)
         elif phi is not None and link != robot.root.name:
             guessed += filter(None, [_ellipsoid(transform_phi(place[1], phi), link, _ends(robot, link))])
@@ -162,8 +172,8 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
 
 
 def _from_frames(robot: Robot, link: str) -> list[Volume]:
-    own = _between_frames(robot, link)
-    return [_made_of(own, VolumeSource.FRAMES)] if own else []
+    capsules = _between_frames(robot, link)
+    return [_made_of(capsules, VolumeSource.FRAMES)] if capsules else []
 
 
 def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = ()) -> Capsule | None:
@@ -186,13 +196,15 @@ def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = ()) -> Capsule | N
 
 
 def _payload(robot: Robot, geometry: Geometry) -> dict[str, Capsule]:
-    """Return a volume of the load that was put on one link since the file was read."""
+    """Return a volume of the load that was added to one link after the file was read."""
     stated: dict[str, Array] = {}
     for name, phi in geometry.phi.items():
         place = locate_file_link(robot, name)
         if place is not None and phi is not None:
             stated[place[0]] = stated.get(place[0], np.zeros(10)) + transform_phi(place[1], phi)
-    added = {one.name: one.phi - stated[one.name] for one in robot.links if one.phi is not None and one.name in stated}
+    added = {
+        part.name: part.phi - stated[part.name] for part in robot.links if part.phi is not None and part.name in stated
+    }
     changed = {link: phi for link, phi in added.items() if np.abs(phi).max() > 1e-9}
     if len(changed) != 1:
         return {}
@@ -214,11 +226,11 @@ def _reach(robot: Robot) -> float:
 
 def _between_frames(robot: Robot, link: str) -> list[Capsule]:
     widest = RADIUS_PART * _reach(robot) or RADIUS_PART
-    made = []
+    capsules = []
     for a, b in _segments(robot, link):
         length = float(np.linalg.norm(b - a))
-        made.append(Capsule(link, a, b, max(min(widest, RADIUS_OF_LENGTH * length), THINNEST_M)))
-    return made
+        capsules.append(Capsule(link, a, b, max(min(widest, RADIUS_OF_LENGTH * length), THINNEST_M)))
+    return capsules
 
 
 def _segments(robot: Robot, link: str) -> list[tuple[Array, Array]]:
@@ -238,16 +250,16 @@ def _carried(robot: Robot, link: str) -> Iterator[Array]:
 
 
 def _is_empty(robot: Robot, link: str) -> bool:
-    """Whether a link only stands between two joints in one place, without a mass."""
+    """Return whether a link without mass only connects two joints at the same place."""
     phi = robot.links[robot.link_index(link)].phi
     return any(True for _ in _carried(robot, link)) and (phi is None or phi[0] == 0)
 
 
 def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[str, Capsule]) -> Iterator[Finding]:
     for source in VolumeSource:
-        own = [one for one in volumes if one.source is source and one.covers[0] is not payload.get(one.link)]
-        links = [one.link for one in own]
-        described = [f"{one.link} (radius {max(capsule.radius for capsule in one.covers):.3f} m)" for one in own]
+        chosen = [body for body in volumes if body.source is source and body.covers[0] is not payload.get(body.link)]
+        links = [body.link for body in chosen]
+        described = [f"{body.link} (radius {max(part.radius for part in body.covers):.3f} m)" for body in chosen]
         if source.is_guess and links:
             yield Finding(
                 Kind.GUESSED_VOLUME,

@@ -59,8 +59,7 @@ def write_mat(model: Robot | Estimate, path: str | Path, *, drives: bool = False
     values = _robot_variables(model, drives=drives) if isinstance(model, Robot) else _estimate_variables(model)
     content = BytesIO()
     savemat(content, values, oned_as="column")
-    write_file_atomically(path, content.getvalue())
-    return Path(path)
+    return write_file_atomically(path, content.getvalue())
 
 
 def _robot_variables(robot: Robot, *, drives: bool) -> dict[str, Any]:

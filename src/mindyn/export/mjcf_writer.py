@@ -153,12 +153,11 @@ def write_mjcf(
 
     Examples
     --------
-    >>> mindyn.write_mjcf(mindyn.load_robot("planar2"), "planar2.xml").name
-    'planar2.xml'
+    >>> mindyn.write_mjcf(mindyn.load_robot("ur10"), "ur10.xml").name
+    'ur10.xml'
     """
     text, _ = render_mjcf(model, path, source, prior, force=force)
-    write_file_atomically(path, text)
-    return Path(path)
+    return write_file_atomically(path, text)
 
 
 def render_mjcf(

@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.poses import quaternion_from_rotation
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, ExportError, InputError, MissingExtraError
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES
@@ -35,8 +35,8 @@ NULL_SPACE_TOLERANCE: Final = 1e-9
 """No torque depends on directions whose singular value, relative to the largest, is below this."""
 
 
-@dataclass(frozen=True, eq=False)
-class SysidStart:
+@dataclass(frozen=True, eq=False, repr=False)
+class SysidStart(ShortRepr):
     """Start values for `mujoco.sysid`.
 
     Attributes
@@ -73,6 +73,7 @@ def sysid_start(estimate: Estimate, prior: Prior = "robot") -> SysidStart:
     Returns
     -------
     SysidStart
+        Parameters for `mujoco.sysid`, and directions that no torque depends on.
 
     Raises
     ------

@@ -37,6 +37,7 @@ def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     Returns
     -------
     pinocchio.Model
+        The model, with the joints of the robot in the same order.
 
     Raises
     ------

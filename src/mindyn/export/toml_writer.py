@@ -54,8 +54,7 @@ def write_toml(model: Robot | Estimate, path: str | Path, *, prior: Prior = "rob
     >>> mindyn.write_toml(mindyn.load_robot("planar2"), "planar2.toml").name
     'planar2.toml'
     """
-    write_file_atomically(path, robot_to_toml(resolve_model(model, prior, force=force)))
-    return Path(path)
+    return write_file_atomically(path, robot_to_toml(resolve_model(model, prior, force=force)))
 
 
 def _format_toml_value(value: Any) -> str:

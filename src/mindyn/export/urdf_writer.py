@@ -124,8 +124,7 @@ def write_urdf(
     'panda.urdf'
     """
     text, _ = render_urdf(model, source, prior, force=force, meshes=meshes)
-    write_file_atomically(path, text)
-    return Path(path)
+    return write_file_atomically(path, text)
 
 
 def render_urdf(

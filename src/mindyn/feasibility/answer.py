@@ -14,7 +14,7 @@ NEGATIVE_ANSWERS: Final = {
 """Adjective for a negative answer to each question."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
     """Answer to one question about parameter values.
 
@@ -34,6 +34,9 @@ class Answer:
     holds: bool | None
     reason: str
     witness: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Answer({self.question!r}, holds={self.holds})"
 
     @property
     def within_uncertainty(self) -> bool:

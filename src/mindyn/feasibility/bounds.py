@@ -145,6 +145,7 @@ def bounds_from_shapes(robot: Robot) -> Bounds:
     Returns
     -------
     Bounds
+        Bounds with a box for every link that has collision shapes.
     """
     boxes = {}
     for link in robot.links:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from mindyn.algebra.values import ShortRepr
 from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer, combine_answers
@@ -28,8 +29,8 @@ _ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 PLAUSIBLE: Final = "plausible"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Feasibility:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Feasibility(ShortRepr):
     """Answers to three questions about parameter values, each stronger than the one before.
 
     Attributes
@@ -131,6 +132,7 @@ def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
     Returns
     -------
     Estimate
+        The estimate with feasible values.
 
     Raises
     ------

@@ -83,6 +83,7 @@ def full_model(
     Returns
     -------
     Robot
+        The robot, with findings.
 
     Raises
     ------

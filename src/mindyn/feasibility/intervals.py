@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, ConicProgram
@@ -36,8 +36,8 @@ MAX_PRIOR_FRACTION: Final = 0.5
 """Fraction of the certainty of a value from the prior above which the value has no interval."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Intervals:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Intervals(ShortRepr):
     """Intervals [low, high] of all parameters at one confidence level.
 
     Attributes
@@ -77,6 +77,7 @@ def constrained_intervals(estimate: Estimate, *, level: float = DEFAULT_LEVEL) -
     Returns
     -------
     Intervals
+        Lower and upper end of every parameter.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.answer import Answer
@@ -39,7 +39,7 @@ def check_positive_definite(
     ranges: Ranges | None = None,
     within_limits: bool = False,
     count: int = CHECKED_CONFIGURATIONS,
-    seed: int = 0,
+    rng: RandomSource = 0,
 ) -> Answer:
     """Check whether the inertia matrix is positive definite in every configuration.
 
@@ -59,8 +59,8 @@ def check_positive_definite(
     count : int
         Number of configurations; at most `MAX_LOOP_CONFIGURATIONS` if loops must be solved, without those where they do
         not close.
-    seed : int
-        Seed of the sampled configurations.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the sampled configurations; None draws others in every call.
 
     Returns
     -------
@@ -74,6 +74,7 @@ def check_positive_definite(
     MissingPhysicsError
         If a prismatic joint has no range.
     """
+    seed = seed_from(rng)
     if count < 1:
         raise InputError(f"count must be at least 1, got {count!r}", code=Code.OUT_OF_RANGE, subject="count")
     member = find_member(subject, drives=drives)

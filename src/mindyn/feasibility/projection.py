@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import infinite_variances
@@ -55,7 +55,7 @@ def project_to_positive_definite(
     data: Samples | Information | None = None,
     ranges: Ranges | None = None,
     within_limits: bool = False,
-    seed: int = 0,
+    rng: RandomSource = 0,
 ) -> Estimate:
     """Project an estimate onto values with M(q) >= eps in every configuration.
 
@@ -81,18 +81,20 @@ def project_to_positive_definite(
         Joint ranges, rad or m, as in `check_positive_definite`.
     within_limits : bool
         Restrict revolute joints to their limits.
-    seed : int
-        Seed of the sampled configurations.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the sampled configurations; None draws others in every call.
 
     Returns
     -------
     Estimate
+        An estimate whose inertia matrix is positive definite in every configuration.
 
     Raises
     ------
     InputError
         If `eps` is not positive, the data belong to other parameters, or fixed parameters admit no solution.
     """
+    seed = seed_from(rng)
     member = find_member(estimate, drives=drives)
     bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
     M = _typical_matrices(member, bounds, seed)

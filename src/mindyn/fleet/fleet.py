@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MindynError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
@@ -73,8 +73,8 @@ class FleetMember:
     deviations: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FleetStudy:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FleetStudy(ShortRepr):
     """Result of a fleet study.
 
     Attributes
@@ -164,6 +164,7 @@ def study_fleet(
     Returns
     -------
     FleetStudy
+        Estimates of the type, the robots and the groups, and robots that differ or drift.
 
     Raises
     ------

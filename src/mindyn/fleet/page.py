@@ -71,9 +71,7 @@ def explain_no_difference(study: FleetStudy) -> str:
 
 
 def _draw_differences(study: FleetStudy) -> Section:
-    lead = class_tag(
-        "div", f"lead {'grade-roughly' if study.differences else 'grade-well'}", p(_format_headline(study))
-    )
+    lead = class_tag("div", f"lead {'grade-fair' if study.differences else 'grade-good'}", p(_format_headline(study)))
     rule = (
         f"Sizes are fitted to the logs of each robot. Their deviations come from a jackknife over logs and include the "
         f"differences between robots of the type. The probability of any false report on this page is "

@@ -93,7 +93,7 @@ def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor)
     scan = LogScan(task.place, generation.robot, {}, CONDITIONED_ROWS, task.sidecar, task.outside_files)
     _require_rate(scan, settings.conditioning or Conditioning())
     stream = condition_stream(
-        scan, generation.robot, settings.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
+        generation.robot, scan, settings.fit_conditioning, block_rows=CONDITIONED_ROWS, min_samples=0
     )
     blocks = split_stream_into_blocks(regressor, stream, settings)
     require_samples(stream.count, stream.findings)

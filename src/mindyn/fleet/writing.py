@@ -27,8 +27,8 @@ STUDY_FILES: Final = (
 """Files of a study in its folder besides the factors; they replace those of an earlier study together."""
 
 
-def write_study(out: Path, study: FleetStudy, record: Mapping[str, Any]) -> None:
-    """Write all files of a study, or none if an error occurs."""
+def write_study(study: FleetStudy, out: Path, record: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Write all files of a study, or none if an error occurs; return their paths."""
     pointer = json.loads((out / "fleet.json").read_text(encoding="utf-8"))
     with replace_folder_files(out, STUDY_FILES) as folder:
         if study.type.estimate is not None:
@@ -40,6 +40,7 @@ def write_study(out: Path, study: FleetStudy, record: Mapping[str, Any]) -> None
         summary = {**pointer, **summarise_study(study), "run": dict(record)}
         write_file_atomically(folder / "fleet.json", json.dumps(summary, indent=1) + "\n")
         write_file_atomically(folder / "report.html", fleet_page(study, record))
+    return tuple(out / name for name in STUDY_FILES if (out / name).is_file())
 
 
 def _write_parquet(columns: Mapping[str, list[Any]]) -> bytes:

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mindyn.algebra.values import RandomSource, seed_from
 from mindyn.equations.drives import load_dependent_extras, load_friction_error
 from mindyn.equations.loop_closure import home_closure, loop_closure, with_home
 from mindyn.errors import Code, InputError, MissingPhysicsError, NearlyDegenerateError, RobotError, UnknownNameError
@@ -50,7 +51,7 @@ def base_parameters(
     drives: bool = False,
     priority: Sequence[str] | None = None,
     constraints: ArrayLike | None = None,
-    seed: int = 0,
+    rng: RandomSource = 0,
     home: ArrayLike | None = None,
     tolerance: float | None = None,
 ) -> BaseParameters:
@@ -72,8 +73,8 @@ def base_parameters(
         Labels in the order in which they are removed (form "numeric").
     constraints : array_like, shape (c, p), optional
         C with C phi = 0 (form "numeric"), see `constraint_matrix`.
-    seed : int
-        Seed of the random states.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the random states; None draws others in every call.
     home : array_like, shape (n,), optional
         For a robot with loops, a closed configuration in the intended assembly; by default one near q = 0.
     tolerance : float, optional
@@ -101,6 +102,7 @@ def base_parameters(
     >>> len(mindyn.base_parameters(mindyn.load_robot("puma560")))
     36
     """
+    seed = seed_from(rng)
     require_robot(robot, "base parameters are those of")
     if form not in FORMS:
         raise UnknownNameError(

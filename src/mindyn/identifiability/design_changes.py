@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from mindyn.algebra.inertia import check_consistency, phi_about_origin, transform_phi
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.random_states import make_regressors
@@ -34,8 +34,8 @@ smallest essential part of the mass's ten parameters, in SI units.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class DesignChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class DesignChange(ShortRepr):
     """Effect of an added body.
 
     Attributes
@@ -93,6 +93,7 @@ def evaluate_point_mass(
     Returns
     -------
     DesignChange
+        Parameters of the added body, and changes of the base parameters and of the torque.
     """
     return evaluate_added_body(base, place, mass, position, np.zeros((3, 3)), motion)
 
@@ -120,6 +121,7 @@ def evaluate_added_body(
     Returns
     -------
     DesignChange
+        Parameters of the added body, and changes of the base parameters and of the torque.
 
     Raises
     ------
@@ -146,8 +148,8 @@ def evaluate_added_body(
     return DesignChange(base.names, phi, np.asarray(base.matrix[:, block] @ phi), np.asarray(Y @ phi))
 
 
-@dataclass(frozen=True, slots=True)
-class MassPlacement:
+@dataclass(frozen=True, slots=True, repr=False)
+class MassPlacement(ShortRepr):
     """The best position of an added point mass.
 
     Attributes
@@ -202,6 +204,7 @@ def place_point_mass(
     Returns
     -------
     MassPlacement
+        The best position and its objective.
 
     Raises
     ------

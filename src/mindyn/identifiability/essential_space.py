@@ -96,6 +96,7 @@ def constraint_matrix(robot: Robot, relations: Sequence[Mapping[str, float]], *,
     Returns
     -------
     ndarray, shape (c, p)
+        One row for each relation.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.errors import Code, InputError
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.random_states import make_regressors
@@ -21,8 +21,8 @@ MAX_ENERGY_ERROR = 0.01
 """Default fraction of the energy that a reduced model may miss."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+@dataclass(frozen=True, slots=True, repr=False)
+class Reduction(ShortRepr):
     """A reduced model: components in the order of their energy, and the errors of dropping the small ones.
 
     Attributes
@@ -74,7 +74,7 @@ def reduce_model(
     states: tuple[ArrayLike, ArrayLike] | None = None,
     keep: int | None = None,
     tolerance: float = MAX_ENERGY_ERROR,
-    seed: int = 0,
+    rng: RandomSource = 0,
     home: ArrayLike | None = None,
 ) -> Reduction:
     """Rank the essential components of a robot's parameters by their energy along a motion, and keep the largest.
@@ -92,20 +92,22 @@ def reduce_model(
         Number of components to keep.
     tolerance : float
         Fraction of the energy that may be missed, eq. (24), if `keep` is not given.
-    seed : int
-        Seed of the random states of the essential space.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the random states of the essential space; None draws others in every call.
     home : array_like, shape (n,), optional
         For a robot with loops, a closed configuration in the intended assembly.
 
     Returns
     -------
     Reduction
+        Components, their energies, and the torque error for every number of components.
 
     Raises
     ------
     InputError
         If the arrays do not have the same shape, are not finite, or an option is out of range.
     """
+    seed = seed_from(rng)
     q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (q, qd, qdd))
     if not q.shape == qd.shape == qdd.shape or len(q) < 2:
         raise InputError(

@@ -102,7 +102,7 @@ def identify(
     estimate = estimate if stage is None else stage.add_to(estimate, rows, gains)
     try:
         segments = tuning_segments(sample_logs(require_logs(logs)))
-        samples = condition(segments, estimate.robot, choice.settings.fit_conditioning).samples
+        samples = condition(estimate.robot, segments, choice.settings.fit_conditioning).samples
         quantified = quantify(estimate, rows, samples)
         biased = instrument_findings(choice.estimator, robot, estimate, logs)
         return with_diagnosis(

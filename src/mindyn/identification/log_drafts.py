@@ -85,7 +85,7 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
     metadata = {**stated, "units": units, "side": side, "accept": ACCEPTABLE_FINDINGS}
     blocks = islice(LogScan(path, robot, metadata, DRAFT_ROWS, sidecar={}), LONG_DRAFT_ROWS // DRAFT_ROWS)
     log = next((block for block in blocks if not is_still(block.q)), None)
-    return None if log is None else condition(log, robot, Conditioning()).samples
+    return None if log is None else condition(robot, log, Conditioning()).samples
 
 
 def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples) -> SidecarDraft:

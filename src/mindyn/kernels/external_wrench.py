@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.robots.scale import length_unit
 
@@ -31,8 +31,8 @@ MIN_SINGULAR_RATIO: Final = 1e-3
 would appear a thousand times larger in the wrench."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExternalWrench:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ExternalWrench(ShortRepr):
     """Wrench of the environment on a link, at its origin and in its axes; moment before force.
 
     Attributes

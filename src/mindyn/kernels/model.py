@@ -414,8 +414,7 @@ class Model(NotebookDisplay):
         """Write a CUDA file of kernels and launchers, which nvcc or CuPy can compile without other files, and return
         its path.
         """
-        write_file_atomically(Path(path), self.cuda_source(functions))
-        return Path(path)
+        return write_file_atomically(path, self.cuda_source(functions))
 
     def cuda_source(self, functions: FunctionSelection = ("inverse_dynamics",)) -> str:
         """Return the text that `write_cuda` writes."""
@@ -489,6 +488,7 @@ def compile_model(
     Returns
     -------
     Model
+        Functions on arrays of any batch shape, traced and compiled on first use.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import build_prior
@@ -31,8 +31,8 @@ GAIN_TOLERANCE: Final = 1e-6
 """Largest number of rounds, and the relative change of the gains at which they end."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConsistentGains:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ConsistentGains(ShortRepr):
     """Gains with the deviations of the unconstrained fit, and physical parameters.
 
     Attributes
@@ -79,6 +79,7 @@ def consistent_drive_gains(
     Returns
     -------
     ConsistentGains
+        Gains with standard deviations, and the parameters of links and drives.
 
     Raises
     ------

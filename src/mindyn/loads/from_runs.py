@@ -16,7 +16,7 @@ import numpy as np
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin
 from mindyn.algebra.poses import Pose
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding
@@ -43,8 +43,8 @@ MAX_LOAD_HALF_WIDTHS: Final = 3.0
 parameters, the chi-square distance is below 2.8 of them in 999 of 1000 runs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Gains:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Gains(ShortRepr):
     """Drive gains with standard deviations.
 
     Attributes
@@ -60,8 +60,8 @@ class Gains:
     deviations: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Payload:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Payload(ShortRepr):
     """Ten parameters of a load in the frame of its link.
 
     Attributes
@@ -195,6 +195,7 @@ def drive_gains(
     Returns
     -------
     Gains
+        Gain of every joint and its standard deviation.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def drive_gains(
     if not (isinstance(unloaded, Samples) and isinstance(loaded, Samples)):
         raise InputError(
             "drive_gains needs two runs as Samples",
-            hint="convert logs by mindyn.condition(log, robot).samples",
+            hint="convert logs by mindyn.condition(robot, log).samples",
             code=Code.WRONG_TYPE,
             subject="unloaded, loaded",
         )

@@ -146,7 +146,7 @@ def payload(
     ----------
     known : Estimate or Robot
         Estimate of the robot, or the robot itself.
-    runs : Log or Samples
+    *runs : Log or Samples
         The loaded run; or the unloaded and the loaded run as `Samples` if `known` is a robot.
     link : str, optional
         Link that carries the load; the last one by default.
@@ -159,6 +159,7 @@ def payload(
     Returns
     -------
     Payload
+        Inertial parameters of the load with covariance, and findings.
 
     Raises
     ------
@@ -183,7 +184,7 @@ def payload(
     if len(runs) != 2 or not all(isinstance(run, Samples) for run in runs):
         raise InputError(
             "payload(robot, unloaded, loaded) needs two runs as Samples",
-            hint="convert logs by mindyn.condition(log, robot).samples, or call payload(estimate, log)",
+            hint="convert logs by mindyn.condition(robot, log).samples, or call payload(estimate, log)",
             code=Code.WRONG_TYPE,
             subject="runs",
         )
@@ -211,7 +212,7 @@ def _condition_like_fit(estimate: Estimate, run: Log) -> Samples:
     settings = estimate.settings.fit_conditioning
     if settings is not None:
         settings = settings.for_log(velocity=run.qd is not None, acceleration=run.qdd is not None)
-    return condition([run], estimate.robot, settings).samples
+    return condition(estimate.robot, [run], settings).samples
 
 
 def _fit_payload(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, suggest_name
 from mindyn.loads.from_runs import drive_gains
 from mindyn.loads.gain_fit import GainProducts, GainSolution, fit_gains
@@ -42,9 +42,14 @@ SIGNIFICANT_GRAVITY: Final = 1e-6
 class WeighedLoad:
     """Logs with a load of known mass, which fix the unit of the torque.
 
-    logs  recordings with the load
-    mass  kg
-    link  that carries the load; None: the last one
+    Parameters
+    ----------
+    logs : sequence of Log
+        Recordings with the load.
+    mass : float
+        Mass of the load, in kg.
+    link : str, optional
+        Link that carries the load; the last one by default.
     """
 
     logs: Sequence[Log]
@@ -56,8 +61,8 @@ Scale = Literal["robot", "free"] | Mapping[str, float] | WeighedLoad
 """What fixes the common scale: gravity parameters of the robot file, nothing, a base parameter by name, or a load."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EstimatedGains:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EstimatedGains(ShortRepr):
     """Gains of all joints, in N m or N per unit of the signal.
 
     Attributes
@@ -120,6 +125,7 @@ def estimate_gains(
     Returns
     -------
     EstimatedGains
+        Gains of all joints with standard deviations, and what fixed their scale.
 
     Raises
     ------
@@ -217,7 +223,7 @@ def _find_rule(
 def _gravity_torques(rows: Rows, logs: Sequence[Log]) -> Callable[[Array], Array]:
     """Return the function from parameters of links and rotors to gravity torques (N, n) along the logs."""
     regressor = Regressor(rows.robot, base=rows.regressor.base)  # without the columns of friction shapes
-    samples = condition(list(logs), rows.robot, rows.settings.fit_conditioning).samples
+    samples = condition(rows.robot, list(logs), rows.settings.fit_conditioning).samples
     taken = samples.take(np.arange(len(samples))[:: max(1, len(samples) // GRAVITY_SAMPLES)])
     still = np.zeros_like(taken.q)
     Y = regressor.dense(regressor.parts(regressor.positions(taken), still, still)) * regressor.rigid
@@ -246,7 +252,7 @@ def _rule_of_load(
 ) -> _ScaleRule:
     """Return the scale at which gains agree with those from runs without and with the load, weighted by precision."""
     conditioning = rows.settings.fit_conditioning
-    unloaded, loaded = (condition(list(runs), rows.robot, conditioning).samples for runs in (logs, load.logs))
+    unloaded, loaded = (condition(rows.robot, list(runs), conditioning).samples for runs in (logs, load.logs))
     absolute = drive_gains(rows.robot, unloaded, loaded, mass=load.mass, link=load.link)
     weights = 1 / (np.maximum(absolute.deviations / absolute.values, 1e-12) ** 2 + variances)
     shares = weights / weights.sum()

@@ -27,7 +27,7 @@ from scipy.stats import t as student
 
 from mindyn.algebra.poses import rotation_about_axis
 from mindyn.algebra.significance import is_significantly_positive
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.escaping import fill_template
 from mindyn.files import write_file_atomically
@@ -63,8 +63,8 @@ MIN_FRAME_RATIO: Final = 2.0
 0.3 to 5 kg with noise of 0.05 to 0.5 N no correct declaration reached 1.1; see tests/loads/test_wrench.py."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WrenchPayload:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WrenchPayload(ShortRepr):
     """Tool on a force/torque sensor, and the bias and mounting of the sensor.
 
     Attributes
@@ -205,6 +205,7 @@ def payload_from_wrench(
     Returns
     -------
     WrenchPayload
+        Inertial parameters of the load with covariance, and findings.
 
     Raises
     ------

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mindyn.algebra.values import ShortRepr
 from mindyn.escaping import make_printable, toml_key, toml_string
 
 UNANSWERED: Final = "?"
@@ -30,8 +31,8 @@ class DraftLine:
         return bool(self.value == UNANSWERED)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SidecarDraft:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SidecarDraft(ShortRepr):
     """Proposed sidecar of a log: lines with their evidence, and notes."""
 
     name: str

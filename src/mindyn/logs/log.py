@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.stamps import sum_recorded_time
+from mindyn.logs.writing import write_log
 from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
+from mindyn.robots.robot import Robot
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,31 @@ class Log(NotebookDisplay):
         """
         return draw_page(self)
 
+    def save(self, path: str | Path, robot: Robot, *, accept: Sequence[str] = ()) -> tuple[Path, ...]:
+        """Write the log to a CSV or Parquet file, with a sidecar by which `read_log` needs no further arguments.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write; its ending, .csv or .parquet, selects the format.
+        robot : Robot
+            Robot of the log; its joints determine the units.
+        accept : sequence of str, optional
+            Findings that `read_log` accepts in this log.
+
+        Returns
+        -------
+        tuple of Path
+            The log and its sidecar.
+
+        Raises
+        ------
+        InputError
+            If the file has another ending.
+        """
+        signals = {"position": self.q, "torque": self.tau} | ({} if self.qd is None else {"velocity": self.qd})
+        return write_log(robot, self.time, signals, Path(path), dict.fromkeys(signals, "joint"), accept)
+
     def take(self, index: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Log:
         """Return the selected rows as a log."""
         arrays: dict[str, Any] = {name: getattr(self, name) for name in LOG_ARRAYS}
@@ -183,6 +210,7 @@ def log_from_arrays(
     Returns
     -------
     Log
+        The log, with findings about dropped rows.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved, rest_rows
@@ -33,8 +33,8 @@ MIN_SAMPLES: Final = 10
 """Fewest samples of a log."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConditionedSamples:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ConditionedSamples(ShortRepr):
     """Samples of logs and their origin.
 
     samples       motion and torque
@@ -221,8 +221,8 @@ def _report_short_segments(short: Sequence[Log], c: Conditioning) -> list[Findin
 
 
 def condition_stream(
-    logs: Log | LogScan | Sequence[Log | LogScan],
     robot: Robot,
+    logs: Log | LogScan | Sequence[Log | LogScan],
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
@@ -233,10 +233,10 @@ def condition_stream(
 
     Parameters
     ----------
-    logs : Log, LogScan, or a sequence of them
-        `scan_log` streams files that do not fit into memory.
     robot : Robot
         Robot whose joints were logged.
+    logs : Log, LogScan, or a sequence of them
+        `scan_log` streams files that do not fit into memory.
     conditioning : Conditioning, optional
         Settings; each "auto" is selected from the first rows of these logs.
     cutoff_rule : callable, optional
@@ -262,8 +262,8 @@ def condition_stream(
 
 
 def condition(
-    logs: Log | LogScan | Sequence[Log | LogScan],
     robot: Robot,
+    logs: Log | LogScan | Sequence[Log | LogScan],
     conditioning: Conditioning | None = None,
     *,
     cutoff_rule: CutoffRule = noise_floor_cutoff,
@@ -272,10 +272,10 @@ def condition(
 
     Parameters
     ----------
-    logs : Log, LogScan, or a sequence of them
-        Logs of the robot.
     robot : Robot
         Robot whose joints were logged.
+    logs : Log, LogScan, or a sequence of them
+        Logs of the robot.
     conditioning : Conditioning, optional
         Settings; each "auto" is selected from the first rows of these logs.
     cutoff_rule : callable, optional

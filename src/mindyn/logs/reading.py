@@ -403,6 +403,7 @@ def read_log(
     Returns
     -------
     Log
+        The log, with findings about dropped rows and other properties of the file.
 
     Raises
     ------

@@ -194,6 +194,7 @@ def log_from_targets(
     Returns
     -------
     Log
+        The log, with torques computed from the targets.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, list_names
 from mindyn.findings import Finding, Kind, info
 from mindyn.logs.columns import expand_pattern, take_column
@@ -94,8 +94,8 @@ _EPOCH_UNITS: Final = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 _UNIT_SUFFIX: Final = re.compile(r"\s*[(\[]\s*(?P<unit>[A-Za-z .*·/-]+)\s*[)\]]\s*$")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WrenchLog:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WrenchLog(ShortRepr):
     """Readings of a force/torque sensor and the poses at which they were taken, in SI units.
 
     Parameters
@@ -115,7 +115,9 @@ class WrenchLog:
     acts_on : {"sensor", "tool"}, optional
         Whether the wrench is that of the tool on the sensor or the reaction; None: found from the sign of the mass.
     findings : tuple of Finding
+        Findings about the log.
     name : str
+        Name in reports.
 
     Raises
     ------
@@ -179,6 +181,7 @@ def read_wrench_log(
     Returns
     -------
     WrenchLog
+        The log, with findings about dropped rows.
 
     Raises
     ------

@@ -22,14 +22,14 @@ _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
 
 
 def write_log(
-    path: Path,
     robot: Robot,
     time: Array,
     signals: Mapping[str, Array],
+    path: Path,
     side: Mapping[str, str],
     accept: Sequence[str] = (),
-) -> None:
-    """Write a log and its sidecar file, with columns named by joint.
+) -> tuple[Path, ...]:
+    """Write a log and its sidecar file, with columns named by joint; return both paths.
 
     If a joint name cannot be used in the header of every format, all columns are numbered instead.
 
@@ -54,7 +54,7 @@ def write_log(
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
     pattern = "{joint}.SIGNAL" if by_name else "SIGNAL{i}"
     sidecar = _format_sidecar(robot, tuple(signals), side, accept, pattern)
-    write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
+    return write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
 
 
 def _format_sidecar(

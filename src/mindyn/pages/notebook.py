@@ -34,15 +34,20 @@ class Page:
     def __init__(self, html: str, title: str, height: int = PAGE_HEIGHT_PX) -> None:
         self.html, self.title, self.height = html, title, height
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write the page to a file that opens from disk and loads nothing.
 
         Parameters
         ----------
         path : str or pathlib.Path
             File to write.
+
+        Returns
+        -------
+        Path
+            The written file.
         """
-        write_file_atomically(path, self.html)
+        return write_file_atomically(path, self.html)
 
     def __repr__(self) -> str:
         return f"Page({self.title!r}, {len(self.html) // 1024} kB; .save(path) writes it)"

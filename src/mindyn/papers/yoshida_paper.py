@@ -368,6 +368,6 @@ def estimate_step_by_step(robot: Robot) -> tuple[Estimate, StepChecks]:
     """Run the step-by-step method on simulated tests with the same encoders, and repeat every test with its values."""
     plan = plan_tests(robot)
     sensors = Sensors(counts_per_revolution=1000, position_noise=0.003, torque_noise=0.001)
-    logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, seed=1)
+    logs = simulate_tests(robot, plan, rate_hz=200.0, sensors=sensors, rng=1)
     estimate = StepByStep().fit(robot, plan, logs)
     return estimate, check_steps(estimate, plan, logs)

@@ -152,12 +152,14 @@ def _smallest_right_inverse(matrix: Array, sizes: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters(NotebookDisplay):
-    """A minimal parameter set: tau depends on the standard parameters only through beta = matrix @ phi, and on every
-    beta.
+    """A minimal parameter set beta = matrix @ phi.
+
+    The torque depends on the standard parameters phi only through beta, and on every entry of beta.
 
     Attributes
     ----------
     robot : Robot
+        Robot of the set.
     form : str
         Method of the set: "structural", "lin", ...
     drives : bool

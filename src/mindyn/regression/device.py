@@ -1,13 +1,13 @@
-"""R factors of logged rows on a GPU: rows from the regressor's CUDA kernel, Gram matrices, small factors back.
+"""R factors of logged rows on a GPU: rows by the CUDA kernel of the regressor, Gram matrices, then small factors.
 
-Needs NumPy and CuPy alone, nothing of mindyn: `device_job` puts this file, the kernel and their shapes into a folder
-that a GPU machine runs by itself (`python device.py FOLDER CLOUD_POINTS.npz FACTORS.npz`).
+The module needs only NumPy and CuPy: `device_job` writes this file, the kernel and the shapes to a folder, and a GPU
+machine runs it there (`python device.py FOLDER SAMPLES.npz FACTORS.npz`).
 
-For joint i the rows are A = [Y_i | tau_i] (N, k). A^T A squares the condition number, and some columns depend on each
-other in every row, so that no Cholesky factor exists. Therefore rows spread over all samples are factored first,
-T = V diag(1 / max(s, FLOOR s_1)) of their singular values: the columns of A T are near orthonormal or vanish, and
-G = T^T A^T A T loses nothing that a QR of A would keep. R is the triangle of sqrt(L) U^T T^-1, G = U L U^T. Chunks with
-rows far outside of what was spread over (diagonal of G beyond REACH) are factored by a QR of their own.
+The rows of joint i are A = [Y_i | tau_i] (N, k). A^T A squares the condition number, and some columns are dependent in
+every row, so there is no Cholesky factor. Therefore a sample of all rows is factored first, and
+T = V diag(1 / max(s, FLOOR s_1)) follows from its singular values s: the columns of A T are nearly orthonormal or zero,
+and G = T^T A^T A T is as accurate as a QR of A. R is the triangle of sqrt(L) U^T T^-1, with G = U L U^T. Chunks whose
+rows are far larger than the sample (diagonal of G above REACH) get a QR of their own.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 CHUNK_ROWS: Final = 1 << 20
-"""Rows on the device at once: of a 6-joint arm 0.2 GB of samples and 1.5 GB of columns, twice."""
+"""Rows on the device at once: for a 6-joint arm 0.2 GB of samples and 1.5 GB of columns, twice."""
 SCALING_ROWS: Final = 1 << 13
-"""Rows that the columns are scaled by."""
+"""Number of rows that determine the scale of the columns."""
 SCALING_WINDOWS: Final = 8
-"""Windows whose filtered rows the columns are scaled by."""
+"""Number of windows whose filtered rows determine the scale of the columns."""
 FLOOR: Final = 1e-10
-"""Singular values below this part of the largest count as this part: directions that no row shows."""
+"""Smallest singular value relative to the largest; directions below it are not excited by any row."""
 REACH: Final = 1e6
 """Mean square of scaled columns above which a chunk differs much from the rows that gave its scale."""
 SLICES: Final = 256
-"""Parts of a chunk whose Gram matrices are formed side by side."""
+"""Parts of a chunk whose Gram matrices are computed in parallel."""
 THREADS: Final = 128
-"""Threads of a block of the kernel."""
+"""Threads in a block of the kernel."""
 
 Arrays = Sequence[Any]
 RowsOf = Callable[..., list[Any]]
 """(q, qd, qdd, tau, ...) on the device -> for each joint its rows [Y_i | tau_i] (N, k_i), contiguous."""
 Smooth = Callable[[list[Any], Any], None]
-"""Low-passes the rows (N, k_i) of every joint in place, each of the windows [first, last) of an array (W, 2) by itself.
+"""Filters the rows (N, k_i) of every joint in place, each window [first, last) of an array (W, 2) by itself.
 """
 
 
 class Window(NamedTuple):
-    """Samples `first` to `last` - 1, filtered by themselves, and which of their rows are kept."""
+    """Samples `first` to `last` - 1, which are filtered together, and the rows to keep."""
 
     first: int
     last: int
@@ -64,13 +64,13 @@ def gather_on_device(
     usable: Any = None,
     spread_rows: int = SCALING_ROWS,
 ) -> list[Any]:
-    """For each joint the R factor (k_i, k_i) of all rows, as NumPy arrays.
+    """Return the R factor (k_i, k_i) of all rows for each joint, as NumPy arrays.
 
     xp       CuPy; NumPy computes the same on the host
-    samples  q, qd, qdd, tau, and whatever else `build_rows` takes, each (N, .): of the host (pinned memory moves at the
-             speed of the bus) or of the device
-    windows  in the order of the samples, with a row kept in each; None: all rows
-    smooth   filters the rows of a window; None: they are as they are
+    samples  q, qd, qdd, tau, and further inputs of the rows, each (N, .), in host memory (pinned memory is transferred at
+             the speed of the bus) or on the device
+    windows  in the order of the samples, with at least one row to keep; None: all rows
+    smooth   filters the rows of a window; None: no filter
     usable   (N, n) booleans: other rows of a joint are excluded
     """
     count = len(samples[0])
@@ -85,12 +85,12 @@ def gather_on_device(
         [_gram(xp, A, T) for A, T in zip(job.rows(chunk, arrays), forward, strict=True)]
         for chunk, arrays in zip(chunks, job.moved([_span(chunk) for chunk in chunks]), strict=True)
     ]
-    host = [[_numpy(one) for one in joint] for joint in zip(*grams, strict=True)]
+    host = [[_numpy(factor) for factor in joint] for joint in zip(*grams, strict=True)]
     return [_factor(job, joint, host[joint], scaling, chunks) for joint, scaling in enumerate(scalings)]
 
 
 def _chunks(windows: Sequence[Window], chunk_rows: int) -> Iterator[list[Window]]:
-    """Windows that are on the device together."""
+    """Yield windows that are on the device together."""
     chunk: list[Window] = []
     for window in windows:
         if chunk and window.last - chunk[0].first > chunk_rows:
@@ -106,44 +106,44 @@ def _span(chunk: Sequence[Window]) -> tuple[int, int]:
 
 
 class _Job:
-    """What turns windows of samples into rows on the device; where `masked`, the last array says which are usable."""
+    """Converts windows of samples to rows on the device; if `masked`, the last array marks usable rows."""
 
     def __init__(self, xp: Any, rows_of: RowsOf, smooth: Smooth | None, arrays: Arrays, masked: bool) -> None:
         self.xp, self._rows_of, self._smooth, self._arrays, self._masked = xp, rows_of, smooth, arrays, masked
 
     def rows(self, chunk: Sequence[Window], arrays: Arrays) -> list[Any]:
-        """The rows that are kept of a chunk, whose arrays begin with its first sample."""
+        """Return the kept rows of a chunk, whose arrays begin with its first sample."""
         start, kept = chunk[0].first, [window.kept_rows for window in chunk]
         if self._smooth is None:
             return self._made(self._taken(arrays, kept, start))
         whole = [range(window.first, window.last) for window in chunk]
-        found = self._unmasked(self._taken(arrays, whole, start))
+        values = self._unmasked(self._taken(arrays, whole, start))
         ends = np.cumsum([0, *map(len, whole)])
-        self._smooth(found, np.stack([ends[:-1], ends[1:]], axis=1).astype(np.int64))
+        self._smooth(values, np.stack([ends[:-1], ends[1:]], axis=1).astype(np.int64))
         shifts = [int(end) - window.first for end, window in zip(ends[:-1], chunk, strict=True)]
-        moved = [range(one.start + by, one.stop + by, one.step) for one, by in zip(kept, shifts, strict=True)]
+        moved = [range(span.start + by, span.stop + by, span.step) for span, by in zip(kept, shifts, strict=True)]
         mask = self._taken(arrays[-1:], kept, start)[0] if self._masked else None
-        return self._with_mask(self._taken(found, moved, 0), mask)
+        return self._with_mask(self._taken(values, moved, 0), mask)
 
     def spread(self, windows: Sequence[Window], count: int) -> list[Any]:
-        """At most about `count` rows of every joint that stand for all of them."""
+        """Return about `count` rows of every joint, spread over all rows."""
         if self._smooth is None:
             kept = [window.kept_rows for window in windows]
             total = sum(map(len, kept))
             places = np.unique(np.linspace(0, total - 1, min(total, count)).astype(np.int64))
             numbers = _numbers(np, kept, places)
-            chosen = [one[numbers if isinstance(one, np.ndarray) else self.xp.asarray(numbers)] for one in self._arrays]
+            chosen = [a[numbers if isinstance(a, np.ndarray) else self.xp.asarray(numbers)] for a in self._arrays]
             return [_numpy(A) for A in self._made([self.xp.asarray(np.ascontiguousarray(_numpy(x))) for x in chosen])]
         taken = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), SCALING_WINDOWS)).astype(int))
-        found = []
+        pieces = []
         for window in (windows[k] for k in taken):
             A = self.rows([window], next(self.moved([window[:2]])))
             every = ceil(len(A[0]) * len(taken) / count)
-            found.append([_numpy(one[::every]) for one in A])
-        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+            pieces.append([_numpy(columns[::every]) for columns in A])
+        return [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
 
     def moved(self, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
-        """Samples of these places on the device."""
+        """Return the samples at these places, on the device."""
         return _copy_to_device(self.xp, self._arrays, places)
 
     def _made(self, arrays: Arrays) -> list[Any]:
@@ -156,24 +156,24 @@ class _Job:
         return rows if mask is None else [A * mask[:, k : k + 1] for k, A in enumerate(rows)]
 
     def _taken(self, arrays: Arrays, numbers: Sequence[range], start: int) -> list[Any]:
-        """Rows of arrays that begin with row `start`, without a copy where they follow each other."""
-        if all(one.step == 1 for one in numbers) and all(a.stop == b.start for a, b in pairwise(numbers)):
+        """Return rows of arrays that begin with row `start`, without a copy if they are consecutive."""
+        if all(number.step == 1 for number in numbers) and all(a.stop == b.start for a, b in pairwise(numbers)):
             return [array[numbers[0].start - start : numbers[-1].stop - start] for array in arrays]
         wanted = _numbers(self.xp, numbers, self.xp.arange(sum(map(len, numbers)))) - start
         return [array[wanted] for array in arrays]
 
 
 def _numbers(xp: Any, ranges: Sequence[range], places: Any) -> Any:
-    """What stands at these places of the ranges, one after the other; found on the device, since places are many."""
+    """Return the entries of the concatenated ranges at these places, computed on the device."""
     ends = np.cumsum([0, *map(len, ranges)])
-    first, step = (np.array([getattr(one, name) for one in ranges]) for name in ("start", "step"))
+    first, step = (np.array([getattr(interval, name) for interval in ranges]) for name in ("start", "step"))
     table = xp.asarray(np.stack([ends[:-1], first, step]))
     begins, first, step = table[:, xp.searchsorted(table[0], places, side="right") - 1]
     return first + (places - begins) * step
 
 
 def _scaling(A: Any) -> tuple[Any, Any]:
-    """T (k, k) and its inverse, from rows spread over all samples."""
+    """Return T (k, k) and its inverse, from rows spread over all samples."""
     R: Any = np.linalg.qr(A, mode="r")
     shown = np.flatnonzero(np.abs(R).max(axis=0, initial=0.0) > 0)
     T, back = np.eye(A.shape[1]), np.eye(A.shape[1])
@@ -186,13 +186,13 @@ def _scaling(A: Any) -> tuple[Any, Any]:
 
 
 def _copy_to_device(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
-    """Chunks on the device; of host memory the next one is under way while one is worked on."""
+    """Yield chunks on the device; the next chunk of host memory is transferred during the computation."""
     if xp is np or not isinstance(samples[0], np.ndarray):
         for start, stop in places:
-            yield [one[start:stop] for one in samples]
+            yield [sample[start:stop] for sample in samples]
         return
     rows = max(stop - start for start, stop in places)
-    buffers = [[xp.empty((rows, one.shape[1]), one.dtype) for one in samples] for _ in range(2)]
+    buffers = [[xp.empty((rows, sample.shape[1]), sample.dtype) for sample in samples] for _ in range(2)]
     mover, worker = xp.cuda.Stream(non_blocking=True), xp.cuda.get_current_stream()
     arrived, freed = [xp.cuda.Event(disable_timing=True) for _ in range(2)], [None, None]
     mover.wait_event(worker.record())  # the buffers' memory may have been another's until now
@@ -201,8 +201,8 @@ def _copy_to_device(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]])
         start, stop = places[k]
         if freed[k % 2] is not None:
             mover.wait_event(freed[k % 2])
-        for one, buffer in zip(samples, buffers[k % 2], strict=True):
-            buffer[: stop - start].set(np.ascontiguousarray(one[start:stop]), stream=mover)
+        for source, buffer in zip(samples, buffers[k % 2], strict=True):
+            buffer[: stop - start].set(np.ascontiguousarray(source[start:stop]), stream=mover)
         arrived[k % 2].record(mover)
 
     move(0)
@@ -218,7 +218,7 @@ def _copy_to_device(xp: Any, samples: Arrays, places: Sequence[tuple[int, int]])
 
 
 def _gram(xp: Any, A: Any, T: Any) -> Any:
-    """T^T A^T A T (k, k)."""
+    """Return T^T A^T A T (k, k)."""
     if xp is np:
         B = A @ T
         return B.T @ B
@@ -247,23 +247,23 @@ def _gram(xp: Any, A: Any, T: Any) -> Any:
 def _factor(
     job: _Job, joint: int, grams: Sequence[Any], scaling: tuple[Any, Any], chunks: Sequence[Sequence[Window]]
 ) -> Any:
-    """R of all chunks; of those far from what was scaled by, by a QR of their own rows."""
+    """Return R of all chunks; chunks with much larger rows than the scaled ones get a QR of their own."""
     _, back = scaling
-    total, own = np.zeros_like(grams[0]), []
+    total, kept = np.zeros_like(grams[0]), []
     for G, chunk in zip(grams, chunks, strict=True):
         count = sum(len(window.kept_rows) for window in chunk)
         if np.isfinite(G).all() and np.diag(G).max(initial=0.0) <= REACH * count:
             total += G
         else:
             A = job.rows(chunk, next(job.moved([_span(chunk)])))[joint]
-            own.append(_numpy(job.xp.linalg.qr(A, mode="r")))
+            kept.append(_numpy(job.xp.linalg.qr(A, mode="r")))
     L, U = np.linalg.eigh((total + total.T) / 2)
     scaled = np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
-    stacked = np.vstack([scaled @ back, *own])
+    stacked = np.vstack([scaled @ back, *kept])
     R = np.zeros_like(total)
-    found = np.linalg.qr(stacked, mode="r")
-    R[: len(found)] = found
-    squares: Any = np.diag(total) + sum((one**2).sum(axis=0) for one in own)
+    triangle = np.linalg.qr(stacked, mode="r")
+    R[: len(triangle)] = triangle
+    squares: Any = np.diag(total) + sum((block**2).sum(axis=0) for block in kept)
     R[:, squares == 0] = 0.0  # nothing but zeros stood there: no rounding in their place
     return R
 
@@ -273,7 +273,7 @@ def _numpy(array: Any) -> Any:
 
 
 def kernel_rows(cupy: Any, source: str, widths: Sequence[int]) -> RowsOf:
-    """The rows by the CUDA kernel `rows_f64` of the source, one output for each joint."""
+    """Return the function that computes rows by the CUDA kernel `rows_f64`, with one output for each joint."""
     kernel = cupy.RawModule(code=source).get_function("rows_f64")
 
     def rows_of(*samples: Any) -> list[Any]:
@@ -354,17 +354,17 @@ extern "C" __global__ void smooth_f64(const Joint *joints, const long long *wind
 
 
 def smoothing_source(sections: int) -> str:
-    """CUDA with the kernel smooth_f64, for filters of so many second-order sections."""
+    """Return the CUDA source of the kernel smooth_f64 for filters with this number of second-order sections."""
     return _SMOOTH % sections
 
 
 def smoothing_table(sections: Any, settled: Any) -> Any:
-    """(s, 7) numbers of sections for the kernel: b0 b1 b2 a1 a2, and the states (s, 2) that rest at an input of 1."""
+    """Return (s, 7) for each section: b0 b1 b2 a1 a2, and the two states that rest at an input of 1."""
     return np.ascontiguousarray(np.hstack([np.asarray(sections)[:, [0, 1, 2, 4, 5]], settled]), dtype=np.float64)
 
 
 def kernel_smooth(cupy: Any, table: Any, extension: int) -> Smooth:
-    """The zero-phase filter of a table by the CUDA kernel, the ends mirrored over `extension` rows."""
+    """Return the zero-phase filter of a table by the CUDA kernel; ends are mirrored over `extension` rows."""
     kernel = cupy.RawModule(code=smoothing_source(len(table))).get_function("smooth_f64")
     there = cupy.asarray(table)
 
@@ -380,7 +380,7 @@ def kernel_smooth(cupy: Any, table: Any, extension: int) -> Smooth:
 
 
 def run_job(folder: Path, samples: Arrays, chunk_rows: int = CHUNK_ROWS) -> list[Any]:
-    """The R factors of samples with the kernel that `device_job` wrote into the folder."""
+    """Return the R factors of samples with the kernel that `device_job` wrote to the folder."""
     import cupy
 
     widths = json.loads((folder / "rows.json").read_text())["widths"]
@@ -389,11 +389,11 @@ def run_job(folder: Path, samples: Arrays, chunk_rows: int = CHUNK_ROWS) -> list
 
 
 def main(folder: str, samples: str, factors: str) -> None:
-    """`python device.py FOLDER CLOUD_POINTS.npz FACTORS.npz`: from q, qd, qdd, tau to R0, R1, ... and the number of rows."""
+    """Run `python device.py FOLDER SAMPLES.npz FACTORS.npz`: from q, qd, qdd, tau to R0, R1, ... and the row count."""
     with np.load(samples) as given:
         arrays = [np.ascontiguousarray(given[name], dtype=np.float64) for name in ("q", "qd", "qdd", "tau")]
-    found = run_job(Path(folder), arrays)
-    np.savez(factors, rows=len(arrays[0]), **{f"R{k}": R for k, R in enumerate(found)})
+    results = run_job(Path(folder), arrays)
+    np.savez(factors, rows=len(arrays[0]), **{f"R{k}": R for k, R in enumerate(results)})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Blocks of R factors computed on a GPU: what `build_rows(..., gpu=True)` gathers with."""
+"""Blocks of R factors computed on a GPU, for `build_rows(..., gpu=True)`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from mindyn.regression.row_blocks import SampleSegment, windows
 from mindyn.regression.settings import EquationSettings
 
 MIN_SCALING_ROWS: Final = 2048
-"""Rows of a block, at least, by which its columns are scaled."""
+"""Smallest number of rows of a block that determine the scale of its columns."""
 
 
 @dataclass
 class DeviceFactors:
-    """R factors of consecutive parts of samples, as `host_factors` has them, by the steps of `device`.
+    """R factors of consecutive parts of samples, as `host_factors` returns them, computed by `device`.
 
     xp         CuPy; NumPy computes the same on the host
-    rows_of    the regressor's rows
-    smooth_of  the low pass of a cut-off and rate
+    rows_of    rows of the regressor
+    smooth_of  low-pass filter for a cut-off and a rate
     """
 
     xp: Any
@@ -48,44 +48,44 @@ class DeviceFactors:
     def __call__(
         self, regressor: Regressor, samples: Samples, settings: EquationSettings, spans: Sequence[tuple[int, int]]
     ) -> list[Information]:
-        """One part after the other: the columns of each are scaled by its own rows, so that it loses no digit."""
+        """Compute the parts one by one; the rows of each part scale its columns, which keeps all digits."""
         if self._made is None or self._made[0] is not regressor:
             self._made = regressor, self.rows_of(regressor)
         cutoff, step = settings.cutoff_hz, settings.step
         smooth = None if cutoff is None else self.smooth_of(cutoff, samples.rate_hz)
         motion = [regressor.positions(samples), *(getattr(samples, name) for name in MOTION[1:])]
-        arrays = [np.ascontiguousarray(one, dtype=np.float64) for one in motion]
+        arrays = [np.ascontiguousarray(part, dtype=np.float64) for part in motion]
         if takes_directions(regressor):
-            found = regressor.directions(arrays[0], samples.qd, samples.segments, samples.rate_hz)
-            arrays.append(np.ascontiguousarray(found))
+            directions = regressor.directions(arrays[0], samples.qd, samples.segments, samples.rate_hz)
+            arrays.append(np.ascontiguousarray(directions))
         spread_rows = max(MIN_SCALING_ROWS, device.SCALING_ROWS // max(1, len(spans)))
         whole = list(windows(SampleSegment(samples, range(len(samples))), cutoff, step))
-        made = []
+        blocks = []
         for span in spans:
-            own = [one for window in whole if len((one := _within(window, span)).kept_rows)]
-            if not own:
-                made.append(information_of_factors(regressor, [np.zeros((w, w)) for w in widths_of(regressor)], 0))
+            parts = [part for window in whole if len((part := _within(window, span)).kept_rows)]
+            if not parts:
+                blocks.append(information_of_factors(regressor, [np.zeros((w, w)) for w in widths_of(regressor)], 0))
                 continue
             usable = samples.usable
             factors = device.gather_on_device(
                 self.xp,
                 self._made[1],
                 arrays,
-                windows=own,
+                windows=parts,
                 smooth=smooth,
                 usable=usable,
                 spread_rows=spread_rows,
             )
-            counts = sum(len(one.kept_rows) for one in own)
+            counts = sum(len(part.kept_rows) for part in parts)
             if usable is not None:
-                kept = np.concatenate([np.asarray(one.kept_rows) for one in own])
+                kept = np.concatenate([np.asarray(part.kept_rows) for part in parts])
                 counts = usable[kept].sum(axis=0)
-            made.append(information_of_factors(regressor, factors, counts))
-        return made
+            blocks.append(information_of_factors(regressor, factors, counts))
+        return blocks
 
 
 def _within(window: device.Window, span: tuple[int, int]) -> device.Window:
-    """The window with those of its kept rows that lie in a span."""
+    """Return the window with those of its kept rows that are in a span."""
     first, last, kept = window
     before = max(0, -(-(span[0] - kept.start) // kept.step))
     after = max(before, -(-(span[1] - kept.start) // kept.step))
@@ -93,7 +93,7 @@ def _within(window: device.Window, span: tuple[int, int]) -> device.Window:
 
 
 def gpu_factors() -> DeviceFactors:
-    """Gather on the GPU that CuPy finds; raise an error that names the missing part otherwise."""
+    """Return the factors of the GPU that CuPy finds; raise an error that names the missing part otherwise."""
     cupy = require_cuda_device()
 
     def rows_of(regressor: Regressor) -> device.RowsOf:
@@ -107,14 +107,14 @@ def gpu_factors() -> DeviceFactors:
 
 
 def stand_in_factors() -> DeviceFactors:
-    """The same steps and the same program on the CPU, for machines without a GPU to compare with."""
+    """Return the same steps and the same program on the CPU, to compare with on machines without a GPU."""
 
     def rows_of(regressor: Regressor) -> device.RowsOf:
         kernel = Kernel(rows_program(regressor))
 
         def rows(*samples: Array) -> list[Array]:
-            found = kernel(*samples)
-            return list(found) if isinstance(found, tuple) else [found]
+            values = kernel(*samples)
+            return list(values) if isinstance(values, tuple) else [values]
 
         return rows
 
@@ -130,7 +130,7 @@ def stand_in_factors() -> DeviceFactors:
 
 
 def information_of_factors(regressor: Regressor, factors: list[Array], counts: Any) -> Information:
-    """R factors from a device as what estimators take; `counts`: rows, of each joint or of all alike."""
+    """Return the information of R factors from a device; `counts` are rows of each joint, or of all alike."""
     for joint, (R, width) in enumerate(zip(factors, widths_of(regressor), strict=True)):
         if R.shape != (width, width) or not np.isfinite(R).all():
             raise InputError(

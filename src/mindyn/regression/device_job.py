@@ -1,6 +1,6 @@
-"""Rows gathered on another machine, one with a GPU: `write_device_job`, then `rows_of_factors`; `device` does the work.
+"""Gather rows on another machine with a GPU: `write_device_job`, then `rows_of_factors`; `device` does the work.
 
-Where the GPU is here, `build_rows(robot, logs, settings, gpu=True)`.
+With a GPU on this machine, use `build_rows(robot, logs, settings, gpu=True)`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,30 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 
-def write_device_job(robot: Robot, folder: str | Path, settings: EquationSettings | None = None) -> None:
-    """Write the files with which a GPU machine gathers rows with only NumPy and CuPy: kernel, shapes and `device.py`.
+def write_device_job(robot: Robot, folder: str | Path, settings: EquationSettings | None = None) -> tuple[Path, ...]:
+    """Write the files with which a GPU machine gathers rows with only NumPy and CuPy.
 
-    There `python FOLDER/device.py FOLDER samples.npz factors.npz` takes q, qd, qdd, tau (N, n) to the R factors that
-    `rows_of_factors` reads. The settings must have no filter, decimation or stop operators, which need the order of the log.
+    On that machine, `python FOLDER/device.py FOLDER samples.npz factors.npz` converts q, qd, qdd, tau (N, n) to the R
+    factors that `rows_of_factors` reads.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the samples.
+    folder : str or Path
+        Folder to write: kernel, shapes and `device.py`.
+    settings : EquationSettings, optional
+        Settings without filter, decimation and stop operators, which need the order of the rows.
+
+    Returns
+    -------
+    tuple of Path
+        The written files.
+
+    Raises
+    ------
+    InputError
+        If the settings need the order of the rows.
     """
     regressor = _regressor(robot, settings or EquationSettings())
     files = {
@@ -34,17 +53,38 @@ def write_device_job(robot: Robot, folder: str | Path, settings: EquationSetting
         "device.py": Path(device.__file__).read_text(encoding="utf-8"),
     }
     write_folder_atomically(folder, files)
+    return tuple(Path(folder) / name for name in files)
 
 
 def rows_of_factors(robot: Robot, factors: str | Path, settings: EquationSettings | None = None) -> Rows:
-    """The equations whose R factors a device job wrote into a file, with the same robot and settings."""
+    """Return the equations whose R factors a device job wrote.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the job.
+    factors : str or Path
+        File that `device.py` wrote.
+    settings : EquationSettings, optional
+        Settings of the job.
+
+    Returns
+    -------
+    Rows
+        The equations, without samples.
+
+    Raises
+    ------
+    InputError
+        If the file does not contain the factors of a job for this robot.
+    """
     regressor, how = _regressor(robot, settings or EquationSettings()), settings or EquationSettings()
     try:
         with np.load(factors) as given:
-            found, count = [given[f"R{k}"] for k in range(regressor.joint_count)], int(given["rows"])
+            triangles, count = [given[f"R{k}"] for k in range(regressor.joint_count)], int(given["rows"])
     except (OSError, KeyError, ValueError) as problem:
         raise InputError(f"{factors} holds no factors of a device job: {problem}") from problem
-    return Rows.of_information(regressor, information_of_factors(regressor, found, count), how)
+    return Rows.of_information(regressor, information_of_factors(regressor, triangles, count), how)
 
 
 def _regressor(robot: Robot, settings: EquationSettings) -> Regressor:

@@ -1,4 +1,4 @@
-"""The rows [Y_i | tau_i] of every joint as one program, and so as one CUDA kernel."""
+"""The rows [Y_i | tau_i] of every joint as one program, from which one CUDA kernel is generated."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _INPUTS: Final = {"q": 0, "qd": 1, "qdd": 2, "tau": 3, "s": 4}
 
 
 def widths_of(regressor: Regressor) -> list[int]:
-    """Columns of [Y_i | tau_i] for each joint."""
+    """Return the number of columns of [Y_i | tau_i] for each joint."""
     return [regressor.width(joint) + 1 for joint in range(regressor.joint_count)]
 
 
 def takes_directions(regressor: Regressor) -> bool:
-    """Whether the rows need the directions of friction as one more input: a stop operator has a memory."""
+    """Return whether the rows need the friction directions as an input, because a stop operator has a memory."""
     return regressor.friction.direction == "stop"
 
 
 def rows_source(regressor: Regressor) -> str:
-    """CUDA with the kernel rows_f64(q, qd, qdd, tau[, s], row of joint 0, row of joint 1, ..., count).
+    """Return CUDA source of the kernel rows_f64(q, qd, qdd, tau[, s], row of joint 0, row of joint 1, ..., count).
 
-    q is what `regressor.positions` has, the others are of the primary joints.
+    q is the result of `regressor.positions`; the others are those of the primary joints.
     """
     title = f"Rows of the regressor of {regressor.robot.name}"
     return cuda_source([SourceFunction(rows_program(regressor), "rows", "[Y_i | tau_i] of every joint i")], title)
 
 
 def rows_program(regressor: Regressor) -> Program:
-    """[Y_i | tau_i] of every joint, from the regressor's own program and what friction puts in its place."""
+    """Return the program of [Y_i | tau_i] of every joint, with friction columns in place of those of the kernel."""
     if type(regressor) is not Regressor:
         raise InputError("rows on a GPU are of a robot's own columns", hint="gather these on the CPU")
     return _Rows(regressor).program()
 
 
 class _Rows:
-    """The program while it is put together: instructions, and for each joint the values of its columns."""
+    """Builds the program: instructions, and the values of the columns of each joint."""
 
     def __init__(self, regressor: Regressor) -> None:
         self._regressor = regressor
@@ -67,11 +67,11 @@ class _Rows:
         known = {"load": load, "turns": self._turns()}
         entries = iter(self._appended(_friction_program(regressor, has_directions=has_directions), known))
         if has_directions:
-            for place in [*(one for one, _, _ in coulomb), *(one for one, _, _ in regressor.varying_coulomb)]:
+            for place, _, _ in (*coulomb, *regressor.varying_coulomb):
                 self._values[place] = next(entries)
         rows = [self._values[self._ends[i] : self._ends[i + 1]] for i in range(n)]
-        for one in shaped:
-            for joint in np.flatnonzero(one.weights):
+        for shape in shaped:
+            for joint in np.flatnonzero(shape.weights):
                 rows[joint].append(next(entries))
         for number, row in enumerate(rows):
             row.append(self._add(Instruction(Op.INPUT, source=(_INPUTS["tau"], number))))
@@ -81,12 +81,12 @@ class _Rows:
             inputs.append(Input("s", (len(regressor.friction_matrix()),)))
         return Program("rows", tuple(inputs), tuple(outputs), tuple(self._instructions))
 
-    def _add(self, one: Instruction) -> int:
-        self._instructions.append(one)
+    def _add(self, instruction: Instruction) -> int:
+        self._instructions.append(instruction)
         return len(self._instructions) - 1
 
     def _combined(self, weights: list[float], values: list[int]) -> int:
-        """sum of weights times values."""
+        """Return the sum of weights times values."""
         terms = [
             self._add(Instruction(Op.MUL, (self._add(Instruction(Op.CONST, constant=float(w))), value)))
             for w, value in zip(weights, values, strict=True)
@@ -98,39 +98,39 @@ class _Rows:
         return total
 
     def _loads(self) -> list[int]:
-        """Load of every drive: torque of the reference's links and rotors."""
+        """Return the load of every drive: the torque of the reference links and rotors."""
         if (weights := self._regressor.load_weights) is None:
             return []
         split = zip(weights[0], self._ends, self._ends[1:], strict=False)
-        joints = [self._combined(own.tolist(), self._values[start:stop]) for own, start, stop in split]
+        joints = [self._combined(columns.tolist(), self._values[start:stop]) for columns, start, stop in split]
         return [self._combined(column.tolist(), joints) for column in weights[1].T]
 
     def _turns(self) -> list[int]:
-        """F W (sources k) of frictions that move with dependent joints of solved loops, row by row."""
+        """Return F W (sources, k) of friction that moves with dependent joints of solved loops, row by row."""
         if (varying := self._regressor.varying) is None:
             return []
         return self._appended(varying.kernel.program, {})
 
     def _appended(self, program: Program, known: Mapping[str, Sequence[int]]) -> list[int]:
-        """The values of the program's first output; some of its inputs are there already, the others are inputs."""
-        found: list[int] = []
-        for one in program.instructions:
-            name, element = (program.inputs[one.source[0]].name, one.source[1]) if one.op is Op.INPUT else ("", 0)
+        """Append a program and return the values of its first output; `known` has the values of some inputs."""
+        numbers: list[int] = []
+        for step in program.instructions:
+            name, element = (program.inputs[step.source[0]].name, step.source[1]) if step.op is Op.INPUT else ("", 0)
             if name in known:
-                found.append(known[name][element])
+                numbers.append(known[name][element])
                 continue
-            source = (_INPUTS[name], element) if name else one.source
-            operands = tuple(found[operand] for operand in one.operands)
-            found.append(self._add(Instruction(one.op, operands, one.constant, source)))
+            source = (_INPUTS[name], element) if name else step.source
+            operands = tuple(numbers[operand] for operand in step.operands)
+            numbers.append(self._add(Instruction(step.op, operands, step.constant, source)))
         output = program.outputs[0]
         values = [self._add(Instruction(Op.CONST))] * output.size
         for place, value in zip(output.nonzeros, output.values, strict=True):
-            values[place] = found[value]
+            values[place] = numbers[value]
         return values
 
 
 def _friction_program(regressor: Regressor, *, has_directions: bool) -> Program:
-    """Coulomb entries (where the kernel's sign does not serve), then the entries of shapes."""
+    """Return the program of Coulomb entries (if the sign of the kernel does not apply) and of the shapes."""
     coulomb, shaped = regressor.friction_columns
     n, shape, varying = regressor.joint_count, regressor.friction, regressor.varying
     qd, load = casadi.SX.sym("qd", n), casadi.SX.sym("load", len(regressor.robot.drives))
@@ -148,16 +148,16 @@ def _friction_program(regressor: Regressor, *, has_directions: bool) -> Program:
             np.sign(scales[source]) * turns[varying.number(source), joint] * s[source]
             for _, source, joint in regressor.varying_coulomb
         ]
-    for one in shaped:
-        law = FRICTION_LAWS[one.shape].parsed
-        known = {"u": u[one.source], "s": s[one.source]}
+    for shaped_law in shaped:
+        law = FRICTION_LAWS[shaped_law.shape].parsed
+        known = {"u": u[shaped_law.source], "s": s[shaped_law.source]}
         if law.needs_load:
-            known["load"] = load[one.source]
+            known["load"] = load[shaped_law.source]
         value = law.evaluate(known, SYMBOLIC_FUNCTIONS)
-        for joint in map(int, np.flatnonzero(one.weights)):
-            weight = float(one.weights[joint])
-            if one.varies and varying is not None:
-                weight = turns[varying.number(one.source), joint] / scales[one.source]
+        for joint in map(int, np.flatnonzero(shaped_law.weights)):
+            weight = float(shaped_law.weights[joint])
+            if shaped_law.varies and varying is not None:
+                weight = turns[varying.number(shaped_law.source), joint] / scales[shaped_law.source]
             entries.append(weight * value)
     # A last zero keeps the output from being empty; structural zeros would shift the places of the others.
     column = casadi.densify(casadi.vertcat(*entries, qd[0]))

@@ -1,4 +1,4 @@
-"""`Friction`: the shape of the friction columns; which way a drive turns, and what else may depend on its speed."""
+"""`Friction`: the shape of the friction columns: direction of motion, and functions of the speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Direction = Literal["sign", "tanh", "stop"]
 SHAPES: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
     name: FRICTION_LAWS[name].values for name in FITTED_SHAPES
 }
-"""Further friction columns as functions of the speed u and the direction s; formulas: `mindyn.robots.friction_laws`."""
+"""Additional friction columns as functions of the speed u and the direction s (`mindyn.robots.friction_laws`)."""
 KNOWN_SHAPES: Final = (*FITTED_SHAPES, *LOAD_SHAPES)
 FRICTION: Final = table_schema(
     {"direction": {"enum": get_args(Direction)}, "width": {"type": "number", "minimum": 0}},
@@ -34,15 +34,29 @@ FRICTION: Final = table_schema(
 
 @dataclass(frozen=True, slots=True)
 class Friction:
-    """What stands in the Coulomb columns in place of sign(u), u the speed that friction acts on, and further columns.
+    """Shape of the friction columns of every drive.
 
-    direction  "sign"; "tanh": tanh(u / width); "stop": the stop operator z' = u / width while |z| < 1, which keeps its
-               value at rest and turns over within 2 width of travel, as presliding friction does [Dahl 1968]
-    width      rad/s (tanh) or rad (stop) at the joint; not used by "sign"
-    shapes     friction laws out of `FITTED_SHAPES` and `LOAD_SHAPES`, one more column each for every drive
-    joint_side joints with viscous and Coulomb columns of their own motion besides those of their (coupled) motor
-    reference  values of the base set; its links and rotors give the load of `LOAD_SHAPES`, so that their columns are
-               linear in what is estimated. `identify` finds it; an estimate stores its own values
+    The Coulomb column is a function of the speed u that friction acts on.
+
+    Parameters
+    ----------
+    direction : {"sign", "tanh", "stop"}, default "sign"
+        sign(u); tanh(u / width); or the stop operator z' = u / width while abs(z) < 1, which keeps its value at rest and
+        reverses sign within 2 width of travel, as presliding friction does [Dahl 1968].
+    width : float, default 0.0
+        In rad/s ("tanh") or rad ("stop") at the joint; not used by "sign".
+    shapes : tuple of str, optional
+        Friction laws out of `FITTED_SHAPES` and `LOAD_SHAPES`; each adds a column for every drive.
+    joint_side : tuple of str, optional
+        Joints with additional viscous and Coulomb columns of their own motion, besides those of their coupled motor.
+    reference : tuple of float, optional
+        Base values whose links and rotors give the load of `LOAD_SHAPES`, so that their columns are linear in the estimated
+        parameters. `identify` computes it; an estimate stores its own values.
+
+    Raises
+    ------
+    InputError
+        If the direction or a shape is unknown, or the width is not positive where it is needed.
     """
 
     direction: Direction = "sign"
@@ -52,22 +66,22 @@ class Friction:
     reference: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        require_valid({one: getattr(self, one) for one in FRICTION["properties"]}, FRICTION, "friction")
+        require_valid({name: getattr(self, name) for name in FRICTION["properties"]}, FRICTION, "friction")
         if self.direction != "sign" and not self.width > 0:
             raise InputError(f"direction {self.direction!r} needs a positive width, got {self.width!r}")
 
     @property
     def needs_load(self) -> bool:
-        """Whether a shape depends on the load."""
+        """Return whether a shape depends on the load."""
         return any(name in LOAD_SHAPES for name in self.shapes)
 
     def without_load(self) -> Friction:
-        """The same without shapes that depend on the load."""
+        """Return the friction without shapes that depend on the load."""
         kept = tuple(name for name in self.shapes if name not in LOAD_SHAPES)
         return replace(self, shapes=kept, reference=())
 
     def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
-        """s (N, k) of speeds u (N, k), rad/s at the joint side; a stop operator starts at 0 with every segment."""
+        """Return s (N, k) for speeds u (N, k), rad/s at the joint side; a stop operator starts at 0 in every segment."""
         if self.direction == "sign":
             return np.sign(u)
         if self.direction == "tanh":
@@ -75,7 +89,7 @@ class Friction:
         return _stop_operator(u / (self.width * rate_hz), segments)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
+        """Return the settings in types that JSON can store."""
         return {
             "direction": self.direction,
             "width": self.width,
@@ -86,17 +100,17 @@ class Friction:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Friction:
-        """The inverse of `to_dict`."""
+        """Return the settings that `to_dict` stored."""
         require_valid(values, FRICTION, "friction")
-        given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+        given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return Friction(**given)
 
 
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
-    """z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
+    """Return z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
 
-    Steps and clips compose: the map of any run of rows is x -> clip(x + a, low, high). Runs go side by side, first for
-    their maps, which give where each begins, then for their values.
+    Steps and clips compose: consecutive rows map x to clip(x + a, low, high). Parts are computed in parallel, first their
+    maps, which give the start of each, then their values.
     """
     count, width = steps.shape
     length = max(1, round(count**0.5))
@@ -111,7 +125,7 @@ def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
     for step, begins in zip(rows, new, strict=True):
         a, low, high = a + step, np.clip(low + step, -1.0, 1.0), np.clip(high + step, -1.0, 1.0)
         if begins.any():  # whatever came before, a segment starts at zero
-            a, low, high = (np.where(begins, 0.0, one) for one in (a, low, high))
+            a, low, high = (np.where(begins, 0.0, bound) for bound in (a, low, high))
     z = np.zeros((runs, width))
     for k in range(runs - 1):
         z[k + 1] = np.clip(z[k] + a[k], low[k], high[k])

@@ -1,4 +1,4 @@
-"""`Block`: R factors of one part of a log. Parts are small, add up, and can be held out, excluded or sent elsewhere."""
+"""`Block`: R factors of one part of a log. Blocks are small, can be added, and can be held out or sent elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.blas import run_on_one_blas_thread
-from mindyn.algebra.values import Array, column_extremes
+from mindyn.algebra.values import Array, ShortRepr, column_extremes
 from mindyn.logs.filters import settling_rows
 from mindyn.logs.pipeline import SampleStream
 from mindyn.logs.samples import Samples
@@ -32,23 +32,23 @@ from mindyn.regression.row_blocks import (
 from mindyn.regression.settings import EquationSettings
 
 BLOCKS: Final = 24
-"""Parts of all logs together: divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes about 0.1 MB."""
+"""Number of blocks of all logs: it divides into 2, 3, 4, 6, 8 or 12 folds. A block of a 6-joint arm takes 0.1 MB."""
 BLOCK_GAP: Final = 16
-"""Parts as long as this multiple of what a filter reaches are gathered each by itself, on threads: the rows around them
-are then filtered twice."""
+"""Parts longer than this multiple of the filter's reach are gathered separately, on threads; the rows around them are
+then filtered twice."""
 FIRST_LENGTH: Final = 4096
-"""Samples of a block of a stream, whose length is not known; doubled while it has more than twice `BLOCKS`."""
+"""Samples in a block of a stream of unknown length; doubled while there are more than twice `BLOCKS` blocks."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Block(ShortRepr):
     """R factors of one part of the data.
 
-    log          number of the log; -1: of several
-    span         number of its first sample in the log and of the one after its last
-    phase        its place, 0 to 1, on a line along which motions do not repeat; None where none was asked for
-    information  R factors of its rows; none of them may be usable, or left by a filter
-    reach        (2, n) least and largest positions of the joints
+    log          number of the log; -1 for several logs
+    span         number of its first sample in the log, and of the sample after its last
+    phase        its place, 0 to 1, on a line along which motions do not repeat; None if not computed
+    information  R factors of its rows, which may be none
+    reach        (2, n) smallest and largest positions of the joints
     """
 
     log: int
@@ -59,15 +59,15 @@ class Block:
 
 
 def block_counts(rows: Sequence[int]) -> list[int]:
-    """Blocks of every log, about `BLOCKS` in all, by the numbers of their rows."""
-    return [max(1, round(BLOCKS * one / max(1, sum(rows)))) for one in rows]
+    """Return the number of blocks of every log, about `BLOCKS` in all, from the numbers of rows."""
+    return [max(1, round(BLOCKS * row / max(1, sum(rows)))) for row in rows]
 
 
 @run_on_one_blas_thread
 def host_factors(
     regressor: Regressor, samples: Samples, settings: EquationSettings, spans: Sequence[tuple[int, int]]
 ) -> list[Information]:
-    """R factors of consecutive parts of the samples: for each the number of its first and of the one after its last."""
+    """Return R factors of consecutive parts of the samples, given by the first sample and the one after the last."""
     directions = find_directions(regressor, samples)
     shortest = min(stop - start for start, stop in spans)
     if shortest >= BLOCK_GAP * settling_rows(settings.cutoff_hz, samples.rate_hz):
@@ -75,13 +75,13 @@ def host_factors(
         alone = [SampleSegment(samples, range(*span), 0, ends) for span in spans]
         # Without a filter, calls of machine code are so short that threads would wait for the interpreter.
         at_once = 1 if settings.cutoff_hz is None else None
-        return map_in_threads(lambda one: _factors(regressor, one, settings, None, 1, directions)[0], alone, at_once)
+        return map_in_threads(lambda part: _factors(regressor, part, settings, None, 1, directions)[0], alone, at_once)
     labels = np.repeat(np.arange(len(spans)), [stop - start for start, stop in spans])
     return _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, len(spans), directions)
 
 
 FactorsOf = Callable[[Regressor, Samples, EquationSettings, Sequence[tuple[int, int]]], list[Information]]
-"""What computes R factors of consecutive parts: `host_factors`, or a device."""
+"""Function that computes R factors of consecutive parts: `host_factors`, or one of a device."""
 
 
 def split_into_blocks(
@@ -92,7 +92,7 @@ def split_into_blocks(
     log: int = 0,
     factors_of: FactorsOf = host_factors,
 ) -> list[Block]:
-    """Equal parts of the samples of one log, which has the number `log`; none where there are no samples."""
+    """Split the samples of log number `log` into equal blocks; none if there are no samples."""
     require_joints(regressor, samples)
     if not (rows := len(samples)):
         return []
@@ -106,7 +106,7 @@ def split_into_blocks(
 def blocks_by_label(
     regressor: Regressor, samples: Samples, settings: EquationSettings, labels: NDArray[np.int64], count: int
 ) -> tuple[Block, ...]:
-    """A block for each of the labels 0 to `count` - 1, whichever logs their samples come from."""
+    """Return a block for each of the labels 0 to `count` - 1, over all logs."""
     require_joints(regressor, samples)
     directions = find_directions(regressor, samples)
     factors = _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, count, directions)
@@ -119,19 +119,19 @@ def blocks_by_label(
 def split_stream_into_blocks(
     regressor: Regressor, stream: Iterable[Samples], settings: EquationSettings
 ) -> list[Block]:
-    """Parts of the logs of a stream, at most twice `BLOCKS` for each log however long it is; read once."""
-    made: list[Block] = []
+    """Split the logs of a stream into blocks, at most twice `BLOCKS` for each log; the stream is read once."""
+    blocks: list[Block] = []
     for piece in with_neighbours(regressor, stream, settings.cutoff_hz, settings.step):
         require_joints(regressor, piece.samples)
         log = _log_of(stream, piece)
-        before = [block for block in made if block.log == log]
+        before = [block for block in blocks if block.log == log]
         first = before[-1].span[1] if before else 0
         added = list(_parts(regressor, piece, settings, log, first))
-        own = before + added
-        while len(own) > 2 * BLOCKS:
-            own = [_join_blocks(own[k : k + 2]) for k in range(0, len(own), 2)]
-        made = [block for block in made if block.log != log] + own
-    return made
+        waiting = before + added
+        while len(waiting) > 2 * BLOCKS:
+            waiting = [_join_blocks(waiting[k : k + 2]) for k in range(0, len(waiting), 2)]
+        blocks = [block for block in blocks if block.log != log] + waiting
+    return blocks
 
 
 def _parts(
@@ -170,7 +170,7 @@ def _factors(
     count: int,
     directions: Array | None,
 ) -> list[Information]:
-    """R factors of the rows of every label, None: of all; one pass over the samples."""
+    """Return R factors of the rows of every label (None: of all) in one pass over the samples."""
     joints = [Factors(regressor.width(i) + 1, count) for i in range(regressor.joint_count)]
     stream = blocks_along(regressor, piece, directions, settings.cutoff_hz, settings.step)
     accumulate(stream, joints, usable_rows(piece.samples, labels))

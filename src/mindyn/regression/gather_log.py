@@ -1,4 +1,4 @@
-"""`gather_log`: one log to R factors, wherever there is a core for it. Rows stay there; the factors add up."""
+"""`gather_log`: one log to R factors, in any process. Rows stay there; the factors are added."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mindyn.robots.robot import Robot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatheredLog:
-    """What one log became, wherever that was done.
+    """R factors and findings of one log.
 
-    blocks   R factors of its parts
-    count    of its samples
-    findings what was dropped, split or selected
-    sources  its files
+    blocks    R factors of its parts
+    count     number of its samples
+    findings  what was dropped, split or selected
+    sources   its files
     """
 
     blocks: tuple[Block, ...]
@@ -53,16 +53,16 @@ def gather_log(
     columns = regressor or build_regressor(robot, settings, base)
     opened = log if isinstance(log, (Log, LogScan)) else log()
     stream = condition_stream(
-        opened, robot, settings.fit_conditioning, block_rows=None if count else BLOCK_ROWS, min_samples=0
+        robot, opened, settings.fit_conditioning, block_rows=None if count else BLOCK_ROWS, min_samples=0
     )
     if count is None:
         blocks = [replace(block, log=number) for block in split_stream_into_blocks(columns, stream, settings)]
     else:
-        made = list(stream)
-        blocks = split_into_blocks(columns, join_samples(made), settings, count, number) if made else []
+        gathered = list(stream)
+        blocks = split_into_blocks(columns, join_samples(gathered), settings, count, number) if gathered else []
     return GatheredLog(tuple(blocks), stream.count, tuple(stream.findings), sources_of(opened))
 
 
 def sources_of(log: Log | LogScan) -> tuple[SourceFile, ...]:
-    """The files of a log, read or scanned."""
+    """Return the files of a log, read or scanned."""
     return log.sources if isinstance(log, Log) else log.sources()

@@ -1,4 +1,4 @@
-"""`Information`: the data as least squares needs them, one R factor for each joint, which can be added and weighted."""
+"""`Information`: the data in the form that least squares needs, one R factor for each joint; they can be added."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import InputError
 from mindyn.regression.triangles import triangle_of
 
@@ -18,8 +18,8 @@ RANK_TOLERANCE: Final = 1e-9
 structural base set has none that small on exciting data, and a joint that stands still gives exact zeros."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Information:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Information(ShortRepr):
     """R factors of [Y_i | tau_i] for each joint i: R_i^T R_i = [Y_i | tau_i]^T [Y_i | tau_i].
 
     joint_names  n names
@@ -38,11 +38,11 @@ class Information:
     unforced: tuple[str, ...] = ()
 
     def __add__(self, other: Information) -> Information:
-        """The information of both."""
+        """Return the information of both."""
         return add_information((self, other))
 
     def stacked(self, weights: Array | None = None) -> tuple[Array, Array]:
-        """R (rows, p) and z (rows,) with |R beta - z|^2 = sum_i weights_i |Y_i beta - tau_i|^2."""
+        """Return R (rows, p) and z (rows,) with |R beta - z|^2 = sum_i weights_i |Y_i beta - tau_i|^2."""
         weights = np.ones(len(self.factors)) if weights is None else weights
         blocks = []
         for columns, factor, weight in zip(self.columns, self.factors, weights, strict=True):
@@ -53,11 +53,11 @@ class Information:
         return R[:, :-1], R[:, -1]
 
     def unused_columns(self, weights: Array) -> tuple[Array, Array] | None:
-        """R and z of the joints without weight; None where every joint has one."""
+        """Return R and z of the joints without weight; None if every joint has a weight."""
         return None if weights.all() else self.stacked(np.equal(weights, 0.0).astype(np.float64))
 
     def residuals(self, beta: Array) -> Array:
-        """(..., n) sum of squared residuals of every joint, of beta (..., p)."""
+        """Return the sum of squared residuals (..., n) of every joint for beta (..., p)."""
         errors = []
         for columns, factor in zip(self.columns, self.factors, strict=True):
             error = beta[..., columns] @ factor[:, :-1].T - factor[:, -1]
@@ -65,7 +65,7 @@ class Information:
         return np.stack(errors, axis=-1)
 
     def torques(self) -> Array:
-        """(n,) sum of squared torques of every joint."""
+        """Return the sum of squared torques (n,) of every joint."""
         return np.array([float(factor[:, -1] @ factor[:, -1]) for factor in self.factors])
 
     def measured(self) -> NDArray[np.bool_]:
@@ -78,8 +78,8 @@ class Information:
         return np.where(torques > 0, torques, torques.max() or 1.0)
 
     def without_torques(self, joints: Sequence[bool]) -> Information:
-        """The same with zero for the torques of the marked joints."""
-        factors = [np.array(one) for one in self.factors]
+        """Return the information with zero torque of the marked joints."""
+        factors = [np.array(triangle) for triangle in self.factors]
         for factor, gone in zip(factors, joints, strict=True):
             factor[:, -1] *= not gone
         return replace(self, factors=tuple(factors))
@@ -93,11 +93,11 @@ class Information:
         """Return the unidentifiable parameters, each with the others that it is combined with."""
         V = null_space(self.stacked(weights)[0])
         touched = np.abs(V) > 1e-6
-        found = {}
+        names_by_joint = {}
         for k in np.flatnonzero(touched.any(axis=1)):
             mixed = touched[:, touched[k]].any(axis=1)
-            found[self.names[k]] = tuple(self.names[j] for j in np.flatnonzero(mixed) if j != k)
-        return found
+            names_by_joint[self.names[k]] = tuple(self.names[j] for j in np.flatnonzero(mixed) if j != k)
+        return names_by_joint
 
 
 IDLE_JOINT_WEIGHT: Final = 1e-4
@@ -122,19 +122,19 @@ def joint_weights(information: Information, beta: Array) -> Array:
 
 
 def add_information(parts: Sequence[Information]) -> Information:
-    """The information of all parts, which are of the same joints and parameters; the order of parts is kept to."""
+    """Return the information of all parts, which have the same joints and parameters, added in this order."""
     first = parts[0]
-    if any((one.joint_names, one.names) != (first.joint_names, first.names) for one in parts):
+    if any((part.joint_names, part.names) != (first.joint_names, first.names) for part in parts):
         raise InputError("information of different joints or parameters cannot be combined")
     if len(parts) == 1:
         return first
     joints = range(len(first.factors))
-    factors = tuple(triangle_of(np.vstack([one.factors[j] for one in parts])) for j in joints)
-    return replace(first, factors=factors, counts=tuple(sum(one.counts[j] for one in parts) for j in joints))
+    factors = tuple(triangle_of(np.vstack([part.factors[j] for part in parts])) for j in joints)
+    return replace(first, factors=factors, counts=tuple(sum(part.counts[j] for part in parts) for j in joints))
 
 
 def null_space(R: Array) -> Array:
-    """(p, k) directions of scaled parameters that no row of R sees."""
+    """Return directions (p, k) of scaled parameters that no row of R depends on."""
     scaled, _ = _scale_columns(R)
     _, s, Vt = np.linalg.svd(scaled, full_matrices=True)
     rank = int((s > RANK_TOLERANCE * s[0]).sum()) if len(s) and s[0] > 0 else 0
@@ -160,7 +160,7 @@ def _scale_columns(R: Array) -> tuple[Array, Array]:
 class Solution:
     """The least-squares solution and its unscaled covariance.
 
-    beta     (p,) shortest in scaled columns where the data leave directions open
+    beta     (p,) shortest in scaled columns if the data do not determine all directions
     inverse  (p, p) pseudo-inverse of R^T R
     rank     number of identifiable directions
     """
@@ -171,9 +171,9 @@ class Solution:
 
 
 def solve(R: Array, z: Array, then: tuple[Array, Array] | None = None) -> Solution:
-    """The minimiser of |R beta - z|, by the singular values of the column-scaled R.
+    """Return the minimiser of |R beta - z|, by the singular values of the column-scaled R.
 
-    then  R2, z2 of rows without weight: of all minimisers, the one with the least |R2 beta - z2|
+    then  R2, z2 of rows without weight: of all minimisers, take the one with the smallest |R2 beta - z2|
     """
     scaled, scales = _scale_columns(R)
     U, s, Vt = np.linalg.svd(scaled, full_matrices=False)

@@ -1,14 +1,14 @@
-"""`integrate_rows`: equations of motion integrated over intervals, so that no accelerations are needed.
+"""`integrate_rows`: equations of motion integrated over intervals, which need no accelerations.
 
     momentum:  [Y_p]_a^b beta + int (Y_0 - Mdot) beta dt = int tau dt                       for every joint
     energy:    [qd.Y_p / 2]_a^b beta + int qd.(Y_0 - Mdot / 2) beta dt = int qd.tau dt      one for all joints
 
 with M(q) qd = Y_p(q, qd) beta, the torque at qdd = 0 Y_0(q, qd) beta, and (dM/dt) qd = Mdot(q, qd) beta
-[Gautier & Khalil 1988; Yoshida 1996, section 3.4.3]. qd.Mdot / 2 is the power of the velocity torques, so that what
-is left under the integral of the energy is gravity (the change of potential energy), friction and offsets.
+[Gautier & Khalil 1988; Yoshida 1996, section 3.4.3]. qd.Mdot / 2 is the power of the velocity torques. The integral of
+the energy equation therefore contains only gravity (the change of potential energy), friction and offsets.
 
-One quadrature serves the torque and the columns. Its error is therefore that of the momentum (the kinetic energy)
-alone: what jumps in the torque with the direction of friction jumps in its column, and cancels.
+The torque and the columns use the same quadrature. Its error is therefore only that of the momentum (the kinetic
+energy): jumps of the torque with the direction of friction are also in the friction column, and cancel.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from mindyn.regression.triangles import triangle_of
 Form = Literal["momentum", "energy"]
 Torque = Literal["sampled", "held"]
 Reversals = Literal["avoid", "within"]
-INTEGRATION_TOLERANCE: Final = "all joints"
-"""Name of the one row of energies, in W, where momentum has the names of the joints."""
+ENERGY_ROW: Final = "all joints"
+"""Name of the row of energies, in W; rows of momentum have the names of the joints."""
 
 GREGORY: Final = (95 / 288, 317 / 240, 23 / 30, 793 / 720, 157 / 160)
 """Weights of the first and last rows of an interval, 1 in between: exact for polynomials of degree 5 [Gregory 1670]."""
@@ -77,7 +77,7 @@ class Integration:
             raise InputError("a held torque and a reversing friction need different quadratures: avoid the reversals")
 
     def intervals(self, regressor: Regressor, samples: Samples) -> list[slice]:
-        """The rows of every interval."""
+        """Return the rows of every interval."""
         rows = round(self.interval_s * samples.rate_hz) + 1
         if rows < QUADRATURE_ROWS:
             raise InputError(
@@ -91,33 +91,36 @@ class Integration:
 
 
 def integrate_rows(rows: Rows, how: Integration) -> Rows:
-    """Equations of the same parameters from the same samples, one of each interval; in blocks, as `RowPointer` are."""
+    """Return equations of the same parameters and samples, one for each interval, in blocks as those of `Rows`."""
     samples, regressor = rows.all_samples("energy and momentum differences"), rows.regressor
     taken = how.intervals(regressor, samples)
-    made = IntegratedRegressor.of(regressor, how.form)
+    integrated = IntegratedRegressor.of(regressor, how.form)
     directions = regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
-    equations = [made.row(samples, one, None if directions is None else directions[one], how.torque) for one in taken]
-    usable = np.array([_usable(samples, one, how.form) for one in taken])
-    _require_enough(*made.of_rows, usable)
+    equations = [
+        integrated.row(samples, interval, None if directions is None else directions[interval], how.torque)
+        for interval in taken
+    ]
+    usable = np.array([_usable(samples, interval, how.form) for interval in taken])
+    _require_enough(*integrated.of_rows, usable)
     blocks = [
-        _block(made, np.stack(equations[part]), usable[part], taken[part])
+        _block(integrated, np.stack(equations[part]), usable[part], taken[part])
         for a, b in pairwise(np.linspace(0, len(taken), min(BLOCKS, len(taken)) + 1).astype(int))
         for part in [slice(int(a), int(b))]
     ]
     return rows.with_blocks(blocks, "mean torque" if how.form == "momentum" else "mean power")
 
 
-def _block(made: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]) -> Block:
+def _block(integrated: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]) -> Block:
     """Return the rows (k, n or 1, p + 1) of consecutive intervals."""
-    names, columns = made.of_rows
-    factors = tuple(triangle_of(rows[usable[:, i], i][:, [*own, -1]]) for i, own in enumerate(columns))
+    names, columns = integrated.of_rows
+    factors = tuple(triangle_of(rows[usable[:, i], i][:, [*part, -1]]) for i, part in enumerate(columns))
     counts = tuple(int(count) for count in usable.sum(axis=0))
-    information = Information(names, made.torque.names, columns, factors, counts)
+    information = Information(names, integrated.torque.names, columns, factors, counts)
     return Block(0, (taken[0].start, taken[-1].stop), None, information, np.full((2, len(names)), np.nan))
 
 
 def _usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
-    """(n,) or, for the energy, (1,): whether all rows of the interval may be used."""
+    """Return (n,), or (1,) for the energy, whether all rows of the interval may be used."""
     if samples.usable is None:
         return np.ones(samples.q.shape[1] if form == "momentum" else 1, dtype=np.bool_)
     whole = np.asarray(samples.usable[taken].all(axis=0))
@@ -128,9 +131,9 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
     """Raise if there are too few rows to fit."""
     counts = usable.sum(axis=0) if usable.size else np.zeros(len(names), dtype=int)
     short = [
-        f"{name} ({count} intervals for {len(own)} parameters)"
-        for name, count, own in zip(names, counts, columns, strict=True)
-        if count <= len(own)
+        f"{name} ({count} intervals for {len(joint_columns)} parameters)"
+        for name, count, joint_columns in zip(names, counts, columns, strict=True)
+        if count <= len(joint_columns)
     ]
     if short:
         raise InputError(
@@ -141,7 +144,7 @@ def _require_enough(names: tuple[str, ...], columns: tuple[NDArray[np.intp], ...
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegratedRegressor:
-    """Y_p, and Y_0 less Mdot (momentum) or Mdot / 2 (energy) with friction shapes as in the torque's regressor."""
+    """Y_p, and Y_0 - Mdot (momentum) or Y_0 - Mdot / 2 (energy), with the friction shapes of the torque regressor."""
 
     torque: Regressor
     form: Form
@@ -150,7 +153,7 @@ class IntegratedRegressor:
 
     @staticmethod
     def of(torque: Regressor, form: Form) -> IntegratedRegressor:
-        """Traced from the torque's own regressor."""
+        """Trace the functions of the torque regressor."""
         if torque.friction.needs_load:
             raise InputError(
                 "differences of momentum and energy know no accelerations, and so no load that friction grows with",
@@ -163,13 +166,13 @@ class IntegratedRegressor:
 
     @property
     def of_rows(self) -> tuple[tuple[str, ...], tuple[NDArray[np.intp], ...]]:
-        """Names of an interval's rows and the columns that each has."""
+        """Return the names of the rows of an interval, and the columns of each."""
         if self.form == "momentum":
             return self.torque.joint_names, tuple(self.torque.columns)
-        return (INTEGRATION_TOLERANCE,), (np.arange(self.torque.count),)
+        return (ENERGY_ROW,), (np.arange(self.torque.count),)
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
-        """[columns | right side] over the duration, (n, p + 1) N m or (1, p + 1) W: means over one interval."""
+        """Return [columns | right side] divided by the duration, (n, p + 1) N m or (1, p + 1) W: means over the interval."""
         q, qd = self.torque.positions(samples, taken), samples.qd[taken]
         weights = quadrature(len(q)) / samples.rate_hz
         Y = self.drift.dense(self.drift.parts(q, qd, np.zeros_like(qd), directions))
@@ -188,9 +191,9 @@ class IntegratedRegressor:
 
 
 def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
-    """(q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot; the latter takes no notice of qdd.
+    """Return (q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot, which does not depend on qdd.
 
-    Through loops that are solved for q has all joints; the closure then follows as a further output of each.
+    If loops are solved, q has all joints, and the closure is a further output of each function.
     """
     base, n, robot = torque.base, torque.joint_count, torque.robot
     traced = loop_equation if robot.has_dependents else equation
@@ -216,7 +219,7 @@ def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
 
 
 def quadrature(rows: int) -> Array:
-    """(rows,) Gregory's weights for unit steps; rows >= FEWEST_ROWS."""
+    """Return the weights (rows,) of Gregory's rule for unit steps, with at least FEWEST_ROWS rows."""
     weights = np.ones(rows)
     weights[: len(GREGORY)] = GREGORY
     weights[-len(GREGORY) :] = GREGORY[::-1]
@@ -224,7 +227,7 @@ def quadrature(rows: int) -> Array:
 
 
 def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form, torque: Torque) -> Array:
-    """int tau dt (n,) or int qd.tau dt (1,); a held torque does the work tau_k.(q_(k+1) - q_k) in a step."""
+    """Return int tau dt (n,) or int qd.tau dt (1,); a held torque does the work tau_k.(q_(k+1) - q_k) in a step."""
     tau, q, qd = samples.tau[taken], samples.q[taken], samples.qd[taken]
     if torque == "held":
         steps = np.full_like(tau[:-1], 1 / samples.rate_hz) if form == "momentum" else np.diff(q, axis=0)
@@ -238,21 +241,21 @@ def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form,
 def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) -> list[slice]:
     """Cut segments of samples into equal intervals; neighbours share a row, and segments that are too short are skipped.
 
-    breaks  (N,) whether something happens between the row before and this one
+    breaks  (N,) whether an interval must end between the previous row and this one
     """
-    found = []
+    slices = []
     for start, stop in segment_ends(samples.segments):
         cuts = [start, *(start + 1 + np.flatnonzero(breaks[start + 1 : stop])), stop]
         for first, after in pairwise(cuts):
             pieces = max(1, -(-(after - first - 1) // (longest_rows - 1)))
             bounds = np.linspace(first, after - 1, pieces + 1).astype(int)
-            found += [slice(int(a), int(b) + 1) for a, b in pairwise(bounds) if b - a + 1 >= QUADRATURE_ROWS]
-    return found
+            slices += [slice(int(a), int(b) + 1) for a, b in pairwise(bounds) if b - a + 1 >= QUADRATURE_ROWS]
+    return slices
 
 
 def reversals(regressor: Regressor, samples: Samples) -> NDArray[np.bool_]:
-    """(N,) whether the speed of some Coulomb friction changes its sign, or is zero, since the row before."""
+    """Return (N,) whether the speed of some Coulomb friction is zero or changes its sign since the previous row."""
     signs = np.sign(regressor.friction_speeds(regressor.positions(samples), samples.qd))
-    found = np.zeros(len(samples), dtype=np.bool_)
-    found[1:] = (signs[1:] * signs[:-1] <= 0).any(axis=1)
-    return found
+    reversed_at = np.zeros(len(samples), dtype=np.bool_)
+    reversed_at[1:] = (signs[1:] * signs[:-1] <= 0).any(axis=1)
+    return reversed_at

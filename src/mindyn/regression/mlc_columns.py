@@ -1,4 +1,4 @@
-"""Columns of Lin's minimal linear combinations (MLC), as the derivative of his own recursion."""
+"""Columns of Lin's minimal linear combinations (MLC), as the derivative of his recursion."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mindyn.robots.robot import Robot
 
 @lru_cache(maxsize=4)
 def lin_columns(robot: Robot) -> tuple[BaseParameters, Kernel]:
-    """Lin's base set, drive parameters behind it where the robot has drives, and Y with tau = Y w."""
+    """Return Lin's base set, followed by drive parameters if the robot has drives, and Y with tau = Y w."""
     base = lin_base_with_drives(robot) if robot.drives else lin_base(robot)
     return base, Kernel(mlc_regressor(lin_structure(robot), base), compact=["Y"], matrices=["Y"])
 
 
 def mlc_regressor(structure: LinStructure, base: BaseParameters) -> Any:
-    """The `casadi.Function` (q, qd, qdd) -> Y (n, count) with tau = Y w [Lin 1995, eq. 57-92 and 94-116].
+    """Return the `casadi.Function` (q, qd, qdd) -> Y (n, count) with tau = Y w [Lin 1995, eq. 57-92 and 94-116].
 
-    Columns of drive parameters, where the base set has them, are those of the structural set.
+    Columns of drive parameters, if the base set has them, are those of the structural set.
     """
     n, count = len(structure.joints), len(structure.layout)
     motion = [casadi.SX.sym(name, n) for name in ("q", "qd", "qdd")]

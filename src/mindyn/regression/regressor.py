@@ -1,4 +1,4 @@
-"""`Regressor`: the columns that explain the torque, joint by joint: base, drive and friction-shape ones."""
+"""`Regressor`: the columns that explain the torque of each joint: base, drive and friction-shape columns."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from mindyn.robots.robot import CACHED_ROBOTS, Robot
 RIGID: Final[tuple[Kind, ...]] = ("link", "rotor")
 """Kinds of parameters whose torque is the load of friction."""
 Parts = list[list[Array]]
-"""For each joint, arrays (N, k) whose columns side by side are its row of the regressor."""
+"""For each joint, arrays (N, k) whose columns together are its row of the regressor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FrictionColumn:
-    """A column made of the direction or the speed of one friction: torque weights[j] * values at every joint j in it.
+    """A column of the direction or the speed of one friction: torque weights[j] * values at every joint j.
 
-    varies  the weights vary with q: those of `friction_rows`, and `weights` says where they are not zero
+    varies  the weights depend on q: they are those of `friction_rows`, and `weights` marks those that are not zero
     """
 
     parameter: Parameter
@@ -59,9 +59,21 @@ class _FrictionColumn:
 
 
 def with_estimated_drives(robot: Robot) -> Robot:
-    """The robot with a drive (unit ratio, joint side) on every primary joint that states none, except a floating base.
+    """Return the robot with a drive (unit ratio, joint side) on every primary joint without one.
 
-    Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters to be estimated.
+    The joints of a floating base get none.
+
+    Rotor inertia, viscous and Coulomb friction and offset of these joints thereby become parameters.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot to complete.
+
+    Returns
+    -------
+    Robot
+        The completed robot; the same one if every joint has a drive.
     """
     stated = {drive.joint: drive for drive in robot.drives}
     free = robot.joint_names[: BASE_COUNT if robot.has_floating_base else 0]
@@ -101,24 +113,24 @@ class Regressor:
         self._varying = varying_friction(robot) if drives else None
         self._scales = _joint_scales(robot) if drives else np.ones(0)
         self._coulomb = self._coulomb_places(rows, columns)
-        declared = {k for k, name in enumerate(self.base.names) if name in {one.name for one in robot.extras}}
+        declared = {k for k, name in enumerate(self.base.names) if name in {extra.name for extra in robot.extras}}
         self._declared = [(int(place), self.base.names[k]) for place, k in enumerate(columns) if k in declared]
         self._shaped = self._shape_columns_of()
-        self.parameters = (*list_base_parameters(self.base), *(one.parameter for one in self._shaped))
-        self.names = tuple(one.name for one in self.parameters)
+        self.parameters = (*list_base_parameters(self.base), *(shape.parameter for shape in self._shaped))
+        self.names = tuple(parameter.name for parameter in self.parameters)
         self.columns = tuple(self._joint_columns(i, columns) for i in range(self.joint_count))
         self._loads = self._load_weights() if self.friction.needs_load else None
         self._require_names()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles as robot, friction and base set; machine code is compiled where it is to run."""
-        own = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.drives)[0]
-        if not own and self.base.form == "lin":
+        """Pickle robot, friction and base set; the machine code is compiled where it runs."""
+        is_default = self.base.form == "structural" and self.base is _own_base(self.robot, self.base.drives)[0]
+        if not is_default and self.base.form == "lin":
             return _lin_regressor, (self.robot, self.friction)
-        return Regressor, (self.robot, self.friction, None if own else self.base)
+        return Regressor, (self.robot, self.friction, None if is_default else self.base)
 
     def with_friction(self, friction: Friction) -> Regressor:
-        """The same with other friction columns; base set and compiled kernel are shared."""
+        """Return the regressor with other friction columns; base set and compiled kernel are shared."""
         return Regressor(self.robot, friction, self.base, self.kernel)
 
     @property
@@ -137,7 +149,7 @@ class Regressor:
         return len(self.names)
 
     def width(self, joint: int) -> int:
-        """Number of columns of a joint."""
+        """Return the number of columns of a joint."""
         return len(self.columns[joint])
 
     def parts(
@@ -148,40 +160,40 @@ class Regressor:
         directions: Array | None = None,
         out: Array | None = None,
     ) -> Parts:
-        """The columns of every joint at samples (N, n); `directions` as `directions` gives them."""
+        """Return the columns of every joint at samples (N, n), with `directions` as `directions` returns them."""
         compact = self.kernel(q, qd, qdd, out=out)
         self._require_finite(compact, q)
-        found: Parts = [[compact[:, start:stop]] for start, stop in pairwise(self._starts)]
+        joint_parts: Parts = [[compact[:, start:stop]] for start, stop in pairwise(self._starts)]
         if directions is not None:
             for place, source, weight in self._coulomb:
                 np.multiply(directions[:, source], weight, out=compact[:, place])
             load = None if self._loads is None else self._load(compact, q, qd, qdd)
             self._add_varying(compact, q, directions)
             if self._shaped:
-                self._add_shapes(found, q, qd, directions, load)
-        return found
+                self._add_shapes(joint_parts, q, qd, directions, load)
+        return joint_parts
 
     def positions(self, samples: Samples, taken: slice = slice(None)) -> Array:
-        """What `parts` takes as q: with the dependent joints of loops that are solved for."""
+        """Return the q that `parts` takes: with the dependent joints of solved loops."""
         return all_joint_positions(self.robot, samples.take(taken)) if self.robot.has_dependents else samples.q[taken]
 
     def directions(self, q: Array, qd: Array, segments: NDArray[np.int64], rate_hz: float) -> Array | None:
-        """(N, sources): which way every friction acts; None where the kernel's own sign serves."""
+        """Return the direction (N, sources) of every friction; None if the sign of the kernel applies."""
         if self.friction.direction == "sign" and not self._shaped:
             return None
         return self.friction.directions(self.friction_speeds(q, qd), segments, rate_hz)
 
     def dense(self, parts: Parts) -> Array:
-        """Y (N, n, count)."""
+        """Return Y (N, n, count)."""
         Y = np.zeros((len(parts[0][0]), len(parts), self.count))
         for i, (columns, arrays) in enumerate(zip(self.columns, parts, strict=True)):
             Y[:, i, columns] = np.concatenate(arrays, axis=1)
         return Y
 
     def friction_speeds(self, q: Array, qd: Array) -> Array:
-        """Speeds that friction acts on, joint side: of every drive, then of the joints named in `joint_side_values`.
+        """Return the speeds that friction acts on, joint side: of every drive, then of the joints in `joint_side`.
 
-        q  (N, k) or (N, n), as in `parts`: read where a friction moves with a dependent joint of a solved loop
+        q  (N, k) or (N, n), as in `parts`; used if a friction moves with a dependent joint of a solved loop
         """
         u: Array = qd @ self.friction_matrix().T
         if self._varying is not None:
@@ -191,13 +203,13 @@ class Regressor:
 
     @property
     def friction_columns(self) -> tuple[Sequence[tuple[int, int, float]], Sequence[_FrictionColumn]]:
-        """What `directions` enter: (place in the kernel's output, speed, weight) of Coulomb columns; the shapes."""
+        """Return (place in the output of the kernel, speed, weight) of the Coulomb columns, and the shapes."""
         return self._coulomb, self._shaped
 
     def friction_matrix(self) -> Array:
-        """(speeds, n) matrix with `friction_speeds` = qd @ matrix.T, but for those that are `varying`."""
-        own = [self.joint_names.index(name) for name in self.friction.joint_side]
-        return np.concatenate([self._matrix / self._scales[:, None], np.eye(self.joint_count)[own]])
+        """Return the matrix (speeds, n) with `friction_speeds` = qd @ matrix.T, except those that are `varying`."""
+        joints = [self.joint_names.index(name) for name in self.friction.joint_side]
+        return np.concatenate([self._matrix / self._scales[:, None], np.eye(self.joint_count)[joints]])
 
     @property
     def friction_scales(self) -> Array:
@@ -206,7 +218,7 @@ class Regressor:
 
     @property
     def varying(self) -> VaryingFriction | None:
-        """Frictions that move with dependent joints of solved loops."""
+        """Return friction that moves with dependent joints of solved loops."""
         return self._varying
 
     @property
@@ -223,7 +235,7 @@ class Regressor:
         ]
 
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
-        """Places in the compact output of Coulomb columns, their drive, and the weight with which it acts."""
+        """Return the places of Coulomb columns in the compact output, with their drive and weight."""
         places = []
         for k, column in self._coulomb_columns().items():
             for joint in np.flatnonzero(self._matrix[k]):
@@ -233,7 +245,7 @@ class Regressor:
         return places
 
     def _add_varying(self, compact: Array, q: Array, directions: Array) -> None:
-        """Coulomb columns of frictions that move with dependent joints of solved loops."""
+        """Set the Coulomb columns of friction that moves with dependent joints of solved loops."""
         if self._varying is None:
             return
         rows = self._varying.rows(q)
@@ -242,15 +254,15 @@ class Regressor:
             compact[:, place] = weight * directions[:, k]
 
     def _coulomb_columns(self) -> dict[int, int]:
-        """For each drive the column of its Coulomb friction; of drives that a loop keeps in step, for the first."""
+        """Return the column of the Coulomb friction of each drive; drives coupled by a loop share the first."""
         standard = standard_parameters(self.robot, drives=self.base.drives)
-        own = [one.name for one in standard if one.kind == "coulomb"]
-        named = [(k, name) for k, label in enumerate(own) for name in (label, f"{label}R")]
+        coulomb_names = [parameter.name for parameter in standard if parameter.kind == "coulomb"]
+        named = [(k, name) for k, label in enumerate(coulomb_names) for name in (label, f"{label}R")]
         return {k: self.base.names.index(name) for k, name in named if name in self.base.names}
 
     def _shape_columns_of(self) -> list[_FrictionColumn]:
         drives = self.robot.drives if self.base.drives else ()
-        made = []
+        columns = []
         dry = self._coulomb_columns()
         for k, drive in enumerate(drives):
             # A drive that a loop keeps in step with another has its shapes there; loads are of primary joints alone.
@@ -261,37 +273,37 @@ class Regressor:
             if varies and self._varying is not None:
                 weights = np.isin(np.arange(self.joint_count), self._varying.joints(k)).astype(np.float64)
             for shape in shapes:
-                made.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights, varies))
+                columns.append(_FrictionColumn(friction_parameter(self.robot, joint, shape), k, shape, weights, varies))
         for k, joint in enumerate(self.friction.joint_side, len(drives)):
             unit = np.eye(self.joint_count)[self.joint_names.index(joint)]
             viscous, coulomb = joint_side_parameters(self.robot, joint)
-            made += [_FrictionColumn(viscous, k, "speed", unit), _FrictionColumn(coulomb, k, "direction", unit)]
-        return made
+            columns += [_FrictionColumn(viscous, k, "speed", unit), _FrictionColumn(coulomb, k, "direction", unit)]
+        return columns
 
     def _joint_columns(self, joint: int, columns: NDArray[np.intp]) -> NDArray[np.intp]:
         base = columns[self._starts[joint] : self._starts[joint + 1]]
-        shaped = [self.base.count + k for k, one in enumerate(self._shaped) if one.weights[joint]]
+        shaped = [self.base.count + k for k, shape in enumerate(self._shaped) if shape.weights[joint]]
         return np.asarray([*base, *shaped], dtype=np.intp)
 
     @property
     def rigid(self) -> NDArray[np.bool_]:
-        """(count,) which parameters are of links and rotors: their torque is the load of friction."""
-        return np.array([one.kind in RIGID for one in self.parameters], dtype=np.bool_)
+        """Return (count,) which parameters belong to links and rotors: their torque is the load of friction."""
+        return np.array([parameter.kind in RIGID for parameter in self.parameters], dtype=np.bool_)
 
     def load_obstacle(self) -> str:
-        """Why friction cannot depend on the load here; empty where it can."""
+        """Return why friction cannot depend on the load; empty if it can."""
         if not self.base.drives:
             return "a joint has no drive, whose friction it would be"
         if obstacle := explain_unknown_load(self.robot):
             return obstacle
-        rigid = np.array([one.kind in RIGID for one in standard_parameters(self.robot, drives=True)])
+        rigid = np.array([parameter.kind in RIGID for parameter in standard_parameters(self.robot, drives=True)])
         mixed = self.base.matrix[:, rigid].any(axis=1) & self.base.matrix[:, ~rigid].any(axis=1)
         if mixed.any():
             return f"{self.names[int(np.argmax(mixed))]} holds a link's weight and a drive's offset together"
         return ""
 
     def _load_weights(self) -> tuple[list[Array], Array]:
-        """See `load_weights`."""
+        """Compute `load_weights`."""
         if obstacle := self.load_obstacle():
             raise InputError(f"friction cannot depend on the load: {obstacle}", hint="leave out those shapes")
         reference = np.asarray(self.friction.reference, dtype=np.float64)
@@ -302,22 +314,22 @@ class Regressor:
                 hint="identify(robot, logs, settings=...) estimates it",
             )
         weights = np.where(self.rigid[: self.base.count], reference, 0.0)
-        own = [weights[columns[columns < self.base.count]] for columns in self.columns]
-        return own, drive_load_matrix(self.robot)[[self.robot.joint_index(name) for name in self.joint_names]]
+        joint_weights = [weights[columns[columns < self.base.count]] for columns in self.columns]
+        return joint_weights, drive_load_matrix(self.robot)[[self.robot.joint_index(name) for name in self.joint_names]]
 
     @property
     def load_weights(self) -> tuple[list[Array], Array] | None:
-        """For each joint the weights of its columns that make its load; and L (n, drives), loads of drives load @ L.
+        """Return the weights of the columns of each joint that sum to its load, and L (n, drives): loads of drives = load @ L.
 
-        None where no friction depends on the load.
+        None if no friction depends on the load.
         """
         return self._loads
 
     def _load(self, compact: Array, q: Array, qd: Array, qdd: Array) -> Array:
-        """(N, drives) load of every drive, joint side."""
+        """Return the load (N, drives) of every drive, joint side."""
         assert self._loads is not None
-        own, L = self._loads
-        split = zip(pairwise(self._starts), own, strict=True)
+        joint_weights, L = self._loads
+        split = zip(pairwise(self._starts), joint_weights, strict=True)
         joints = np.stack([compact[:, start:stop] @ weights for (start, stop), weights in split], axis=1)
         carried = self.carried_torque(q, qd, qdd)
         return np.asarray((joints if carried is None else joints + carried) @ L)
@@ -326,21 +338,21 @@ class Regressor:
         """Return the torque (N, n) that the joints carry in addition to that of the reference; None if there is none."""
         return None
 
-    def _add_shapes(self, found: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
+    def _add_shapes(self, joint_parts: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:
         u = self.friction_speeds(q, qd)
         rows = None if self._varying is None else self._varying.rows(q)
-        for one in self._shaped:
-            k = one.source
-            carried = load[:, k] if load is not None and one.shape in LOAD_SHAPES else None
-            values = FRICTION_LAWS[one.shape].values(u[:, k], directions[:, k], carried)
-            for joint in np.flatnonzero(one.weights):
-                weight = one.weights[joint]
-                if one.varies and rows is not None and self._varying is not None:
+        for shape in self._shaped:
+            k = shape.source
+            carried = load[:, k] if load is not None and shape.shape in LOAD_SHAPES else None
+            values = FRICTION_LAWS[shape.shape].values(u[:, k], directions[:, k], carried)
+            for joint in np.flatnonzero(shape.weights):
+                weight = shape.weights[joint]
+                if shape.varies and rows is not None and self._varying is not None:
                     weight = rows[:, self._varying.number(k), joint] / self._scales[k]
-                found[joint].append((weight * values)[:, None])
+                joint_parts[joint].append((weight * values)[:, None])
 
     def _require_finite(self, compact: Array, q: Array) -> None:
-        """A declared formula may have no value somewhere."""
+        """Raise if a formula of the user has no value at a sample."""
         for place, name in self._declared:
             finite = np.isfinite(compact[:, place])
             if not finite.all():
@@ -372,7 +384,7 @@ def _lin_regressor(robot: Robot, friction: Friction) -> Regressor:
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _own_base(robot: Robot, drives: bool) -> tuple[BaseParameters, Kernel]:
-    """The robot's base set and its kernel: tracing a 6R arm takes 0.2 s, a fit to 4000 rows less."""
+    """Return the robot's base set and its kernel. Tracing a 6R arm takes 0.2 s, longer than a fit to 4000 rows."""
     base = base_parameters(robot, drives=drives)
     return base, _kernel(robot, base)
 
@@ -382,5 +394,5 @@ def _kernel(robot: Robot, base: BaseParameters) -> Kernel:
 
 
 def _joint_scales(robot: Robot) -> Array:
-    """Motor turns for each turn of the joint, where friction acts on the motor's motion; else 1."""
+    """Return the motor turns for each turn of the joint if friction acts on the motor, otherwise 1."""
     return np.array([drive.ratio if drive.side == "motor" else 1.0 for drive in robot.drives])

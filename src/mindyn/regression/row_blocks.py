@@ -1,4 +1,4 @@
-"""Samples of any length to equations, block by block, columns and torque filtered alike if asked, and to R factors."""
+"""Samples of any length to equations, block by block, with the same filter on columns and torque, and to R factors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import Parts, Regressor
 
 FILTERED_ROWS: Final = 4096
-"""Rows filtered at once, at least; the overlap with their neighbours comes on top."""
+"""Smallest number of rows that are filtered at once, without their overlap."""
 STOP_ROWS: Final = 8192
-"""Rows of the block before from which the state of a stop operator is taken up."""
+"""Rows of the previous block from which the state of a stop operator is computed."""
 Rows = TypeVar("Rows", int, NDArray[np.intp])
 RowWeight = Callable[[int, Array], Array]
 LEAST_MOVE: Final = 1e-9
-"""A joint whose position varies by less, rad or m, never moves."""
+"""Range of positions, rad or m, below which a joint does not move."""
 
 
 @run_on_one_blas_thread
@@ -40,10 +40,10 @@ def gather(
     decimation: int = 1,
     row_weight: RowWeight | None = None,
 ) -> Information:
-    """The R factors of all rows.
+    """Return the R factors of all rows.
 
-    cutoff_hz   zero-phase low pass on columns and torque alike ("parallel filter"); the ends of segments are excluded
-    decimation  every how many rows of a segment one is kept
+    cutoff_hz   zero-phase low-pass filter of columns and torque ("parallel filter"); the ends of segments are excluded
+    decimation  keep one of this many rows of a segment
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
     joints = [Factors(regressor.width(i) + 1) for i in range(regressor.joint_count)]
@@ -94,7 +94,7 @@ def _weighted(stream: RowStream, row_weight: RowWeight) -> RowStream:
 
 
 class SampleSegment(NamedTuple):
-    """Samples; which of their rows are meant; how many rows of the first one's segment came before it.
+    """Samples with the rows to use, and the number of rows of the first segment that came before.
 
     found_ends  `segment_ends` of the samples, where they are known
     """
@@ -106,19 +106,19 @@ class SampleSegment(NamedTuple):
 
     @property
     def ends(self) -> list[tuple[int, int]]:
-        """First row and row after the last of every segment."""
+        """Return the first row and the row after the last of every segment."""
         return segment_ends(self.samples.segments) if self.found_ends is None else self.found_ends
 
 
 def with_neighbours(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[SampleSegment]:
-    """The samples; of a stream each block with the rows around it that it depends on.
+    """Yield the samples; each block of a stream comes with the rows around it that it depends on.
 
-    This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) is of rows as logged, by what
-    conditioning reaches, before there are samples. This one is of samples, by the reach of the low pass and the
-    memory of friction reach. They stay apart since the one belongs to the conditioning and the other to the
-    settings: many settings share the samples of one conditioning, and a stream of samples need not come from a log.
+    This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) contains raw rows, by the reach of
+    the conditioning. This one contains samples, by the reach of the low-pass filter and the memory of friction. They are
+    separate because the first belongs to the conditioning and the second to the settings: many settings share the samples
+    of one conditioning, and a stream of samples does not have to come from a log.
     """
     listed = [samples] if isinstance(samples, Samples) else samples
     reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0
@@ -129,7 +129,7 @@ def with_neighbours(
 
 
 def _overlapping(blocks_of_stream: Iterable[Samples], reach: int) -> Iterator[SampleSegment]:
-    """Every block with `reach` rows around it, from as many blocks as hold them."""
+    """Yield every block with `reach` rows around it, taken from as many blocks as necessary."""
     before: Samples | None = None
     begun = 0
     waiting: list[Samples] = []
@@ -152,7 +152,7 @@ def _between(before: Samples | None, block: Samples, after: list[Samples], reach
 
 
 def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: float) -> int:
-    """Rows before and after a sample that its columns depend on; a stop operator forgets within `STOP_ROWS`."""
+    """Return the rows before and after a sample that its columns depend on; a stop operator needs `STOP_ROWS`."""
     filtered = 0 if cutoff_hz is None else max(settling_rows(cutoff_hz, rate_hz), _edge_rows(cutoff_hz, rate_hz))
     return filtered + (STOP_ROWS if regressor.friction.direction == "stop" else 0)
 
@@ -160,9 +160,10 @@ def _dependence_rows(regressor: Regressor, cutoff_hz: float | None, rate_hz: flo
 def blocks(
     regressor: Regressor, data: Samples | SampleSegment, cutoff_hz: float | None = None, decimation: int = 1
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Blocks of [columns | torque] for every joint, with the sample numbers of their rows.
+    """Yield blocks of [columns | torque] for every joint, with the sample numbers of their rows.
 
-    The first row of every segment and each `decimation`-th after it are taken, without the ends that a filter spoils.
+    The first row of every segment and each `decimation`-th row after it are taken, without the ends that a filter
+    distorts.
     """
     piece = data if isinstance(data, SampleSegment) else SampleSegment(data, range(len(data)))
     directions = find_directions(regressor, piece.samples)
@@ -170,7 +171,7 @@ def blocks(
 
 
 def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
-    """Which way every friction acts, along the samples."""
+    """Return the direction of every friction along the samples."""
     return regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
 
 
@@ -182,9 +183,9 @@ def blocks_along(
     decimation: int,
     edge_rows: int | None = None,
 ) -> Iterator[tuple[Parts, NDArray[np.intp]]]:
-    """Yield the same, with the directions of all samples of the segment.
+    """Yield the same blocks, with the directions of all samples of the segment.
 
-    edge_rows  rows that are excluded at the ends of segments; None: those that a filter spoils
+    edge_rows  rows that are excluded at the ends of segments; None: those that a filter distorts
     """
     if cutoff_hz is None:
         yield from _plain_blocks(regressor, piece, directions, decimation)
@@ -206,7 +207,7 @@ def _plain_blocks(
 
 
 def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
-    """First row to be taken and row after the last, for each run of evenly spaced rows."""
+    """Return the first row and the row after the last for each run of evenly spaced rows."""
     meant = piece.inner
     if decimation == 1:
         yield meant.start, meant.stop
@@ -217,7 +218,7 @@ def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
 
 
 def _since_start(piece: SampleSegment, start: int, row: Rows) -> Rows:
-    """How many rows after the first of its segment a row comes; `start`: where the segment begins in these samples."""
+    """Return the number of rows between the start of its segment and a row; `start` is the first row of the segment."""
     return row - start + (piece.begun if start == 0 else 0)
 
 
@@ -242,7 +243,7 @@ def _filter_blocks(
 
 
 def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> Iterator[Window]:
-    """The rows that `blocks` takes, as windows that are filtered each by itself; none without a row."""
+    """Yield the rows that `blocks` takes, as windows that are filtered separately; none without a row."""
     if cutoff_hz is None:
         size = FILTERED_ROWS * decimation
         for first, last in _runs(piece, decimation):
@@ -252,11 +253,13 @@ def windows(piece: SampleSegment, cutoff_hz: float | None, decimation: int) -> I
         return
     edge = _edge_rows(cutoff_hz, piece.samples.rate_hz)
     for segment in piece.ends:
-        yield from (one for one in _filter_windows(piece, segment, cutoff_hz, decimation, edge) if len(one.kept_rows))
+        yield from (
+            part for part in _filter_windows(piece, segment, cutoff_hz, decimation, edge) if len(part.kept_rows)
+        )
 
 
 def _filter_at_once(cutoff_hz: float, rate_hz: float) -> tuple[int, int]:
-    """Rows of a window, and of its two overlaps with others together."""
+    """Return the number of rows of a window, and of its two overlaps together."""
     reach = settling_rows(cutoff_hz, rate_hz)
     return max(FILTERED_ROWS, 2 * reach), 2 * reach
 
@@ -275,32 +278,32 @@ def _filter_windows(
 def _smooth_parts(
     regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, cutoff_hz: float, out: Array
 ) -> Parts:
-    """Columns and torque of every joint behind the filter; `out` (N, .) is a buffer for the columns of the kernel."""
+    """Return filtered columns and torque of every joint; `out` (N, .) is a buffer for the columns of the kernel."""
     motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
-    found = regressor.parts(*motion, None if directions is None else directions[taken], out)
+    parts = regressor.parts(*motion, None if directions is None else directions[taken], out)
     lowpass(out, cutoff_hz, samples.rate_hz, out=out)
     torque = lowpass(samples.tau[taken], cutoff_hz, samples.rate_hz)
-    for joint, (columns, *shapes) in enumerate(found):
+    for joint, (columns, *shapes) in enumerate(parts):
         further = [lowpass(shape, cutoff_hz, samples.rate_hz) for shape in shapes]
-        found[joint] = [columns, *further, torque[:, joint : joint + 1]]
-    return found
+        parts[joint] = [columns, *further, torque[:, joint : joint + 1]]
+    return parts
 
 
 def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
-    """Rows at the ends of a segment where the filter has seen too little."""
+    """Return the rows at the ends of a segment where the filter output is not accurate."""
     return ceil(edge_duration_s(cutoff_hz) * rate_hz)
 
 
 def _parts(regressor: Regressor, samples: Samples, directions: Array | None, taken: slice, out: Array | None) -> Parts:
     motion = (regressor.positions(samples, taken), samples.qd[taken], samples.qdd[taken])
-    found = regressor.parts(*motion, None if directions is None else directions[taken], out)
-    for joint, arrays in enumerate(found):
+    parts = regressor.parts(*motion, None if directions is None else directions[taken], out)
+    for joint, arrays in enumerate(parts):
         arrays.append(samples.tau[taken, joint : joint + 1])
-    return found
+    return parts
 
 
 def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """First row and row after the last of every segment."""
+    """Return the first row and the row after the last of every segment."""
     starts = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
     return [(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(segments)], strict=True)]
 

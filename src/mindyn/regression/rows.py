@@ -1,6 +1,6 @@
-"""`build_rows`: the equations tau = Y beta of logs, made when they are asked for; as R factors in blocks, and as samples.
+"""`build_rows`: the equations tau = Y beta of logs, computed on first use, as R factors in blocks and as samples.
 
-An estimator reads one of the two: blocks, which are small, add up and can be held out, or the conditioned samples.
+An estimator reads either the blocks, which are small, can be added and held out, or the conditioned samples.
 """
 
 from __future__ import annotations
@@ -50,21 +50,28 @@ from mindyn.robots.robot import Robot, require_robot
 
 SampleBlocks = Samples | Iterable[Samples]
 Quantity = Literal["torque", "mean torque", "mean power", "position"]
-"""Right side of the equations: torques, means over intervals, or the signal that a simulation is compared by."""
+"""Right side of the equations: torques, means over intervals, or the signal that is compared with a simulation."""
 Logs = Log | LogScan | Sequence[Log | LogScan]
 FOLDS: Final = 8
-"""Parts that a fit is tried on in turn. With 4 the rest of a short log leaves parameters open, and the scores of nearby
-settings jump (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
+"""Number of folds of the cross-validation. With 4 folds the rest of a short log does not determine all parameters, and
+the scores of similar settings differ (UR10, 14 s: 6.1 to 20 %); with 6 to 12 they agree."""
 CONSTANT_TORQUE: Final = 1e-9
-"""Part of a torque that changes, below which it does not: rounding of sums."""
+"""Largest relative change of a constant torque: rounding of sums."""
 
 
 class Rows:
-    """Equations tau = Y beta of logs or samples; nothing is read before it is asked for.
+    """Equations tau = Y beta of logs or samples; data are read on first use.
 
-    regressor  the columns Y; robot, base set and names of the parameters
-    settings   how samples become equations, without any "auto"
-    quantity   what their right sides are
+    Create them with `build_rows`.
+
+    Attributes
+    ----------
+    regressor : Regressor
+        The columns Y, with robot, base set and names of the parameters.
+    settings : EquationSettings
+        How samples become equations, without any "auto".
+    quantity : {"torque", "mean torque", "mean power", "position"}
+        What the right sides are.
     """
 
     def __init__(
@@ -86,11 +93,15 @@ class Rows:
         self.quantity = quantity
         self._of_logs: list[GatheredLog] | None = None
 
+    def __repr__(self) -> str:
+        joints, columns = len(self.regressor.joint_names), len(self.regressor.names)
+        return f"Rows({self.robot.name!r}, {self.quantity}, {joints} joints, {columns} parameters)"
+
     @staticmethod
     def of_information(
         regressor: Regressor, information: Information, settings: EquationSettings | None = None
     ) -> Rows:
-        """Equations of which the R factors alone are known, as one block."""
+        """Return equations of which only the R factors are known, as one block."""
         if information.names != regressor.names:
             raise InputError("the information is of other parameters than the regressor: robot or friction differ")
         rows = max(information.counts, default=0)
@@ -99,12 +110,12 @@ class Rows:
 
     @property
     def robot(self) -> Robot:
-        """The robot, with the drives whose parameters are among the columns."""
+        """Return the robot, with the drives whose parameters are among the columns."""
         return self.regressor.robot
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """R factors of contiguous parts of the logs, in order: about `BLOCKS` of them, at least one for a log."""
+        """Return R factors of contiguous parts of the logs, in order: about `BLOCKS`, at least one for each log."""
         if self._given is not None:
             return self._given
         return self._gather(self.settings)
@@ -123,52 +134,52 @@ class Rows:
 
     @cached_property
     def independent_blocks(self) -> tuple[Block, ...]:
-        """Blocks that are evidence each by itself: phases where the motion repeats, else parts of the logs."""
+        """Return blocks with independent errors: phases if the motion repeats, otherwise parts of the logs."""
         line = None if self._given is not None else self.timeline
         return self.blocks if line is None or not line.repeated else self.blocks_along(line.times, line.length_s)
 
     def folds(self, count: int = FOLDS) -> list[Information]:
-        """`evidence` in `count` contiguous groups of as equal numbers as there can be; fewer where blocks are few."""
+        """Return `independent_blocks` in `count` contiguous groups of nearly equal size; fewer if there are few blocks."""
         groups: dict[int, list[Information]] = {}
         for k, block in enumerate(self.independent_blocks):
             groups.setdefault(k * count // len(self.independent_blocks), []).append(block.information)
-        made = [add_information(group) for group in groups.values()]
-        return [one for one in made if sum(one.counts)]
+        parts = [add_information(group) for group in groups.values()]
+        return [part for part in parts if sum(part.counts)]
 
     def select(self, blocks: Iterable[Block]) -> Rows:
-        """The equations of some blocks alone, as R factors."""
+        """Return the equations of some blocks, as R factors."""
         return Rows(self.regressor, self.settings, None, tuple(blocks), self._findings, self.quantity)
 
     def without_log(self, number: int) -> Rows:
-        """The equations of all logs but one, as R factors."""
+        """Return the equations of all logs except one, as R factors."""
         return self.select(block for block in self.blocks if block.log != number)
 
     @cached_property
     def timeline(self) -> Timeline | None:
-        """The line of the logs' motions, on which what comes again has one place; None of streams and samples."""
+        """Return a line on which repeated motion has the same place; None for streams and samples."""
         if not isinstance(self._data, _LogRows) or self._data.streamed or self._data.executor is not None:
             return None
         logs = [log for log in self._data.logs if isinstance(log, Log)]
         return build_timeline([log.time for log in logs], [log.q for log in logs])
 
     def blocks_along(self, places: Sequence[Array], length: float, count: int = BLOCKS) -> tuple[Block, ...]:
-        """R factors of equal parts of a line on which every row of the logs has its place, such as a phase.
+        """Return R factors of equal parts of a line on which every row of the logs has a place, such as a phase.
 
-        places  for each log, of each of its rows, from 0 to `length`
+        places  for each log, the place of each of its rows, from 0 to `length`
         """
         if not isinstance(self._data, _LogRows) or self._data.streamed:
             raise InputError("blocks along a line are made of logs in memory (read_log), not of streams or samples")
-        made, logs = self._data.all_samples, self._data.logs
-        at = np.empty(len(made.samples))
+        conditioned, logs = self._data.all_samples, self._data.logs
+        at = np.empty(len(conditioned.samples))
         for number, (log, place) in enumerate(zip(logs, places, strict=True)):
-            own = made.logs == number
+            rows_of_log = conditioned.logs == number
             assert isinstance(log, Log)
-            at[own] = place[np.searchsorted(log.rows, made.rows[own])]
+            at[rows_of_log] = place[np.searchsorted(log.rows, conditioned.rows[rows_of_log])]
         labels = np.minimum((at / length * count).astype(np.int64), count - 1)
-        return blocks_by_label(self.regressor, made.samples, self.settings, labels, count)
+        return blocks_by_label(self.regressor, conditioned.samples, self.settings, labels, count)
 
     def samples(self) -> Iterable[Samples]:
-        """The conditioned samples, anew by every iteration."""
+        """Yield the conditioned samples; every iteration starts again."""
         data = self._require_data()
         if isinstance(data, _LogRows):
             return data.stream if data.streamed else (data.all_samples.samples,)
@@ -203,30 +214,30 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Number of samples, of a stream of those read so far."""
+        """Return the number of samples; for a stream, of those read so far."""
         data = self._data
         if self._of_logs is not None:
-            return sum(one.count for one in self._of_logs)
+            return sum(log.count for log in self._of_logs)
         if isinstance(data, _LogRows):
             return data.stream.count if data.streamed else len(data.all_samples.samples)
         return len(data) if isinstance(data, Samples) else 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was dropped, split or selected, of a stream as far as it was read."""
+        """Return what was dropped, split or selected; for a stream, so far."""
         data = self._data
-        found: Sequence[Finding] = ()
+        findings: Sequence[Finding] = ()
         if self._of_logs is not None:
-            found = list(dict.fromkeys(finding for one in self._of_logs for finding in one.findings))
+            findings = list(dict.fromkeys(finding for log in self._of_logs for finding in log.findings))
         elif isinstance(data, _LogRows):
-            found = data.stream.findings if data.streamed else data.all_samples.findings
-        return (*self._findings, *found)
+            findings = data.stream.findings if data.streamed else data.all_samples.findings
+        return (*self._findings, *findings)
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
         """Files of the logs."""
         if self._of_logs is not None:
-            return tuple(source for one in self._of_logs for source in one.sources)
+            return tuple(source for log in self._of_logs for source in log.sources)
         return self._data.sources if isinstance(self._data, _LogRows) else ()
 
     def log_name(self, number: int) -> str:
@@ -236,15 +247,15 @@ class Rows:
         return f"log {name or number + 1}"
 
     def with_blocks(self, blocks: Iterable[Block], quantity: Quantity) -> Rows:
-        """Other equations of the same parameters from the same samples."""
-        made = Rows(self.regressor, self.settings, self._data, tuple(blocks), self._findings, quantity)
-        made._of_logs = self._of_logs
-        return made
+        """Return other equations of the same parameters from the same samples."""
+        rows = Rows(self.regressor, self.settings, self._data, tuple(blocks), self._findings, quantity)
+        rows._of_logs = self._of_logs
+        return rows
 
     @cached_property
     def constant_torques(self) -> NDArray[np.bool_]:
         """Mark torques (n,) that never change while others do: by samples in memory, otherwise by the offset column."""
-        information, kinds = self.information, np.array([one.kind for one in self.regressor.parameters])
+        information, kinds = self.information, np.array([parameter.kind for parameter in self.regressor.parameters])
         of_joints = zip(information.factors, information.columns, strict=True)
         constant = np.array([_is_multiple(R, kinds[columns] == "offset", R[:, -1]) for R, columns in of_joints])
         logs = self._data if isinstance(self._data, _LogRows) else None
@@ -255,10 +266,10 @@ class Rows:
         return constant & ~constant.all()
 
     def without_constant_torques(self) -> Rows:
-        """The same with zero for `constant_torques`: fits give such joints no weight."""
+        """Return the equations with zero for `constant_torques`: fits give such joints no weight."""
         constant = self.constant_torques.tolist()
-        made = (replace(one, information=one.information.without_torques(constant)) for one in self.blocks)
-        return self.with_blocks(made, self.quantity) if any(constant) else self
+        blocks = (replace(block, information=block.information.without_torques(constant)) for block in self.blocks)
+        return self.with_blocks(blocks, self.quantity) if any(constant) else self
 
     def _require_data(self) -> SampleBlocks | _LogRows:
         if self._data is None:
@@ -276,28 +287,28 @@ class Rows:
         if not isinstance(data, _LogRows):
             return tuple(split_stream_into_blocks(regressor, data, settings))
         if data.executor is None and not data.streamed:
-            return tuple(block for own in self._in_memory(data) for block in own)
+            return tuple(block for blocks in self._in_memory(data) for block in blocks)
         self._of_logs = list(run_tasks(data.executor, gather_log, data.tasks(regressor)))
         require_samples(self.count, self.findings)
-        return tuple(block for one in self._of_logs for block in one.blocks)
+        return tuple(block for log in self._of_logs for block in log.blocks)
 
     def _in_memory(self, data: _LogRows) -> Iterator[list[Block]]:
-        """Blocks of every log by itself: they do not depend on which other logs there are."""
+        """Yield the blocks of every log, which do not depend on the other logs."""
         for number, count in enumerate(data.block_counts):
             assert count is not None
             first, after = np.searchsorted(data.all_samples.logs, [number, number + 1])
-            own = data.all_samples.samples.take(slice(first, after))
-            yield split_into_blocks(self.regressor, own, self.settings, count, number, self._factors_of)
+            samples = data.all_samples.samples.take(slice(first, after))
+            yield split_into_blocks(self.regressor, samples, self.settings, count, number, self._factors_of)
 
 
 def _is_multiple(factor: Array, offsets: NDArray[np.bool_], tau: Array) -> bool:
-    """Whether tau, the last column of an R factor, is a multiple of one of the marked columns, or zero."""
+    """Return whether tau, the last column of an R factor, is zero or a multiple of one of the marked columns."""
     rests = [tau - c * (c @ tau / max(float(c @ c), 1e-300)) for c in factor[:, :-1].T[offsets]]
     return not tau.any() or any(np.linalg.norm(rest) <= CONSTANT_TORQUE * np.linalg.norm(tau) for rest in rests)
 
 
 class _LogRows:
-    """Logs of a robot and the samples that they become, read when needed."""
+    """Logs of a robot and their samples, read on first use."""
 
     def __init__(
         self,
@@ -318,7 +329,7 @@ class _LogRows:
         return block_counts([len(log) for log in self.logs if isinstance(log, Log)])
 
     def tasks(self, regressor: Regressor) -> Iterator[tuple[object, ...]]:
-        """What `gather_log` takes for each log; workers make the regressor themselves."""
+        """Return the arguments of `gather_log` for each log; workers build the regressor themselves."""
         here = regressor if self.executor is None else None
         for number, (log, count) in enumerate(zip(self.logs, self.block_counts, strict=True)):
             sent = log.opening if isinstance(log, LogScan) and self.executor is not None else log
@@ -326,11 +337,11 @@ class _LogRows:
 
     @cached_property
     def all_samples(self) -> ConditionedSamples:
-        return condition(self.logs, self.robot, self.settings.fit_conditioning)
+        return condition(self.robot, self.logs, self.settings.fit_conditioning)
 
     @cached_property
     def stream(self) -> SampleStream:
-        return condition_stream(self.logs, self.robot, self.settings.fit_conditioning)
+        return condition_stream(self.robot, self.logs, self.settings.fit_conditioning)
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
@@ -346,13 +357,33 @@ def build_rows(
     executor: Executor | None = None,
     gpu: bool = False,
 ) -> Rows:
-    """Return the equations of logs or samples with given settings, computed when they are used.
+    """Return the equations tau = Y beta of logs or samples, computed when they are used.
 
-    data      what `read_log` or `scan_log` gives, one or several; `StridedSamples`, or a stream of them
-    base      a base set that replaces the one of the settings
-    executor  any `concurrent.futures.Executor`, whose workers make the blocks of one log each. Of `scan_log` no row
-              travels: a worker opens the file itself. The blocks have the same bits on any number of workers
-    gpu       the blocks are computed on a GPU through CuPy: of logs and samples in memory
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the data.
+    data : Log, LogScan, Samples, a sequence of logs, or a stream of samples
+        What `read_log`, `scan_log`, `condition` or `condition_stream` returns.
+    settings : EquationSettings, optional
+        How samples become equations.
+    base : BaseParameters, optional
+        Base set in place of the one of the settings.
+    executor : concurrent.futures.Executor, optional
+        Each worker computes the blocks of one log. Workers open the files of a `LogScan` themselves, so no row is sent to
+        them. The blocks are bit-identical for any number of workers.
+    gpu : bool, default False
+        Compute the blocks on a GPU through CuPy; only for logs and samples in memory.
+
+    Returns
+    -------
+    Rows
+        The equations.
+
+    Raises
+    ------
+    InputError
+        If an item is not a log, or a GPU is combined with a stream or an executor.
     """
     asked = settings or EquationSettings()
     logs = list_logs(data)
@@ -373,7 +404,7 @@ def build_rows(
 
 def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
     """Return the function that gathers rows on a GPU; raise without a GPU and for rows that are not in memory."""
-    made = gpu_factors()
+    factors = gpu_factors()
     logs = list_logs(data)
     in_memory = isinstance(data, Samples) if logs is None else all(isinstance(log, Log) for log in logs)
     if executor is not None or not in_memory:
@@ -382,7 +413,7 @@ def factors_on_gpu(data: object, executor: Executor | None) -> FactorsOf:
             f"rows are gathered on a GPU or by {what}, not both",
             hint="read_log has the rows in memory; of a stream, reading and filtering take longer than gathering",
         )
-    return made
+    return factors
 
 
 def complete_robot(
@@ -397,13 +428,13 @@ def complete_robot(
 
 
 def list_logs(data: object) -> list[Log | LogScan] | None:
-    """The logs, as a list; None where the data are samples."""
+    """Return the logs as a list; None if the data are samples."""
     if isinstance(data, (Log, LogScan)):
         return [data]
     if not isinstance(data, (list, tuple)) or (data and isinstance(data[0], Samples)):
         return None
     if not data:
         raise InputError("no log was given")
-    if others := [one for one in data if not isinstance(one, (Log, LogScan))]:
+    if others := [item for item in data if not isinstance(item, (Log, LogScan))]:
         raise InputError(f"{type(others[0]).__name__} is not a log", hint="read_log(path, robot) returns one")
     return list(data)

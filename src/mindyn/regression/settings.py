@@ -1,4 +1,4 @@
-"""`EquationSettings`: how logs become equations; one frozen value that is saved with an estimate and serves again."""
+"""`EquationSettings`: how logs become equations; one frozen value that is saved with an estimate."""
 
 from __future__ import annotations
 
@@ -33,17 +33,31 @@ SETTINGS_SCHEMA: Final = table_schema(
 
 @dataclass(frozen=True, slots=True)
 class EquationSettings:
-    """From logs to equations tau = Y beta; "auto" is chosen by `choose`, before there are any.
+    """How logs become equations tau = Y beta.
 
-    conditioning  how logs become samples; None: to be chosen with its usual settings, or samples are given
-    filter_hz     zero-phase low pass on columns and torque alike ("parallel filter"); None: none
-    decimation    every how many of the filtered rows one is kept
-    friction      shape of the friction columns
-    base_form     of the base set, see `base_parameters`; "lin" has the columns of Lin's own recursion
-    drives        "estimated": every joint without a drive is given one, coupled as the logs' gears say, so that rotor
-                  inertia, friction and offset are parameters; "stated": the drives that the robot states, no others
+    `choose` and `identify` select entries that are "auto". Dropped columns are not part of the settings: they are selected
+    after the equations are gathered.
 
-    Dropped columns are not part of the settings: they are selected after the equations are gathered.
+    Parameters
+    ----------
+    conditioning : Conditioning, optional
+        How logs become samples. None: `choose` selects it, or the data are samples already.
+    filter_hz : float, "auto" or None, default None
+        Cut-off of the zero-phase low-pass filter of columns and torque ("parallel filter"), in Hz; None for no filter.
+    decimation : int or "auto", default 1
+        Keep one of this many filtered rows.
+    friction : Friction or "auto"
+        Shape of the friction columns.
+    base_form : str, default "structural"
+        Form of the base set (see `base_parameters`); "lin" has the columns of Lin's own recursion.
+    drives : {"estimated", "stated"}, default "estimated"
+        "estimated": every joint without a drive gets one, coupled as the gears of the logs say, so that rotor inertia,
+        friction and offset are parameters. "stated": only the drives that the robot states.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
     """
 
     conditioning: Conditioning | None = None
@@ -54,8 +68,8 @@ class EquationSettings:
     drives: Drives = "estimated"
 
     def __post_init__(self) -> None:
-        own = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
-        require_valid(own, {**SETTINGS_SCHEMA, "required": []}, "settings")
+        values = {name: getattr(self, name) for name in ("filter_hz", "decimation", "base_form", "drives")}
+        require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
         if self.friction != "auto" and not isinstance(self.friction, Friction):
             raise InputError(f'friction = {self.friction!r}; it may be a Friction or "auto"')
 
@@ -66,7 +80,7 @@ class EquationSettings:
 
     @property
     def is_selected(self) -> bool:
-        """Whether nothing is left to choose."""
+        """Return whether all settings are selected."""
         open_ones = (self.filter_hz, self.decimation, self.friction)
         return "auto" not in open_ones and (self.conditioning is None or self.conditioning.is_resolved)
 
@@ -87,21 +101,21 @@ class EquationSettings:
 
     @property
     def fit_conditioning(self) -> Conditioning | None:
-        """The conditioning of the rows of a fit: a parallel filter cuts the ends of segments itself."""
+        """Return the conditioning of the rows of a fit: a parallel filter removes the ends of segments itself."""
         if self.conditioning is None or self.filter_hz is None:
             return self.conditioning
         return replace(self.conditioning, edge_s=0.0)
 
     def unfiltered(self) -> EquationSettings:
-        """The same at every sample, without the parallel filter."""
+        """Return the settings for every sample, without the parallel filter."""
         return replace(self, filter_hz=None, decimation=1)
 
     def without_load(self) -> EquationSettings:
-        """The same without friction that depends on the load."""
+        """Return the settings without friction that depends on the load."""
         return self if isinstance(self.friction, str) else replace(self, friction=self.friction.without_load())
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
+        """Return the settings in types that JSON can store."""
         return {
             "conditioning": None if self.conditioning is None else self.conditioning.to_dict(),
             "filter_hz": self.filter_hz,
@@ -113,7 +127,7 @@ class EquationSettings:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> EquationSettings:
-        """The inverse of `to_dict`."""
+        """Return the settings that `to_dict` stored."""
         require_valid(values, SETTINGS_SCHEMA, "settings")
         conditioning, friction = values["conditioning"], values["friction"]
         return EquationSettings(

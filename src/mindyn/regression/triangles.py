@@ -1,4 +1,4 @@
-"""`Triangle`: the R factor of rows that come block by block, A^T A = R^T R, with the digits of a QR factorisation."""
+"""`Triangle`: the R factor of rows that come in blocks, A^T A = R^T R, with the accuracy of a QR factorisation."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from mindyn.errors import InputError
 from mindyn.numerics.products import SquareSums, mirror_upper_triangle
 
 FEWEST: Final = 64
-"""Rows below which reflections take no longer than products."""
+"""Number of rows below which reflections are as fast as products."""
 FEWEST_FOR_BASIS: Final = 512
-"""Rows below which reflections take no longer than to find a basis and its products."""
+"""Number of rows below which reflections are as fast as choosing a basis and its products."""
 PRODUCT_ROWS: Final = 512
-"""Rows of a product: put side by side they stay in the cache."""
+"""Rows of one product: its columns stay in the cache."""
 SMALLEST_PIVOT: Final = 1e-2
 """Fraction of a column that earlier columns leave unexplained, below which its remainder replaces it."""
 LARGEST_CONDITION: Final = 1e3
 """Condition number of the scaled columns whose squares are summed: half of the sixteen digits of a double remain."""
 LARGEST_GROWTH: Final = 1e2
-"""To which multiple the squares of a column may grow before a basis is made anew: they hide what was small."""
+"""Growth of the squared length of a column after which a new basis is chosen, because small values lose digits."""
 
 
 class _Basis(NamedTuple):
-    """A = C T, where the columns of C are far from dependent: those of A but for a few.
+    """A = C T, where the columns of C are nearly independent: those of A except a few.
 
-    T       (k, k) upper triangular, the identity but for the columns that are `alone`
-    alone   columns that those before them explain almost: of C they are what is left, in units of what was left so far
+    T       (k, k) upper triangular, the identity except for the columns that are `alone`
+    alone   columns that the earlier columns nearly explain: in C they are the scaled remainder
     sums    (k, k) C^T C of all rows
-    first   (k,) squares of the columns when the basis was made
+    first   (k,) squared lengths of the columns when the basis was chosen
     """
 
     T: Array
@@ -43,12 +43,12 @@ class _Basis(NamedTuple):
 
 
 class Triangle:
-    """R (k, k) of the QR factorisation of all rows appended so far; memory for one block of rows alone.
+    """R (k, k) of the QR factorisation of all appended rows, in memory for one block of rows.
 
-    Where the columns are far from dependent, squares of rows are summed, C^T C = L^T L and R = L T, which takes a third
-    of the time of reflections: of an arm's joint that is so but for the columns that others of the same joint explain,
-    and for the torque where little of it is noise. These are replaced by what the others leave of them. Where nothing
-    helps, or rows are unlike those before, [R; rows] is factored by reflections.
+    If the columns are nearly independent, products of rows are summed: C^T C = L^T L and R = L T. This takes a third of the
+    time of reflections. It applies to the joints of an arm, except for columns that others of the same joint explain, and
+    the torque if it has little noise; they are replaced by their remainders. Otherwise, or if rows differ much from the
+    earlier ones, [R; rows] is factored by reflections.
     """
 
     def __init__(self, width: int) -> None:
@@ -59,7 +59,7 @@ class Triangle:
 
     @property
     def R(self) -> Array:
-        """The factor of all rows so far."""
+        """Return the factor of all rows so far."""
         if self._factor is None:
             assert self._basis is not None
             L, info = dpotrf(self._basis.sums)
@@ -68,7 +68,7 @@ class Triangle:
         return self._factor
 
     def append(self, parts: Sequence[Array], faded: float = 1.0) -> None:
-        """Appends rows, given as arrays (N, .) side by side; those that came before count with the weight faded^2."""
+        """Append rows, given as arrays (N, .) of adjacent columns; earlier rows get the weight faded^2."""
         if not (count := len(parts[0])):
             return
         fewest = FEWEST if self._basis else FEWEST_FOR_BASIS
@@ -77,7 +77,7 @@ class Triangle:
         self.rows += count
 
     def _summed(self, parts: Sequence[Array]) -> bool:
-        """Whether the squares of the rows could be added to the sums; else nothing has changed."""
+        """Add the products of the rows to the sums and return True; return False, without a change, if that is inaccurate."""
         basis = self._basis or _basis(self.R)
         if basis is None:
             return False
@@ -100,7 +100,7 @@ class Triangle:
 
 
 class _Workspace(NamedTuple):
-    """Where a thread puts rows of some width side by side, and the sums of their squares."""
+    """Buffers of a thread for rows of one width, and for the sums of their products."""
 
     rows: Array
     sums: Array
@@ -108,7 +108,7 @@ class _Workspace(NamedTuple):
 
     @staticmethod
     def of(width: int) -> _Workspace:
-        """That of this thread."""
+        """Return the buffers of this thread."""
         known: dict[int, _Workspace] = _own.__dict__.setdefault("rooms", {})
         if width not in known:
             rows, sums = np.empty((PRODUCT_ROWS, width)), np.zeros((width, width))
@@ -120,7 +120,7 @@ _own = threading.local()
 
 
 def _basis(R: Array) -> _Basis | None:
-    """The basis in which the squares of columns may be summed; None where there is none."""
+    """Return the basis in which products of columns may be summed; None if there is none."""
     norms, pivots = np.linalg.norm(R, axis=0), np.abs(R.diagonal())
     if not pivots.all():
         return None
@@ -138,7 +138,7 @@ def _basis(R: Array) -> _Basis | None:
 
 
 def _reflect(R: Array, parts: Sequence[Array]) -> Array:
-    """The factor of [R; rows] by Householder reflections."""
+    """Return the factor of [R; rows] by Householder reflections."""
     k = len(R)
     work = np.empty((k + len(parts[0]), k), order="F")
     work[:k] = R
@@ -157,9 +157,9 @@ def _require_factored(info: int, routine: str) -> None:
 
 
 def triangle_of(rows: Array) -> Array:
-    """R (k, k) of rows (N, k), rows of zeros added where N < k."""
+    """Return R (k, k) of rows (N, k); rows of zeros are added if N < k."""
     k = rows.shape[1]
     R = np.zeros((k, k))
-    found = np.linalg.qr(rows, mode="r")
-    R[: len(found)] = found
+    triangle = np.linalg.qr(rows, mode="r")
+    R[: len(triangle)] = triangle
     return R

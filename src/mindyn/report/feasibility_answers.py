@@ -21,7 +21,7 @@ from mindyn.report.data import ReportData
 ROUNDING_LIMIT: Final = 1e-9
 """Smaller fractions and entries of unit vectors are rounding errors of zero."""
 SAMPLED_NOTE: Final = "This was checked at sampled and searched configurations; it is not a proof."
-ANSWER_GRADES: Final = {True: ("yes", "well"), False: ("no", "hardly"), None: ("undecided", "roughly")}
+ANSWER_GRADES: Final = {True: ("yes", "good"), False: ("no", "poor"), None: ("undecided", "fair")}
 
 
 def feasibility_section(data: ReportData) -> Section | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
@@ -17,8 +17,8 @@ from mindyn.robots.robot import Robot
 from mindyn.validation.validate import Validation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MotionComparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MotionComparison(ShortRepr):
     """Measured and simulated joint positions at the same times, for a report.
 
     Parameters

@@ -18,7 +18,7 @@ from mindyn.validation.validate import Grade
 
 MAX_SUMMARY_NAMES: Final = 6
 """Most parameters and joints that a sentence names."""
-WEAK_GRADES: Final = ("roughly", "hardly", "not")
+WEAK_GRADES: Final = ("fair", "poor", "unusable")
 FEASIBILITY_NOT_CHECKED: Final = "Physical consistency was not checked."
 FEASIBILITY_ANSWERS: Final[Mapping[bool | None, str]] = {
     True: "The values are physically consistent.",
@@ -92,7 +92,7 @@ def describe_errors(verdict: VerdictData, joints: Sequence[str]) -> str:
     seen = "motion that was not used in the fit" if verdict.held_out else "the motion used in the fit"
     worst = find_weakest_joint(parts)
     weakest = f"; at {joints[worst]}, the weakest joint, {_format_percent(parts[worst])}" if len(parts) > 1 else ""
-    noise = " (sensor noise)" if verdict.joints[worst].grade == "floor" and weakest else ""
+    noise = " (sensor noise)" if verdict.joints[worst].grade == "noise" and weakest else ""
     return f"On {seen}, the torque error is {_format_percent(verdict.total)}{describe_ends(verdict)}{weakest}{noise}."
 
 
@@ -164,7 +164,7 @@ def _choose_advice(
     if not verdict.held_out and verdict.earlier_total is None:
         command = words.on_run("report", "--validate", "other.csv")
         advice.append(Advice("Validate it on a log of another motion before you trust it.", command))
-    unusable = by_grade["not"] + ([] if verdict.grade in USABLE_GRADES else by_grade["hardly"])
+    unusable = by_grade["unusable"] + ([] if verdict.grade in USABLE_GRADES else by_grade["poor"])
     if unusable or verdict.grade not in USABLE_GRADES:
         where = _name_joints(unusable, joints) if unusable else "this motion"
         advice.append(Advice(f"Do not use it yet: it does not explain the torque of {where}."))
@@ -173,8 +173,8 @@ def _choose_advice(
         advice.append(Advice(sentence, words.export(feasible=True)))
     else:
         cautions = [
-            *([f"not at {_name_joints(by_grade['hardly'], joints)}"] if by_grade["hardly"] else []),
-            *([f"with care at {_name_joints(by_grade['roughly'], joints)}"] if by_grade["roughly"] else []),
+            *([f"not at {_name_joints(by_grade['poor'], joints)}"] if by_grade["poor"] else []),
+            *([f"with care at {_name_joints(by_grade['fair'], joints)}"] if by_grade["fair"] else []),
         ]
         use = ", ".join(["Use it for control, simulation and contact detection", *cautions])
         advice.append(Advice(f"{use}.", words.export()))

@@ -121,7 +121,7 @@ def _joint_item(joint: JointVerdict) -> Html:
         pattern = class_tag("span", "cause", typeset(joint.pattern.message))
     words = class_tag("span", "words", typeset(joint.sentence), " ", pattern)
     meter = tag(
-        "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if joint.grade == "floor" else 1 - joint.relative)
+        "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if joint.grade == "noise" else 1 - joint.relative)
     )
     return tag(
         "li", {"class": f"grade-{joint.grade}"}, class_tag("span", "badge", GRADE_LABELS[joint.grade]), words, meter
@@ -141,7 +141,7 @@ def _describe_report_errors(data: ReportData) -> str:
     verdict, parts = data.verdict, [joint.relative for joint in data.verdict.joints]
     seen = "motion that was not used in the fit" if verdict.held_out else "the motion used in the fit"
     worst = find_weakest_joint(parts)
-    noise = " (sensor noise)" if verdict.joints[worst].grade == "floor" else ""
+    noise = " (sensor noise)" if verdict.joints[worst].grade == "noise" else ""
     finite = [part for part in parts if isfinite(part)] or parts
     several = f" over all joints, {format_percent(sum(finite) / len(finite))} on average over joints, and "
     weakest = (
@@ -155,7 +155,7 @@ def _describe_report_errors(data: ReportData) -> str:
 def _describe_grades(data: ReportData) -> str:
     bounds = ", ".join(f"{GRADE_LABELS[grade]} up to {format_percent(bound)}" for bound, grade in GRADE_LIMITS)
     samples = format_plural(data.verdict.rows, "sample")
-    worst = f"{GRADE_LABELS['not']} above, where predicting zero would be better"
+    worst = f"{GRADE_LABELS['unusable']} above, where predicting zero would be better"
     return f"{ERROR_DEFINITION} Grades: {bounds}, {worst}. Based on {samples}."
 
 

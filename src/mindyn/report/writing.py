@@ -100,8 +100,7 @@ def write_report(
         validation,
         feasibility.findings(estimate) if isinstance(feasibility, Feasibility) else (),
     )
-    write_file_atomically(path, build_page(collect_report_data(inputs)))
-    return Path(path)
+    return write_file_atomically(path, build_page(collect_report_data(inputs)))
 
 
 def _as_list(logs: Log | Sequence[Log]) -> Sequence[Log]:

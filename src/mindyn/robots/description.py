@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mindyn.algebra.poses import IDENTITY, Pose
-from mindyn.algebra.values import Array, frozen_array
+from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.errors import Code, InputError, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info
 from mindyn.robots.expressions import parse_formula
@@ -94,8 +94,8 @@ class Selection:
         return {"lock": dict(self.lock), "root": self.root, "tip": self.tip}
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+@dataclass(frozen=True, slots=True, repr=False)
+class Description(ShortRepr):
     """Links and joints in any order, with all other parts of a mechanism; `Robot` documents the common fields.
 
     Parameters

@@ -105,8 +105,8 @@ def from_free_flyer(
 
     Returns
     -------
-    q, qd, qdd : ndarray, shape (..., n)
-        Positions, velocities and accelerations of the robot's joints.
+    tuple of ndarray, shape (..., n) each
+        Positions q, velocities qd and accelerations qdd of the robot's joints.
 
     Raises
     ------
@@ -202,8 +202,8 @@ def body_coordinates(
 
     Returns
     -------
-    q, qd, qdd : ndarray, shape (..., n)
-        Motion for kernels, regressors and `Samples`.
+    tuple of ndarray, shape (..., n) each
+        Motion q, qd, qdd for kernels, regressors and `Samples`.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, MindynError, RobotFileError, list_names
 from mindyn.findings import Finding, Kind, info
 from mindyn.pages.document import format_plural
@@ -46,8 +46,8 @@ class LinkMesh:
     triangles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Meshes:
+@dataclass(frozen=True, slots=True, repr=False)
+class Meshes(ShortRepr):
     """Meshes of the links of a robot.
 
     Parameters

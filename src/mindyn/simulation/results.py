@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError, MindynError
 from mindyn.logs.samples import Samples
 from mindyn.robots.parts import Side
@@ -19,8 +19,8 @@ class SimulationError(MindynError):
     """A motion cannot be continued: it is not finite any more, or the step size becomes too small."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TorqueLog:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TorqueLog(ShortRepr):
     """Joint torques over time: tau[k] acts from t[k] until the next sample; the last one acts for an equal interval.
 
     Parameters
@@ -60,8 +60,8 @@ class TorqueLog:
         return float(2 * self.t[-1] - self.t[-2])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Measurement:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Measurement(ShortRepr):
     """Readings of a robot's sensors at the joint side or at the motor side.
 
     joint_names       n names, in the order of the columns; the column of a motor is that of its joint
@@ -78,8 +78,8 @@ class Measurement:
     torque_side: Side
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Simulation(ShortRepr):
     """Simulated motion at the joint side in SI units.
 
     t             (N,) s from the start
@@ -115,8 +115,8 @@ class Simulation:
         return Samples(self.joint_names, self.q, self.qd, self.qdd, self.tau, self.rate_hz, segments)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rollouts:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rollouts(ShortRepr):
     """Many simulated motions at the joint side in SI units.
 
     t       (T + 1,) s

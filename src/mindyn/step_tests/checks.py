@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, InputError
@@ -79,9 +79,15 @@ class StepCheck:
         return not self.rms <= max(MAX_UNCERTAINTY_RATIO * self.explained, MIN_RELATIVE_MISS * self.size)
 
 
-@dataclass(frozen=True, slots=True)
-class StepChecks:
-    """Simulations of all tests of a plan, in its order."""
+@dataclass(frozen=True, slots=True, repr=False)
+class StepChecks(ShortRepr):
+    """Simulations of all tests of a plan, in its order.
+
+    Attributes
+    ----------
+    checks : tuple of StepCheck
+        One check for each test.
+    """
 
     checks: tuple[StepCheck, ...]
 
@@ -132,7 +138,7 @@ def check_steps(
     logs: Mapping[str, Log],
     *,
     settings: StepByStep | None = None,
-    seed: int = 0,
+    rng: RandomSource = 0,
 ) -> StepChecks:
     """Simulate every test of a plan with the values of an estimate.
 
@@ -146,18 +152,20 @@ def check_steps(
         Log of every motion by its name: those of the fit, or better repetitions of the same tests.
     settings : StepByStep, optional
         Settings of the fit, for its integration rule and checks of logs.
-    seed : int
-        Seed of the draws from the covariance of the estimate.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the draws from the covariance of the estimate; None draws others in every call.
 
     Returns
     -------
     StepChecks
+        One check for every test, in the order of the plan.
 
     Raises
     ------
     InputError
         If the estimate has other parameters than the plan, or a log is missing.
     """
+    seed = seed_from(rng)
     steps = StepByStep() if settings is None else settings
     integrated = steps.integrated(estimate.robot, plan)
     if estimate.names != integrated.torque.names:

@@ -14,7 +14,6 @@ from mindyn.errors import Code, ExportError, InputError
 from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
 from mindyn.logs.log import Log
 from mindyn.logs.reading import read_log
-from mindyn.logs.writing import write_log
 from mindyn.reading import read_json
 from mindyn.robots.robot import Robot
 from mindyn.step_tests.motions import Breakaways
@@ -24,19 +23,26 @@ PLAN: Final = "plan.json"
 """Name of the plan's file in a folder of tests."""
 
 
-def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0, comments: Sequence[str] = ()) -> None:
+def write_motions(
+    plan: StepPlan, folder: str | Path, *, rate_hz: float = 200.0, comments: Sequence[str] = ()
+) -> tuple[Path, ...]:
     """Write the plan, and a CSV file of time, position and velocity commands for every motion, in SI units.
 
     Parameters
     ----------
-    folder : str or Path
-        An existing folder.
     plan : StepPlan
         The tests.
+    folder : str or Path
+        An existing folder.
     rate_hz : float
         Samples per second.
     comments : sequence of str
         Lines at the beginning of every CSV file, such as what was checked.
+
+    Returns
+    -------
+    tuple of Path
+        The written files, the plan first.
 
     Raises
     ------
@@ -45,7 +51,8 @@ def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0,
     """
     # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
     head = [f"# {' '.join(line.replace(',', ';').split())}" for line in comments]
-    with _replacing(folder, [f"{name}.motion.csv" for name in plan.motions]) as target:
+    files = [f"{name}.motion.csv" for name in plan.motions]
+    with _replacing(folder, files) as target:
         heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
         for name, motion in plan.motions.items():
             path = motion.trajectory(rate_hz)
@@ -53,21 +60,27 @@ def write_motions(folder: str | Path, plan: StepPlan, *, rate_hz: float = 200.0,
             lines = [*head, _header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
             write_file_atomically(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
         plan.save(target / PLAN)
+    return tuple(Path(folder) / name for name in (PLAN, *files))
 
 
-def write_test_logs(folder: str | Path, robot: Robot, plan: StepPlan, logs: Mapping[str, Log]) -> None:
+def write_test_logs(logs: Mapping[str, Log], folder: str | Path, robot: Robot, plan: StepPlan) -> tuple[Path, ...]:
     """Write each log as a CSV file with a sidecar, and the plan, which names the motion of each log.
 
     Parameters
     ----------
+    logs : mapping of motion name to Log
+        Logs of some or all motions.
     folder : str or Path
         An existing folder.
     robot : Robot
         The robot of the logs.
     plan : StepPlan
         The tests.
-    logs : mapping of motion name to Log
-        Logs of some or all motions.
+
+    Returns
+    -------
+    tuple of Path
+        The written files, the plan first.
 
     Raises
     ------
@@ -83,14 +96,15 @@ def write_test_logs(folder: str | Path, robot: Robot, plan: StepPlan, logs: Mapp
             code=Code.UNKNOWN_NAME,
             subject=unknown[0],
         )
-    with _replacing(folder, [f"{name}.csv{end}" for name in logs for end in ("", ".toml")]) as target:
+    files = [f"{name}.csv{end}" for name in logs for end in ("", ".toml")]
+    with _replacing(folder, files) as target:
         for name, log in logs.items():
-            signals = {"position": log.q, "torque": log.tau} | ({} if log.qd is None else {"velocity": log.qd})
             # A breakaway is one row, whose velocity gives only the direction.
             accept = ["velocity", "rate"] if isinstance(plan.motions[name], Breakaways) else []
-            write_log(target / f"{name}.csv", robot, log.time, signals, dict.fromkeys(signals, "joint"), accept)
+            log.save(target / f"{name}.csv", robot, accept=accept)
         named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
         write_file_atomically(target / PLAN, json.dumps(named, indent=1) + "\n")
+    return tuple(Path(folder) / name for name in (PLAN, *files))
 
 
 def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str, Log]]:
@@ -109,6 +123,7 @@ def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str
     Returns
     -------
     tuple of StepPlan and dict of motion name to Log
+        The plan, and the logs that the folder has.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Motions of step-by-step tests: breakaways, a constant speed, sines; every joint that is not named is held."""
+"""Motions of step-by-step tests: breakaways, a constant speed, sines; all other joints are held."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from mindyn.algebra.values import Array
-from mindyn.errors import InputError
+from mindyn.errors import require_choice
 
 CREEP: Final = 1e-3
-"""rad/s or m/s with which breakaways are written down: its sign says in which direction the joint began to move."""
+"""rad/s or m/s: velocity in the log of a breakaway; its sign is the direction in which the joint began to move."""
 AT_REST: Final = 1e-9
-"""Part of its highest speed below which a joint stands still: at a reversal friction has no direction."""
+"""Fraction of its highest speed below which a joint rests: at a reversal friction has no direction."""
 BREAKAWAY_S: Final = 1.0
-"""Time between the stamps of two breakaways, s; it means nothing else."""
+"""Time between the stamps of two breakaways, s; it has no other meaning."""
 
 
 class Trajectory(NamedTuple):
@@ -116,14 +116,13 @@ def _instants(seconds: float, rate_hz: float) -> Array:
 
 
 def motion_to_dict(motion: StepMotion) -> dict[str, Any]:
-    """The motion as JSON can hold it."""
+    """Return the motion in types that JSON can store."""
     return {"kind": motion.kind, **asdict(motion)}
 
 
 def motion_from_dict(values: Mapping[str, Any]) -> StepMotion:
-    """The inverse of `motion_to_dict`."""
-    kinds: dict[str, type[StepMotion]] = {one.kind: one for one in (Breakaways, ConstantSpeed, Sines)}
-    if values.get("kind") not in kinds:
-        raise InputError(f"no kind {values.get('kind')!r} of test motion; there are: {', '.join(kinds)}")
+    """Return the motion that `motion_to_dict` stored."""
+    kinds: dict[str, type[StepMotion]] = {motion.kind: motion for motion in (Breakaways, ConstantSpeed, Sines)}
+    require_choice(values.get("kind"), tuple(kinds), "the kind of a test motion")
     entries: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k != "kind"}
     return kinds[values["kind"]](**entries)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from mindyn.algebra.values import ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.reading import read_json
@@ -50,20 +51,32 @@ class StepTest:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class StepPlan(ShortRepr):
     """Tests in the order of their evaluation; each uses the results of earlier ones.
 
-    robot      its name
-    joints     n names
-    form       of the base set (see `base_parameters`)
-    drives     whether the base set includes drives
-    names      of the parameters
-    dropped    parameters that are taken as zero
-    tests      in order
-    intervals  number of intervals over which the equations of an accelerated motion are integrated
-    skipped    tests that would add no information, and why
-    unidentifiable  parameters that the tests do not determine
+    Attributes
+    ----------
+    robot : str
+        Name of the robot.
+    joints : tuple of str
+        Names of the n joints.
+    form : str
+        Form of the base set (see `base_parameters`).
+    drives : bool
+        Whether the base set includes drives.
+    names : tuple of str
+        Names of the parameters.
+    dropped : tuple of str
+        Parameters that are taken as zero.
+    tests : tuple of StepTest
+        The tests in order.
+    intervals : int
+        Number of intervals over which the equations of an accelerated motion are integrated.
+    skipped : tuple of str
+        Tests that would add no information, and why.
+    unidentifiable : tuple of str
+        Parameters that the tests do not determine.
     """
 
     robot: str
@@ -138,9 +151,9 @@ class StepPlan:
         entries |= {name: tuple(values[name]) for name in lists}
         return StepPlan(tests=tuple(_test_from_dict(test) for test in values["tests"]), **entries)
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan as JSON."""
-        write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
+    def save(self, path: str | Path) -> Path:
+        """Write the plan to a JSON file and return its path."""
+        return write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
 
 def load_plan(path: str | Path) -> StepPlan:
@@ -154,6 +167,7 @@ def load_plan(path: str | Path) -> StepPlan:
     Returns
     -------
     StepPlan
+        The plan.
 
     Raises
     ------

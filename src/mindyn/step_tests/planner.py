@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.equations.closed_motion import is_affine
 from mindyn.errors import Code, InputError
 from mindyn.excitation.identifiable_subspace import NEW, IdentifiableSubspace
@@ -69,19 +69,43 @@ def plan_tests(
     intervals: int = 10,
     weakest: float = 0.5,
     offsets: bool = False,
-    seed: int = 0,
+    rng: RandomSource = 0,
 ) -> StepPlan:
-    """Plan the tests that determine the base parameters of a robot and its drives; in loops, the primary joints move.
+    """Plan simple tests that determine the base parameters of a robot and its drives [Yoshida 1996].
 
-    base       the base set; by default the structural one, with drives if the robot states them
-    ranges     joint -> (lower, upper), rad or m, in place of the robot's limits (without either: see `joint_reach`)
-    seconds    duration of an accelerated motion; a longer one sweeps farther and separates weak parameters better
-    intervals  number of intervals over which an accelerated motion is integrated
-    weakest    postpone a two-joint test if the smallest singular value of its new part, with columns of unit length,
-               is below this; 0: postpone none, as in Yoshida's tests
-    offsets    whether constant torques of the drives are unknown too; otherwise they are taken as zero
-    seed       of the random held configurations
+    In a robot with loops, the primary joints move.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot to test.
+    base : BaseParameters, optional
+        Base set; by default the structural one, with drives if the robot states them.
+    ranges : mapping of joint name to (float, float), optional
+        Lower and upper end, in rad or m, in place of the robot's limits. A joint without either gets a default range.
+    seconds : float, default 2.0
+        Duration of an accelerated motion. A longer one covers more of the range and separates weak parameters better.
+    intervals : int, default 10
+        Number of intervals over which an accelerated motion is integrated.
+    weakest : float, default 0.5
+        Postpone a two-joint test if the smallest singular value of its new part, with columns of unit length, is below
+        this; with 0 no test is postponed, as in Yoshida's tests.
+    offsets : bool, default False
+        Whether constant torques of the drives are unknown too; otherwise they are taken as zero.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the random held configurations; None draws others in every call.
+
+    Returns
+    -------
+    StepPlan
+        The tests, and the parameters that they do not determine.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the loops of the robot do not close within the ranges.
     """
+    seed = seed_from(rng)
     if not (np.isfinite(seconds) and seconds > 0):
         raise InputError(
             f"seconds must be a positive number, got {seconds!r}", code=Code.OUT_OF_RANGE, subject="seconds"

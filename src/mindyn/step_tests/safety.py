@@ -1,4 +1,4 @@
-"""`plan_safe_tests`: step-by-step tests within ranges of the joints in which nothing is hit, checked like a motion."""
+"""`plan_safe_tests`: step-by-step tests within joint ranges in which nothing is hit, checked like a motion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mindyn.excitation.joint_reach import DEFAULT_RANGE, DEFAULT_SPEED, USED_SHA
 from mindyn.excitation.limits import POSITION_FRACTION, guessed_limit, with_limits
 from mindyn.excitation.motion_check import PathCheck, check_path
 from mindyn.excitation.motion_design import require_safe, speed_findings
-from mindyn.excitation.safety import PROBES, Surroundings, floor_findings, what_to_check
+from mindyn.excitation.safety import PROBES, SafetySettings, floor_findings, what_to_check
 from mindyn.findings import Finding, Severity
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
@@ -27,26 +27,26 @@ from mindyn.step_tests.planner import plan_tests
 FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)
 """Fractions of the range of every joint that are tried, largest first."""
 CENTRES: Final = 40
-"""Positions that are tried as the middle of the ranges."""
+"""Number of positions that are tried as the middle of the ranges."""
 TRIED: Final = 200
-"""Random positions within ranges at which nothing may be hit."""
+"""Number of random positions within the ranges at which nothing may be hit."""
 RATE_HZ: Final = 100.0
 RUN_UP_S: Final = 0.1
-"""A joint that reaches its constant speed within twice this time has moved on by so many seconds of that speed."""
+"""s: a joint that reaches its constant speed within twice this time moves as far as in this time at that speed."""
 SLOWED: Final = 4
-"""Plans that are made, each slower, until no point exceeds the tip speed."""
+"""Largest number of plans, each slower, until no point exceeds the tip speed."""
 SLOWER: Final = 0.95
-"""Part of the tip speed that a slower plan aims at."""
+"""Fraction of the tip speed for which a slower plan is made."""
 
 
 def plan_safe_tests(
-    robot: Robot, around: Surroundings, *, home: ArrayLike | None = None, seconds: float = 2.0, seed: int = 0
+    robot: Robot, around: SafetySettings, *, home: ArrayLike | None = None, seconds: float = 2.0, seed: int = 0
 ) -> tuple[StepPlan, PathCheck]:
-    """Plan tests of which none hits anything, nor a straight way in the joints from each motion to the next.
+    """Plan tests that hit nothing, also on the straight paths in joint space from each motion to the next.
 
-    Motions of constant speed begin and end at that speed: the way on which the joint gains and loses it is checked too.
+    Motions of constant speed begin and end at that speed: the path on which the joint accelerates and brakes is checked too.
 
-    home  (n,) the ways from there to the first motion and back from the last one are checked too
+    home  (n,) the paths from there to the first motion and back from the last encounter are checked too
 
     Raises
     ------
@@ -61,16 +61,17 @@ def plan_safe_tests(
     centres = probes[_apart(encounters, probes)][:CENTRES]
     if not len(centres):
         raise UnsafeMotionError(
-            f"robot {robot.name!r} keeps its distances at none of {PROBES} random positions",
-            hint="--floor HEIGHT states the real floor, --clearance 0.02 asks for less",
+            f"robot {robot.name!r} violates a distance at each of {PROBES} random positions",
+            hint="give the height of the real floor (--floor HEIGHT), or a smaller distance (--clearance 0.02)",
+            subject=robot.name,
         )
     stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home"),) * 2]
     for lower, upper in _ranges(encounters, reach, centres, rng):
         ranges = dict(zip(robot.primary_names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
         slowed = robot
         for _ in range(SLOWED):
-            plan = plan_tests(slowed, ranges=ranges, seconds=seconds, seed=seed)
-            tracks = [(one.trajectory(RATE_HZ), isinstance(one, Breakaways)) for one in plan.motions.values()]
+            plan = plan_tests(slowed, ranges=ranges, seconds=seconds, rng=seed)
+            tracks = [(motion.trajectory(RATE_HZ), isinstance(motion, Breakaways)) for motion in plan.motions.values()]
             paths = [(path.q, None if is_still else path.t) for path, is_still in tracks]
             ends = [(path.q[0] - RUN_UP_S * path.qd[0], path.q[-1] + RUN_UP_S * path.qd[-1]) for path, _ in tracks]
             runs_up = [
@@ -79,7 +80,7 @@ def plan_safe_tests(
                 for way in ((begin, path.q[0]), (path.q[-1], end))
                 if path.qd[0].any()
             ]
-            ways = [(np.stack([one[1], other[0]]), None) for one, other in pairwise([*stops, *ends, *stops])]
+            ways = [(np.stack([before[1], after[0]]), None) for before, after in pairwise([*stops, *ends, *stops])]
             check = check_path(encounters, [*paths, *runs_up, *ways], len(volumes.unknown))
             if check.speed <= around.tip_speed:
                 break
@@ -87,7 +88,7 @@ def plan_safe_tests(
             allowed = SLOWER * around.tip_speed / check.speed * fastest
             slowed = with_limits(slowed, {"velocity": np.where(allowed > 0, allowed, reach.speed) / USED_SHARE})
         findings = [*check.findings, *speed_findings(check, around.tip_speed)]
-        if not any(one.severity is Severity.ERROR for one in findings):
+        if not any(finding.severity is Severity.ERROR for finding in findings):
             assumed = (*guessed_reach(robot), *volumes.findings, *floor_findings(robot, around))
             return plan, replace(check, findings=(*assumed, *findings))
     require_safe(findings)
@@ -95,17 +96,17 @@ def plan_safe_tests(
 
 
 def guessed_reach(robot: Robot) -> list[Finding]:
-    """Say for which joints the robot states no range or speed, with the values that tests take."""
-    found = []
+    """Return findings about joints without a range or speed, with the values that tests use."""
+    findings = []
     for key, bounds, values in (
         ("lower and upper", ("lower", "upper"), DEFAULT_RANGE),
         ("velocity", ("velocity",), DEFAULT_SPEED),
     ):
-        joints = [one for one in robot.primary_joints if any(not _is_stated(one.limits, name) for name in bounds)]
+        joints = [joint for joint in robot.primary_joints if any(not _is_stated(joint.limits, name) for name in bounds)]
         if joints:
-            said = ", ".join(f"{one.name} = {values[one.kind]}" for one in joints)
-            found.append(guessed_limit(f"{key} guessed: {said}", key, [one.name for one in joints]))
-    return found
+            said = ", ".join(f"{joint.name} = {values[joint.kind]}" for joint in joints)
+            findings.append(guessed_limit(f"{key} guessed: {said}", key, [joint.name for joint in joints]))
+    return findings
 
 
 def _is_stated(limits: Limits, name: str) -> bool:
@@ -117,7 +118,7 @@ def _ranges(
     encounters: Encounters, reach: JointReach, centres: Array, rng: np.random.Generator
 ) -> list[tuple[Array, Array]]:
     """Return ranges in which random positions keep their distances, the largest first; some for each fraction."""
-    found = []
+    ranges = []
     half = (reach.upper - reach.lower) / 2
     for fraction in FRACTIONS:
         for centre in centres:
@@ -126,16 +127,18 @@ def _ranges(
                 np.minimum(centre + fraction * half, reach.upper),
             )
             if _apart(encounters, lower + rng.random((TRIED, len(half))) * (upper - lower)).all():
-                found.append((lower, upper))
+                ranges.append((lower, upper))
                 break
-    return found or [(centres[0] - FRACTIONS[-1] * half / 2, centres[0] + FRACTIONS[-1] * half / 2)]
+    return ranges or [(centres[0] - FRACTIONS[-1] * half / 2, centres[0] + FRACTIONS[-1] * half / 2)]
 
 
 def _apart(encounters: Encounters, q: Array) -> Array:
-    """(N,) whether every encounter keeps its distance."""
+    """Return (N,) whether every encounter keeps its distance."""
     bodies, kept = encounters.bodies, np.ones(len(q), dtype=bool)
     poses = bodies.poses(q)
-    for one in sorted(encounters.checked, key=lambda one: one.by):  # covers first: they are the fastest
+    for encounter in sorted(
+        encounters.checked, key=lambda encounter: encounter.by
+    ):  # covers first: they are the fastest
         if kept.any():
-            kept[kept] = gaps_of(bodies, one, poses[kept]) >= one.needed_m
+            kept[kept] = gaps_of(bodies, encounter, poses[kept]) >= encounter.needed_m
     return kept

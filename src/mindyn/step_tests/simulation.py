@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.log import Log, log_from_arrays
 from mindyn.robots.robot import Robot
@@ -19,24 +19,46 @@ from mindyn.step_tests.motions import BREAKAWAY_S, Breakaways, StepMotion, Traje
 from mindyn.step_tests.plan import StepPlan
 
 BARELY: Final = 1e-9
-"""Part of its stated speed at which a joint breaks away: friction has its direction, and nothing else of speed acts."""
+"""Fraction of its speed at which a joint breaks away: only the direction of friction matters."""
 
 
 def simulate_tests(
-    robot: Robot, plan: StepPlan, *, rate_hz: float = 200.0, sensors: Sensors | None = None, seed: int = 0
+    robot: Robot, plan: StepPlan, *, rate_hz: float = 200.0, sensors: Sensors | None = None, rng: RandomSource = 0
 ) -> dict[str, Log]:
-    """A log for every motion of the plan, by name: planned motions exactly followed, torques of the robot's model.
+    """Simulate a log for every motion of a plan: planned motions exactly followed, torques of the robot's model.
 
-    rate_hz  of the logs of moving joints
-    sensors  what they read is logged, at the joints and without velocities; exact values with velocities if left out
-    seed     of the sensors' noise, together with the number of the motion; the sensors' own rate and seed do not count
+    Motions and their rounding to encoder counts are the same in every repetition. Give the sensors a `position_noise` of a
+    fraction of a count if errors of encoders should differ. A breakaway is logged with the direction of its motion as
+    velocity, and the torque at which static friction, taken as equal to Coulomb friction, gives way.
 
-    Motions are the same at every repetition, and so is what rounding to encoder counts does to them: give the sensors a
-    position_noise of part of a count where errors of encoders should differ.
+    Parameters
+    ----------
+    robot : Robot
+        Robot with known parameters.
+    plan : StepPlan
+        Plan of the tests.
+    rate_hz : float, default 200.0
+        Sample rate of the logs of moving joints.
+    sensors : Sensors, optional
+        Sensors at the joints, without velocities; their own rate and seed do not count. By default exact values with
+        velocities are logged.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the sensor noise, which also depends on the number of the motion; None draws other noise in
+        every call.
 
-    A breakaway is logged with the direction of its motion as velocity, and the torque at which static friction, taken
-    to be as large as Coulomb friction, gives way.
+    Returns
+    -------
+    dict of str to Log
+        Logs by the name of the motion.
+
+    Raises
+    ------
+    InputError
+        If `rate_hz` is not positive.
+    MissingPhysicsError
+        If the robot lacks a parameter.
     """
+    seed = seed_from(rng)
     require_positive(rate_hz, "rate_hz")
     model = _model(robot)
     logs = {}
@@ -54,12 +76,12 @@ def simulate_tests(
 
 @lru_cache(maxsize=4)
 def _model(robot: Robot) -> Model:
-    """Traced once for repeated simulations."""
+    """Return the compiled model; cached for repeated simulations."""
     return compile_model(robot, drives=bool(robot.drives))
 
 
 def _measure_torque(model: Model, motion: StepMotion, path: Trajectory, tau: Array, sensors: Sensors) -> Log:
-    """What sensors read; breakaways are read off by a person, without delays."""
+    """Return the readings of the sensors; breakaways are read by a person, without delays."""
     robot, instants = model.robot, isinstance(motion, Breakaways)
     if instants:
         sensors = replace(sensors, rate_hz=1 / BREAKAWAY_S, position_delay_s=0.0, torque_delay_s=0.0)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import casadi
 import numpy as np
 
-from mindyn.algebra.values import Array
+from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.estimators.simulated_states import inertia_matrices
@@ -28,8 +28,8 @@ FEEDBACK_HZ: Final = 1.0
 """Bandwidth of the feedback that prevents drift of a motion under measured torque."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trajectories:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trajectories(ShortRepr):
     """Measured and simulated motion at the same times.
 
     Attributes
@@ -109,6 +109,7 @@ def compare_trajectories(
     Returns
     -------
     Trajectories
+        Measured and simulated motion and torque over time.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
         return log
     if estimate.conditioning is not None:
         return estimate.samples_of(log)
-    return condition(log, estimate.robot, Conditioning(edge_s=0.0)).samples
+    return condition(estimate.robot, log, Conditioning(edge_s=0.0)).samples
 
 
 def _require_simulable(estimate: Estimate, samples: Samples) -> None:

@@ -31,16 +31,16 @@ from mindyn.validation.errors import TorqueError, pool_errors, torque_error
 from mindyn.validation.noise_floor import is_at_floor, pool_floors
 from mindyn.validation.prediction import TorquePrediction, predict_log
 
-Grade = Literal["well", "floor", "roughly", "hardly", "not"]
-"""How well the torque of a joint is explained; "floor": except for the flat noise of its sensor."""
-GRADE_LIMITS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "well"), (0.3, "roughly"), (1.0, "hardly"))
-"""Largest relative errors of joints that are explained well, roughly and hardly; beyond, a joint is not explained."""
+Grade = Literal["good", "noise", "fair", "poor", "unusable"]
+"""How well the torque of a joint is predicted; "noise": except for the flat noise of its sensor."""
+GRADE_LIMITS: Final[tuple[tuple[float, Grade], ...]] = ((0.1, "good"), (0.3, "fair"), (1.0, "poor"))
+"""Largest relative errors of good, fair and poor predictions."""
 GRADE_PHRASES: Final[Mapping[Grade, str]] = {
-    "well": "is well explained",
-    "floor": "is explained down to the noise of its sensor",
-    "roughly": "is roughly explained",
-    "hardly": "is hardly explained",
-    "not": "is not explained",
+    "good": "is predicted well",
+    "noise": "is predicted down to the noise of its sensor",
+    "fair": "is predicted fairly well",
+    "poor": "is predicted poorly",
+    "unusable": "is not predicted",
 }
 OVERFIT_RATIO: Final = 2.0
 """Ratio of held-out error to training error above which a sentence mentions it."""
@@ -127,6 +127,7 @@ def validate(
     Returns
     -------
     Validation
+        Torque error of every joint with a sentence about it, and the predicted torques.
 
     Raises
     ------
@@ -194,13 +195,13 @@ def fit_error(estimate: Estimate) -> TorqueError:
 
 def grade_error(relative: float) -> Grade:
     """Return the grade of a relative error."""
-    return next((grade for bound, grade in GRADE_LIMITS if relative <= bound), "not")
+    return next((grade for bound, grade in GRADE_LIMITS if relative <= bound), "unusable")
 
 
 def grade_joint(relative: float, rms: float, floor: float) -> Grade:
-    """Return the grade of a joint by its relative error, or "floor" if the residual is flat noise."""
+    """Return the grade of a joint by its relative error, or "noise" if the residual is flat noise."""
     grade = grade_error(relative)
-    return "floor" if grade != "well" and is_at_floor(rms, floor) else grade
+    return "noise" if grade != "good" and is_at_floor(rms, floor) else grade
 
 
 def _describe_joint(estimate: Estimate, error: TorqueError, joint: int, floor: float) -> str:
@@ -209,7 +210,7 @@ def _describe_joint(estimate: Estimate, error: TorqueError, joint: int, floor: f
     unit = "N" if estimate.robot.primary_joints[joint].kind == "prismatic" else "N m"
     rms = float(error.rmse[joint])
     grade = grade_joint(relative, rms, floor)
-    if grade == "floor":
+    if grade == "noise":
         noise = f"{rms:.3g} {unit} rms of flat noise is missed, {100 * relative:.3g} % of its torque"
         return f"{name} {GRADE_PHRASES[grade]}: {noise}."
     worse = f", {relative / in_fit:.1f} times the error of the fit" if relative > OVERFIT_RATIO * in_fit else ""

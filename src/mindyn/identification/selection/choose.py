@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from mindyn.algebra.blas import run_on_one_blas_thread
+from mindyn.algebra.values import ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate_parts import CrossValidated
 from mindyn.estimators.estimator import Estimator
@@ -49,8 +50,8 @@ TOO_SHORT: Final = warning(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Choice(ShortRepr):
     """The estimator and settings that `identify` uses for some logs.
 
     Attributes
@@ -83,12 +84,34 @@ def choose(
     *,
     progress: Progress | None = None,
 ) -> Choice:
-    """Select the estimator, the settings and the parameters to drop; given values are not changed.
+    """Select the estimator, the settings and the parameters to drop.
 
-    logs       from `read_log`; or from `scan_log`, of which segments are read
-    estimator  None: select among least squares and physically consistent fits
-    settings   "auto" entries are selected, and the conditioning if it is None; None: select everything
-    progress   called with a status line after each step
+    Given values are not changed.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot of the logs.
+    logs : Log, LogScan, or a sequence of them
+        Training logs. Only segments of a `LogScan` are read.
+    estimator : Estimator, optional
+        By default selected among least squares and physically consistent fits.
+    settings : EquationSettings, optional
+        Entries that are "auto" are selected, and the conditioning if it is None. By default everything is selected.
+    progress : callable, optional
+        Called with a status line after each step.
+
+    Returns
+    -------
+    Choice
+        The selected estimator and settings, dropped parameters, the cross-validated error, and findings.
+
+    Raises
+    ------
+    InputError
+        If no log is given, or a log does not belong to the robot.
+    LogError
+        If the logs have too few rows or no signal.
     """
     listed = sample_logs(require_logs(logs))
     say = progress or (lambda line: None)  # noqa: ARG005

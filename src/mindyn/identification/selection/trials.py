@@ -125,7 +125,7 @@ class _Shared:
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
         key = conditioning.for_prediction()
-        compute = lambda: condition(list(self.logs), self.regressor.robot, key)  # noqa: E731
+        compute = lambda: condition(self.regressor.robot, list(self.logs), key)  # noqa: E731
         return self._kept(self._samples, key, compute)
 
     def sums(self, trial: Trial) -> ColumnSums:

@@ -1,0 +1,57 @@
+"""Docstrings of public names follow numpydoc, and their examples run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from typing import Any
+
+import pytest
+from contracts.public_names import public_names
+
+import mindyn
+
+OPTIONAL = {"ES01", "SA01", "EX01"}
+"""Extended summary, See Also and Examples: where they help."""
+CREATED_ELSEWHERE = {
+    "mindyn.kernels.model.Model": "compile_model documents the parameters",
+    "mindyn.regression.rows.Rows": "build_rows creates them",
+    "mindyn.estimators.estimator.Estimator": "abstract, without parameters",
+    "mindyn.equations.projected_dynamics.LoopDynamics": "loop_dynamics creates them",
+}
+PUBLIC = {name: value for name, value in public_names().items() if callable(value)}
+
+
+def has_all_attributes(validate: Any, value: type) -> bool:
+    """Whether a result that functions return documents its fields under Attributes."""
+    sections = validate.get_doc_object(value)
+    listed = {name.strip() for entry in sections["Attributes"] for name in entry.name.split(",")}
+    return set(inspect.signature(value).parameters) <= listed
+
+
+def test_docstrings_of_public_names_are_valid_numpydoc():
+    validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is not installed")
+    errors = {}
+    for name, value in PUBLIC.items():
+        allowed = set(OPTIONAL)
+        if name in CREATED_ELSEWHERE or (inspect.isclass(value) and has_all_attributes(validate, value)):
+            allowed.add("PR01")
+        errors[name] = [message for code, message in validate.validate(name)["errors"] if code not in allowed]
+    assert {name: messages for name, messages in errors.items() if messages} == {}
+
+
+def examples() -> list[doctest.DocTest]:
+    """Return the examples of public names and of their public methods."""
+    cases = []
+    for value in PUBLIC.values():
+        names = {**vars(inspect.getmodule(value)), "mindyn": mindyn}
+        cases += [case for case in doctest.DocTestFinder().find(value, globs=names) if case.examples]
+    return cases
+
+
+@pytest.mark.parametrize("case", examples(), ids=lambda case: case.name)
+def test_examples_of_public_names_run(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(case)
+    assert runner.failures == 0, case.name
