@@ -15,7 +15,6 @@ from closeness import SAME_ALGEBRA, assert_close
 from excitation.arm_files import BOX, SHORT, urdf
 from excitation.full_speed import design_motion
 from excitation.independent_check import heights_of
-from mindyn.excitation.step_motions import ConstantSpeed
 from robots import random_robot
 
 import mindyn
@@ -33,6 +32,7 @@ from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
+from mindyn.step_tests.motions import ConstantSpeed
 from mindyn.step_tests.safety import plan_safe_tests
 
 
