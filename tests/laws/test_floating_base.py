@@ -157,6 +157,35 @@ def test_forward_dynamics_equals_that_of_the_free_flyer(biped, model, motion):
         assert np.abs(qdd[k, 6:] - expected[order]).max() < 1e-9 * np.abs(expected).max()
 
 
+def test_simulated_flight_keeps_the_path_of_the_centre_of_mass_and_the_angular_momentum(biped):
+    flyer = pin.buildModelFromXML(biped_urdf(), pin.JointModelFreeFlyer())
+    data = flyer.createData()
+    order = np.array([flyer.joints[flyer.getJointId(name)].idx_v for name in biped.joint_names[6:]])
+    q0, qd0 = np.array([0, 0, 1, 0.3, -0.2, 0.4, 0.1, 0.2, -0.1, 0.3]), np.array([0.5, 0, 2, 1, -2, 1, 0, 0, 0, 0])
+    push = lambda t, q, qd: np.array([0.0] * 6 + [np.sin(9 * t), -1, 0.5, np.cos(7 * t)])  # noqa: ARG005, E731
+    flown = mindyn.simulate(biped, push, seconds=0.4, q0=q0, qd0=qd0, rate_hz=200.0)
+    q, v, _ = to_free_flyer(biped, flown.q, flown.qd)
+    centres, momenta = [], []
+    for position, speed in zip(q, v, strict=True):
+        state, rate = position.copy(), speed.copy()
+        state[order + 1], rate[order] = position[7:], speed[6:]
+        momentum = pin.computeCentroidalMomentum(flyer, data, state, rate)
+        centres.append(data.com[0].copy())
+        momenta.append(momentum.angular.copy())
+    t = flown.t[:, None]
+    start = momentum_start(flyer, q[0], v[0], order)
+    assert np.abs(np.array(centres) - (centres[0] + start * t + 0.5 * biped.gravity * t**2)).max() < 1e-6
+    assert np.abs(np.array(momenta) - momenta[0]).max() < 1e-6
+
+
+def momentum_start(flyer, q, v, order):
+    """Velocity of the centre of mass at the start."""
+    state, rate, data = q.copy(), v.copy(), flyer.createData()
+    state[order + 1], rate[order] = q[7:], v[6:]
+    pin.centerOfMass(flyer, data, state, rate)
+    return data.vcom[0].copy()
+
+
 def contact_case(model, biped, motion):
     """Return the torques of a motion, forces at the feet, and the wrench that a handle on the trunk then exerts."""
     B = body_coordinates(biped, *motion)

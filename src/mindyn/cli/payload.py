@@ -109,6 +109,10 @@ def payload(
         return
     print_output()
     _print_parameters(load)
+    _print_for_controllers(load, load_in_frame)
+
+
+def _print_for_controllers(load: Payload, load_in_frame: Payload) -> None:
     if load.phi[0] > 0 and "m" not in load.unidentifiable:
         typer.echo(f"\n{format_for_controllers(load_in_frame)}")
         if load.unidentifiable:
@@ -233,8 +237,8 @@ def print_wrench_payload(
         _print_parameters(found.load)
         print_output()
         _print_sensor(found)
-        if found.load.is_feasible and "m" not in found.load.unidentifiable:
-            typer.echo(f"\n{format_for_controllers(found.load)}")
+        if found.load.is_feasible:
+            _print_for_controllers(found.load, found.load)
     if c is not None:
         print_status(f"wrote {c}")
 
