@@ -116,7 +116,7 @@ def from_free_flyer(
     """
     state, twist, rates = _require_motion(robot, q, v, a)
     R = rotations_from_quaternions(state[..., 3:7])
-    pitch = np.arctan2(-R[..., 2, 0], np.hypot(R[..., 0, 0], R[..., 1, 0]))
+    pitch = np.arctan2(-R[..., 2, 0], np.hypot(R[..., 0, 0], R[..., 1, 0])) + 0.0
     yaw, roll = np.arctan2(R[..., 1, 0], R[..., 0, 0]), np.arctan2(R[..., 2, 1], R[..., 2, 2])
     positions = np.concatenate([state[..., :3], yaw[..., None], pitch[..., None], roll[..., None], state[..., 7:]], -1)
     if v is None and a is None:
