@@ -1,7 +1,7 @@
 """Angeles, Ma & Rojas 1988, example 2: Thomas & Tesar's arm, the hand along x = 1.33 m, z = 1.80 m without turning.
 
-Inverse kinematics is numerical. The paper leaves two questions open. It does not give the stroke of y = s(t); here it is
-a rest-to-rest 5th-degree step of 0.5 m in 1 s. And theta_4 of table 3, 39.6 degrees, puts the hand at z = 1.24 m.
+Inverse kinematics is numerical. The paper leaves two questions open. It does not give the stroke of y = s(t); here it
+is a rest-to-rest 5th-degree step of 0.5 m in 1 s. And theta_4 of table 3, 39.6 degrees, puts the hand at z = 1.24 m.
 Writes thomas_tesar_line.svg.
 """
 

@@ -48,5 +48,6 @@ true = dict(zip(estimate.base.names, estimate.base.values, strict=True))
 print("kg m^2      true  least squares  projected  instrumental variables")
 for name in ("Izz1R", "Izz2R", "Izz3R"):
     print(
-        f"{name:6} {true[name]:9.3f} {plain.value(name):14.3f} {projected.value(name):10.3f} {estimate.value(name):23.3f}"
+        f"{name:6} {true[name]:9.3f} {plain.value(name):14.3f} {projected.value(name):10.3f} "
+        f"{estimate.value(name):23.3f}"
     )

@@ -15,14 +15,15 @@ from mindyn.pages.plots import axis, pane, plot, series
 DOCS = Path(__file__).parents[1] / "docs"
 Record = Mapping[str, Any]
 RULES = (
-    "A method gets the training rows, selects every setting there, and runs with one command and fixed seeds. It runs in "
-    "a process and folder of its own that contain no held-out torque; a test searches that folder for held-out values.",
+    "A method gets the training rows, selects every setting there, and runs with one command and fixed seeds. It "
+    "runs in a process and folder of its own that contain no held-out torque; a test searches that folder for "
+    "held-out values.",
     "Every scored row counts as logged: neither filtered nor decimated, with standstill. The error is |measured - "
     "predicted| / |measured| over all joints and rows; the range in brackets is that of four consecutive parts of the "
     "scored rows. A method that fails, or returns a value that is not finite, has no score.",
     "Coverage is the fraction of held-out torques inside the 95 % bands that a method states.",
-    "All of these sets were used while mindyn was developed, so they flatter it. The column for new sets stays empty until "
-    "the maintainers add sets that were kept apart.",
+    "All of these sets were used while mindyn was developed, so they flatter it. The column for new sets stays empty "
+    "until the maintainers add sets that were kept apart.",
 )
 SUBMIT = """## Submit a method
 
@@ -120,8 +121,8 @@ def _markdown(records: Sequence[Record], rows: Sequence[Sequence[str]]) -> str:
     parts = [
         "# Leaderboard: identification methods on recorded logs",
         "Torque error on held-out rows of measured robots, for methods that select all of their settings on training "
-        "rows. Anyone can run it again: `make leaderboard` (our default and a plain pipeline on Pinocchio's regressor), "
-        "or `make leaderboard METHODS=all`.",
+        "rows. Anyone can run it again: `make leaderboard` (our default and a plain pipeline on Pinocchio's "
+        "regressor), or `make leaderboard METHODS=all`.",
         "\n".join(lines),
         f"Measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}; every number comes from a file of "
         "`leaderboard/records`, with machine and versions. [The same with torque curves](leaderboard.html).",
@@ -130,9 +131,9 @@ def _markdown(records: Sequence[Record], rows: Sequence[Sequence[str]]) -> str:
         "## Sets\n\n"
         + "\n".join(sets)
         + "\n\nNo recording is part of the repository. The addresses of the sources have "
-        "not been reached from the machine that wrote this page: the recipes were tested with a local server, and their "
-        "hashes are those of the files that were scored. Recipe only: the licence, or its absence, does not allow us to "
-        "publish numbers derived from the set beyond the scores.",
+        "not been reached from the machine that wrote this page: the recipes were tested with a local server, and "
+        "their hashes are those of the files that were scored. Recipe only: the licence, or its absence, does not "
+        "allow us to publish numbers derived from the set beyond the scores.",
         SUBMIT.rstrip(),
     ]
     return "\n\n".join(parts) + "\n"

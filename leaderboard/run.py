@@ -2,8 +2,8 @@
 
     MINDYN_REAL_DATA=FOLDER python -m leaderboard.run [--method NAME_OR_FILE] [--all] [--set SET] [--record]
 
-Without `--method`: `identify` and the plain pipeline on Pinocchio's regressor. `--all`: every method of the leaderboard.
-`--record` keeps the results in leaderboard/records and writes the page again (python -m leaderboard.page).
+Without `--method`: `identify` and the plain pipeline on Pinocchio's regressor. `--all`: every method of the
+leaderboard. `--record` keeps the results in leaderboard/records and writes the page again (python -m leaderboard.page).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     MINDYN_REAL_DATA=FOLDER python -m leaderboard.zoo [NAME ...]
 
-Each robot is one physically consistent fit to the training rows of its set. It is written as TOML and URDF, with its base
-parameters, friction curves, findings and held-out error as JSON; docs/zoo.md is written from these files.
+Each robot is one physically consistent fit to the training rows of its set. It is written as TOML and URDF, with its
+base parameters, friction curves, findings and held-out error as JSON; docs/zoo.md is written from these files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ ZOO = {"kr300_2021": "kuka_kr300", "tx40_figaroh": "staubli_tx40", "ur10_2025": 
 """Names of the robots, and their sets."""
 CAUTIONS = {
     "kuka_kr300": "The mass of the plate at its flange is not known: it is part of the last link.",
-    "staubli_tx40": "The source does not state how its signal becomes a motor torque: the scale of all values rests on it.",
+    "staubli_tx40": "The source does not state how its signal becomes a motor torque: "
+    "the scale of all values rests on it.",
     "ur10_unisa": "The torque was computed from motor currents with gains of the source: all values scale with them.",
 }
 SPEEDS = 21
@@ -85,7 +86,8 @@ def describe(name: str, estimate: Estimate, robot: Robot, part: HeldOut, manifes
         "date": f"{date.today():%Y-%m-%d}",
         "mindyn": mindyn_version,
         "command": f"python -m leaderboard.zoo {name}",
-        "caution": f"One specimen was measured; another one, its payload and its friction differ. {CAUTIONS[ZOO[name]]}",
+        "caution": "One specimen was measured; another one, its payload and its friction differ. "
+        f"{CAUTIONS[ZOO[name]]}",
         "settings": estimate.settings.to_dict(),
         "held_out": held_out_error(robot, estimate, part),
         "base_parameters": base,
@@ -104,7 +106,10 @@ def _digits(values: Any) -> list[float | None]:
 
 def write_docs() -> None:
     """Write docs/zoo.md from the files of the zoo."""
-    head = "| robot | name | held-out error | torque low-passed as in the fit | held-out rows | base parameters | licence of the log | date |"
+    head = (
+        "| robot | name | held-out error | torque low-passed as in the fit | held-out rows | base parameters "
+        "| licence of the log | date |"
+    )
     lines = [head, "|---|---|---|---|---|---|---|---|"]
     cautions = []
     for name, entry in identified_robots().items():
@@ -144,7 +149,8 @@ def main() -> None:
             entry = describe(name, estimate, robot, part, read_manifests([ZOO[name]])[ZOO[name]])
             (FOLDER / f"{name}.json").write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
             print(
-                f"{name}: {100 * entry['held_out']['total']:.2f} % of the torque of {entry['held_out']['rows']} held-out rows"
+                f"{name}: {100 * entry['held_out']['total']:.2f} % of the torque of {entry['held_out']['rows']} "
+                "held-out rows"
             )
     write_docs()
 

@@ -13,9 +13,11 @@ LEG = """<mujoco model="leg">
   <worldbody>
     <body name="hip_link"><inertial pos="0.01 0.02 0" mass="0.68" fullinertia="0.0005 0.0009 0.0006 0 0 0"/>
       <joint name="hip" axis="1 0 0" {hip}/>
-      <body name="thigh_link" pos="0 0.0955 0"><inertial pos="0 -0.02 -0.03" mass="1.15" fullinertia="0.006 0.006 0.001 0 0 0.0003"/>
+      <body name="thigh_link" pos="0 0.0955 0"><inertial pos="0 -0.02 -0.03" mass="1.15" fullinertia="0.006 0.006 0.001
+      0 0 0.0003"/>
         <joint name="thigh" axis="0 1 0" {thigh}/>
-        <body name="calf_link" pos="0 0 -0.213"><inertial pos="0.01 0 -0.13" mass="0.25" fullinertia="0.003 0.003 0.0001 0 0 0"/>
+        <body name="calf_link" pos="0 0 -0.213"><inertial pos="0.01 0 -0.13" mass="0.25" fullinertia="0.003 0.003 0.0001
+        0 0 0"/>
           <joint name="calf" axis="0 1 0" {calf}/>{load}
         </body></body></body>
   </worldbody>

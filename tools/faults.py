@@ -39,7 +39,7 @@ AT_ONCE = (
 )
 """Constants that say how much is worked on at once, or kept for the next call: results are the same with any."""
 ROUNDING = 1e-9
-"""Numbers below this keep divisors from zero or separate rounding from data; three times as much gives the same result."""
+"""Numbers below this keep divisors from zero or separate rounding from data; tripling them changes no result."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
 
 designs     20 s, 5 harmonics, for puma560, ur10, panda and stanford: wall and processor time, compiling included;
             every limit, torque and capsule at 1 kHz by tests/excitation/independent_check.py (NumPy, Pinocchio, coal);
-            the condition number against 200 random Fourier motions, each scaled until it reaches a limit; "condition" and
-            "D" designs by each other's measure
+            the condition number against 200 random Fourier motions, each scaled until it reaches a limit; "condition"
+            and "D" designs by each other's measure
 deviations  predicted standard deviations against 400 identifications of a simulated, controlled PUMA 560
 peer        the same search with Pinocchio's regressor, sample by sample, and finite-difference gradients
 """
@@ -119,8 +119,9 @@ def designs():
         this_machine(),
         [
             "20 s, 5 harmonics, friction and rotor columns, one thread, compilation of the kernels included. The "
-            f"condition number is that of the column-scaled regressor, compared with the median of {RANDOM} random Fourier "
-            "motions, each scaled until it reaches a limit. The last column has the D criterion (smaller is better) of this design and of a D-optimal one."
+            f"condition number is that of the column-scaled regressor, compared with the median of {RANDOM} random "
+            "Fourier motions, each scaled until it reaches a limit. The last column has the D criterion (smaller is "
+            "better) of this design and of a D-optimal one."
         ],
         table,
         [
@@ -269,7 +270,8 @@ def peer(starts=2):
         this_machine("pin"),
         [
             f"The same problem (UR10, {len(x)} unknowns, without capsules) from the same starts: with "
-            "exact gradients, and with finite differences of Pinocchio's regressor. Searches end in different local minima; `design_motion` also refines the best one."
+            "exact gradients, and with finite differences of Pinocchio's regressor. Searches end in different local "
+            "minima; `design_motion` also refines the best one."
         ],
         [(*table[0], "faster by"), *lines],
     )

@@ -276,9 +276,10 @@ def section_of(records: dict[str, dict]) -> Section:
         "python -m benchmarks.excitation.safe_motions --record",
         this_machine("mujoco", "pin", "coal"),
         [
-            "Motions of `mindyn excite` against the original robot files. MuJoCo, Pinocchio and coal measure the written "
-            "CSV file; the check shares no code with the design. Penetrating: two links that are not adjacent, or a "
-            "link and the floor, touch. Limits: a limit of the file is exceeded. Withheld: exit code 3 and no file.",
+            "Motions of `mindyn excite` against the original robot files. MuJoCo, Pinocchio and coal measure the "
+            "written CSV file; the check shares no code with the design. Penetrating: two links that are not "
+            "adjacent, or a link and the floor, touch. Limits: a limit of the file is exceeded. Withheld: exit code "
+            "3 and no file.",
             f"Cases: {cases}. Motions of 6 s (played: 20 s) with `--starts 1` and searches of at most {searches}.",
         ],
         rows,

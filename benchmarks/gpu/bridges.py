@@ -176,9 +176,10 @@ def main() -> None:
             [
                 f"Inverse dynamics of a PUMA 560 in float64, {spaced(SAMPLES)} samples on the device, and gradients of "
                 "its squared torques by q, qd and qdd. PyTorch and JAX call our CUDA on their own memory and stream, "
-                "without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order check_grads, vmap and "
-                f"jit pass. An estimate from rows gathered on the GPU agrees with the CPU to {off:.0e} of a standard deviation. "
-                + (f"Not there: {', '.join(absent)}." if absent else "")
+                "without copies; the numbers agree with the CPU to 1e-12; gradcheck, second-order check_grads, vmap "
+                "and "
+                f"jit pass. An estimate from rows gathered on the GPU agrees with the CPU to {off:.0e} of a standard "
+                "deviation. " + (f"Not there: {', '.join(absent)}." if absent else "")
             ],
             lines,
         ),

@@ -142,8 +142,10 @@ def main() -> None:
             f"{name}, CuPy {cupy.__version__}",
             [
                 f"{spaced(rows)} rows of a PUMA 560 with estimated drives ({len(data['beta'])} parameters), float64, "
-                f"to R factors; {size / 1e9:.1f} GB of q, qd, qdd, tau. On {spaced(len(small[0]))} rows, compared with the QR of the CPU, predictions differ by {error:.0e} of the largest, values by "
-                f"{moved:.0e} of their deviation; for filtered, decimated and masked rows, with friction that has a memory and depends on the load: {filtered}."
+                f"to R factors; {size / 1e9:.1f} GB of q, qd, qdd, tau. On {spaced(len(small[0]))} rows, compared "
+                f"with the QR of the CPU, predictions differ by {error:.0e} of the largest, values by {moved:.0e} of "
+                "their deviation; for filtered, decimated and masked rows, with friction that has a memory and "
+                f"depends on the load: {filtered}."
             ],
             [
                 ("rows from", "seconds", "of the bus alone", "asked"),

@@ -174,12 +174,14 @@ def main() -> None:
             "MINDYN_REAL_DATA=... python -m benchmarks.identification.automatic_choice --before CHECKOUT",
             this_machine(),
             [
-                "Held-out torque error with default settings: the fit that was selected on the training rows, and the candidates with the same conditioning and friction. Processor time is that of the whole `identify`; in "
-                "brackets, in multiples of commit 90d9a94."
+                "Held-out torque error with default settings: the fit that was selected on the training rows, and "
+                "the candidates with the same conditioning and friction. Processor time is that of the whole "
+                "`identify`; in brackets, in multiples of commit 90d9a94."
             ],
             lines,
             [
-                f"Regret: median {100 * median:.1f} %, largest {100 * largest:.1f} %, LWR4+ on another motion excluded: its log repeats one motion, as a finding says."
+                f"Regret: median {100 * median:.1f} %, largest {100 * largest:.1f} %, LWR4+ on another motion "
+                "excluded: its log repeats one motion, as a finding says."
             ],
         ),
         record=options.record,

@@ -64,7 +64,9 @@ def main() -> None:
             "python -m benchmarks.identification.certificate",
             this_machine(),
             [
-                "Every equation is compared once with plain Newton-Euler before it is compiled; the compiled code records that it passed. Processor time to compile one kernel and call it with an empty cache, and to create it again in a new model, which only computes the key of the cache."
+                "Every equation is compared once with plain Newton-Euler before it is compiled; the compiled code "
+                "records that it passed. Processor time to compile one kernel and call it with an empty cache, and "
+                "to create it again in a new model, which only computes the key of the cache."
             ],
             [head, *(row(name, equation) for name in ROBOTS for equation in EQUATIONS)],
         ),

@@ -218,9 +218,13 @@ def main() -> None:
             "python -m benchmarks.identification.mujoco_sysid",
             f"MuJoCo {mujoco.__version__}",
             [
-                "A Panda in MuJoCo with a load, armature, damping and dry friction that its file does not state, drawn at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten numbers of "
-                "the last link and three of every joint to rollouts of 0.5 s from the true states; mindyn identifies all links, with the inertial parameters of the file as prior, and drives (without torque offsets, which MJCF cannot express) from positions and torques only, and writes MJCF. Error: rms of positions in rollouts of 0.5 s along "
-                "another motion; the error of the true model comes from the torque noise. The settings of mindyn were chosen on other arms, by rollouts of the fitted motion."
+                "A Panda in MuJoCo with a load, armature, damping and dry friction that its file does not state, "
+                "drawn at random; 8 s of positions and torques at 500 Hz with noise. mujoco.sysid fits the ten "
+                "numbers of the last link and three of every joint to rollouts of 0.5 s from the true states; mindyn "
+                "identifies all links, with the inertial parameters of the file as prior, and drives (without torque "
+                "offsets, which MJCF cannot express) from positions and torques only, and writes MJCF. Error: rms of "
+                "positions in rollouts of 0.5 s along another motion; the error of the true model comes from the "
+                "torque noise. The settings of mindyn were chosen on other arms, by rollouts of the fitted motion."
             ],
             lines,
             [_summary(ratios)],

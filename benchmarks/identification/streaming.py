@@ -112,8 +112,9 @@ def main() -> None:
             "python -m benchmarks.identification.streaming",
             this_machine("polars"),
             [
-                f"{spaced(options.rows)} rows of q and tau of a 6-joint arm in Parquet: filtered, differentiated, and fitted with a parallel filter. The memory is that of the whole process, Python and "
-                "its libraries included."
+                f"{spaced(options.rows)} rows of q and tau of a 6-joint arm in Parquet: filtered, differentiated, "
+                "and fitted with a parallel filter. The memory is that of the whole process, Python and its "
+                "libraries included."
             ],
             table,
         ),

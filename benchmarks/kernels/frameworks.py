@@ -167,7 +167,8 @@ def main() -> None:
             f"JAX {jax.__version__}, PyTorch {torch.__version__}",
             [
                 "Inverse dynamics of a Panda in float64 and the gradients of its squared torques by q, qd and qdd: "
-                "processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 048, whichever is faster"
+                "processor time of a sample, mindyn in batches of 100 000, frax in batches of 256 or 2 048, "
+                "whichever is faster"
                 + (", MJX in batches of 1 024; its gradients were not compiled. " if options.mjx else ". ")
                 + f"The kernel itself takes {kernel:.0f} ns. "
                 + (f"Not installed: {', '.join(absent)}." if absent else "")

@@ -105,7 +105,9 @@ def main() -> None:
             ],
             table,
             [
-                f"The number of operations grows by {(last - first) / (n1 - n0):.0f} for each joint. Relative to the line through the arms of 6 to {SHORT} joints the time is {', '.join(beyond)} joints: the intermediate results of a long arm do not fit into the first-level caches, so its code runs in parts."
+                f"The number of operations grows by {(last - first) / (n1 - n0):.0f} for each joint. Relative to the "
+                f"line through the arms of 6 to {SHORT} joints the time is {', '.join(beyond)} joints: the "
+                "intermediate results of a long arm do not fit into the first-level caches, so its code runs in parts."
             ],
         ),
         record=options.record,

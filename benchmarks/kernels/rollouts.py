@@ -120,7 +120,8 @@ def main() -> None:
             "python -m benchmarks.kernels.rollouts",
             this_machine("pin", "mujoco"),
             [
-                f"{spaced(ROLLOUTS)} rollouts of {spaced(STEPS)} steps of {DT:g} s of the {robot.name}, classical Runge-Kutta everywhere; Pinocchio's `aba` is called step by step from Python."
+                f"{spaced(ROLLOUTS)} rollouts of {spaced(STEPS)} steps of {DT:g} s of the {robot.name}, classical "
+                "Runge-Kutta everywhere; Pinocchio's `aba` is called step by step from Python."
             ],
             table,
         ),

@@ -280,8 +280,9 @@ def main() -> None:
             "make bench",
             machine,
             [
-                "Processor time of one sample at a time. From Python, compared with `pinocchio.rnea`: through bound buffers, "
-                "and as a plain call with arrays. From C: the exported file, compared with Pinocchio's `rnea` traced through "
+                "Processor time of one sample at a time. From Python, compared with `pinocchio.rnea`: through bound "
+                "buffers, and as a plain call with arrays. From C: the exported file, compared with Pinocchio's "
+                "`rnea` traced through "
                 f"CasADi and written as C, both compiled with {' '.join(CPU)}."
             ],
             single,

@@ -1,7 +1,7 @@
 """mujoco.sysid: fit rollouts of a MuJoCo model to the positions, then predict by MuJoCo's inverse dynamics.
 
-The ten inertial parameters of every link and the armature, damping and dry friction of every joint are fitted to windows
-of 0.2 s that start at filtered states. A robot file without inertials has no model to start from.
+The ten inertial parameters of every link and the armature, damping and dry friction of every joint are fitted to
+windows of 0.2 s that start at filtered states. A robot file without inertials has no model to start from.
 """
 
 import tempfile

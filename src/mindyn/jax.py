@@ -101,7 +101,7 @@ def _build_function(op: DifferentiableFunction) -> Callable[..., Any]:
 
 @cache
 def _register_target(op: DifferentiableFunction) -> str:
-    """Register an `DifferentiableFunction` with XLA for the CPU, and for CUDA if CuPy is installed; return the name of the target."""
+    """Register a `DifferentiableFunction` with XLA for the CPU, and for CUDA if CuPy is installed; return its name."""
     name = f"mindyn_{op.name}_{len(_HANDLERS)}"
     _register_handler(name, "cpu", make_host_work(op.run))
     try:

@@ -23,8 +23,8 @@ MAX_SETTINGS_BYTES: Final = 2**20
 MAX_RECORD_BYTES: Final = 2**26
 """Size of a JSON file that mindyn wrote (an estimate, a plan)."""
 ALWAYS_ALLOWED_BYTES: Final = 2**28
-"""Size in memory that any file may have: 45 minutes of positions and torques of a 6R arm at 1 kHz. Reading takes at most
-4 times as much memory."""
+"""Size in memory that any file may have: 45 minutes of positions and torques of a 6R arm at 1 kHz. Reading takes at
+most 4 times as much memory."""
 NUMBER_BYTES: Final = 8
 """Size of a number in memory, however short it is in the file."""
 MAX_EXPANSION_RATIO: Final = 64
@@ -43,8 +43,8 @@ LIFT_LIMITS_HINT: Final = "if the file is correct, set MINDYN_LIMITS=off in the 
 ALLOW_OUTSIDE_FILES: Final = ContextVar("OUTSIDE_FILES", default=False)
 """Default for whether sidecar files may name files outside the folder of their log."""
 
-# Possessive repetitions do not backtrack, so that matching takes linear time. An unterminated JSON string extends to the
-# end of its line, and no TOML key starts at an escaped quote.
+# Possessive repetitions do not backtrack, so that matching takes linear time. An unterminated JSON string extends to
+# the end of its line, and no TOML key starts at an escaped quote.
 _STRING: Final = rb'"(?:[^"\\\n]|\\.)*+(?:"|\\?$)'
 _PART: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
 _KEY: Final = re.compile(rf"""(?<![\w"'.\\-]){_PART}(?:\.[ \t]*+{_PART})*+(?=[=\]])""")

@@ -1,4 +1,4 @@
-"""`identify` with any estimator and any robot that logs can come from: a right result, or an error that names its subject."""
+"""`identify` with any estimator and any robot: a right result, or an error that names its subject."""
 
 from __future__ import annotations
 

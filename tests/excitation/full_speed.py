@@ -1,4 +1,4 @@
-"""Settings of designs whose numbers were stated for whole limits and no floor, and designs by one flat set of options."""
+"""Settings of designs with whole limits and no floor, and designs by one flat set of options."""
 
 from __future__ import annotations
 

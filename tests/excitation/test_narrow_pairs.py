@@ -1,4 +1,4 @@
-"""Links that can never be far apart, as a disc in a fork: they are checked, and a motion stays where they do not touch."""
+"""Links that are always close, as a disc in a fork: they are checked, and motions stay where they do not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals by blocks: the jackknife agrees with refitting, repetitions add no blocks, and few blocks give a finding."""
+"""Intervals by blocks: the jackknife agrees with refitting, repetitions add nothing, and few blocks give a finding."""
 
 from __future__ import annotations
 

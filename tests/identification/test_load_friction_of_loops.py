@@ -62,7 +62,7 @@ def test_shares_of_the_load_lie_in_their_intervals(name):
 
 
 def test_friction_of_passive_joints_is_plain():
-    """No torque determines the load of a pin: drives stated there have viscous and Coulomb friction, not that of a load."""
+    """No torque determines the load of a pin: drives stated there have no friction that depends on a load."""
     robot = mindyn.load_robot("five_bar")
     robot = replace(robot, drives=tuple(mindyn.Drive(name) for name in robot.joint_names))
     plain = Regressor(robot)

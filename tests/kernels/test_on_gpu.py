@@ -1,4 +1,4 @@
-"""`Model.to_gpu` on the device that CuPy finds: the same numbers as on the CPU, in both precisions, and the same errors."""
+"""`Model.to_gpu` on the device that CuPy finds: the numbers and errors of the CPU, in both precisions."""
 
 from __future__ import annotations
 

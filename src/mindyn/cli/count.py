@@ -179,7 +179,8 @@ def _robot_data(robot: Robot, counted: list[FormulationCount]) -> dict[str, obje
 
 def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:
     parts = [
-        "printed = counted from traced equations by the convention of the paper + the differences; numbers are for n = 6"
+        "printed = counted from traced equations by the convention of the paper + the differences; numbers are for n "
+        "= 6"
     ]
     for title in dict.fromkeys(row.table for row in rows):
         parts += ["", title, *(line for row in rows if row.table == title for line in _row_text(row))]

@@ -135,8 +135,8 @@ def export(
     prior: Annotated[
         str | None,
         typer.Option(
-            help="Robot (bundled name or file) whose inertials determine what the base parameters leave open, or 'none' "
-            "for the smallest masses. Default: the robot of the estimate."
+            help="Robot (bundled name or file) whose inertials determine what the base parameters leave open, or "
+            "'none' for the smallest masses. Default: the robot of the estimate."
         ),
     ] = None,
     prefix: Annotated[
@@ -146,8 +146,8 @@ def export(
     check: Annotated[
         Path | None,
         typer.Option(
-            help="Log on which to compare the torques of MuJoCo and of the estimate (MJCF only); with position targets, "
-            "also the positions of MuJoCo's servos."
+            help="Log on which to compare the torques of MuJoCo and of the estimate (MJCF only); with position "
+            "targets, also the positions of MuJoCo's servos."
         ),
     ] = None,
     feasible: Annotated[

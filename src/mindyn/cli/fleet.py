@@ -45,7 +45,8 @@ def fleet(
     group_by: Annotated[
         str,
         typer.Option(
-            help="Comma-separated fields, constant columns, or year, month, week, day; the first one identifies the robot."
+            help="Comma-separated fields, constant columns, or year, month, week, day; the first one identifies the "
+            "robot."
         ),
     ] = "",
     workers: Annotated[int, typer.Option(help="Number of local processes that read logs.")] = 1,

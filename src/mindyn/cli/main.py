@@ -113,7 +113,8 @@ def require_drives_file(words: Sequence[str]) -> None:
             raise InputError(
                 "--drives needs a file with [[drive]] tables, as in `mindyn identify`; drives of the robot file are "
                 "simulated by default",
-                hint="omit --drives, or pass --drives drives.toml; --without-drives disables friction and rotor inertia",
+                hint="omit --drives, or pass --drives drives.toml; --without-drives disables friction and rotor "
+                "inertia",
                 code=Code.MISSING_VALUE,
                 subject="--drives",
             )

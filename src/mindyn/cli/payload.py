@@ -68,8 +68,8 @@ def payload(
     calibrate: Annotated[
         float | None,
         typer.Option(
-            help="Mass in kg of the weighed payload in this log. Its torque scale is written into the folder of the run, "
-            "and used for other payloads."
+            help="Mass in kg of the weighed payload in this log. Its torque scale is written into the folder of the "
+            "run, and used for other payloads."
         ),
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
@@ -117,7 +117,8 @@ def _print_for_controllers(load: Payload, load_in_frame: Payload) -> None:
         typer.echo(f"\n{format_for_controllers(load_in_frame)}")
         if load.unidentifiable:
             print_status(
-                f"note: the log does not determine these parameters; physically consistent values are printed: {', '.join(load.unidentifiable)}"
+                "note: the log does not determine these parameters; physically consistent values are printed: "
+                f"{', '.join(load.unidentifiable)}"
             )
     else:
         print_output()
@@ -159,9 +160,9 @@ def _describe_load(load: Payload) -> str:
         return "The motion does not determine the mass of the payload."
     if not load.is_feasible:
         return (
-            f"The log contradicts the estimate: the payload would need a mass between {low:.4g} and {high:.4g} kg, with a "
-            "centre of mass and an inertia that are not physically consistent. Check that the estimate is of this arm, "
-            "with the same drive gains and zero positions."
+            f"The log contradicts the estimate: the payload would need a mass between {low:.4g} and {high:.4g} kg, "
+            "with a centre of mass and an inertia that are not physically consistent. Check that the estimate is of "
+            "this arm, with the same drive gains and zero positions."
         )
     if "m" in load.unidentifiable:
         return f"No significant payload: its mass is at most {max(load.mass, high):.2g} kg."
@@ -193,7 +194,8 @@ def format_for_controllers(load: Payload) -> str:
     columns = ", ".join(f"{value:.6g}" for value in J.T.ravel())
     return "\n".join(
         [
-            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers expect the flange frame:",
+            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers expect the "
+            "flange frame:",
             f"UR      set_target_payload({m:.6g}, [{cog}], [{tensor}])",
             f"Franka  setLoad({m:.6g}, {{{cog}}}, {{{columns}}})  // column by column",
             f"KUKA    LOAD_DATA[n]={{M {m:.6g},CM {{X {1e3 * c[0]:.3f},Y {1e3 * c[1]:.3f},Z {1e3 * c[2]:.3f},"

@@ -103,7 +103,8 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
     if len(shown) < len(given):
         more = "more " if shown else ""
         print_status(
-            f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to print them"
+            f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to "
+            "print them"
         )
 
 

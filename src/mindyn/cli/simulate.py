@@ -156,8 +156,8 @@ def _require_noise_side(robot: Robot, sensors: Sensors) -> None:
     if sensors.noise_side is None and geared and (sensors.torque_noise or sensors.position_noise):
         largest = max(abs(drive.ratio) for drive in robot.drives)
         raise InputError(
-            f"the side of the noise is not given, but {list_names(geared)} have gears: with a gear ratio of {largest:g}, "
-            f"0.3 N m at the motor are {0.3 * largest:g} N m at the joint",
+            f"the side of the noise is not given, but {list_names(geared)} have gears: with a gear ratio of "
+            f"{largest:g}, 0.3 N m at the motor are {0.3 * largest:g} N m at the joint",
             hint="pass --noise-at motor or --noise-at joint (noise_side in the file of --sensors)",
             code=Code.MISSING_VALUE,
             subject="noise_side",

@@ -6,9 +6,9 @@ A set is a folder of the same name beside `splits.json`. Its entry has
     joints      names in the order of the columns
     rate_hz     rows are uniform at this rate; or `time`: column of time stamps in s
     position, velocity (or null), torque
-                location of the columns ("columns": names of a table, or a pattern; "array": one of an .npz; "struct" and
-                "field" of a .mat file), "scale" to rad or m (default 1), "to_joint" (default: the identity) and "offset":
-                q_joint = to_joint @ (raw * scale) + offset, tau_joint = to_joint @ raw
+                location of the columns ("columns": names of a table, or a pattern; "array": one of an .npz; "struct"
+                and "field" of a .mat file), "scale" to rad or m (default 1), "to_joint" (default: the identity) and
+                "offset": q_joint = to_joint @ (raw * scale) + offset, tau_joint = to_joint @ raw
     splits      name -> {"train": [{"file", "rows"}], "held_out": [{"file", "rows", "score_rows"}]}; a file is a name,
                 or a table with one for each signal; rows are half open, from 0
 """

@@ -28,8 +28,8 @@ class EnergyDifference(Integration, Estimator):
     interval_s : float, default 0.2
         Longest interval, in s.
     reversals : {"avoid", "within"}, default "avoid"
-        "avoid": intervals end where a friction torque changes its direction, because accelerations jump there. "within":
-        they do not, for motions whose accelerations are smooth although friction is not.
+        "avoid": intervals end where a friction torque changes its direction, because accelerations jump there.
+        "within": they do not, for motions whose accelerations are smooth although friction is not.
     torque : {"sampled", "held"}, default "sampled"
         Values of a continuous torque, or a torque that is constant from each row to the next.
 

@@ -167,7 +167,7 @@ def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, A
 
 
 def robot_record(robot: Robot) -> dict[str, Any]:
-    """Return a robot without its notes as a dictionary: the table of a robot file, and the selection from its source."""
+    """Return a robot without its notes as a dictionary: the table of a robot file, and its selection."""
     return {**toml_table(robot), "selection": robot.selection.to_dict()}
 
 

@@ -37,7 +37,7 @@ def read_ends(saved: Sequence[Sequence[float | None]]) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointResidual:
-    """Residuals of a joint: number of rows, rms residual and rms torque (N m or N), correlation of neighbouring rows."""
+    """Residuals of a joint: number of rows, rms residual and torque (N m or N), correlation of neighbouring rows."""
 
     joint: str
     rows: int

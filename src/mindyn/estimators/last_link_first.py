@@ -45,7 +45,7 @@ class LastLinkFirst(Estimator):
         return replace(wanted, base_form="lin", friction=friction)
 
     def fit(self, rows: Rows) -> Estimate:
-        """Fit the MLC and their covariance; `joint_conditions` of the provenance has the condition number of each A_i."""
+        """Fit the MLC and their covariance; the provenance has the condition number of each A_i."""
         if rows.regressor.base.form != "lin":
             raise InputError(
                 f'last link first needs rows of the base form "lin", got {rows.regressor.base.form!r}',
@@ -140,4 +140,5 @@ def _status(information: Information, partial: _PartialEstimate, error: float) -
     )
     if not partial.unidentifiable:
         return f"{sentence}."
-    return f"{sentence}; the rows of their own joint leave open: {', '.join(partial.unidentifiable)}, and joints before suffer."
+    names = ", ".join(partial.unidentifiable)
+    return f"{sentence}; the rows of their own joint do not determine {names}; this affects the joints before."

@@ -197,7 +197,7 @@ def _estimate(settings: LeastSquares, rows: Rows, information: Information, fit:
     if not estimate.unidentifiable:
         return estimate
     status = (
-        f"{estimate.status.partition(';')[0]}; the data leave {int(fit.kept.sum()) - fit.rank} combinations open, among: "
-        f"{', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
+        f"{estimate.status.partition(';')[0]}; the data leave {int(fit.kept.sum()) - fit.rank} combinations open, "
+        f"among: {', '.join(estimate.unidentifiable)} (their values are the smallest that fit)."
     )
     return replace(estimate, status=status)

@@ -236,8 +236,8 @@ def _estimate(
     rms = np.sqrt(squares / counts)
     moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
     status = (
-        f"{len(plain.names) - len(plain.unidentifiable)} parameters with errors in motion and torque; they differ from least "
-        f"squares by up to {100 * moved:.3g} % of the largest"
+        f"{len(plain.names) - len(plain.unidentifiable)} parameters with errors in motion and torque; they differ "
+        f"from least squares by up to {100 * moved:.3g} % of the largest"
     )
     return replace(
         plain,

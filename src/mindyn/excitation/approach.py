@@ -44,8 +44,8 @@ def approach_from(
 ) -> ApproachPath:
     """Return the shortest path from home to the start through some rest positions, with straight lines in joint space.
 
-    Edges of the graph of all positions are checked only if the shortest path uses them, and removed if they hit something
-    (lazy roadmap, Bohlin and Kavraki 2000). Distances are those of the final check.
+    Edges of the graph of all positions are checked only if the shortest path uses them, and removed if they hit
+    something (lazy roadmap, Bohlin and Kavraki 2000). Distances are those of the final check.
 
     limits  with the full ranges of the joints: home may be closer to their ends than a motion
     safety  the path keeps its distances, and is slowed until its dynamics hold
@@ -62,8 +62,8 @@ def approach_from(
     blocked = first_blocked(safety.encounters, begin[None])
     if blocked is not None:
         raise UnsafeMotionError(
-            f"home {np.round(begin, 3).tolist()} is not safe: the distance {' - '.join(blocked.names)} is less than the "
-            f"required {1e3 * blocked.required_m:.0f} mm",
+            f"home {np.round(begin, 3).tolist()} is not safe: the distance {' - '.join(blocked.names)} is less than "
+            f"the required {1e3 * blocked.required_m:.0f} mm",
             hint="give a home with a larger distance, lower --clearance, or omit home",
             subject="home",
         )

@@ -80,8 +80,8 @@ class _Balls:
 def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[tuple[Capsule, ...], tuple[Solid, ...]]:
     """Return at most `most` capsules whose union contains the solids, and the solids divided among them.
 
-    Each solid, or each triangle of a mesh, is in one capsule. A capsule is convex, so it contains them if it contains their
-    corners. A mesh that several capsules share is divided in the same way.
+    Each solid, or each triangle of a mesh, is in one capsule. A capsule is convex, so it contains them if it contains
+    their corners. A mesh that several capsules share is divided in the same way.
     """
     balls = _balls(solids)
     part = np.zeros(len(balls.centres), dtype=np.int64)

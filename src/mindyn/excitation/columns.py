@@ -40,8 +40,8 @@ class _Coulomb:
 class Columns:
     """Y (N, n, p) of the base set with friction and rotor columns and smooth Coulomb columns, as its entries (N, e).
 
-    Entries are the structural nonzeros of Y, row by row. The torque of a joint does not depend on the links before it or on
-    the friction of other joints; for a 6R arm, two thirds of the products of columns are not computed.
+    Entries are the structural nonzeros of Y, row by row. The torque of a joint does not depend on the links before it
+    or on the friction of other joints; for a 6R arm, two thirds of the products of columns are not computed.
 
     speeds  (n,) speed limits, which determine the width of the smooth sign
     """

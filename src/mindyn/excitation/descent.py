@@ -1,9 +1,9 @@
 """`Descent`: sequential quadratic programming that can be interrupted and continued.
 
-Minimise f(x) subject to c(x) <= 0, with derivatives of both. Every step solves a quadratic program with the curvature of
-the Lagrangian from damped updates [Powell 1978], followed by a line search on f + weights . max(c, 0). Few of hundreds of
-constraints are close to their limits: the program starts with these, and adds those that its solution violates until it
-violates none.
+Minimise f(x) subject to c(x) <= 0, with derivatives of both. Every step solves a quadratic program with the curvature
+of the Lagrangian from damped updates [Powell 1978], followed by a line search on f + weights . max(c, 0). Few of
+hundreds of constraints are close to their limits: the program starts with these, and adds those that its solution
+violates until it violates none.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class Descent:
     def _programmed(self, c: Array) -> tuple[Array, Array] | None:
         """Return d and multipliers (m,) of min gradient . d + d . curvature d / 2, c + jacobian d <= 0, x + d in box.
 
-        None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the shortest
-        y that satisfies the constraints.
+        None if the constraints contradict each other. With L L^T the curvature and y = L^T d + L^-1 gradient, it is the
+        shortest y that satisfies the constraints.
         """
         count, n = self._jacobian.shape
         rows, limit = self._jacobian, -c

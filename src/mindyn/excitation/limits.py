@@ -41,8 +41,8 @@ Given = ArrayLike | Mapping[str, float] | None
 class MotionLimits(ShortRepr):
     """Limits of every joint that a motion keeps; infinite if there is none.
 
-    For a robot with loops, n counts the primary joints, in the order of `primary_names`. `MotionLimits.of(robot)` takes the
-    limits of the robot.
+    For a robot with loops, n counts the primary joints, in the order of `primary_names`. `MotionLimits.of(robot)` takes
+    the limits of the robot.
 
     Parameters
     ----------

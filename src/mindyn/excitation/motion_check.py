@@ -99,8 +99,8 @@ def check_path(encounters: Encounters, paths: Sequence[tuple[Array, Array | None
 
     unknown  number of moving links without a volume
 
-    Between two samples a body moves at most as far as the fastest corner of its box, so a distance decreases at most by the
-    path lengths of both bodies. The reported distance subtracts this bound.
+    Between two samples a body moves at most as far as the fastest corner of its box, so a distance decreases at most by
+    the path lengths of both bodies. The reported distance subtracts this bound.
     """
     least = np.full(len(encounters.checked), np.inf)
     step_m = min((one.resolution_m for one in encounters.checked), default=STEP_M)

@@ -2,9 +2,9 @@
 
 Smoothing is reduced in stages: first the norm of the criterion and the maxima over time are soft, then sharp. The first
 stage starts from many motions and continues from the better half; the others continue from its best results, with the
-curvature of the previous stage. Violations between the knots are measured at dense instants and added to the constraints
-of a last stage. A motion that still violates a limit is shrunk towards its start, where the robot rests within all
-limits.
+curvature of the previous stage. Violations between the knots are measured at dense instants and added to the
+constraints of a last stage. A motion that still violates a limit is shrunk towards its start, where the robot rests
+within all limits.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class Search:
     def first_stage(self, begun: Sequence[Array], kept: int, executor: Executor | None = None) -> list[Point]:
         """Return the best results of the first stage, best first; workers of an executor run it, if there is one.
 
-        Half of the searches are stopped early. The soft criterion predicts the final one: over 24 searches for a UR10 their
-        correlation was 0.7, and after 15 iterations the best of 12 are in the better half.
+        Half of the searches are stopped early. The soft criterion predicts the final one: over 24 searches for a UR10
+        their correlation was 0.7, and after 15 iterations the best of 12 are in the better half.
         """
         reached = [Point(x) for x in begun]
         for step, left in ((Search._begun, max(kept, -(-len(reached) // 2))), (Search._gone_on, kept)):
@@ -150,7 +150,8 @@ class Search:
     def refine(self, rng: np.random.Generator, count: int) -> float:
         """Search again from points near the best motion, `count` times; return the criterion.
 
-        For a UR10, eight refinements reduced a condition number from 3.24 to 3.16; eight new searches found none below 3.24.
+        For a UR10, eight refinements reduced a condition number from 3.24 to 3.16; eight new searches found none below
+        3.24.
         """
         for _ in range(count if self.best is not None else 0):
             assert self.best is not None
@@ -239,8 +240,8 @@ def exact_value(problem: Problem, motion: Motion) -> float:
 def feasible(problem: Problem, motion: Motion, instants: Instants) -> Motion | None:
     """Return the motion, shrunk towards its start until every limit holds at all instants; None if rest violates one.
 
-    The factor is computed at the worst instants and then checked at all of them. For a PUMA 560 with 20 000 instants this
-    takes two evaluations of 25 ms instead of sixteen.
+    The factor is computed at the worst instants and then checked at all of them. For a PUMA 560 with 20 000 instants
+    this takes two evaluations of 25 ms instead of sixteen.
     """
     rows: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
     shrunk = motion

@@ -57,8 +57,8 @@ class Volume:
 class Volumes(ShortRepr):
     """Volumes of the root and the moving links, in this order; `unknown` are moving links without one.
 
-    A link with a known and a guessed part has two volumes: a guess that is too coarse to check does not exclude the known
-    part.
+    A link with a known and a guessed part has two volumes: a guess that is too coarse to check does not exclude the
+    known part.
     """
 
     volumes: tuple[Volume, ...]

@@ -57,7 +57,8 @@ def require_mass(robot: Robot, *, force: bool) -> None:
     if massless and not force:
         raise ExportError(
             f"MuJoCo does not accept moving bodies without mass: {list_names(massless)}",
-            hint="lock their joints (lock=, --lock), give them a mass, or write them as they are with force=True (--force)",
+            hint="lock their joints (lock=, --lock), give them a mass, or write them as they are with force=True "
+            "(--force)",
             code=Code.UNSUPPORTED,
             subject=massless[0],
         )

@@ -194,7 +194,8 @@ def edit_mjcf(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the source text with the values of the robot, for a file at `out`, and sentences about other changes.
 
-    The position actuators get the gains of `servo`. `notes` and these sentences become the comment at the top of the file.
+    The position actuators get the gains of `servo`. `notes` and these sentences become the comment at the top of the
+    file.
     """
     path = Path(source)
     stated = assemble(read_mjcf(path, Snapper(active=True)).select(robot.selection))
@@ -248,8 +249,8 @@ def _edit_bodies(
             _set_inertial(bodies[name], phi)
         elif phi.any():
             raise ExportError(
-                f"the file has no <body> for link {name!r}, whose mass is {phi[0]:.4g} kg: it has several joints on one "
-                "body, or MuJoCo creates the body as a copy",
+                f"the file has no <body> for link {name!r}, whose mass is {phi[0]:.4g} kg: it has several joints on "
+                "one body, or MuJoCo creates the body as a copy",
                 hint="give every joint its own <body> in the file",
                 code=Code.UNSUPPORTED,
                 subject=name,
@@ -311,7 +312,8 @@ def _set_gravity(root: Element, robot: Robot, stated: Robot) -> list[str]:
         return []
     _last_section(root, "option").set("gravity", format_numbers(robot.gravity))
     return [
-        f"Gravity changed from {format_numbers(stated.gravity)} m/s^2 to {format_numbers(robot.gravity)}, as in the model."
+        f"Gravity changed from {format_numbers(stated.gravity)} m/s^2 to {format_numbers(robot.gravity)}, as in the "
+        "model."
     ]
 
 

@@ -90,9 +90,9 @@ def _replay_targets(mujoco: Any, model: Any, log: Log, delay_s: float) -> Array:
 def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Array) -> Array:
     """Return the torques (N, k) of MuJoCo's inverse dynamics for the joints of the robot; other joints stand still.
 
-    If the robot has dependent joints, MuJoCo's soft constraints are disabled and the tree torques are projected onto the
-    primary joints by W^T. `q` covers all joints if loops are solved numerically, otherwise the primary joints, as do
-    `qd` and `qdd`.
+    If the robot has dependent joints, MuJoCo's soft constraints are disabled and the tree torques are projected onto
+    the primary joints by W^T. `q` covers all joints if loops are solved numerically, otherwise the primary joints, as
+    do `qd` and `qdd`.
     """
     mujoco = import_mujoco()
     model = _compile_mjcf(mujoco, Path(path))

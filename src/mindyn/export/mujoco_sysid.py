@@ -136,7 +136,8 @@ def theta_from_phi(phi: Array) -> Array:
         U = np.linalg.cholesky(P[::-1, ::-1])[::-1, ::-1]
     except np.linalg.LinAlgError as error:
         raise InputError(
-            "a link is on the boundary of the physically consistent set (flat, a line or a point), where theta is infinite",
+            "a link is on the boundary of the physically consistent set (flat, a line or a point), where theta is "
+            "infinite",
             hint="identify with --consistent, which keeps links away from the boundary",
             code=Code.NOT_FEASIBLE,
             subject="phi",

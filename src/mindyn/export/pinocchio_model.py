@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def to_pinocchio(robot: Robot, *, drives: bool = False) -> pinocchio.Model:
     """Convert a robot to a `pinocchio.Model`, whose rnea, crba and aba agree with `compile_model(robot)`.
 
-    Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Mimic joints become mimic joints
-    of Pinocchio (3.4 or later), so q, qd and tau are those of the primary joints; Pinocchio's rnea and crba support them
-    (with a new Data for each call), its aba does not. Links and frames become frames of the model, and limits and
-    gravity are copied.
+    Joint k of the robot is joint k + 1 of the model, so q, qd and tau keep their order. Mimic joints become mimic
+    joints of Pinocchio (3.4 or later), so q, qd and tau are those of the primary joints; Pinocchio's rnea and crba
+    support them (with a new Data for each call), its aba does not. Links and frames become frames of the model, and
+    limits and gravity are copied.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ def _require_tree(robot: Robot) -> None:
     if robot.loops:
         raise ExportError(
             f"robot {robot.name!r} has {robot.dependence}, but a Pinocchio model is a tree",
-            hint="convert the tree with to_pinocchio(dataclasses.replace(robot, loops=(), home=None)) and close the loops "
-            "with Pinocchio's constraint models",
+            hint="convert the tree with to_pinocchio(dataclasses.replace(robot, loops=(), home=None)) and close the "
+            "loops with Pinocchio's constraint models",
             code=Code.UNSUPPORTED,
             subject=robot.name,
         )

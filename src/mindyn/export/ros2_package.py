@@ -295,8 +295,8 @@ def solver_terms(model: Model) -> list[SourceFunction]:
     robot = model.robot
     if not is_affine(robot):
         raise ExportError(
-            f"robot {robot.name!r} has {robot.dependence} that are solved numerically; inverse_dynamics_solver supports "
-            "only joints that move independently or follow others linearly",
+            f"robot {robot.name!r} has {robot.dependence} that are solved numerically; inverse_dynamics_solver "
+            "supports only joints that move independently or follow others linearly",
             hint="write the package without the plugin (--to ros2)",
             code=Code.UNSUPPORTED,
             subject=robot.name,

@@ -127,7 +127,7 @@ def _has_known_inertia(robot: Robot) -> bool:
 
 
 def _describe_rotors(robot: Robot) -> list[str]:
-    """Describe each rotor: its inertia at the joint and, in brackets, that of the links (the diagonal of M at q = 0)."""
+    """Describe each rotor: its inertia at the joint and, in brackets, that of the links (diagonal of M at q = 0)."""
     turning = [drive for drive in robot.drives if joint_side_values(drive)[0] > NEGLIGIBLE]
     links = None
     if turning and _has_known_inertia(robot):
@@ -232,7 +232,8 @@ def _offset_advice(model: Robot) -> list[str]:
     if not any(drive.offset for drive in model.drives):
         return []
     return [
-        "The other values were fitted together with the offsets. For simulation, a fit without offsets is more accurate: "
+        "The other values were fitted together with the offsets. For simulation, a fit without offsets is more "
+        "accurate: "
         'identify --consistent --no-offsets, or PhysicallyConsistent(left_out=("offset",)).'
     ]
 

@@ -105,7 +105,8 @@ def cpp_source(functions: Sequence[SourceFunction], stem: str, title: str, facts
         *(_format_fact(name, value) for name, value in facts),
         "",
         *(
-            f"{describe_function(function)}\n{_format_returning_overload(function, name, c)}{_format_writing_overload(function, name, c)}"
+            f"{describe_function(function)}\n{_format_returning_overload(function, name, c)}"
+            f"{_format_writing_overload(function, name, c)}"
             for function, name, c in wrapped
         ),
         "#if defined(EIGEN_WORLD_VERSION)",

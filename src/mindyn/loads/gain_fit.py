@@ -2,8 +2,8 @@
 
     minimise sum_j w_j |s_j - h_j Y_j beta|^2,   w_j = 1 / residual variance of the signal
 
-The noise is in the signals: as columns of linear equations, noisy signals would make gains too small. Of a simulated leg
-under servos, with encoder steps of 1.5e-4 and 1.5e-3 rad, 94 and 97 % of the 95 % intervals of ratios hold the true
+The noise is in the signals: as columns of linear equations, noisy signals would make gains too small. Of a simulated
+leg under servos, with encoder steps of 1.5e-4 and 1.5e-3 rad, 94 and 97 % of the 95 % intervals of ratios hold the true
 value, and the mean error is a fifth of the deviation, so that instruments from simulated states are not needed.
 Everything is computed from products of W = [Y | s], so that blocks can be omitted in turn.
 """
@@ -78,7 +78,7 @@ def fit_gains(products: GainProducts, size: int, fixed: Array, start: GainSoluti
 
 
 def _linear_start(products: GainProducts, size: int, reference: int) -> tuple[Array, Array]:
-    """Return beta and h of Y_j beta - gain_j s_j = 0 with gain 1 of the reference, each joint weighted by its signal."""
+    """Return beta and h of Y_j beta - gain_j s_j = 0 with gain 1 of the reference; signals weight the joints."""
     n = len(products.columns)
     A, right = np.zeros((size + n, size + n)), np.zeros(size + n)
     for joint, (columns, own) in enumerate(zip(products.columns, products.squares, strict=True)):

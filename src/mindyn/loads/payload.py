@@ -59,8 +59,8 @@ WEIGHTING_ROUNDS: Final = 3
 
 GAIN_DEVIATION: Final = 0.01
 CURRENT_GAIN_DEVIATION: Final = 0.07
-"""Default standard deviations of the torque scale of a joint: well calibrated drives, and currents times gains of a data
-sheet (3.04 kg instead of 2.805 kg on a UR10e, 8 %)."""
+"""Default standard deviations of the torque scale of a joint: well calibrated drives, and currents times gains of a
+data sheet (3.04 kg instead of 2.805 kg on a UR10e, 8 %)."""
 CALIBRATED_FRACTION: Final = 0.6
 """Fraction of the gain deviation that remains in the mass after calibration, because joints share the weight of another
 load in another way. On 12 simulated arms with gains 7 % off (rms), masses are wrong by 8 % rms before and 4 % rms after
@@ -276,8 +276,8 @@ def _undetermined_mass(mass: float, hidden_kg: float) -> list[Finding]:
     if abs(mass) >= MIN_SEPARABLE_RATIO * hidden_kg:
         return []
     message = (
-        f"the motion does not determine the mass: apart from what the other parameters produce, {hidden_kg:.2g} kg would "
-        "change the torque by no more than the residual"
+        f"the motion does not determine the mass: apart from what the other parameters produce, {hidden_kg:.2g} kg "
+        "would change the torque by no more than the residual"
     )
     remedy = "Record a motion that lifts the load with every joint that carries weight, through wide ranges"
     return [Finding(Kind.UNDETERMINED_MASS, Severity.WARNING, message, remedy, (), hidden_kg, "kg")]

@@ -6,9 +6,9 @@ The tool exerts on the sensor, about its origin and in its axes,
 
 with the ten parameters phi of the tool, the bias b (6,), and W (6, 10) from the angular velocity w, the angular
 acceleration wd and the acceleration a of the origin. At rest W contains only mass and first moments. If the sensor is
-mounted with an unknown rotation X relative to the frame whose motion is known, w, wd and a - g become X^T w, ... This is
-nonlinear, so X starts from the rotation that turns the known directions of a - g into the forces [Kabsch 1976], and all
-parameters are refined by Gauss-Newton.
+mounted with an unknown rotation X relative to the frame whose motion is known, w, wd and a - g become X^T w, ... This
+is nonlinear, so X starts from the rotation that turns the known directions of a - g into the forces [Kabsch 1976], and
+all parameters are refined by Gauss-Newton.
 
 Weights are 1 / mean squared residual of each of the six channels. Covariances are jackknifed over contiguous blocks,
 since errors of a pose repeat in all its rows; the held-out error is that of each block under the fit without it.

@@ -240,7 +240,8 @@ class Hdf5Array:
                     raise LogError(message, code=Code.UNSAFE_INPUT, subject=self._name)
             elif code != _LZF or len(content) * _LZF_EXPANSION > ALWAYS_ALLOWED_BYTES:
                 raise LogError(
-                    f"chunks of {self._name} are compressed by filter {code}; mindyn supports gzip and small LZF chunks",
+                    f"chunks of {self._name} are compressed by filter {code}; mindyn supports gzip and small LZF "
+                    "chunks",
                     hint="convert the file with h5repack -f GZIP=4",
                     code=Code.UNSUPPORTED,
                     subject=self._name,

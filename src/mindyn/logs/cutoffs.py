@@ -12,7 +12,7 @@ from mindyn.algebra.values import Array
 from mindyn.logs.log import Log
 
 CutoffRule = Callable[[Sequence[Log], float], float | None]
-"""Function of the uniform segments of the training logs and their rate that returns a cut-off in Hz; None: no filter."""
+"""Function of the uniform segments of the training logs and their rate; returns a cut-off in Hz, None: no filter."""
 
 FLOOR_BAND: Final = (0.5, 0.9)
 """Band, relative to the Nyquist frequency, that contains only noise."""

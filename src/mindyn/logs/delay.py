@@ -51,7 +51,7 @@ class Delay:
 
 
 def joint_columns(q: Array, qd: Array, qdd: Array) -> Array:
-    """Return columns that need no model: 1, sin and cos of all positions, the joint's velocity and its sign, all qdd."""
+    """Return columns that need no model: 1, sin and cos of all q, the joint's velocity and its sign, all qdd."""
     n = q.shape[1]
     speed = np.sqrt((qd**2).mean(axis=0))
     direction = np.tanh(qd / np.where(speed > 0, 0.05 * speed, 1.0))

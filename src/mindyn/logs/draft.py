@@ -1,4 +1,4 @@
-"""`SidecarDraft`: proposed lines of a sidecar file, each with its evidence; `?` marks values that the user must give."""
+"""`SidecarDraft`: proposed lines of a sidecar file, each with its reason; `?` marks values that the user must give."""
 
 from __future__ import annotations
 

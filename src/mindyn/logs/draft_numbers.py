@@ -170,7 +170,7 @@ class Guess:
 
 
 def is_normalised(q: Array) -> bool:
-    """Return whether positions are normalised to -100 ... 100, as LeRobot does: no column exceeds 100, one reaches it."""
+    """Return whether positions are normalised to -100 ... 100 as by LeRobot: the largest is 100."""
     peaks = np.nanmax(np.abs(q), axis=0)
     return bool((peaks <= NORMALISED_PEAK + 1e-3).all() and (np.abs(peaks - NORMALISED_PEAK) < 1e-3).any())
 

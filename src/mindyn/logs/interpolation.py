@@ -17,7 +17,7 @@ SHIFT_REACH_ROWS: Final = 5
 
 
 def interpolate_between_stamps(time: Array, values: Array, wanted: Array) -> Array:
-    """Return values at the wanted times from the cubic through the four nearest stamps (or fewer rows, if necessary)."""
+    """Return values at the given times from the cubic through the four nearest stamps (or fewer, if necessary)."""
     count = min(2 * NEIGHBOUR_ROWS, len(time))
     first = np.clip(np.searchsorted(time, wanted, side="right") - count // 2, 0, len(time) - count)
     near = first[:, None] + np.arange(count)

@@ -87,8 +87,8 @@ class JsonLinesTable:
             frame = pl.read_ndjson(io.BytesIO(block), infer_schema_length=None)
         except PolarsError as error:
             raise LogError(
-                f"rows {before} to {before + len(lines) - 1} of {self.name} are not JSON objects with the same entries, "
-                f"one per line ({type(error).__name__})",
+                f"rows {before} to {before + len(lines) - 1} of {self.name} are not JSON objects with the same "
+                f"entries, one per line ({type(error).__name__})",
                 hint="is the last line truncated, or is it a single JSON array? write one object per line",
                 code=Code.UNREADABLE,
                 subject=self.name,

@@ -73,7 +73,7 @@ def follow_loops(robot: Robot, samples: Samples) -> Samples:
 
 
 def all_joint_positions(robot: Robot, samples: Samples) -> Array:
-    """Return the positions that kernels take as q: of all joints (N, n) with solved loops, else of the primary joints."""
+    """Return the positions that kernels take as q: all joints (N, n) with solved loops, else the primary joints."""
     here = follow_loops(robot, samples)
     return add_dependent_positions(robot, here.q, here.dependent_q)
 

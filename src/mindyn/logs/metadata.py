@@ -55,10 +55,10 @@ class LogMetadata:
     files            signal -> another file in the log's folder that holds its columns row by row
     gears            G of q_motor = G q_joint: n ratios or an n x n matrix in the robot's order; by default from the
                      robot's drives
-    current_gains    N m/A (N/A) at the side of the torque, in the robot's order or by joint; "unknown", or "unknown" for
-                     some joints: `identify` estimates them
-    kp, kd           gains of position servos at the joint, N m/rad and N m s/rad (N/m, N s/m), in the robot's order or by
-                     joint: tau = kp (target - q) + kd (target_velocity - qd); kd = 0 by default; "unknown" as for
+    current_gains    N m/A (N/A) at the side of the torque, in the robot's order or by joint; "unknown", or "unknown"
+                     for some joints: `identify` estimates them
+    kp, kd           gains of position servos at the joint, N m/rad and N m s/rad (N/m, N s/m), in the robot's order or
+                     by joint: tau = kp (target - q) + kd (target_velocity - qd); kd = 0 by default; "unknown" as for
                      current_gains
     target_delay_s   time from the stamp of a target to its effect on the torque, s
     torque_limit     largest |tau| of a servo, N m (N), in the robot's order or by joint

@@ -135,7 +135,7 @@ def _is_unknown(gains: PerJointGain, joints: Sequence[str]) -> NDArray[np.bool_]
 
 
 def apply_gains(log: Log, gains: ArrayLike) -> Log:
-    """Return the log with the torque by `gains` (n,), N m or N per unit of the signal, for joints with unknown gains."""
+    """Return the log with torques by `gains` (n,), N m or N per unit of the signal, for joints with unknown gains."""
     unknown, joints = find_unknown_gains(log), log.joint_names
     if not unknown.any():
         return log

@@ -142,7 +142,7 @@ class TextTable:
             raise LogError(message, code=Code.DUPLICATE, subject=repeated[0])
 
     def _holds_numbers(self, start: int) -> bool:
-        """Return whether at least half of the cells of one of the first lines are numbers or dates, or no line exists."""
+        """Return whether half of the cells of one of the first lines are numbers or dates, or there is no line."""
         with self._open() as file:
             file.seek(start)
             lines = [line for _ in range(SEARCHED_LINES) if (line := self._line(file)).strip()]

@@ -68,8 +68,8 @@ WRENCH_SCHEMA: Final[Schema] = table_schema(
 )
 """Metadata of a wrench log.
 
-columns    names of `force`, `torque` and `position` (x, y, z), of the attitude as `orientation` (quaternion x, y, z, w) or
-           `rotation_vector`, of `time`, and of `joints` as a pattern such as "q{i}" or a list in the robot's order
+columns    names of `force`, `torque` and `position` (x, y, z), of the attitude as `orientation` (quaternion x, y, z, w)
+           or `rotation_vector`, of `time`, and of `joints` as a pattern such as "q{i}" or a list in the robot's order
 units      of force, torque, position, joints and time
 frame      axes of the wrench: those of the sensor, or of the world
 acts_on    whether readings are the wrench of the tool on the sensor, or of the sensor on the tool
@@ -205,7 +205,8 @@ def read_wrench_log(
     if missing := [what for what in ("force", "torque") if what not in columns]:
         raise LogError(
             f"{location.name} has no columns for {list_names(missing)}; its columns are: {list_names(table.names)}",
-            hint=f'set columns.{missing[0]} = ["x", "y", "z"] with the names of its columns, in the sidecar file or in the call',
+            hint=f'set columns.{missing[0]} = ["x", "y", "z"] with the names of its columns, in the sidecar file or '
+            "in the call",
             code=Code.MISSING_VALUE,
             subject=missing[0],
         )

@@ -175,7 +175,8 @@ def stanford_identification() -> tuple[PaperTable, Figure]:
         rows.append(_row(seed, clean, condition))
     table = PaperTable(
         "Section IV: the Stanford arm identified from the last link to the first",
-        f"relative error of every MLC below {MAX_NOISELESS_ERROR:g} (the paper: 'matched the true values very closely')",
+        f"relative error of every MLC below {MAX_NOISELESS_ERROR:g} (the paper: 'matched the true values very "
+        "closely')",
         tuple(rows),
         "The report with the paper's trajectories [22] is not available: these are sums of three sinusoids per joint.",
     )

@@ -169,8 +169,10 @@ def _iterations(recursive: Convergence, symbols: dict[str, int]) -> PaperTable:
         rows.append(unpublished_row(symbol, printed, why, f"LS {ls:.0f}, IV {iv:.0f}"))
         rows.append(claim_row(f"{symbol}: IV needs fewer than LS", "in words", f"{iv:.0f} < {ls:.0f}", iv < ls))
     note = (
-        f"Ours: samples, counted from {FIRST_CONVERGENCE_ROW}, until a value stays within {100 * SETTLING_TOLERANCE:g} % of that after {IDENTIFICATION_ROWS}; LS "
-        "still moves there. In the thesis J5z needs more than J1z; our motion moves the wrist faster, and J5z needs fewer."
+        f"Ours: samples, counted from {FIRST_CONVERGENCE_ROW}, until a value stays within "
+        f"{100 * SETTLING_TOLERANCE:g} % of that after {IDENTIFICATION_ROWS}; LS "
+        "still moves there. In the thesis J5z needs more than J1z; our motion moves the wrist faster, and J5z needs "
+        "fewer."
     )
     return PaperTable(
         "Section 3.6: iterations until the parameters converge", "IV needs fewer than LS", tuple(rows), note
@@ -217,8 +219,14 @@ def _step_checks(checked: StepChecks) -> PaperTable:
         )
         for check in checked.checks
     ]
-    limit = f"{MAX_UNCERTAINTY_RATIO:g} times what the values' uncertainty explains, or {100 * MIN_RELATIVE_MISS:g} % of the measured"
-    note = "The thesis prints no numbers. Accelerated tests: rad; others: N m. `check_steps`, `mindyn step-by-step identify`."
+    limit = (
+        f"{MAX_UNCERTAINTY_RATIO:g} times what the values' uncertainty explains, "
+        f"or {100 * MIN_RELATIVE_MISS:g} % of the measured"
+    )
+    note = (
+        "The thesis prints no numbers. Accelerated tests: rad; others: N m. `check_steps`, "
+        "`mindyn step-by-step identify`."
+    )
     return PaperTable("Section 3.6: the values of each test examined by a small simulation", limit, tuple(rows), note)
 
 

@@ -234,7 +234,8 @@ class _ProjectedRegressor(Regressor):
         seen[:, : s.shape[1]] = s > MIN_CONTACT_SINGULAR_VALUE * s[:, :1]
         if seen.all():
             raise InputError(
-                f"the contacts at {list_names(self._frames)} fix all joints: no equation without their wrenches remains",
+                f"the contacts at {list_names(self._frames)} fix all joints: no equation without their wrenches "
+                "remains",
                 hint='pass contact="point" if the feet cannot exert moments, or measure the wrenches',
                 code=Code.NOT_IDENTIFIABLE,
                 subject="phases",

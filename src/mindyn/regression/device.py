@@ -67,8 +67,8 @@ def gather_on_device(
     """Return the R factor (k_i, k_i) of all rows for each joint, as NumPy arrays.
 
     xp       CuPy; NumPy computes the same on the host
-    samples  q, qd, qdd, tau, and further inputs of the rows, each (N, .), in host memory (pinned memory is transferred at
-             the speed of the bus) or on the device
+    samples  q, qd, qdd, tau, and further inputs of the rows, each (N, .), in host memory (pinned memory is transferred
+             at the speed of the bus) or on the device
     windows  in the order of the samples, with at least one row to keep; None: all rows
     smooth   filters the rows of a window; None: no filter
     usable   (N, n) booleans: other rows of a joint are excluded

@@ -41,8 +41,8 @@ class Friction:
     Parameters
     ----------
     direction : {"sign", "tanh", "stop"}, default "sign"
-        sign(u); tanh(u / width); or the stop operator z' = u / width while abs(z) < 1, which keeps its value at rest and
-        reverses sign within 2 width of travel, as presliding friction does [Dahl 1968].
+        sign(u); tanh(u / width); or the stop operator z' = u / width while abs(z) < 1, which keeps its value at rest
+        and reverses sign within 2 width of travel, as presliding friction does [Dahl 1968].
     width : float, default 0.0
         In rad/s ("tanh") or rad ("stop") at the joint; not used by "sign".
     shapes : tuple of str, optional
@@ -50,8 +50,8 @@ class Friction:
     joint_side : tuple of str, optional
         Joints with additional viscous and Coulomb columns of their own motion, besides those of their coupled motor.
     reference : tuple of float, optional
-        Base values whose links and rotors give the load of `LOAD_SHAPES`, so that their columns are linear in the estimated
-        parameters. `identify` computes it; an estimate stores its own values.
+        Base values whose links and rotors give the load of `LOAD_SHAPES`, so that their columns are linear in the
+        estimated parameters. `identify` computes it; an estimate stores its own values.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class Friction:
         return replace(self, shapes=kept, reference=())
 
     def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
-        """Return s (N, k) for speeds u (N, k), rad/s at the joint side; a stop operator starts at 0 in every segment."""
+        """Return s (N, k) for speeds u (N, k), rad/s at the joint side; a stop operator starts every segment at 0."""
         if self.direction == "sign":
             return np.sign(u)
         if self.direction == "tanh":
@@ -109,8 +109,8 @@ class Friction:
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:
     """Return z_k = clip(z_(k-1) + steps_k, -1, 1), from 0 at the first row of every segment.
 
-    Steps and clips compose: consecutive rows map x to clip(x + a, low, high). Parts are computed in parallel, first their
-    maps, which give the start of each, then their values.
+    Steps and clips compose: consecutive rows map x to clip(x + a, low, high). Parts are computed in parallel, first
+    their maps, which give the start of each, then their values.
     """
     count, width = steps.shape
     length = max(1, round(count**0.5))

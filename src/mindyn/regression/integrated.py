@@ -172,7 +172,7 @@ class IntegratedRegressor:
         return (ENERGY_ROW,), (np.arange(self.torque.count),)
 
     def row(self, samples: Samples, taken: slice, directions: Array | None, torque: Torque) -> Array:
-        """Return [columns | right side] divided by the duration, (n, p + 1) N m or (1, p + 1) W: means over the interval."""
+        """Return the means [columns | right side] over the interval, (n, p + 1) N m or (1, p + 1) W."""
         q, qd = self.torque.positions(samples, taken), samples.qd[taken]
         weights = quadrature(len(q)) / samples.rate_hz
         Y = self.drift.dense(self.drift.parts(q, qd, np.zeros_like(qd), directions))
@@ -239,7 +239,7 @@ def _torque_integral(samples: Samples, taken: slice, weights: Array, form: Form,
 
 
 def intervals(samples: Samples, breaks: NDArray[np.bool_], longest_rows: int) -> list[slice]:
-    """Cut segments of samples into equal intervals; neighbours share a row, and segments that are too short are skipped.
+    """Cut segments of samples into equal intervals; neighbours share a row, and too short segments are skipped.
 
     breaks  (N,) whether an interval must end between the previous row and this one
     """

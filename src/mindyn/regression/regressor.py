@@ -319,7 +319,7 @@ class Regressor:
 
     @property
     def load_weights(self) -> tuple[list[Array], Array] | None:
-        """Return the weights of the columns of each joint that sum to its load, and L (n, drives): loads of drives = load @ L.
+        """Return the weights of the columns that sum to the load of each joint, and L (n, drives): drives carry load L.
 
         None if no friction depends on the load.
         """
@@ -335,7 +335,7 @@ class Regressor:
         return np.asarray((joints if carried is None else joints + carried) @ L)
 
     def carried_torque(self, q: Array, qd: Array, qdd: Array) -> Array | None:  # noqa: ARG002 - of regressors with a load
-        """Return the torque (N, n) that the joints carry in addition to that of the reference; None if there is none."""
+        """Return the torque (N, n) that the joints carry in addition to the reference; None if there is none."""
         return None
 
     def _add_shapes(self, joint_parts: Parts, q: Array, qd: Array, directions: Array, load: Array | None) -> None:

@@ -115,10 +115,10 @@ def with_neighbours(
 ) -> Iterator[SampleSegment]:
     """Yield the samples; each block of a stream comes with the rows around it that it depends on.
 
-    This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) contains raw rows, by the reach of
-    the conditioning. This one contains samples, by the reach of the low-pass filter and the memory of friction. They are
-    separate because the first belongs to the conditioning and the second to the settings: many settings share the samples
-    of one conditioning, and a stream of samples does not have to come from a log.
+    This is the second overlap of a stream. The first (`mindyn.logs.segments.windows`) contains raw rows, by the reach
+    of the conditioning. This one contains samples, by the reach of the low-pass filter and the memory of friction. They
+    are separate because the first belongs to the conditioning and the second to the settings: many settings share the
+    samples of one conditioning, and a stream of samples does not have to come from a log.
     """
     listed = [samples] if isinstance(samples, Samples) else samples
     reach = _dependence_rows(regressor, cutoff_hz, listed.rate_hz) if isinstance(listed, SampleStream) else 0

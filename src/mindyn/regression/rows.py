@@ -139,7 +139,7 @@ class Rows:
         return self.blocks if line is None or not line.repeated else self.blocks_along(line.times, line.length_s)
 
     def folds(self, count: int = FOLDS) -> list[Information]:
-        """Return `independent_blocks` in `count` contiguous groups of nearly equal size; fewer if there are few blocks."""
+        """Return `independent_blocks` in `count` contiguous groups of nearly equal size; fewer if blocks are few."""
         groups: dict[int, list[Information]] = {}
         for k, block in enumerate(self.independent_blocks):
             groups.setdefault(k * count // len(self.independent_blocks), []).append(block.information)
@@ -370,8 +370,8 @@ def build_rows(
     base : BaseParameters, optional
         Base set in place of the one of the settings.
     executor : concurrent.futures.Executor, optional
-        Each worker computes the blocks of one log. Workers open the files of a `LogScan` themselves, so no row is sent to
-        them. The blocks are bit-identical for any number of workers.
+        Each worker computes the blocks of one log. Workers open the files of a `LogScan` themselves, so no row is sent
+        to them. The blocks are bit-identical for any number of workers.
     gpu : bool, default False
         Compute the blocks on a GPU through CuPy; only for logs and samples in memory.
 

@@ -35,8 +35,8 @@ SETTINGS_SCHEMA: Final = table_schema(
 class EquationSettings:
     """How logs become equations tau = Y beta.
 
-    `choose` and `identify` select entries that are "auto". Dropped columns are not part of the settings: they are selected
-    after the equations are gathered.
+    `choose` and `identify` select entries that are "auto". Dropped columns are not part of the settings: they are
+    selected after the equations are gathered.
 
     Parameters
     ----------

@@ -45,10 +45,10 @@ class _Basis(NamedTuple):
 class Triangle:
     """R (k, k) of the QR factorisation of all appended rows, in memory for one block of rows.
 
-    If the columns are nearly independent, products of rows are summed: C^T C = L^T L and R = L T. This takes a third of the
-    time of reflections. It applies to the joints of an arm, except for columns that others of the same joint explain, and
-    the torque if it has little noise; they are replaced by their remainders. Otherwise, or if rows differ much from the
-    earlier ones, [R; rows] is factored by reflections.
+    If the columns are nearly independent, products of rows are summed: C^T C = L^T L and R = L T. This takes a third of
+    the time of reflections. It applies to the joints of an arm, except for columns that others of the same joint
+    explain, and the torque if it has little noise; they are replaced by their remainders. Otherwise, or if rows differ
+    much from the earlier ones, [R; rows] is factored by reflections.
     """
 
     def __init__(self, width: int) -> None:
@@ -77,7 +77,7 @@ class Triangle:
         self.rows += count
 
     def _summed(self, parts: Sequence[Array]) -> bool:
-        """Add the products of the rows to the sums and return True; return False, without a change, if that is inaccurate."""
+        """Add the products of the rows to the sums and return True; return False if that is inaccurate."""
         basis = self._basis or _basis(self.R)
         if basis is None:
             return False

@@ -186,7 +186,10 @@ def comparison_section(data: ReportData) -> Section | None:
     )
     kind = "the held-out logs" if data.verdict.held_out else "the fits"
     best = min(data.comparison, key=lambda column: column.total)
-    words = f"Smallest total error on {kind}: {best.name}, with {_format_percent(best.total)}. The smallest error of each row is bold."
+    words = (
+        f"Smallest total error on {kind}: {best.name}, with {_format_percent(best.total)}. "
+        "The smallest error of each row is bold."
+    )
     about = [
         tag("li", {}, tag("strong", {}, column.name), f": {column.about}")
         for column in data.comparison

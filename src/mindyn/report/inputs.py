@@ -44,7 +44,8 @@ class MotionComparison(ShortRepr):
     def __post_init__(self) -> None:
         if self.measured.ndim != 2 or self.measured.shape != self.simulated.shape or not len(self.measured):
             raise InputError(
-                f"measured and simulated positions must both have the shape (rows, n), got {self.measured.shape} and {self.simulated.shape}",
+                f"measured and simulated positions must both have the shape (rows, n), got {self.measured.shape} and "
+                f"{self.simulated.shape}",
                 code=Code.WRONG_SHAPE,
                 subject="simulated",
             )
@@ -82,7 +83,8 @@ class ReportInputs:
             )
         if self.validation is not None and len(self.validation.predictions) != len(self.validation_logs):
             raise InputError(
-                f"the validation is of {len(self.validation.predictions)} logs, but {len(self.validation_logs)} are given",
+                f"the validation is of {len(self.validation.predictions)} logs, but {len(self.validation_logs)} are "
+                "given",
                 hint="pass the logs of the validation, or omit the validation",
                 code=Code.DISAGREEMENT,
                 subject="validation",

@@ -1,4 +1,4 @@
-"""What values look like in a notebook: `notebook_table` as a small table, `notebook_page` as a page with figures of the report."""
+"""Notebook views of values: `notebook_table` is a small table, `notebook_page` a page with figures of the report."""
 
 from __future__ import annotations
 

@@ -88,8 +88,9 @@ def _spectrum_plot(residual: ResidualData, unit: str) -> object:
 def _describe_histogram(residual: ResidualData, unit: str) -> str:
     normal = "0.27 % would be expected for a normal distribution"
     return (
-        f"Mean {format_quantity(residual.mean, unit, 2)}, standard deviation {format_quantity(residual.deviation, unit)}; "
-        f"{format_percent(residual.beyond_three)} of the samples are beyond three standard deviations; {normal}."
+        f"Mean {format_quantity(residual.mean, unit, 2)}, standard deviation "
+        f"{format_quantity(residual.deviation, unit)}; {format_percent(residual.beyond_three)} of the samples are "
+        f"beyond three standard deviations; {normal}."
     )
 
 
@@ -132,9 +133,9 @@ def robot_section(data: ReportData) -> Section | None:
     if drawn is None:
         return None
     caption = (
-        f"{data.robot}: {format_plural(len(drawn.names), 'joint')}, numbered from the root. Short bars are joint axes, the "
-        "arrow is gravity; darker joints are closer to their peak torque. Drag or use the arrow keys to rotate; + and − "
-        "zoom."
+        f"{data.robot}: {format_plural(len(drawn.names), 'joint')}, numbered from the root. Short bars are joint "
+        "axes, the arrow is gravity; darker joints are closer to their peak torque. Drag or use the arrow keys to "
+        "rotate; + and − zoom."
     )
     if drawn.meshes:
         caption += f" Meshes: {sum(part.triangles for part in drawn.meshes)} triangles of the mesh files of the robot."

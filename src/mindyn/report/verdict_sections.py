@@ -42,14 +42,14 @@ EARLIER_VALIDATION_NOTE: Final = (
 )
 FEASIBILITY_UNCHECKED: Final = "Physical consistency was not checked."
 ERROR_DEFINITION: Final = (
-    "Torque error: root mean square of measured minus predicted torque, relative to that of the measured torque. In the "
-    "error over all joints, joints with large torques have the largest weight."
+    "Torque error: root mean square of measured minus predicted torque, relative to that of the measured torque. In "
+    "the error over all joints, joints with large torques have the largest weight."
 )
 BETTER_MODEL_RATIO: Final = 0.95
 """Another model is mentioned if its error, relative to this one, is smaller."""
 SHADED_NOTE: Final = (
-    f" Shaded: {EDGE_S:g} s, or {100 * MAX_EDGE_FRACTION:g} % of a short segment, at the ends of each segment, which the "
-    "errors exclude because filters are one-sided there; the residual is clipped there."
+    f" Shaded: {EDGE_S:g} s, or {100 * MAX_EDGE_FRACTION:g} % of a short segment, at the ends of each segment, which "
+    "the errors exclude because filters are one-sided there; the residual is clipped there."
 )
 
 
@@ -272,7 +272,8 @@ def _torque_figure(data: ReportData, k: int, joint: int) -> Html:
     caption = (
         f"{name} in {trace.name} ({trace.role}): the torque ranges from {format_number(joint_trace.low, 3)} to "
         f"{format_quantity(joint_trace.high, unit)}; the prediction error is "
-        f"{format_quantity(joint_trace.rms_error, unit)} rms and at most {format_quantity(joint_trace.largest_error, unit)} "
-        f"(at {format_quantity(joint_trace.largest_error_s, 's', 4)}).{shaded}{thinned}"
+        f"{format_quantity(joint_trace.rms_error, unit)} rms and at most "
+        f"{format_quantity(joint_trace.largest_error, unit)} (at "
+        f"{format_quantity(joint_trace.largest_error_s, 's', 4)}).{shaded}{thinned}"
     )
     return figure(f"torque-{k}-{joint}", f"Torque of {name} over time, {trace.name}", caption, log=k)

@@ -1,7 +1,8 @@
 """Floating bases: six massless joints under the root, and conversions to body coordinates.
 
-Joints x, y, z move along the axes of the world, yaw, pitch, roll turn about z, y, x, and the last one carries the trunk,
-the former root link. With R = Rz(yaw) Ry(pitch) Rx(roll), the pose of the trunk in the world is (R, p), p = (x, y, z).
+Joints x, y, z move along the axes of the world, yaw, pitch, roll turn about z, y, x, and the last one carries the
+trunk, the former root link. With R = Rz(yaw) Ry(pitch) Rx(roll), the pose of the trunk in the world is (R, p), p = (x,
+y, z).
 
 A body twist is V = (v, w): velocity of the origin of the trunk and angular velocity, both in the axes of the trunk; its
 components change at the rates A = (a, wd). This is the free flyer of Pinocchio, which also stores the attitude as a

@@ -117,7 +117,7 @@ class CandidatePlant:
 
 @lru_cache(maxsize=CACHED_ROBOTS)
 def candidate_shape(robot: Robot, *, drives: bool) -> Plant:
-    """Return a plant in which every drive may have Coulomb friction; raise `RobotError` if torques are not determined."""
+    """Return a plant in which every drive may have Coulomb friction; raise `RobotError` if torques are undetermined."""
     create_plant(robot, drives=drives)  # raises an error for discontinuous extra torques
     turns = friction_matrix(robot) if drives else np.zeros((0, robot.joint_count))
     rows = primary_friction(robot)[: len(turns)]
@@ -135,7 +135,7 @@ def _coulomb_indices(robot: Robot) -> list[int]:
 
 
 def trace_closed_loop_step(plant: CandidatePlant, law: Function) -> Function:
-    """Trace (q, qd, lam, held, beta, refresh, signals, dt) -> states after dt, and qdd and least pivot of M at the start.
+    """Trace (q, qd, lam, held, beta, refresh, signals, dt) -> states after dt, qdd and least pivot of M at the start.
 
     If refresh is 1, the law computes a new torque; if it is 0, the held torque continues.
     """

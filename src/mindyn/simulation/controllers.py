@@ -242,8 +242,8 @@ def require_law(law: Function, plant: Plant, reserved: Collection[str]) -> None:
     n = plant.joint_count
     if law.n_out() != 1 or law.size_out(0) != (n, 1):
         raise InputError(
-            f"a control law must have one output of shape ({n}, 1), the torques of the robot's {n} joints; {law.name()!r} "
-            f"has {law.n_out()} outputs, the first of shape {law.size_out(0)}",
+            f"a control law must have one output of shape ({n}, 1), the torques of the robot's {n} joints; "
+            f"{law.name()!r} has {law.n_out()} outputs, the first of shape {law.size_out(0)}",
             code=Code.WRONG_SHAPE,
             subject=law.name(),
         )

@@ -61,8 +61,8 @@ def largest_motion_fraction(robot: Robot, centre: Array, offsets: Array) -> floa
     if low < MIN_MOTION_FRACTION:
         where = ", ".join(f"{name} = {value:.4g}" for name, value in zip(robot.primary_names, centre, strict=True))
         raise InputError(
-            f"robot {robot.name!r} cannot move around {where}: a dependent joint is at its limit, or a loop is close to "
-            "a singular configuration",
+            f"robot {robot.name!r} cannot move around {where}: a dependent joint is at its limit, or a loop is close "
+            "to a singular configuration",
             hint="set limits of the primary joints within which the loops close, or another home",
             code=Code.OUT_OF_RANGE,
             subject=robot.name,
@@ -83,8 +83,8 @@ def _require_centre(robot: Robot, closure: LoopClosure, centre: Array) -> None:
     lower, upper = _dependent_limits(robot)
     for k in np.flatnonzero((q <= lower) | (q >= upper)):
         raise InputError(
-            f"the dependent joint {robot.joint_names[k]!r} is at {q[k]:g}, outside its range, if the other joints are in "
-            "the middle of their ranges",
+            f"the dependent joint {robot.joint_names[k]!r} is at {q[k]:g}, outside its range, if the other joints "
+            "are in the middle of their ranges",
             hint="use mindyn.simulate in Python with your own motion",
             code=Code.OUT_OF_RANGE,
             subject=robot.joint_names[k],

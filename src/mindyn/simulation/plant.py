@@ -167,8 +167,8 @@ def create_plant(robot: Robot, *, drives: bool) -> Plant:
     for extra in robot.extras if drives else ():
         if "sign" in extra.formula:
             raise RobotError(
-                f"the extra torque {extra.name!r} ({extra.formula}) is discontinuous at zero speed; a simulation supports "
-                "only the Coulomb friction of drives there",
+                f"the extra torque {extra.name!r} ({extra.formula}) is discontinuous at zero speed; a simulation "
+                "supports only the Coulomb friction of drives there",
                 hint="make it smooth with tanh(qd / speed), or remove it from the simulated robot",
                 code=Code.UNSUPPORTED,
                 subject=extra.name,
@@ -256,7 +256,7 @@ def plant_response(plant: Mechanism, q: SX, qd: SX, tau: SX) -> PlantResponse:
 
 
 def coupled_joints(robot: Robot, *, coupled: bool) -> list[list[int]]:
-    """Return the earlier joints of each joint, nearest first: its ancestors, or all if drives or loops couple branches."""
+    """Return the earlier joints of each joint, nearest first: ancestors, or all if drives or loops couple branches."""
     if robot.has_dependents:
         return [list(reversed(range(i))) for i in range(len(robot.primary_names))]
     return [list(reversed(range(i) if coupled else robot.path(i)[:-1])) for i in range(robot.joint_count)]

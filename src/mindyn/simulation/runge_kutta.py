@@ -1,15 +1,15 @@
 """Step of the classical Runge-Kutta method (order 4), as a CasADi function of the whole step.
 
-Dry friction does not chatter, because its torque does not depend on the sign of a speed. In every stage it is the torque
-inside the Coulomb box that lets the friction speeds s decay most nearly as sdot = -DECAY_RATE s / dt:
+Dry friction does not chatter, because its torque does not depend on the sign of a speed. In every stage it is the
+torque inside the Coulomb box that lets the friction speeds s decay most nearly as sdot = -DECAY_RATE s / dt:
 
     minimise lam^T A lam / 2 - (b + DECAY_RATE s / dt)^T lam   over   |lam| <= c
 
 Fast friction saturates at c sign(s), which is Coulomb's law with order 4. Slow friction (|s| < A c dt / DECAY_RATE) is
 brought to rest and held: a step reduces its speed to 0.27 of its value, and at rest sdot = 0 in all four stages, so it
 does not creep. In that thin layer the torque may act along the motion for some steps, which adds energy of the order of
-at most c |b| dt^2 at each stop. The minimum is approached by SWEEPS_PER_STAGE sweeps of Gauss-Seidel in each stage, which
-start from the last torques; these are part of the state.
+at most c |b| dt^2 at each stop. The minimum is approached by SWEEPS_PER_STAGE sweeps of Gauss-Seidel in each stage,
+which start from the last torques; these are part of the state.
 
 Dry friction at rest: decide which frictions stick, and compute their torques.
 

@@ -171,8 +171,8 @@ def _encoder_resolution(robot: Robot, sensors: Sensors) -> float | None:
     sliding = [joint.name for joint in robot.primary_joints if joint.kind == "prismatic"]
     if sliding and not robot.drives:
         raise MissingPhysicsError(
-            f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} has no drives, so counts_per_revolution of the "
-            "motor does not give its resolution",
+            f"joint {sliding[0]!r} is prismatic and robot {robot.name!r} has no drives, so counts_per_revolution of "
+            "the motor does not give its resolution",
             hint="add [[drive]] tables to the robot file, or omit counts_per_revolution",
             subject=sliding[0],
         )

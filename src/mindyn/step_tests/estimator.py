@@ -137,7 +137,7 @@ class _Sequence:
 
     @staticmethod
     def of(groups: Sequence[TestRows], known: NDArray[np.bool_]) -> _Sequence:
-        """Solve N beta = (A N^T)^+ (z - A L^T (L beta)) for the new directions N of each test; L beta is known before."""
+        """Solve N beta = (A N^T)^+ (z - A L^T (L beta)) for the new directions N of each test, with known L beta."""
         A = np.concatenate([group.white_A for group in groups])
         subspace = IdentifiableSubspace.of(np.linalg.norm(A, axis=0), known)
         values, start, yields = np.zeros((subspace.rank, len(A))), 0, []
@@ -160,7 +160,7 @@ class _Sequence:
         return np.asarray(self.T @ self.z)
 
     def together(self, noises: Sequence[Noise]) -> _Sequence:
-        """Solve the same rows at once, each test weighted by its inverse covariance, within the identifiable subspace."""
+        """Solve all rows at once in the identifiable subspace, each test weighted by its inverse covariance."""
         L, roots = (
             self.identifiable.L[self.fixed :],
             block_diag(*(np.linalg.cholesky(noise.covariance) for noise in noises)),

@@ -50,7 +50,7 @@ class MotionRows(NamedTuple):
     friction: tuple[float, ...] = ()
 
     def whiten(self) -> tuple[Array, Array, Array]:
-        """Return A, z, D of rows in which errors of readings are independent and have the variance of a single reading."""
+        """Return A, z, D of rows whose reading errors are independent and have the variance of a single reading."""
         root = np.linalg.cholesky(self.W @ self.W.T)
         solved = np.linalg.solve(root, np.column_stack([self.A, self.z, self.D]))
         p = self.A.shape[1]

@@ -44,7 +44,8 @@ def plan_safe_tests(
 ) -> tuple[StepPlan, PathCheck]:
     """Plan tests that hit nothing, also on the straight paths in joint space from each motion to the next.
 
-    Motions of constant speed begin and end at that speed: the path on which the joint accelerates and brakes is checked too.
+    Motions of constant speed begin and end at that speed: the path on which the joint accelerates and brakes is checked
+    too.
 
     home  (n,) the paths from there to the first motion and back from the last encounter are checked too
 

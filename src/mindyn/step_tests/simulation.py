@@ -27,9 +27,9 @@ def simulate_tests(
 ) -> dict[str, Log]:
     """Simulate a log for every motion of a plan: planned motions exactly followed, torques of the robot's model.
 
-    Motions and their rounding to encoder counts are the same in every repetition. Give the sensors a `position_noise` of a
-    fraction of a count if errors of encoders should differ. A breakaway is logged with the direction of its motion as
-    velocity, and the torque at which static friction, taken as equal to Coulomb friction, gives way.
+    Motions and their rounding to encoder counts are the same in every repetition. Give the sensors a `position_noise`
+    of a fraction of a count if errors of encoders should differ. A breakaway is logged with the direction of its motion
+    as velocity, and the torque at which static friction, taken as equal to Coulomb friction, gives way.
 
     Parameters
     ----------

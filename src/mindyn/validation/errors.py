@@ -20,8 +20,8 @@ from mindyn.logs.filters import LOWEST_HZ, MIN_EDGE_S, edge_duration_s
 from mindyn.robots.table import format_table
 
 EDGE_S: Final = edge_duration_s(LOWEST_HZ)
-"""Time from an end or gap of a held-out log within which rows are not scored, s: the settling time of the slowest filter
-that settings may select, so that every model is scored on the same rows."""
+"""Time from an end or gap of a held-out log within which rows are not scored, s: the settling time of the slowest
+filter that settings may select, so that every model is scored on the same rows."""
 MAX_EDGE_FRACTION: Final = 0.05
 """Largest fraction of a segment that is not scored at each end."""
 

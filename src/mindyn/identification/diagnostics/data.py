@@ -163,7 +163,7 @@ class DiagnosticData:
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """Blocks of the fit's rows in time order; empty unless the fit minimises torque residuals with joint weights."""
+        """Blocks of the rows in time order; empty unless the fit minimises torque residuals with joint weights."""
         return self._weighted([block for block in self.rows.blocks if sum(block.information.counts)])
 
     @cached_property

@@ -36,7 +36,7 @@ def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _find_poor_motion(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the torque uncertainty on other motion with the torque; physical consistency compensates for some of it."""
+    """Compare the torque uncertainty on other motion with the torque; physical consistency reduces it."""
     uncertainty = data.uncertainty or 0.0
     if uncertainty <= limit.MAX_UNCERTAINTY:
         return

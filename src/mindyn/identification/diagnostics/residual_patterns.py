@@ -44,7 +44,8 @@ REMEDIES: Final[dict[Pattern, str]] = {
     "speed": "Record slow and fast motions in both directions, so that the friction curve is determined",
     "reversals": "Do not rely on the model while the joint reverses; more data do not help",
     "position": "Describe a spring or cable in the robot file; more data do not help",
-    "acceleration": "Check the payload that is given for the log, and that all masses move with the joints of the model",
+    "acceleration": "Check the payload that is given for the log, and that all masses move with the joints of the "
+    "model",
     "offset": "Zero the sensor at rest, and check the payload that is given for the log",
     "vibration": "Use smoother motions, or filter the torque; a rigid model does not describe vibration",
 }

@@ -50,7 +50,7 @@ class ColumnSums:
         self._matrices: dict[Part, list[Array]] = {}
 
     def normal_matrices(self, parts: Sequence[Part]) -> list[list[Array]]:
-        """Return [Y | smooth tau | tau]^T [Y | smooth tau | tau] for each part and joint; a part lies in one segment."""
+        """Return W^T W, W = [Y | smooth tau | tau], for each part and joint; a part lies in one segment."""
         new = self._by_segment([(part, part) for part in dict.fromkeys(parts) if part not in self._matrices])
         sums = map_in_threads(lambda work: self._sums(*work), new)
         for (_, segment_parts), matrices in zip(new, sums, strict=True):

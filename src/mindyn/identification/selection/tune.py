@@ -180,7 +180,7 @@ def _other_slow_speeds(best: Trial, search_space: SearchSpace) -> list[Trial]:
 
 
 def _stops(best: Trial, search_space: SearchSpace) -> list[Trial]:
-    """Return presliding friction with widths between those tried before; for a stop, with the widths next to its own."""
+    """Return presliding friction with widths between those tried before; for a stop, with neighbouring widths."""
     if not search_space.friction:
         return []
     friction = best.friction

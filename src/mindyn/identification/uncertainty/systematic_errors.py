@@ -156,7 +156,7 @@ def dropped_shift(rows: FitRows) -> Array:
 
 
 def _slope(estimate: Estimate, samples: Samples) -> Array:
-    """Return (N, n) the derivative of the predicted torque by a delay of the motion, with unchanged friction direction."""
+    """Return the derivative (N, n) of the predicted torque by a delay of the motion; friction keeps its direction."""
     tau = _smooth_torque(estimate, samples)
     slope = np.zeros_like(tau)
     for start, stop in segment_ends(samples.segments):
