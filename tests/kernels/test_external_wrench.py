@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 from oracles.pinocchio_oracle import pinocchio_model
@@ -9,6 +11,8 @@ from raising import raises
 from robots import random_robot
 
 import mindyn
+from mindyn.contact import ContactThresholds, contact_wrenches, find_contacts
+from mindyn.contact.detection import ContactTrace
 from mindyn.errors import Code, InputError, UnknownNameError
 from mindyn.robots.scale import length_unit
 
@@ -78,6 +82,30 @@ def test_a_point_contact_needs_three_joints_and_has_no_moment():
     assert int(unrestricted.unobservable_count) == 2
     assert int(found.unobservable_count) == 0
     assert np.abs(found.wrench - [0, 0, 0, *force]).max() < 1e-9
+
+
+def test_each_contact_has_the_wrench_at_its_largest_residual_and_friction_at_rest_widens_it():
+    rng, rows = np.random.default_rng(3), 40
+    q, qd = np.tile([0.3, -0.8, 0.5, 0.4, 0.9, -0.2], (rows, 1)), np.full((rows, 6), 0.5)
+    applied = np.array([0.5, -1.0, 2.0, 30.0, -20.0, 10.0])
+    J, R = MODEL.geometric_jacobian(q[0], LAST), MODEL.forward_kinematics(q[0], LAST)[:3, :3]
+    tau = J.T @ np.concatenate([R @ applied[:3], R @ applied[3:]])
+    deviations = np.array([0.5, 0.5, 0.3, 0.05, 0.05, 0.05])
+    shape = np.concatenate([np.linspace(0, 1, 20), np.linspace(1, 0, 20)])[:, None]
+    residual = shape * tau + 0.01 * deviations * rng.normal(size=(rows, 6))
+    limits = ContactThresholds(ARM.joint_names, 4 * deviations, np.full(6, 3.0), deviations=deviations)
+    time = np.arange(rows) / 100
+    trace = ContactTrace(ARM.joint_names, time, residual, -4 * deviations + 0 * q, 4 * deviations + 0 * q, q, qd)
+    contacts = find_contacts(trace, ARM)
+    ((when, found),) = contact_wrenches(trace, contacts, limits, MODEL, LAST)
+    assert abs(when - 0.195) < 0.02
+    assert (np.abs(found.wrench - applied) < 0.2 * found.deviations).all()
+    still = replace(trace, qd=0 * qd)
+    ((_, at_rest),) = contact_wrenches(still, contacts, limits, MODEL, LAST)
+    assert (at_rest.deviations > found.deviations).all()
+    assert ContactThresholds.from_dict(limits.to_dict()).deviations is not None
+    with raises(InputError, Code.MISSING_VALUE, "thresholds"):
+        contact_wrenches(trace, contacts, replace(limits, deviations=None), MODEL)
 
 
 def test_bad_input_is_named():

@@ -91,14 +91,15 @@ def test_rotation_of_the_sensor_is_estimated_with_intervals():
     assert "m" in payload_from_wrench(WrenchLog(at_rest(level, 0), level)).load.unidentifiable
 
 
-def wave(seed: int, count: int, columns: int, rate_hz: float) -> np.ndarray:
+def wave(seed: int, count: int, columns: int, rate_hz: float) -> tuple[np.ndarray, ...]:
+    """Return positions, velocities and accelerations (N, columns)."""
     rng, t = np.random.default_rng(seed), np.arange(count)[:, None, None] / rate_hz
     w, phase = rng.uniform(1, 6, (3, columns)), rng.uniform(0, 6, (3, columns))
-    return 0.35 * np.sin(w * t + phase).sum(axis=1)
+    return tuple(0.35 * (w**k * np.sin(w * t + phase + k * np.pi / 2)).sum(axis=1) for k in range(3))
 
 
-def mujoco_sensor(q: np.ndarray, rate_hz: float) -> np.ndarray:
-    """Readings (N, 6) of MuJoCo's force and torque sensors at the flange of a 6R arm that follows q."""
+def mujoco_sensor(q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Readings (N, 6) of MuJoCo's force and torque sensors at the flange of a 6R arm, and the poses of the sensor."""
     axes = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
     full = " ".join(f"{x:.17g}" for x in INERTIA[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]])
     body = "".join(f'<body pos="0.1 0 0.2"><joint type="hinge" axis="{a}"/><geom size="0.01" mass="1"/>' for a in axes)
@@ -112,8 +113,6 @@ def mujoco_sensor(q: np.ndarray, rate_hz: float) -> np.ndarray:
     )
     model = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(model)
-    qd = np.gradient(q, 1 / rate_hz, axis=0)
-    qdd = np.gradient(qd, 1 / rate_hz, axis=0)
     readings, poses = [], []
     for position, speed, acceleration in zip(q, qd, qdd, strict=True):
         data.qpos[:], data.qvel[:], data.qacc[:] = position, speed, acceleration
@@ -125,7 +124,7 @@ def mujoco_sensor(q: np.ndarray, rate_hz: float) -> np.ndarray:
 
 def test_motion_of_a_simulated_arm_shows_the_inertia_and_the_sign_of_the_sensor():
     rate = 200.0
-    readings, R, position = mujoco_sensor(wave(1, 2400, 6, rate), rate)
+    readings, R, position = mujoco_sensor(*wave(1, 1600, 6, rate))
     rng = np.random.default_rng(3)
     noisy = readings + BIAS + 0.5 * NOISE * rng.normal(size=readings.shape)
     log = WrenchLog(noisy, R, position, time=np.arange(len(R)) / rate)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from mindyn.algebra.poses import rotation_about_axis
@@ -51,6 +51,9 @@ ROUNDS: Final = 20
 """Most rounds of Gauss-Newton and of the weights."""
 MIN_MOTION_RATE_HZ: Final = 10.0
 """Slower rows are poses at rest: accelerations cannot be computed from them."""
+POSE_CUTOFF_RATIO: Final = 5.0
+"""Cut-off of the poses relative to that of columns and readings: it removes noise before differentiation and leaves the
+motion that the readings show unchanged."""
 REST_RATE: Final = 0.02
 """Angular velocity above which a row without position is excluded, rad/s: a tool of 1 kg and 0.1 m of lever then adds
 less than 0.1 mN."""
@@ -148,17 +151,26 @@ class WrenchPayload(ShortRepr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Motion:
-    """Motion of the sensor frame in its axes, (N, 3) each: w, wd and a - g; and readings (N, 6) in the same axes."""
+    """Motion of the sensor frame in its axes, (N, 3) each: w, wd and a - g; and readings (N, 6) in the same axes.
+
+    Columns and readings pass the same filter (cut-off and rate in Hz), and rows that are not `kept` are then dropped.
+    """
 
     w: Array
     wd: Array
     a: Array
-    readings: Array
-    other_readings: Array
+    declared: Array
+    other: Array
+    kept: NDArray[np.bool_]
+    low_pass: tuple[float, float] | None
+
+    def smooth(self, rows: Array) -> Array:
+        """Return the kept rows (M, ...) of filtered rows (N, ...)."""
+        return (rows if self.low_pass is None else lowpass(rows, *self.low_pass))[self.kept]
 
     def columns(self, rotation: Array) -> Array:
-        """Return [-W, 1] (N, 6, 16) in the axes of a sensor with this rotation in the frame."""
-        W = link_wrenches(self.w @ rotation, self.wd @ rotation, self.a @ rotation)
+        """Return [-W, 1] (M, 6, 16) in the axes of a sensor with this rotation in the frame."""
+        W = self.smooth(link_wrenches(self.w @ rotation, self.wd @ rotation, self.a @ rotation))
         return np.concatenate([-W, np.broadcast_to(np.eye(6), (len(W), 6, 6))], axis=2)
 
 
@@ -217,16 +229,16 @@ def payload_from_wrench(
     g = frozen_array(own if gravity is None else gravity, (3,), "gravity")
     motion = _compute_motion(log, robot, link, g, cutoff_hz)
     start = frozen_array(np.eye(3) if rotation is None else rotation, (3, 3), "rotation")
-    if len(motion.readings) < MIN_BLOCKS:
+    if motion.kept.sum() < MIN_BLOCKS:
         raise InputError(
-            f"{log.name} has {len(motion.readings)} usable poses, but at least {MIN_BLOCKS} are needed",
+            f"{log.name} has {motion.kept.sum()} usable poses, but at least {MIN_BLOCKS} are needed",
             hint="turn the sensor to at least four attitudes that differ by more than 30 degrees, and stop there",
             code=Code.TOO_LITTLE_DATA,
             subject=log.name,
         )
     place = link or (robot.link_names[-1] if robot is not None else "sensor")
     signs, solutions, payloads = [], [], []
-    for readings in (motion.readings, motion.other_readings):
+    for readings in (motion.smooth(motion.declared), motion.smooth(motion.other)):
         signs.append(_find_sign(motion, readings, start, estimate_rotation))
         sign = signs[-1] if log.acts_on is None else DECLARED_SIGNS[log.acts_on]
         solutions.append(_solve(motion, sign * readings, start, estimate_rotation))
@@ -249,22 +261,21 @@ def _compute_motion(log: WrenchLog, robot: Robot | None, link: str | None, gravi
     assert R is not None
     time, readings = log.time, log.wrench
     w = wd = a = np.zeros((len(R), 3))
+    kept, low_pass = np.ones(len(R), dtype=bool), None
     step = np.inf if time is None or len(time) < 2 else float(np.median(np.diff(time)))
     if 0 < step <= 1 / MIN_MOTION_RATE_HZ and time is not None:
         rate, cutoff = 1 / step, min(cutoff_hz, 0.4 / step)
         R, position, readings = _resample(time, step, R, position, readings)
-        readings = lowpass(readings, cutoff, rate)
-        R, w, wd, a = differentiate_poses(R, position, rate, cutoff)
+        R, w, wd, a = differentiate_poses(R, position, rate, min(POSE_CUTOFF_RATIO * cutoff, 0.4 * rate))
         edge = int(np.ceil(edge_duration_s(cutoff) * rate))
-        kept = np.zeros(len(R), dtype=bool)
+        kept, low_pass = np.zeros(len(R), dtype=bool), (cutoff, rate)
         kept[edge : len(R) - edge] = True
         if position is None:  # the acceleration is unknown: only rows at rest are used
-            kept &= np.linalg.norm(w, axis=1) < REST_RATE
+            kept &= np.linalg.norm(lowpass(w, cutoff, rate), axis=1) < REST_RATE
             w, wd = np.zeros_like(w), np.zeros_like(wd)
-        R, w, wd, a, readings = (x[kept] for x in (R, w, wd, a, readings))
-    in_frame = readings.reshape(-1, 2, 3) @ R if log.frame == "world" else readings.reshape(-1, 2, 3)
-    other = readings.reshape(-1, 2, 3) if log.frame == "world" else readings.reshape(-1, 2, 3) @ R
-    return _Motion(w, wd, a - np.einsum("nji,j->ni", R, gravity), in_frame.reshape(-1, 6), other.reshape(-1, 6))
+    turned = (readings.reshape(-1, 2, 3) @ R).reshape(-1, 6)
+    declared, other = (turned, readings) if log.frame == "world" else (readings, turned)
+    return _Motion(w, wd, a - np.einsum("nji,j->ni", R, gravity), declared, other, kept, low_pass)
 
 
 def _resample(
@@ -280,9 +291,10 @@ def _resample(
 
 def _start_rotation(motion: _Motion, forces: Array) -> tuple[Array, float]:
     """Return Kabsch's rotation X of forces = -m X^T a + b, and the sign of m."""
-    a, f = motion.a - motion.a.mean(axis=0), forces - forces.mean(axis=0)
+    directions = motion.smooth(motion.a)
+    a, f = directions - directions.mean(axis=0), forces - forces.mean(axis=0)
     U, s, Vt = np.linalg.svd(-a.T @ f)
-    if np.linalg.svd(a, compute_uv=False)[1] < MIN_SPREAD_RAD * np.linalg.norm(motion.a):
+    if np.linalg.svd(a, compute_uv=False)[1] < MIN_SPREAD_RAD * np.linalg.norm(directions):
         raise InputError(
             "the attitudes do not determine the rotation of the sensor",
             hint="turn the sensor about two axes",

@@ -10,7 +10,7 @@ import numpy as np
 
 from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
-from mindyn.logs.derivatives import central_difference
+from mindyn.logs.derivatives import fit_smoothing_spline
 from mindyn.logs.filters import lowpass
 from mindyn.robots.floating_base import rotations_from_quaternions
 
@@ -21,8 +21,8 @@ def differentiate_quaternions(s: Array, rate_hz: float, cutoff_hz: float | None)
     continuous = s * np.concatenate([[1.0], np.cumprod(turns)])[:, None]  # s and -s are the same attitude
     smooth = lowpass(continuous / np.linalg.norm(s, axis=1, keepdims=True), cutoff_hz, rate_hz)
     smooth = smooth / np.linalg.norm(smooth, axis=1, keepdims=True)
-    rate = central_difference(smooth, rate_hz)
-    return smooth, 2 * _product(smooth, rate), 2 * _product(smooth, central_difference(rate, rate_hz))
+    _, rate, second = fit_smoothing_spline(smooth, rate_hz, None)
+    return smooth, 2 * _product(smooth, rate), 2 * _product(smooth, second)
 
 
 def differentiate_poses(
@@ -37,8 +37,8 @@ def differentiate_poses(
     R = rotations_from_quaternions(smooth)
     if position is None:
         return R, w, wd, np.zeros_like(w)
-    speed = central_difference(lowpass(position, cutoff_hz, rate_hz), rate_hz)
-    return R, w, wd, np.einsum("nji,nj->ni", R, central_difference(speed, rate_hz))
+    acceleration = fit_smoothing_spline(lowpass(position, cutoff_hz, rate_hz), rate_hz, None)[2]
+    return R, w, wd, np.einsum("nji,nj->ni", R, acceleration)
 
 
 def _product(s: Array, t: Array) -> Array:

@@ -25,7 +25,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, list_names, require_choice
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
 from mindyn.kernels.model import Model, compile_model
-from mindyn.logs.derivatives import central_difference
+from mindyn.logs.derivatives import fit_smoothing_spline
 from mindyn.logs.filters import lowpass
 from mindyn.logs.pose_rates import differentiate_quaternions
 from mindyn.logs.samples import Samples
@@ -74,9 +74,9 @@ def differentiate_free_flyer(
     """
     require_floating_base(robot)
     given = np.array(q, dtype=np.float64)
-    if given.ndim != 2 or given.shape[1] != robot.joint_count + 1 or len(given) < 3:
+    if given.ndim != 2 or given.shape[1] != robot.joint_count + 1 or len(given) < 6:
         raise InputError(
-            f"q has shape {given.shape}, but (N, {robot.joint_count + 1}) with at least 3 rows is needed",
+            f"q has shape {given.shape}, but (N, {robot.joint_count + 1}) with at least 6 rows is needed",
             code=Code.WRONG_SHAPE,
             subject="q",
         )
@@ -84,8 +84,7 @@ def differentiate_free_flyer(
     smooth = lowpass(given, cutoff_hz, rate_hz).copy()
     smooth[:, 3:7] = s
     R = rotations_from_quaternions(s)
-    speeds = central_difference(smooth, rate_hz)
-    accelerations = central_difference(speeds, rate_hz)
+    _, speeds, accelerations = fit_smoothing_spline(smooth, rate_hz, None)
     v = np.einsum("nji,nj->ni", R, speeds[:, :3])
     a = np.einsum("nji,nj->ni", R, accelerations[:, :3]) - np.cross(w, v)
     return smooth, np.hstack([v, w, speeds[:, 7:]]), np.hstack([a, wd, accelerations[:, 7:]])
