@@ -208,8 +208,11 @@ def test_friction_shapes_dissipate_and_drive_parameters_can_be_dropped():
     )
     x = physical(estimate)
     assert x["Im1"] == x["Im2"] == 0.0
+    ratio = robot.drives[0].ratio  # viscous and Coulomb friction act at the motor
     for u in (0.01, 0.1, 1.0):
-        torque = x["fv1"] * u + x["fc1"] + x["f_stribeck1"] * np.exp(-u / 0.1) + x["f_root1"] * np.sqrt(u)
+        torque = (
+            ratio**2 * x["fv1"] * u + ratio * x["fc1"] + x["f_stribeck1"] * np.exp(-u / 0.1) + x["f_root1"] * np.sqrt(u)
+        )
         assert torque > -1e-6
     with raises(InputError, Code.UNKNOWN_NAME, "Izz2"):
         PhysicallyConsistent(prior_weight=1e-3, dropped=("Izz2",)).fit(equations(robot, samples))
@@ -270,5 +273,5 @@ def test_shapes_of_drives_that_a_loop_keeps_in_step_are_constrained_by_name():
         touched = {space.labels[k] for k in np.flatnonzero(row)}
         (shape,) = touched & set(shaped)
         joint = shape.removeprefix("f_square")
-        assert touched == {f"fv{joint}", f"fc{joint}", shape}
+        assert {shape} < touched <= {f"fv{joint}", f"fc{joint}", shape}
     assert {space.labels[k] for row in space.braking_rows for k in np.flatnonzero(row)} >= set(shaped)

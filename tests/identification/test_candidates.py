@@ -11,8 +11,9 @@ import mindyn
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.findings import Kind
-from mindyn.identification.selection.candidates import best_estimator
+from mindyn.identification.selection.candidates import Candidate, _simpler, best_estimator
 from mindyn.identification.selection.choose import choose
+from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
@@ -89,26 +90,51 @@ def chosen(robot, log, settings=None):
     return best_estimator(robot, trials, trial, settings or wanted, ())
 
 
-def test_a_weak_log_is_fitted_near_good_inertials():
+def test_a_weak_log_is_fitted_with_the_prior_of_its_file():
     arm = replace(mindyn.load_robot("ur10"), drives=(), extras=())
-    estimator, notes = chosen(arm, recorded(arm, 6.0, 20.0, noise=0.1, size=0.3))
+    estimator, _, notes = chosen(arm, recorded(arm, 6.0, 20.0, noise=0.1, size=0.3))
     assert isinstance(estimator, PhysicallyConsistent)
     assert estimator.prior == "robot"
-    assert "near the file's inertial parameters was selected" in notes[0].message
+    assert notes[0].kind == Kind.SELECTED_ESTIMATOR
+    assert "a physically consistent fit was selected" in notes[0].message
 
 
 def test_a_file_without_inertials_has_no_prior(arm):
     bare = replace(arm, links=tuple(replace(link, phi=None) for link in arm.links))
-    _, notes = chosen(bare, recorded(arm, 20.0, 40.0))
-    assert "near the file's inertial parameters" not in notes[0].message
+    estimator, _, _ = chosen(bare, recorded(arm, 20.0, 40.0))
+    assert isinstance(estimator, PhysicallyConsistent)
+    assert estimator.prior is None
 
 
 def test_data_that_contradict_the_robot_are_said_to(arm):
     log = recorded(arm, 20.0, 40.0, noise=1e-3)
-    _, notes = chosen(arm, replace(log, tau=-log.tau))
+    _, _, notes = chosen(arm, replace(log, tau=-log.tau))
     assert any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
-    _, notes = chosen(arm, log)
+    estimator, _, notes = chosen(arm, log)
+    assert isinstance(estimator, PhysicallyConsistent)
     assert not any(note.kind == Kind.INCONSISTENT_DATA for note in notes)
+
+
+def test_least_squares_is_selected_if_consistent_values_are_significantly_worse(arm):
+    log = recorded(arm, 20.0, 10.0, noise=1e-3, seed=3)
+    turned = log.tau - 200.0 * np.gradient(log.qd, 1 / RATE_HZ, axis=0)  # as if its inertia were negative
+    estimator, _, notes = chosen(arm, replace(log, tau=turned))
+    assert isinstance(estimator, LeastSquares)
+    assert "significantly worse" in notes[0].message
+
+
+def test_the_simpler_friction_is_taken_only_if_shapes_are_significantly_worse():
+    power, rng = np.ones((8, 2)), np.random.default_rng(0)
+
+    def candidate(name, sizes):
+        score = TrialScore(0.01 * np.exp(2 * sizes)[:, None] * power, power)
+        return Candidate(name, EquationSettings(), LeastSquares(), lambda _: np.zeros(1), [score])
+
+    noise = 0.1 * rng.normal(size=8)
+    simple = candidate("simple", np.zeros(8))
+    for shift, expected in ((-0.3, "shapes"), (0.0, "shapes"), (0.3, "simple")):
+        assert _simpler(candidate("shapes", noise - noise.mean() + shift), simple).words == expected
+    assert _simpler(simple, None) is simple
 
 
 def test_a_repeated_motion_is_said_and_what_is_stated_is_not_chosen(arm):

@@ -7,7 +7,7 @@ from math import inf, isinf, log, sqrt
 import numpy as np
 from closeness import SAME_ALGEBRA, assert_close
 
-from mindyn.identification.selection.scores import UNSCORED, TrialScore, as_good_as_best, error_over, gain_of
+from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_over, gain_of, joint_gain
 
 POWER = np.array([[4.0, 1.0], [2.0, 1.0], [2.0, 2.0], [8.0, 4.0]])
 LEFT = np.array([[0.4, 0.2], [0.1, 0.1], [0.2, 0.3], [0.9, 0.2]])
@@ -52,14 +52,29 @@ def _halves(power):
     return np.array([power[:2].sum(axis=0), power[2:].sum(axis=0)])
 
 
-def test_candidates_that_blocks_do_not_distinguish_are_as_good():
-    """A little worse on the whole, better on half of the blocks: as good; a little worse on all of them: not."""
-    best = TrialScore(LEFT, POWER)
-    mixed = TrialScore(np.array([1.3, 0.8, 1.25, 0.85])[:, None] * LEFT, POWER)
-    worse = TrialScore(1.02 * LEFT, POWER)
-    assert gain_of([mixed], [best]).mean > gain_of([worse], [best]).mean > 0
-    assert as_good_as_best([[best], [mixed], [worse]]) == [0, 1]
-    assert as_good_as_best([[worse], [mixed], [best]]) == [1, 2]
+def test_equal_candidates_differ_significantly_in_one_of_twenty_cases():
+    """One-sided, paired over blocks; and a difference of three standard deviations is nearly always found."""
+    rng = np.random.default_rng(0)
+
+    def share(gain):
+        factors = np.exp(0.02 * rng.normal(size=(2000, 8)) - gain)
+        power, left = np.ones((8, 2)), np.full((8, 2), 0.01)
+        pairs = [(TrialScore(left, power), TrialScore(f[:, None] ** 2 * left, power)) for f in factors]
+        return np.mean([gain_of([before], [after]).is_significant for before, after in pairs])
+
+    assert 0.035 < share(0.0) < 0.065
+    assert share(0.02 * 3 / sqrt(8)) > 0.8
+    assert not gain_of([TrialScore(LEFT[:1], POWER[:1])], [TrialScore(LEFT[:1] / 2, POWER[:1])]).is_significant
+
+
+def test_a_gain_of_one_joint_does_not_depend_on_the_others():
+    before, after = TrialScore(LEFT, POWER), TrialScore(LEFT * [0.81, 30.0], POWER)
+    assert_close(joint_gain([before], [after], 0).mean, -log(0.9), SAME_ALGEBRA)
+    assert joint_gain([before], [after], 0).is_significant
+    assert not joint_gain([before], [after], 1).is_significant
+    assert not joint_gain(
+        [TrialScore(LEFT, POWER * [1.0, 0.0])], [TrialScore(LEFT, POWER * [1.0, 0.0])], 1
+    ).is_significant
 
 
 def test_joints_and_blocks_without_torque_do_not_count():
@@ -74,5 +89,5 @@ def test_joints_and_blocks_without_torque_do_not_count():
 def test_where_nothing_is_scored_nothing_is_gained():
     assert isinf(TrialScore(LEFT, 0 * POWER).criterion)
     assert isinf(UNSCORED.criterion)
-    assert gain_of([UNSCORED], [TrialScore(LEFT, POWER)]) == (0.0, inf)
+    assert gain_of([UNSCORED], [TrialScore(LEFT, POWER)]) == (0.0, inf, 0.0, 0)
     assert not gain_of([UNSCORED], [TrialScore(LEFT, POWER)]).is_significantly_above(-1.0)

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.covariance import Colouring, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimator import Estimator, Needs
+from mindyn.regression.friction_limits import friction_limits, with_shape_priors
 from mindyn.regression.information import Information, Solution, solve
+from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import Rows, SampleBlocks
 
@@ -40,14 +42,19 @@ class LeastSquares(Estimator):
         "correlated" models the residuals of each joint as an autoregressive process.
     dropped : tuple of str
         Names of parameters that are set to zero.
+    friction : "free" or "dissipative"
+        "dissipative": friction takes power and rises with the speed up to the velocity limit, and shapes that the data
+        do not determine are small (see `mindyn.regression.friction_limits`).
     """
 
     weights: Weights | tuple[float, ...] = "joint"
     robust: bool = False
     covariance: Literal["white", "correlated"] = "white"
     dropped: tuple[str, ...] = ()
+    friction: Literal["free", "dissipative"] = "free"
 
     def __post_init__(self) -> None:
+        require_choice(self.friction, ("free", "dissipative"), "friction")
         if isinstance(self.weights, str) and self.weights not in ("joint", "ordinary"):
             raise InputError(
                 f'weights must be "joint", "ordinary", or a number for each joint; got {self.weights!r}',
@@ -72,7 +79,7 @@ class LeastSquares(Estimator):
             raise InputError(message, code=Code.UNKNOWN_NAME, subject=unknown[0])
         samples = rows.repeatable_samples if self.needs == "samples" else None
         information = rows.information
-        fitted = self._fit_weighted(information, rows.constant_torques)
+        fitted = self._fit_weighted(information, rows.constant_torques, rows.regressor)
         if samples is not None and self.robust:
             information, fitted = self._fit_robust(rows, samples, information, fitted)
         if samples is not None and self.covariance == "correlated":
@@ -81,7 +88,12 @@ class LeastSquares(Estimator):
             fitted = self._fit_coloured(rows, samples, information, fitted, colouring)
         return _estimate(self, rows, information, fitted)
 
-    def _fit_weighted(self, information: Information, constant: NDArray[np.bool_] | bool = False) -> WeightedFit:
+    def _fit_weighted(
+        self,
+        information: Information,
+        constant: NDArray[np.bool_] | bool = False,
+        regressor: Regressor | None = None,
+    ) -> WeightedFit:
         """Fit with one weight per joint, iterated if the weights come from the residuals.
 
         A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
@@ -94,12 +106,13 @@ class LeastSquares(Estimator):
             message = f"weights must have one number for each of {n} joints; got {len(weights)}"
             raise InputError(message, code=Code.WRONG_SHAPE, subject="weights")
         alive = information.measured() & np.logical_not(constant)
+        limited = regressor if self.friction == "dissipative" else None
         if self.weights == "joint":  # start from the torques: next to 1e4 Nm, a joint of 1e-4 Nm is rounding
             weights = np.where(alive, np.array(information.counts) / information.torque_sizes(), 0.0)
-        fitted = _solve_weighted(information, weights, kept)
+        fitted = _solve_weighted(information, weights, kept, limited)
         for _ in range(REWEIGHTINGS if self.weights == "joint" else 0):
             before, weights = weights, np.where(alive, 1 / fitted.variances, 0.0)
-            fitted = _solve_weighted(information, weights, kept)
+            fitted = _solve_weighted(information, weights, kept, limited)
             if (np.abs(weights - before) <= WEIGHTS_FINAL * before).all():
                 break
         return fitted
@@ -118,7 +131,7 @@ class LeastSquares(Estimator):
             information = gather(
                 regressor, samples, cutoff_hz=settings.cutoff_hz, decimation=settings.step, row_weight=weight
             )
-            fitted = self._fit_weighted(information, rows.constant_torques)
+            fitted = self._fit_weighted(information, rows.constant_torques, rows.regressor)
             if np.abs(fitted.beta - beta).max() <= WEIGHTS_FINAL * np.abs(beta).max():
                 break
         return information, fitted
@@ -149,14 +162,21 @@ class WeightedFit:
     correlations: tuple[float, ...] | None = None
 
 
-def _solve_weighted(information: Information, weights: Array, kept: NDArray[np.bool_]) -> WeightedFit:
+def _solve_weighted(
+    information: Information, weights: Array, kept: NDArray[np.bool_], limited: Regressor | None
+) -> WeightedFit:
+    """Fit with given weights; `limited` is the regressor if friction is limited."""
     R, z = information.stacked(weights)
+    if limited is not None:
+        R, z = with_shape_priors(information, weights, limited.parameters)
     idle = information.unused_columns(weights)
     part: Solution = solve(R[:, kept], z, idle and (idle[0][:, kept], idle[1]))
     p = len(kept)
     beta, inverse = np.zeros(p), np.zeros((p, p))
     beta[kept] = part.beta
     inverse[np.ix_(kept, kept)] = part.inverse
+    if limited is not None:
+        beta = friction_limits(limited).apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
     variances = _variances(information, beta, inverse, weights)
     meat = np.zeros((p, p))
     for columns, factor, weight, variance in zip(

@@ -1,4 +1,10 @@
-"""Projection of an estimate onto physically consistent values in the metric of its noise covariance."""
+"""Projection of an estimate onto physically consistent values in the metric of its noise covariance.
+
+minimise 1/2 |W (B x - beta)|^2 + weight * prior(x), W^T W the inverse of the noise covariance. The prior are the robot
+file's inertial parameters or, if it has none, equal balls with the least total mass. It determines directions that the
+estimate leaves open, and links keep `MIN_PRIOR_FRACTION` of its pseudo-inertia: M(q) is at least that fraction of the
+prior's inertia matrix in every configuration.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,21 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Physical
+from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
 from mindyn.feasibility.nearest import find_nearest_compact, relative_metric, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
+from mindyn.feasibility.priors import build_prior
+from mindyn.regression.information import Information
 
+PROJECTION_PRIOR_WEIGHT: Final = 1e-2
+"""Weight of the prior relative to squared standard deviations of the values."""
+MIN_LINK_MASS_KG: Final = 1e-3
+BALL_RADIUS_RATIO: Final = 0.1
+"""Radius of gyration of a link without a prior, relative to the typical distance of joints."""
 UNIDENTIFIABLE_DEVIATION: Final = 10.0
 """Standard deviation of unidentifiable parameters, as a multiple of the size of the value."""
 
@@ -36,12 +51,13 @@ def project_to_consistent(estimate: Estimate) -> Estimate:
     """Project an estimate onto the nearest consistent values in the metric of its covariance."""
     space = space_of(estimate.regressor)
     W = covariance_metric(estimate, space)
-    x = space.move_inside(find_nearest_compact(space, estimate.beta, W).x)
+    x = space.move_inside(_find_nearest(estimate, space, W))
     beta = space.matrix @ x
     distance = float(np.linalg.norm(W @ (beta - estimate.beta)))
     physical = estimate.physical
     free = estimate.beta if physical is None else physical.unconstrained
     move = f"moved by {distance:.3g} standard deviations of noise alone to the nearest physically consistent values"
+    move += _format_cost(estimate, distance)
     moved = replace(
         estimate,
         beta=beta,
@@ -52,3 +68,30 @@ def project_to_consistent(estimate: Estimate) -> Estimate:
         provenance={**estimate.provenance, "projected": {"level": "consistent", "distance": distance}},
     )
     return moved.with_own_load()
+
+
+def _find_nearest(estimate: Estimate, space: PhysicalSpace, W: Array) -> Array:
+    """Return the nearest physical parameters x, with directions that the values leave open at the prior."""
+    prior = build_prior(estimate.robot, "robot")
+    if any(phi is None for phi in prior.links):
+        lightest = find_nearest_compact(space, estimate.beta, W).x
+        mass = max(float(lightest[space.masses].mean()), MIN_LINK_MASS_KG)
+        ball = phi_about_origin(mass, np.zeros(3), mass * (BALL_RADIUS_RATIO * space.length) ** 2 * np.eye(3))
+        prior = replace(prior, links=tuple(ball if phi is None else phi for phi in prior.links))
+    values = Information(
+        ("values",), space.names, (np.arange(len(space.names)),), (np.column_stack([W, W @ estimate.beta]),), (1,)
+    )
+    problem, weights = FitProblem(space, prior, floor=MIN_PRIOR_FRACTION), np.ones(1)
+    problem = problem.relax_compactness(values, weights, PROJECTION_PRIOR_WEIGHT)
+    x = problem.solve(values, weights, PROJECTION_PRIOR_WEIGHT)
+    return problem.polish(values, weights, PROJECTION_PRIOR_WEIGHT, x)
+
+
+def _format_cost(estimate: Estimate, distance: float) -> str:
+    """Describe by how much the error on the training rows grows: squared residuals grow by the squared distance."""
+    torque = sum(residual.rows * residual.rms_torque**2 for residual in estimate.residuals)
+    if not torque:
+        return ""
+    rows = sum(residual.rows for residual in estimate.residuals)
+    error = 100 * np.sqrt(sum(residual.rows * residual.rms**2 for residual in estimate.residuals) / torque)
+    return f"; the error on the training rows grows from {error:.3g} to about {error * np.hypot(1, distance / np.sqrt(rows)):.3g} %"

@@ -19,6 +19,7 @@ from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.priors import Prior
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.parameters.parameter import Kind
+from mindyn.regression.friction_limits import with_shape_priors
 from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.triangles import triangle_of
 
@@ -31,6 +32,9 @@ MAX_COMPACT_MISFIT_RATIO: Final = 1.1
 """Ratio of mean squared residuals, compact links to any links, above which the reach is considered wrong."""
 MIN_PRIOR_WEIGHT: Final = 1e-6
 """Smallest weight of a prior: it decides only parameters that the data do not determine."""
+MIN_PRIOR_FRACTION: Final = 0.01
+"""Links keep at least this fraction of the pseudo-inertia of their prior. The inertia matrix is then at least this
+fraction of that of the prior in every configuration, which bounds its condition number."""
 MASS_TIE_BREAK_WEIGHT: Final = 1e-3
 """Weight of the mass of a link, relative to the mass that the torques suggest, without a prior: only a tie-break.
 The largest weight within one standard error removes masses that offsets can replace (KR300: 17.4 instead of 13.4 %)."""
@@ -45,6 +49,7 @@ class FitProblem:
     rows     bounds on x
     zero     indices of x that are fixed at zero
     compact  whether links are no wider than the reach of the robot, or than the prior
+    floor    fraction of the pseudo-inertia of the prior that every link has at least
     """
 
     space: PhysicalSpace
@@ -52,6 +57,7 @@ class FitProblem:
     rows: tuple[ConeRows, ...] = ()
     zero: tuple[int, ...] = ()
     compact: bool = True
+    floor: float = 0.0
 
     def drop_kinds(self, kinds: tuple[Kind, ...]) -> FitProblem:
         """Return the problem with all parameters of these kinds fixed at zero."""
@@ -71,13 +77,12 @@ class FitProblem:
 
     def solve(self, information: Information, weights: Array, prior_weight: float) -> Array:
         """Return the minimiser x."""
-        R, z = information.stacked(weights)
-        T = triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts))
+        T = self._triangle(information, weights)
         units = self.space.units
         program = ConicProgram(self.space.size)
         A = T[:, :-1] @ self.space.matrix * units
         program.add_squares(A, T[:, -1])
-        program.add_rows(*self.space.cone_rows(units))
+        program.add_rows(*self._cone_rows(units))
         program.add_rows(*self._bound_rows(units))
         if zero := self._zero_numbers(information, weights):
             program.add_rows(ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero))))
@@ -95,6 +100,11 @@ class FitProblem:
         x[zero] = 0.0
         return np.asarray(x)
 
+    def _triangle(self, information: Information, weights: Array) -> Array:
+        """Return the R factor of [R | z] per row of data, with the prior of friction shapes."""
+        R, z = with_shape_priors(information, weights, self.space.parameters)
+        return np.asarray(triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts)))
+
     def _zero_numbers(self, information: Information, weights: Array) -> list[int]:
         """Return indices of x fixed at zero, with the friction of joints that never have torque."""
         counting = np.where(information.measured(), weights, 0.0)
@@ -110,8 +120,7 @@ class FitProblem:
         rows = [*self.space.cone_rows(self.space.units), *self._bound_rows(self.space.units)]
         if any(phi is None for phi in self.prior.links) or any(group.kind == "second order" for group in rows):
             return x
-        R, z = information.stacked(weights)
-        T = triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts))
+        T = self._triangle(information, weights)
         units, weight = self.space.units, max(prior_weight, MIN_PRIOR_WEIGHT)
 
         def prior(v: Array) -> tuple[float, Array, Array]:
@@ -127,7 +136,24 @@ class FitProblem:
         smooth = SmoothFit(T[:, :-1] @ self.space.matrix * units, T[:, -1], prior, equal, least)
         polished = units * smooth.polish(x / units)
         polished[zero] = 0.0
-        return polished if self.space.smallest_margin(polished) >= min(0.0, self.space.smallest_margin(x)) else x
+        return polished if self._smallest_margin(polished) >= min(0.0, self._smallest_margin(x)) else x
+
+    def _cone_rows(self, units: Array) -> list[ConeRows]:
+        """Return the conditions of physical x on v, x = units * v, with links above the floor."""
+        rows = self.space.cone_rows(units)
+        for i, phi in enumerate(self.prior.links):
+            if phi is not None and self.floor:
+                least = self.floor * phi / units[self.space.link(i)]
+                rows[i] = replace(rows[i], offset=-rows[i].matrix[:, self.space.link(i)] @ least)
+        return rows
+
+    def _smallest_margin(self, x: Array) -> float:
+        """Return the smallest quantity that must not be negative, with links above the floor."""
+        above = x.copy()
+        for i, phi in enumerate(self.prior.links):
+            if phi is not None:
+                above[self.space.link(i)] -= self.floor * phi
+        return self.space.smallest_margin(above)
 
     def _bound_rows(self, units: Array) -> list[ConeRows]:
         """Return bounds and compactness as rows on v, x = units * v."""

@@ -2,7 +2,7 @@
 
 x = (phi of every link, four parameters of every drive, extra torques, friction shapes, joint-side friction). x is
 physical if the pseudo-inertia of every link is positive semidefinite, rotor inertia, viscous and Coulomb friction are
-nonnegative, and friction with further shapes always dissipates power.
+nonnegative, and friction with further shapes dissipates power and rises with the speed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, triangle
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.parameter import Kind, Parameter, friction_label, list_base_parameters, standard_parameters
-from mindyn.regression.friction import SHAPES, Friction
+from mindyn.parameters.parameter import Kind, Parameter, list_base_parameters, standard_parameters
+from mindyn.regression.friction_limits import NONNEGATIVE_FRICTION, friction_rows, parameters_behind
 from mindyn.regression.regressor import Regressor
-from mindyn.robots.friction_laws import LOAD_SHAPES
 from mindyn.robots.robot import Robot
 
-BRAKING_SPEEDS_RAD_S: Final = np.geomspace(1e-3, 10.0, 9)
-"""Joint speeds in both directions, rad/s or m/s, at which friction with further shapes must dissipate power."""
 MIN_LENGTH_M: Final = 0.05
 """Smallest length unit of inertias, m."""
 MIN_INSIDE_EIGENVALUE: Final = 1e-9
@@ -37,7 +34,7 @@ WIDTH_ALLOWANCE: Final = 2.0
 _UNIT_TENSORS = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
 PSEUDO_ROWS: Final = triangle(_UNIT_TENSORS)
 """(10, 10) with PSEUDO_ROWS @ phi the scaled upper triangle of the pseudo-inertia."""
-_NONNEGATIVE_KINDS: Final[tuple[Kind, ...]] = ("rotor", "viscous", "coulomb", "joint_side")
+_NONNEGATIVE_KINDS: Final[tuple[Kind, ...]] = ("rotor", *NONNEGATIVE_FRICTION)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +45,7 @@ class PhysicalSpace:
     columns       descriptions of x
     matrix        B (p, size): beta = B x
     nonnegative   indices of x that must not be negative
-    braking_rows  (rows, size): braking_rows @ x >= 0 if friction dissipates power at all `BRAKING_SPEEDS_RAD_S`
+    braking_rows  (rows, size): braking_rows @ x >= 0 if friction dissipates power and rises (`friction_limits`)
     """
 
     robot: Robot
@@ -202,46 +199,13 @@ def space_of_base(base: BaseParameters) -> PhysicalSpace:
 def space_of(regressor: Regressor) -> PhysicalSpace:
     """Return the physical space of all parameters of a regressor, with friction shapes and joint-side friction."""
     base = regressor.base
-    standard = standard_parameters(base.robot, drives=base.drives)
-    added = regressor.parameters[base.count :]
-    behind = (*standard, *added)
-    matrix = np.zeros((len(regressor.parameters), len(behind)))
-    matrix[: base.count, : len(standard)] = base.matrix
-    matrix[base.count :, len(standard) :] = np.eye(len(added))
-    brakes = _braking_rows(base, regressor.friction, behind)
+    behind, matrix = parameters_behind(regressor)
+    brakes = friction_rows(base, regressor.friction, behind)
     return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, _nonnegative_numbers(behind), brakes)
 
 
 def _nonnegative_numbers(columns: Sequence[Parameter]) -> tuple[int, ...]:
     return tuple(k for k, column in enumerate(columns) if column.kind in _NONNEGATIVE_KINDS)
-
-
-def _braking_rows(base: BaseParameters, friction: Friction, columns: tuple[Parameter, ...]) -> Array:
-    """Return rows viscous |u| + coulomb + shapes * sign(u) >= 0 of every drive with shapes, on the joint side.
-
-    Friction that grows with the load dissipates power whether the load is driven or braked: f_load +- f_driving >= 0.
-    If a loop couples drives, only one of them has shapes.
-    """
-    number_of = {column.identity: k for k, column in enumerate(columns)}
-    rows = []
-    for drive in base.robot.drives if base.drives else ():
-        numbers = {shape: number_of.get(("friction", drive.joint, friction_label(shape))) for shape in friction.shapes}
-        shapes = [(shape, k) for shape, k in numbers.items() if k is not None and shape in SHAPES]
-        for sign in (-1.0, 1.0) if any(numbers.get(shape) is not None for shape in LOAD_SHAPES) else ():
-            row = np.zeros(len(columns))
-            for shape, share in (("load", 1.0), ("driving", sign)):
-                if (k := numbers.get(shape)) is not None:
-                    row[k] = share
-            rows.append(row)
-        ratio = drive.ratio if drive.side == "motor" else 1.0
-        for u in np.concatenate([-BRAKING_SPEEDS_RAD_S, BRAKING_SPEEDS_RAD_S]) if shapes else ():
-            row = np.zeros(len(columns))
-            row[number_of["viscous", drive.joint, "fv"]] = ratio**2 * abs(u)
-            row[number_of["coulomb", drive.joint, "fc"]] = abs(ratio)
-            for shape, k in shapes:
-                row[k] = np.sign(u) * SHAPES[shape](np.array([u]), np.array([np.sign(u)]))[0]
-            rows.append(row / np.abs(row).max())
-    return np.array(rows).reshape(-1, len(columns))
 
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:

@@ -3,8 +3,9 @@
 The weight of the prior, and the kinds of drive parameters that are needed, are selected within the training data:
 blocks are held out in turn, and the error of a candidate is the mean over blocks of the weighted mean squared residual.
 Among kinds of drive parameters, the simplest candidate is taken that does not differ significantly from the best one
-[Breiman et al. 1984], by differences on the same blocks. The prior gets the weight with the smallest error: a
-larger weight is not simpler, and a wrong prior is wrong on every motion that is not in the logs.
+[Breiman et al. 1984], by differences on the same blocks. Values of a prior are a guess: the prior gets the smallest
+weight whose error is not significantly larger than the least one, so that it acts in directions that the data leave
+undetermined. Links keep a fraction of the pseudo-inertia of the prior, which bounds the inertia matrix from below.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
+from mindyn.algebra.significance import exceeds_zero
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate
@@ -25,7 +27,7 @@ from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.conic import ConicError
-from mindyn.feasibility.constrained_fit import FitProblem
+from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Divergence, build_prior, require_valid_prior
 from mindyn.parameters.parameter import Kind
@@ -37,7 +39,8 @@ from mindyn.robots.robot import Robot
 
 NO_BOUNDS: Final = Bounds()
 KIND_NAMES: Final[Mapping[Kind, str]] = {"rotor": "rotor inertias", "friction": "friction shapes"}
-PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in np.arange(-5.0, 1.1, 0.5))
+PRIOR_WEIGHTS: Final = tuple(float(10.0**k) for k in range(-6, 2))
+TINY_ERROR: Final = 1e-300
 ROUNDING_RATIO: Final = 1e-9
 """Relative rounding error of an error."""
 COMPARISON_PRIOR_WEIGHT: Final = 1e-3
@@ -59,7 +62,8 @@ class PhysicallyConsistent(Estimator):
         or URDF values. None: smallest total mass.
     prior_weight : float or "cross-validated"
         Weight of the prior relative to half the mean squared residual in units of its variance. "cross-validated": the
-        weight that predicts held-out blocks best; needs more than one block.
+        smallest weight that does not predict held-out blocks significantly worse than the best one; needs more than one
+        block.
     divergence : {"entropic", "euclidean"}
         Measure of the distance from the prior; "entropic" is the log-determinant divergence of pseudo-inertias.
     bounds : Bounds
@@ -195,9 +199,9 @@ class PhysicallyConsistent(Estimator):
                 subject=", ".join(unknown),
             )
         zero = tuple({space.labels.index(label): None for labels in labels_by_name.values() for label in labels})
-        return FitProblem(
-            space, build_prior(regressor.robot, self.prior, self.divergence), self.bounds.rows(space), zero
-        )
+        prior = build_prior(regressor.robot, self.prior, self.divergence)
+        floor = MIN_PRIOR_FRACTION if self.bounds.is_empty else 0.0  # bounds may contradict the prior
+        return FitProblem(space, prior, self.bounds.rows(space), zero, floor=floor)
 
     def _choose_prior(self, problem: FitProblem, folds: Sequence[Information], weights: Array) -> PriorChoice:
         weight = None if isinstance(self.prior_weight, str) else self.prior_weight
@@ -291,7 +295,18 @@ def choose_prior(
     if weight is not None:
         return PriorChoice(weight, dropped, tuple(tried))
     errors = _compute_errors(problem, folds, weights, [(dropped, candidate) for candidate in PRIOR_WEIGHTS], tried)
-    return PriorChoice(PRIOR_WEIGHTS[int(errors.mean(axis=1).argmin())], dropped, tuple(tried))
+    return PriorChoice(PRIOR_WEIGHTS[_select_least_weight(errors)], dropped, tuple(tried))
+
+
+def _select_least_weight(errors: Array) -> int:
+    """Return the first of the weights, in rising order, whose errors (weights, folds) are not significantly larger."""
+    best = errors[int(errors.mean(axis=1).argmin())]
+    for k, row in enumerate(errors):
+        if np.isfinite(row).all():
+            more = np.log(np.maximum(row, TINY_ERROR) / np.maximum(best, TINY_ERROR))
+            if not exceeds_zero(float(more.mean()), float(more.std(ddof=1) / np.sqrt(len(more))), len(more)):
+                return k
+    return int(errors.mean(axis=1).argmin())
 
 
 def _distinct_models(problem: FitProblem) -> list[tuple[Kind, ...]]:

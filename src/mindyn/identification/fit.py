@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -55,7 +55,9 @@ class Fit:
         except ConicError as error:
             if is_given:
                 raise
-            plain = LeastSquares(covariance="white" if self.executor else "correlated", dropped=choice.dropped)
+            dropped = tuple(name for name in choice.dropped if name in rows.regressor.names)
+            covariance: Literal["white", "correlated"] = "white" if self.executor else "correlated"
+            plain = LeastSquares(covariance=covariance, dropped=dropped, friction="dissipative")
             estimate, rows = self._settle(plain, rows)
             message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
             return replace(estimate, findings=(*estimate.findings, warning(Kind.SELECTED_ESTIMATOR, message))), rows

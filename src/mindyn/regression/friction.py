@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
@@ -27,6 +27,7 @@ FRICTION: Final = table_schema(
         "shapes": list_schema({"enum": KNOWN_SHAPES}),
         "joint_side": list_schema(ANY_TEXT),
         "reference": list_schema(ANY_NUMBER),
+        "without": list_schema(list_schema(ANY_TEXT, minItems=2, maxItems=2)),
     },
 )
 """The JSON Schema of the friction columns."""
@@ -52,6 +53,8 @@ class Friction:
     reference : tuple of float, optional
         Base values whose links and rotors give the load of `LOAD_SHAPES`, so that their columns are linear in the
         estimated parameters. `identify` computes it; an estimate stores its own values.
+    without : tuple of (str, str), optional
+        Pairs (joint, shape): the drive of this joint does not have the column of this shape.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class Friction:
     shapes: tuple[str, ...] = ()
     joint_side: tuple[str, ...] = ()
     reference: tuple[float, ...] = ()
+    without: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         require_valid({name: getattr(self, name) for name in FRICTION["properties"]}, FRICTION, "friction")
@@ -78,7 +82,22 @@ class Friction:
     def without_load(self) -> Friction:
         """Return the friction without shapes that depend on the load."""
         kept = tuple(name for name in self.shapes if name not in LOAD_SHAPES)
-        return replace(self, shapes=kept, reference=())
+        return replace(self, shapes=kept, reference=(), without=_pairs_of(self.without, kept))
+
+    def without_shapes(self) -> Friction:
+        """Return viscous and Coulomb friction alone."""
+        return replace(self, shapes=(), reference=(), without=())
+
+    def shapes_of(self, joint: str) -> tuple[str, ...]:
+        """Return the shapes that the drive of a joint has."""
+        return tuple(name for name in self.shapes if (joint, name) not in self.without)
+
+    def exclude(self, pairs: Iterable[tuple[str, str]], joints: Sequence[str]) -> Friction:
+        """Return the friction without more pairs (joint, shape), and without shapes that none of the joints has."""
+        without = {*self.without, *pairs}
+        shapes = tuple(name for name in self.shapes if any((joint, name) not in without for joint in joints))
+        friction = replace(self, shapes=shapes, without=_pairs_of(sorted(without), shapes))
+        return friction if friction.needs_load else replace(friction, reference=())
 
     def directions(self, u: Array, segments: NDArray[np.int64], rate_hz: float) -> Array:
         """Return s (N, k) for speeds u (N, k), rad/s at the joint side; a stop operator starts every segment at 0."""
@@ -96,6 +115,7 @@ class Friction:
             "shapes": list(self.shapes),
             "joint_side": list(self.joint_side),
             "reference": list(self.reference),
+            "without": [list(pair) for pair in self.without],
         }
 
     @staticmethod
@@ -103,7 +123,12 @@ class Friction:
         """Return the settings that `to_dict` stored."""
         require_valid(values, FRICTION, "friction")
         given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        return Friction(**given)
+        return Friction(**{**given, "without": tuple((joint, shape) for joint, shape in given.get("without", ()))})
+
+
+def _pairs_of(pairs: Iterable[tuple[str, str]], shapes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of these shapes."""
+    return tuple((joint, shape) for joint, shape in pairs if shape in shapes)
 
 
 def _stop_operator(steps: Array, segments: NDArray[np.int64]) -> Array:

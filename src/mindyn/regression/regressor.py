@@ -104,6 +104,9 @@ class Regressor:
         for name in self.friction.joint_side:
             if name not in self.joint_names:
                 raise unknown_name_error("joint", name, self.joint_names)
+        for name, _ in self.friction.without:
+            if name not in robot.joint_names:
+                raise unknown_name_error("joint", name, robot.joint_names)
         drives = bool(robot.drives or robot.extras) if base is None else base.drives
         self.base, self.kernel = _own_base(robot, drives) if base is None else (base, kernel or _kernel(robot, base))
         nonzeros = self.kernel.nonzeros("Y")
@@ -267,7 +270,8 @@ class Regressor:
         for k, drive in enumerate(drives):
             # A drive that a loop keeps in step with another has its shapes there; loads are of primary joints alone.
             loaded = drive.joint in self.joint_names
-            shapes = [shape for shape in self.friction.shapes if (loaded if shape in LOAD_SHAPES else k in dry)]
+            own = self.friction.shapes_of(drive.joint)
+            shapes = [shape for shape in own if (loaded if shape in LOAD_SHAPES else k in dry)]
             joint, weights = drive.joint, self._matrix[k] / self._scales[k]
             varies = self._varying is not None and k in self._varying.sources
             if varies and self._varying is not None:

@@ -1,22 +1,21 @@
-"""Select the estimator that predicts unseen motion best: plain least squares or a physically consistent fit.
+"""Select the estimator: a physically consistent fit, unless plain least squares predicts significantly better.
 
 Blocks of the training rows are held out in turn. A few large blocks hold out motion unlike the rest, many small blocks
-motion like it: errors are compared by their geometric mean over several numbers of blocks. Among fits that the blocks
-do not distinguish from the best one, prior knowledge decides, because they are equally good on the log but differ on
-other motions: fits near the robot file's inertial parameters come first, then other consistent fits, then least
-squares.
+motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
+that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
+a paired test over blocks. Friction shapes are assumptions: the fit without them is taken if its error is significantly
+smaller than that of the same fit with them.
 
-If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. If
-phases do not distinguish the fits, the error on contiguous blocks decides, because the same motion is likely to be
-predicted again. Each fit repeats its own selection without the held-out block where this affects the error: least
-squares selects the dropped parameters again.
+If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
+fit repeats its own selection without the held-out block where this affects the error: least squares selects the dropped
+parameters again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import isinf, sqrt
 from typing import Final
 
 import numpy as np
@@ -31,9 +30,10 @@ from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import build_prior
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.thresholds import MAX_CONSISTENT_RATIO
-from mindyn.identification.selection.scores import UNSCORED, TrialScore, as_good_as_best, error_over
+from mindyn.identification.selection.scores import UNSCORED, TrialScore, error_over, gain_of
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import MOST_DROPPED
+from mindyn.regression.friction_limits import friction_limits, with_shape_priors
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.rows import Rows, build_rows
@@ -47,46 +47,79 @@ INNER: Final = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """An estimator that may be selected.
+    """An estimator that may be selected, with its errors on held-out blocks.
 
     words      its name in messages
+    settings   its equations
     estimator  fits all rows
     beta       returns its values from some rows, including all choices that depend on these rows
+    scores     errors for each folding
     """
 
     words: str
+    settings: EquationSettings
     estimator: Estimator
     beta: Callable[[Rows], Array]
+    scores: list[TrialScore]
+
+    @property
+    def error(self) -> float:
+        """Error over all foldings."""
+        return error_over(self.scores)
+
+    def is_significantly_worse_than(self, other: Candidate) -> bool:
+        """Return whether the error is significantly larger, by a paired test over blocks."""
+        return isinf(self.error) or gain_of(self.scores, other.scores).is_significant
 
 
 def best_estimator(
     robot: Robot, trials: Trials, trial: Trial, settings: EquationSettings, dropped: tuple[str, ...]
-) -> tuple[Estimator, tuple[Finding, ...]]:
-    """Return the estimator with the least error on held-out blocks, and findings that explain the selection."""
-    plain = LeastSquares(covariance="correlated", dropped=dropped)
-    rows = build_rows(robot, list(trials.logs), settings)
-    line = trials.timeline
-    # If the motion repeats, blocks of phases hold out other motions, blocks of time the same motion.
-    cuts = [rows.blocks_along(line.times, line.length_s), rows.blocks] if line.repeated else [rows.blocks]
-    whole = rows.select(cuts[0])
-    candidates = [Candidate("least squares", plain, _path(trial)), *_consistent(robot, whole)]
-    scores = [_scores(whole, cuts[0], candidate.beta) for candidate in candidates]
-    errors = [error_over(score) for score in scores]
-    best = errors.index(min(errors))
-    as_good = as_good_as_best(scores) if np.isfinite(errors).all() else [best]
-    taken, why = max(as_good), "it uses the most prior knowledge"  # candidates are in this order
-    if line.repeated:
-        taken = min(as_good, key=lambda k: error_over(_scores(whole, cuts[1], candidates[k].beta)))
-        why = "it is best on the motion itself"
-    if np.isinf(errors[taken]):
-        return plain, ()  # nothing can be held out
-    sizes = "; ".join(
-        f"{candidate.words} {100 * error:.3g} %" for candidate, error in zip(candidates, errors, strict=True)
-    )
-    reason = "" if taken == best else f"; the blocks do not distinguish it from the best, and {why}"
-    message = f"{candidates[taken].words} was selected by its error on held-out blocks ({sizes}){reason}"
-    findings = (info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(whole, candidates, errors))
-    return candidates[taken].estimator, findings
+) -> tuple[Estimator, EquationSettings, tuple[Finding, ...]]:
+    """Return the estimator, its settings, and findings that explain the selection."""
+    rows = _rows(robot, trials, settings)
+    plain, consistent = _least_squares(rows, trial, dropped), _consistent(robot, rows)
+    if isinf(plain.error):
+        return plain.estimator, settings, ()  # nothing can be held out
+    findings: list[Finding] = []
+    if settings.shape.shapes:
+        simple = replace(settings, friction=settings.shape.without_shapes())
+        simple_rows = _rows(robot, trials, simple)
+        kept = tuple(name for name in dropped if name in simple_rows.regressor.names)
+        plain = _simpler(plain, _least_squares(simple_rows, trial, kept))
+        consistent = consistent and _simpler(consistent, _consistent(robot, simple_rows))
+    selected = plain if consistent is None or consistent.is_significantly_worse_than(plain) else consistent
+    both = [candidate for candidate in (plain, consistent) if candidate is not None]
+    sizes = "; ".join(f"{candidate.words} {100 * candidate.error:.3g} %" for candidate in both)
+    message = f"{selected.words} was selected; error on held-out blocks: {sizes}{_format_cost(plain, consistent)}"
+    findings += [info(Kind.SELECTED_ESTIMATOR, message), *_find_inconsistent_data(rows, consistent)]
+    return selected.estimator, selected.settings, tuple(findings)
+
+
+def _format_cost(plain: Candidate, consistent: Candidate | None) -> str:
+    """Describe the cost of physical consistency in error."""
+    if consistent is None:
+        return "; no consistent fit converged"
+    change = consistent.error / plain.error - 1
+    if consistent.is_significantly_worse_than(plain):
+        return f"; consistent values are significantly worse, by {100 * change:.2g} % of the error"
+    return f"; physical consistency costs {100 * change:.2g} % of the error" if change > 0 else ""
+
+
+def _simpler(candidate: Candidate, simple: Candidate | None) -> Candidate:
+    """Return the candidate without friction shapes if the one with shapes is significantly worse."""
+    return simple if simple is not None and candidate.is_significantly_worse_than(simple) else candidate
+
+
+def _rows(robot: Robot, trials: Trials, settings: EquationSettings) -> Rows:
+    """Return the equations in the blocks that are held out: phases if the motion repeats."""
+    rows, line = build_rows(robot, list(trials.logs), settings), trials.timeline
+    return rows.select(rows.blocks_along(line.times, line.length_s) if line.repeated else rows.blocks)
+
+
+def _least_squares(rows: Rows, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
+    estimator = LeastSquares(covariance="correlated", dropped=dropped, friction="dissipative")
+    beta = _path(trial)
+    return Candidate("least squares", rows.settings, estimator, beta, _scores(rows, beta))
 
 
 def _path(trial: Trial) -> Callable[[Rows], Array]:
@@ -97,22 +130,24 @@ def _path(trial: Trial) -> Callable[[Rows], Array]:
     """
 
     def beta(rows: Rows) -> Array:
-        full = LeastSquares().fit(rows)
+        full = LeastSquares(friction="dissipative").fit(rows)
         kept = trial.kept(rows.regressor.parameters)
         assert full.joint_weights is not None
         groups = _groups(rows.blocks, INNER)
         dropped = trial.dropped if trial.dropped == 0 or len(groups) < 2 else _drop_parameters(groups, kept, full)
-        values = np.zeros(len(full.beta))
         steps = _steps(rows.information, kept, full)
-        values[kept] = steps[min(dropped, len(steps) - 1), kept]
-        return values
+        values = steps[min(dropped, len(steps) - 1)]
+        R = with_shape_priors(rows.information, full.joint_weights, full.parameters)[0]
+        left = np.flatnonzero(values)
+        return friction_limits(rows.regressor).apply(R[:, left].T @ R[:, left], values, left)
 
     return beta
 
 
 def _steps(information: Information, kept: list[int], full: Estimate) -> Array:
     """Return the values (steps, p) with 0, 1, 2, ... of the kept parameters dropped, the least supported first."""
-    R, z = information.stacked(full.joint_weights)
+    assert full.joint_weights is not None
+    R, z = with_shape_priors(information, full.joint_weights, full.parameters)
     betas = elimination(R[:, kept].T @ R[:, kept], R[:, kept].T @ z).betas
     values = np.zeros((len(betas), len(full.beta)))
     values[:, kept] = betas
@@ -138,40 +173,33 @@ def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
     return list(groups.values())
 
 
-def _consistent(robot: Robot, all_samples: Rows) -> list[Candidate]:
-    """Return physically consistent fits without a prior and, if the file has inertial parameters, near them; skip
-    failures.
-    """
-    wanted = [(PhysicallyConsistent(prior=None), "a physically consistent fit")]
-    if build_prior(robot, "robot").is_known:
-        near = "a physically consistent fit near the file's inertial parameters"
-        wanted.append((PhysicallyConsistent(prior="robot"), near))
-    candidates = []
-    for estimator, words in wanted:
-        try:
-            settled, values = estimator.settled_for(all_samples)
-        except MindynError:
-            continue
-        candidates.append(Candidate(words, replace(settled, covariance="correlated"), _of_rows(values)))
-    return candidates
+def _consistent(robot: Robot, rows: Rows) -> Candidate | None:
+    """Return the physically consistent fit, with the file's inertial parameters as its prior; None if it fails."""
+    estimator = PhysicallyConsistent(prior="robot" if build_prior(robot, "robot").is_known else None)
+    try:
+        settled, values = estimator.settled_for(rows)
+    except MindynError:
+        return None
+
+    def beta(part: Rows) -> Array:
+        return values(part.information)
+
+    settled = replace(settled, covariance="correlated")
+    return Candidate("a physically consistent fit", rows.settings, settled, beta, _scores(rows, beta))
 
 
-def _of_rows(values: Callable[[Information], Array]) -> Callable[[Rows], Array]:
-    return lambda rows: values(rows.information)
-
-
-def _scores(all_samples: Rows, blocks: Sequence[Block], beta: Callable[[Rows], Array]) -> list[TrialScore]:
+def _scores(rows: Rows, beta: Callable[[Rows], Array]) -> list[TrialScore]:
     """Return the errors on held-out blocks for each folding; infinite if a fit fails."""
     scores = []
     for count in FOLDINGS:
-        groups = _groups(blocks, count)
+        groups = _groups(rows.blocks, count)
         if len(groups) < 2:
             return [UNSCORED] * len(FOLDINGS)
         left, power = [], []
         for held in groups:
             rest = [block for group in groups if group is not held for block in group]
             try:
-                values = beta(all_samples.select(rest))
+                values = beta(rows.select(rest))
             except MindynError:
                 return [UNSCORED] * len(FOLDINGS)
             information = add_information([block.information for block in held])
@@ -181,16 +209,16 @@ def _scores(all_samples: Rows, blocks: Sequence[Block], beta: Callable[[Rows], A
     return scores
 
 
-def _find_inconsistent_data(
-    all_samples: Rows, candidates: Sequence[Candidate], errors: Sequence[float]
-) -> list[Finding]:
+def _find_inconsistent_data(rows: Rows, consistent: Candidate | None) -> list[Finding]:
     """Find data that no physically consistent values explain well, which points to another error."""
-    information = all_samples.information
-    plain = information.residuals(LeastSquares().fit(all_samples).beta).sum()
-    for candidate, error in zip(candidates[1:2], errors[1:2], strict=True):
-        ratio = min(sqrt(information.residuals(candidate.beta(all_samples)).sum() / plain), error / errors[0])
-        if ratio > MAX_CONSISTENT_RATIO:
-            message = f"physically consistent values leave {ratio:.2g} times the error of free ones"
-            remedy = "Check units, drive gains, gravity and mounting, and that payload and springs are given"
-            return [replace(warning(Kind.INCONSISTENT_DATA, message, remedy), value=ratio)]
-    return []
+    if consistent is None or consistent.settings is not rows.settings:
+        return []
+    free, information = LeastSquares().fit(rows).beta, rows.information
+    fitted = sqrt(information.residuals(consistent.beta(rows)).sum() / information.residuals(free).sum())
+    held_out = consistent.error / error_over(_scores(rows, lambda part: LeastSquares().fit(part).beta))
+    ratio = min(fitted, held_out)
+    if ratio <= MAX_CONSISTENT_RATIO:
+        return []
+    message = f"physically consistent values leave {ratio:.2g} times the error of free ones"
+    remedy = "Check units, drive gains, gravity and mounting, and that payload and springs are given"
+    return [replace(warning(Kind.INCONSISTENT_DATA, message, remedy), value=ratio)]

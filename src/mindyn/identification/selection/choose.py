@@ -145,7 +145,7 @@ def choose(
     chosen = _with_selected(wanted, trial)
     if estimator is None:
         say("comparing plain and physically consistent fits on held-out blocks")
-        estimator, why = best_estimator(robot, trials, trial, chosen, dropped)
+        estimator, chosen, why = best_estimator(robot, trials, trial, chosen, dropped)
         findings = (*findings, *why)
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 

@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from mindyn.algebra.values import Array
 from mindyn.identification.selection.column_sums import Part
+from mindyn.regression.friction_limits import FrictionLimits, shape_precision
 
 REWEIGHTINGS: Final = 4
 SMALLEST: Final = 1e-12
@@ -60,14 +61,22 @@ class Fits(NamedTuple):
     betas: Array
 
 
-def fit_of_all(folds: Sequence[Fold], kept: list[int]) -> tuple[Array, Array, Array]:
+class Kept(NamedTuple):
+    """Numbers of the parameters that a fit has, `shape_groups` among them, and the limits of friction."""
+
+    numbers: list[int]
+    shapes: list[tuple[int, list[int]]]
+    limits: FrictionLimits
+
+
+def fit_of_all(folds: Sequence[Fold], kept: Kept) -> tuple[Array, Array, Array]:
     """Return normal matrix, right side and beta of the rows of all folds."""
     squares, rows = sum(fold.squares for fold in folds), sum(fold.rows for fold in folds)
     fits = _reweight(np.asarray(squares)[None], np.asarray(rows)[None], kept)
     return fits.matrices[0], fits.rights[0], fits.betas[0]
 
 
-def fits_without_each(folds: Sequence[Fold], kept: list[int]) -> Fits:
+def fits_without_each(folds: Sequence[Fold], kept: Kept) -> Fits:
     """Fit all folds but one, for each fold."""
     squares, rows = [fold.squares for fold in folds], [fold.rows.astype(np.float64) for fold in folds]
     return _reweight(_of_others(squares), _of_others(rows), kept)
@@ -85,10 +94,11 @@ def _of_others(x: Sequence[Array]) -> Array:
     return total
 
 
-def _reweight(squares: Array, counts: Array, kept: list[int]) -> Fits:
+def _reweight(squares: Array, counts: Array, kept: Kept) -> Fits:
     """Fit squares (fits, n, p + 1, p + 1), weighting each joint by its residuals; joints without torque have no weight.
 
-    The fits only compare settings, so that they do not need the last digits that a QR would give.
+    Friction shapes have their prior, and all friction stays within its limits. The fits only compare settings, so that
+    they do not need the last digits that a QR would give.
     """
     fits, n, size, _ = squares.shape
     torques = squares[:, :, -1, -1]
@@ -96,12 +106,18 @@ def _reweight(squares: Array, counts: Array, kept: list[int]) -> Fits:
     least = np.maximum(1e-12 * torques, 1e-18 * torques.max(axis=1, keepdims=True) + 1e-300)
     alive, betas = torques > 0, np.zeros((fits, size))
     weights = alive.astype(np.float64)
-    betas[:, -1], chosen = -1.0, np.array([*kept, size - 1])
+    numbers = np.array(kept.numbers, dtype=np.intp)
+    betas[:, -1], chosen = -1.0, np.append(numbers, size - 1)
     for _ in range(REWEIGHTINGS + 1):
         whole = (weights[:, None] @ squares.reshape(fits, n, -1)).reshape(fits, size, size)
+        for k, others in kept.shapes:
+            for fit in whole:
+                fit[k, k] += shape_precision(fit[np.ix_([k, *others], [k, *others])])
         whole = whole if len(chosen) == size else whole[:, chosen[:, None], chosen]
         matrices, rights = whole[:, :-1, :-1], whole[:, :-1, -1]
-        betas[:, kept] = _solve_folds(matrices, rights)
+        betas[:, numbers] = _solve_folds(matrices, rights)
+        for beta, matrix in zip(betas[:, :-1], matrices, strict=True):
+            beta[:] = kept.limits.apply(matrix, beta, numbers)
         left = np.einsum("fnk,fk->fn", (squares @ betas[:, None, :, None])[..., 0], betas)
         weights = alive * counts / np.maximum(left, least)
     return Fits(matrices, rights, betas[:, :-1])

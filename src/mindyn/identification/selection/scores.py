@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
+from mindyn.algebra.significance import exceeds_zero
 from mindyn.algebra.values import Array
 
 TINY: Final = 1e-300
@@ -53,10 +54,28 @@ class TrialScore:
 
 
 class Gain(NamedTuple):
-    """ln of the ratio of two settings' errors, and its standard deviation over blocks."""
+    """ln of the ratio of two settings' errors.
+
+    mean       over all ways to cut blocks
+    deviation  standard deviation of the mean over blocks, by the cut with the most blocks
+    of_blocks  mean over the blocks of that cut
+    blocks     number of these blocks
+    """
 
     mean: float
     deviation: float
+    of_blocks: float = 0.0
+    blocks: int = 0
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the error falls, and does so on the blocks by a one-sided paired test."""
+        return self.mean > 0 and exceeds_zero(self.of_blocks, self.deviation, self.blocks)
+
+    @property
+    def is_significant_over_cuts(self) -> bool:
+        """Whether the mean over all cuts, of which those into a few blocks hold out other motions, exceeds zero."""
+        return exceeds_zero(self.mean, self.deviation, self.blocks)
 
     def is_significantly_above(self, least: float) -> bool:
         """Return whether the gain exceeds `least` and `MIN_IMPROVEMENT_DEVIATIONS` times its deviation."""
@@ -80,18 +99,17 @@ def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
     other, score = max(pairs, key=lambda pair: len(pair[0].left))
     scored = score.power.any(axis=1)
     gains = np.log(np.maximum(other.of_blocks(), TINY) / np.maximum(score.of_blocks(), TINY))[scored]
-    return Gain(mean, float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf"))
+    deviation = float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf")
+    return Gain(mean, deviation, float(gains.mean()) if len(gains) else 0.0, len(gains))
 
 
-def as_good_as_best(candidates: Sequence[Sequence[TrialScore]]) -> list[int]:
-    """Return the numbers of the candidates that held-out blocks do not distinguish from the best one, including it."""
-    errors = [error_over(candidate) for candidate in candidates]
-    best = candidates[errors.index(min(errors))]
-    return [
-        k
-        for k, candidate in enumerate(candidates)
-        if candidate is best or not gain_of(candidate, best).is_significantly_above(0.0)
-    ]
+def joint_gain(others: Sequence[TrialScore], scores: Sequence[TrialScore], joint: int) -> Gain:
+    """Return by how much `scores` are lower than `others` at one joint."""
+
+    def of_joint(score: TrialScore) -> TrialScore:
+        return TrialScore(score.left[:, [joint]], score.power[:, [joint]])
+
+    return gain_of(*([of_joint(score) for score in group] for group in (others, scores)))
 
 
 def _errors(left: Array, power: Array) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import ColumnSums, Part
-from mindyn.identification.selection.fold_fits import Fold, fit_of_all, fits_without_each, fold_of
+from mindyn.identification.selection.fold_fits import Fold, Kept, fit_of_all, fits_without_each, fold_of
 from mindyn.identification.selection.scores import UNSCORED, TrialScore
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.delay import DelayScan
@@ -32,6 +32,7 @@ from mindyn.logs.pipeline import ConditionedSamples, condition
 from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction
+from mindyn.regression.friction_limits import FrictionLimits, friction_limits, shape_groups
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS
@@ -59,13 +60,11 @@ class Trial:
 
     settings  of the equations; the decimation follows from the filter
     without   kinds of excluded parameters
-    driving   names of excluded parameters of load-dependent friction, which would drive a joint
     dropped   number of further parameters to drop, the least supported first
     """
 
     settings: EquationSettings
     without: tuple[Kind, ...] = ()
-    driving: tuple[str, ...] = ()
     dropped: int = 0
 
     @property
@@ -86,11 +85,7 @@ class Trial:
 
     def kept(self, parameters: Sequence[Parameter]) -> list[int]:
         """Return the numbers of the parameters that are not excluded, before dropping any."""
-        return [
-            k
-            for k, parameter in enumerate(parameters)
-            if parameter.kind not in self.without and parameter.name not in self.driving
-        ]
+        return [k for k, parameter in enumerate(parameters) if parameter.kind not in self.without]
 
     def with_settings(self, **changes: Any) -> Trial:
         """Return the trial with other settings."""
@@ -114,6 +109,7 @@ class _Shared:
         self._making: dict[object, Lock] = {}
         self._samples: dict[Conditioning, ConditionedSamples] = {}
         self._regressors: dict[Friction, Regressor] = {}
+        self._limits: dict[tuple[str, ...], FrictionLimits] = {}
         self._sums: dict[tuple[Conditioning, float | None, Friction], ColumnSums] = {}
 
     def with_friction(self, friction: Friction) -> Regressor:
@@ -121,6 +117,15 @@ class _Shared:
         if friction not in self._regressors:
             self._regressors[friction] = self.regressor.with_friction(friction)
         return self._regressors[friction]
+
+    def kept(self, trial: Trial) -> Kept:
+        """Return the parameters that a trial does not exclude, before dropping any."""
+        regressor = self.with_friction(trial.friction)
+        if regressor.names not in self._limits:
+            self._limits[regressor.names] = friction_limits(regressor)
+        numbers = trial.kept(regressor.parameters)
+        groups = [(k, [o for o in others if o in numbers]) for k, others in shape_groups(regressor.parameters)]
+        return Kept(numbers, groups, self._limits[regressor.names])
 
     def samples(self, conditioning: Conditioning) -> ConditionedSamples:
         """Return all rows of the logs, with conditioned motion and unfiltered torque."""
@@ -225,12 +230,12 @@ class Trials:
     def dropped(self, trial: Trial) -> tuple[str, ...]:
         """Return the names of the parameters that a trial excludes or, using all training rows, drops."""
         regressor = self._shared.with_friction(trial.friction)
-        kept = trial.kept(regressor.parameters)
-        names = [name for k, name in enumerate(regressor.names) if k not in kept]
+        kept = self._shared.kept(trial)
+        names = [name for k, name in enumerate(regressor.names) if k not in kept.numbers]
         if trial.dropped:
             matrix, right, _ = fit_of_all(self._folds(trial), kept)
             order = elimination(matrix, right).order[: trial.dropped]
-            names += [regressor.names[kept[k]] for k in order]
+            names += [regressor.names[kept.numbers[k]] for k in order]
         return tuple(names)
 
     def delays(self, trial: Trial) -> DelayScan:
@@ -255,7 +260,7 @@ class Trials:
             message = "the logs are too short to fit the load of load-dependent friction: the filters leave no row"
             hint = "record a longer motion, or choose friction shapes that do not depend on the load"
             raise InputError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="logs")
-        _, _, beta = fit_of_all(folds, trial.kept(regressor.parameters))
+        _, _, beta = fit_of_all(folds, self._shared.kept(trial))
         return dict(zip(regressor.parameters, beta.tolist(), strict=True))
 
     def reference(self, trial: Trial) -> tuple[float, ...]:
@@ -266,8 +271,8 @@ class Trials:
         """Return the score of the trial; with `path` also those of dropping 1, 2, ... parameters."""
         regressor = self._shared.with_friction(trial.friction)
         folds = self._folds(trial)
-        kept = trial.kept(regressor.parameters)
-        steps = len(kept) if path else 1
+        kept = self._shared.kept(trial)
+        steps = len(kept.numbers) if path else 1
         if len(folds) < 2:  # the filters leave too few rows to hold out
             return [UNSCORED] * steps
         fits = fits_without_each(folds, kept)
@@ -275,7 +280,8 @@ class Trials:
         if path:
             betas = np.zeros((len(folds), steps, regressor.count))
             for k, (matrix, right) in enumerate(zip(fits.matrices, fits.rights, strict=True)):
-                betas[k][:, kept] = elimination(matrix, right).betas
+                betas[k][:, kept.numbers] = elimination(matrix, right).betas
+            betas[:, 0] = fits.betas  # within the limits of friction
         error, power = _errors(self._shared.sums(trial), folds, betas)
         return [TrialScore(e, power) for e in error]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isinf, log
 from typing import Final
 
-from mindyn.identification.selection.scores import Gain, error_over, gain_of
+from mindyn.identification.selection.scores import Gain, error_over, gain_of, joint_gain
 from mindyn.identification.selection.trials import Trial, Trials, rate_of, score_all, scores
 from mindyn.logs.conditioning import require_resolved
 from mindyn.logs.filters import LOWEST_HZ
@@ -144,7 +144,11 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     """
     foldings = _foldings(trials)
     best, error = _least_supported(foldings, best)
-    for look in (_no_delay, _other_slow_speeds, _stops):
+    if search_space.delay and best.conditioning.delay_s:
+        without = best.with_conditioning(delay_s=0.0)
+        if not _needs_delay(foldings, replace(best, dropped=0), replace(without, dropped=0)):
+            best, error = _least_supported(foldings, without)
+    for look in (_other_slow_speeds, _stops):
         for other in look(best, search_space):
             candidate, found_error = _least_supported(foldings, other)
             if found_error < (MIN_GAIN if look is _stops else 1.0) * error:
@@ -168,10 +172,6 @@ def _least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, f
     others = [replace(trial, dropped=k) for k in range(max(1, round(MOST_DROPPED * count)))]
     errors = [_error(foldings, other) for other in reversed(others)][::-1]  # the first call scores all of them
     return others[errors.index(min(errors))], min(errors)
-
-
-def _no_delay(best: Trial, search_space: SearchSpace) -> list[Trial]:
-    return [best.with_conditioning(delay_s=0.0)] if search_space.delay and best.conditioning.delay_s else []
 
 
 def _other_slow_speeds(best: Trial, search_space: SearchSpace) -> list[Trial]:
@@ -278,9 +278,14 @@ def _delay(trials: Trials, best: Trial) -> Trial:
             if step < smallest:
                 break
         best = moved
-    now = best.conditioning.delay_s
     without = best.with_conditioning(delay_s=0.0)
-    return best if trials.score(best).criterion < MIN_GAIN * trials.score(without).criterion else without
+    return best if _needs_delay([trials], best, without) else without
+
+
+def _needs_delay(foldings: Sequence[Trials], best: Trial, without: Trial) -> bool:
+    """Return whether a delay lowers the error significantly: torque and motion of most logs have one clock."""
+    gain = _gain(foldings, without, best)
+    return gain.is_significant and gain.mean > SHAPE_GAIN
 
 
 def add_load_friction(trials: Trials, best: Trial) -> Trial:
@@ -289,7 +294,7 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
     The reference of the load is the fit to all training rows, first without and then with such friction: the only
     torque of held-out blocks that enters their columns is that of the rigid links. At joints where it would drive,
     f_load < |f_driving|, or lock the gear, it represents another effect, such as a gain or a spring, and is excluded.
-    Because it adds freedom at every joint, it is compared over several numbers of blocks, like parameters to drop.
+    So it is at joints that it does not predict significantly better. It is compared over several numbers of blocks.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
@@ -298,8 +303,12 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
     chosen = best
     for count in range(1, len(LOAD_SHAPES) + 1):
         shapes = (*taken, *LOAD_SHAPES[:count])
-        wanted = best.with_friction(shapes=shapes, reference=reference)
+        without = chosen.friction.without
+        wanted = best.with_friction(shapes=shapes, reference=reference, without=without)
         candidate = _braking(trials, wanted)
+        if candidate is not None:
+            score_all(foldings, [chosen, candidate])
+            candidate = _where_it_helps(foldings, chosen, candidate)
         if candidate is not None and _gain(foldings, chosen, candidate).is_significantly_above(LOAD_GAIN):
             chosen = candidate
     if chosen is best:
@@ -324,42 +333,67 @@ def _braking(trials: Trials, trial: Trial) -> Trial | None:
     Excluding some parameters may change the sign of others, so that this repeats at most as often as there are such
     parameters.
     """
-    regressor = trials.regressor.with_friction(trial.friction)
-    joints = {parameter.link_or_joint for parameter in regressor.parameters if parameter.load_shape}
+    joints = _driven_joints(trials)
     for _ in range(len(LOAD_SHAPES) * len(joints)):
         values = {
-            (parameter.load_shape, parameter.link_or_joint): (parameter.name, v)
+            (parameter.load_shape, parameter.link_or_joint): v
             for parameter, v in trials.values(trial).items()
+            if parameter.load_shape
         }
         excluded = []
-        for joint in joints:
-            joint_values = {shape: values[shape, joint] for shape in LOAD_SHAPES if (shape, joint) in values}
-            (_, mean), (_, half) = joint_values["load"], joint_values.get("driving", ("", 0.0))
+        for joint in {joint for _, joint in values}:
+            mean, half = values.get(("load", joint), 0.0), values.get(("driving", joint), 0.0)
             impossible = {
                 "load": not 0 < mean < SELF_LOCKING,
                 "driving": not abs(half) <= mean < SELF_LOCKING - abs(half),
             }
-            excluded += [name for shape, (name, _) in joint_values.items() if impossible[shape] or impossible["load"]]
-        if set(excluded) <= set(trial.driving):
+            excluded += [
+                (joint, shape)
+                for shape in LOAD_SHAPES
+                if (shape, joint) in values and (impossible[shape] or impossible["load"])
+            ]
+        if not excluded:
             break
-        trial = replace(trial, driving=tuple(sorted({*trial.driving, *excluded})))
-    names = {parameter.name for parameter in regressor.parameters if parameter.load_shape}
-    return None if names <= set(trial.driving) else trial
+        trial = trial.with_settings(friction=trial.friction.exclude(excluded, joints))
+        if not trial.friction.needs_load:
+            return None
+    return trial
+
+
+def _driven_joints(trials: Trials) -> list[str]:
+    return [drive.joint for drive in trials.regressor.robot.drives]
 
 
 def _shapes(trials: Trials, best: Trial) -> Trial:
-    """Add friction shapes one by one while they predict better over several numbers of blocks.
+    """Add friction shapes one by one, each at the joints where it predicts significantly better.
 
-    A shape adds freedom at every joint, and one that fits the speeds of its own log may be far off at other speeds.
+    Errors are compared over several numbers of blocks. A shape that fits the speeds of its own log may be far off at
+    other speeds, so that a joint without significant evidence keeps its friction.
     """
     foldings = _foldings(trials)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
     for _ in range(MOST_SHAPES - loaded):
-        taken = best.friction.shapes
-        others = [best.with_friction(shapes=(*taken, name)) for name in SHAPES if name not in taken]
-        score_all(foldings, [best, *others])
+        taken = best.friction
+        everywhere = [best.with_friction(shapes=(*taken.shapes, name)) for name in SHAPES if name not in taken.shapes]
+        score_all(foldings, [best, *everywhere])
+        others = [other for wide in everywhere if (other := _where_it_helps(foldings, best, wide)) is not None]
+        if not others:
+            break
+        score_all(foldings, others)
         other = min(others, key=lambda candidate: _error(foldings, candidate))
         if not _gain(foldings, best, other).is_significantly_above(SHAPE_GAIN):
             break
         best = other
     return best
+
+
+def _where_it_helps(foldings: Sequence[Trials], best: Trial, other: Trial) -> Trial | None:
+    """Return the trial without its new shapes at joints whose error they do not lower significantly; None if at all."""
+    new = [shape for shape in other.friction.shapes if shape not in best.friction.shapes]
+    pair = scores(foldings, best), scores(foldings, other)
+    names = foldings[0].regressor.joint_names
+    gains = {name: joint_gain(*pair, joint) for joint, name in enumerate(names)}
+    idle = [name for name, gain in gains.items() if not (gain.is_significant_over_cuts and gain.mean > SHAPE_GAIN)]
+    joints = _driven_joints(foldings[0])
+    friction = other.friction.exclude([(joint, shape) for joint in idle for shape in new], joints)
+    return other.with_settings(friction=friction) if set(new) <= set(friction.shapes) else None

@@ -1,0 +1,214 @@
+"""`FrictionLimits`: conditions under which fitted friction extrapolates, and the regularisation of its shapes.
+
+With tau_f(u) the friction of a drive without its torque offset, at joint speeds u up to the velocity limit:
+
+    tau_f(u) u >= 0                  friction takes power, at every load
+    d|tau_f| / d|u| >= 0             above the largest Stribeck speed
+
+Both are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in each direction, and rows that other rows
+imply are omitted. Friction that grows with the load takes power at every load if it does without load and f_load +-
+f_driving >= 0.
+
+A shape that is nearly collinear with the other friction of its joint on the speeds of a log, such as |u| of a joint that
+turns one way, has a coefficient that the log does not determine: large values of both cancel. If less than `INDEPENDENT`
+of the squares of its column is left after the other columns, a prior around zero adds what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.optimize import nnls
+
+from mindyn.algebra.values import Array
+from mindyn.parameters.base import BaseParameters
+from mindyn.parameters.parameter import Kind, Parameter, friction_label, standard_parameters
+from mindyn.regression.friction import SHAPES, Friction
+from mindyn.regression.information import Information
+from mindyn.regression.regressor import Regressor
+from mindyn.robots.friction_laws import FRICTION_LAWS, LOAD_SHAPES
+from mindyn.robots.robot import Robot
+
+SPEED_COUNT: Final = 50
+"""Speeds in each direction at which friction is constrained, denser near zero."""
+UNKNOWN_LIMIT_RAD_S: Final = 10.0
+"""Velocity limit, rad/s or m/s, of joints whose robot file has none."""
+LEAST_LIMIT_RAD_S: Final = 1.0
+"""Smallest velocity limit, rad/s or m/s, that is used: smaller ones in robot files are often placeholders."""
+SLOPE_STEP: Final = 1e-4
+"""Half of the step, relative to the speed, of the differences that give slopes."""
+IMPLIED: Final = 1e-9
+"""Relative residual below which a row is a nonnegative combination of others."""
+RIDGE: Final = 1e-10
+"""Added to the scaled normal matrix, so that directions without information cost little."""
+INDEPENDENT: Final = 0.01
+"""Fraction of the squares of a shape's column, left after the other friction of the joint, below which it has a prior.
+With random motions in both directions it is 0.02 to 0.5."""
+NONNEGATIVE_FRICTION: Final[tuple[Kind, ...]] = ("viscous", "coulomb", "joint_side")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrictionLimits:
+    """Conditions rows (k, p) @ beta >= 0 on the parameters of a regressor."""
+
+    rows: Array
+
+    def apply(self, matrix: Array, beta: Array, kept: NDArray[np.intp]) -> Array:
+        """Return the values within the limits that raise (b - beta)^T matrix (b - beta) least.
+
+        Parameters
+        ----------
+        matrix : numpy.ndarray
+            Normal matrix (k, k) of the kept parameters.
+        beta : numpy.ndarray
+            Values (p,) that minimise the squared residuals.
+        kept : numpy.ndarray
+            Numbers (k,) of the parameters that may change; all others are zero.
+
+        Returns
+        -------
+        numpy.ndarray
+            Values (p,).
+        """
+        if (self.rows @ beta >= 0).all():
+            return beta
+        G = self.rows[:, kept]
+        G = G[G.any(axis=1)]
+        scales = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+        L = np.linalg.cholesky(matrix / np.outer(scales, scales) + RIDGE * np.eye(len(scales)))
+        G = G / scales
+        G /= np.linalg.norm(G, axis=1, keepdims=True)
+        y = beta[kept] * scales
+        # The multipliers minimise the dual, |L^-1 G^T m + L^T y|^2 over m >= 0.
+        multipliers = nnls(solve_triangular(L, G.T, lower=True), -L.T @ y, maxiter=30 * len(G))[0]
+        limited = np.zeros_like(beta)
+        limited[kept] = (y + cho_solve((L, True), G.T @ multipliers)) / scales
+        single = np.count_nonzero(self.rows, axis=1) == 1  # rounding may leave -1e-17 in place of zero
+        alone = np.flatnonzero(self.rows[single].any(axis=0))
+        limited[alone] = np.maximum(limited[alone], 0.0)
+        return limited
+
+
+def friction_limits(regressor: Regressor) -> FrictionLimits:
+    """Return the conditions on the parameters of a regressor; combinations that it does not have are not limited."""
+    columns, matrix = parameters_behind(regressor)
+    signed = [k for k, column in enumerate(columns) if column.kind in NONNEGATIVE_FRICTION]
+    wanted = np.vstack([np.eye(len(columns))[signed], friction_rows(regressor.base, regressor.friction, columns)])
+    rows = wanted @ np.linalg.pinv(matrix)
+    rows[np.abs(rows) <= IMPLIED * np.abs(rows).max(axis=1, keepdims=True, initial=0.0)] = 0.0
+    sizes = np.abs(wanted).max(axis=1, initial=0.0)
+    return FrictionLimits(rows[np.abs(rows @ matrix - wanted).max(axis=1, initial=0.0) <= IMPLIED * sizes])
+
+
+def parameters_behind(regressor: Regressor) -> tuple[tuple[Parameter, ...], Array]:
+    """Return standard, drive and friction parameters x of a regressor, and B (p, size) with beta = B x."""
+    base = regressor.base
+    standard = standard_parameters(base.robot, drives=base.drives)
+    added = regressor.parameters[base.count :]
+    matrix = np.zeros((len(regressor.parameters), len(standard) + len(added)))
+    matrix[: base.count, : len(standard)] = base.matrix
+    matrix[base.count :, len(standard) :] = np.eye(len(added))
+    return (*standard, *added), matrix
+
+
+def friction_rows(base: BaseParameters, friction: Friction, columns: tuple[Parameter, ...]) -> Array:
+    """Return rows (k, size), rows @ x >= 0, of every drive with shapes, in addition to nonnegative fv and fc.
+
+    If a loop couples drives, only one of them has shapes.
+    """
+    number_of = {column.identity: k for k, column in enumerate(columns)}
+    rows = []
+    for drive in base.robot.drives if base.drives else ():
+        labels = {shape: ("friction", drive.joint, friction_label(shape)) for shape in friction.shapes}
+        numbers = {shape: number_of[label] for shape, label in labels.items() if label in number_of}
+        loads = [shape for shape in LOAD_SHAPES if shape in numbers]
+        for sign in (-1.0, 1.0) if loads else ():
+            row = np.zeros(len(columns))
+            row[[numbers[shape] for shape in loads]] = [sign if shape == "driving" else 1.0 for shape in loads]
+            rows.append(row)
+        shapes = tuple(shape for shape in numbers if shape in SHAPES)
+        places = [number_of["viscous", drive.joint, "fv"], number_of["coulomb", drive.joint, "fc"]] if shapes else []
+        ratio = drive.ratio if drive.side == "motor" else 1.0
+        for curve_row in _curve_rows(shapes, _velocity_limit(base.robot, drive.joint), ratio) if shapes else ():
+            row = np.zeros(len(columns))
+            row[[*places, *(numbers[shape] for shape in shapes)]] = curve_row
+            rows.append(row)
+    return np.array(rows).reshape(-1, len(columns))
+
+
+def _velocity_limit(robot: Robot, joint: str) -> float:
+    limit = robot.joints[robot.joint_index(joint)].limits.velocity
+    return max(limit, LEAST_LIMIT_RAD_S) if limit and np.isfinite(limit) else UNKNOWN_LIMIT_RAD_S
+
+
+@lru_cache(maxsize=1024)
+def _curve_rows(shapes: tuple[str, ...], limit: float, ratio: float) -> Array:
+    """Return conditions (rows, 2 + shapes) on fv, fc and the coefficients of shapes, on the joint side."""
+    speeds = limit * (np.arange(1, SPEED_COUNT + 1) / SPEED_COUNT) ** 2
+    slowest = FRICTION_LAWS["stribeck"].constants["speed"] if "stribeck" in shapes else speeds[0]
+    rising = np.append(slowest, speeds[speeds > slowest])
+    rows = []
+    for direction in (-1.0, 1.0):
+
+        def torques(u: Array, s: float = direction) -> Array:
+            """Return |torque| at speeds s u, u > 0, for unit coefficients."""
+            laws = [s * SHAPES[shape](s * u, np.full(len(u), s)) for shape in shapes]
+            return np.column_stack([ratio**2 * u, np.full(len(u), abs(ratio)), *laws])
+
+        rows += [torques(speeds), torques(rising * (1 + SLOPE_STEP)) - torques(rising * (1 - SLOPE_STEP))]
+    stack = np.vstack(rows)
+    return _without_implied(stack / np.abs(stack).max(axis=1, keepdims=True))
+
+
+def _without_implied(rows: Array) -> Array:
+    """Return the rows that no nonnegative combination of the others, and of nonnegative fv and fc, implies."""
+    given = np.eye(2, rows.shape[1])
+    scales = np.abs(rows).max(axis=0)
+    left = list(rows / scales)
+    k = 0
+    while k < len(left):
+        others = np.array([*given, *left[:k], *left[k + 1 :]])
+        if nnls(others.T, left[k])[1] <= IMPLIED * np.linalg.norm(left[k]):
+            del left[k]
+        else:
+            k += 1
+    return np.asarray(np.array(left).reshape(-1, rows.shape[1]) * scales)
+
+
+def with_shape_priors(information: Information, weights: Array, parameters: Sequence[Parameter]) -> tuple[Array, Array]:
+    """Return R and z of all joints (see `Information.stacked`) and of the prior of friction shapes."""
+    R, z = information.stacked(weights)
+    groups = shape_groups(parameters)
+    if not groups:
+        return R, z
+    rows = np.zeros((len(groups), len(parameters)))
+    for row, (k, others) in zip(rows, groups, strict=True):
+        columns = R[:, [k, *others]]
+        row[k] = np.sqrt(shape_precision(columns.T @ columns))
+    return np.vstack([R, rows]), np.concatenate([z, np.zeros(len(rows))])
+
+
+def shape_groups(parameters: Sequence[Parameter]) -> list[tuple[int, list[int]]]:
+    """Return the numbers of all shapes, each with those of the other friction, and offset, of its joint."""
+    kinds = ("viscous", "coulomb", "friction", "joint_side", "offset")
+    own: dict[str, list[int]] = {}
+    for k, parameter in enumerate(parameters):
+        if parameter.kind in kinds:
+            own.setdefault(parameter.link_or_joint, []).append(k)
+    shapes = [k for k, parameter in enumerate(parameters) if parameter.kind == "friction"]
+    return [(k, [other for other in own[parameters[k].link_or_joint] if other != k]) for k in shapes]
+
+
+def shape_precision(matrix: Array) -> float:
+    """Return the precision of the prior of a shape, from the normal matrix of its column, the first, and the others."""
+    size = float(matrix[0, 0])
+    scales = np.sqrt(np.maximum(np.diag(matrix)[1:], 1e-300))
+    others, mixed = matrix[1:, 1:] / np.outer(scales, scales) + RIDGE * np.eye(len(scales)), matrix[1:, 0] / scales
+    left = size - float(mixed @ np.linalg.solve(others, mixed))
+    return max(0.0, INDEPENDENT * size - max(left, 0.0))
