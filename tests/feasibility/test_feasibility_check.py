@@ -17,7 +17,7 @@ from raising import raises
 from robots import random_phi, random_robot
 from typer.testing import CliRunner
 
-from mindyn import Bounds, LeastSquares, check_feasible, load_robot, make_feasible
+from mindyn import Bounds, LeastSquares, check_feasible, compile_model, load_robot, make_feasible
 from mindyn.cli.check import check
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export import export
@@ -29,6 +29,7 @@ from mindyn.feasibility.check import check_plausible
 from mindyn.feasibility.conic import ConicError, ConicProgram
 from mindyn.feasibility.consistent import check_consistent
 from mindyn.feasibility.consistent_projection import project_to_consistent
+from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.parts import Limits
 
@@ -138,11 +139,34 @@ def test_both_projections_agree_on_one_inertia():
     robot = replace(robot, links=(replace(robot.links[0], phi=random_phi(np.random.default_rng(0))),))
     estimate = LeastSquares().fit(equations(robot, exact_samples(robot, 60, noise=0.1)))
     bad = replace(estimate, beta=np.array([-0.5]))
+    least = MIN_PRIOR_FRACTION * float(estimate.base.matrix[0] @ robot.phi)
     away = [
         item.provenance["projected"]["distance"]
-        for item in (project_to_positive_definite(bad, eps=1e-9), make_feasible(bad))
+        for item in (project_to_positive_definite(bad, eps=least), make_feasible(bad))
     ]
-    assert away == pytest.approx([0.5 / estimate.deviations[0]] * 2, rel=1e-6)
+    assert away == pytest.approx([(0.5 + least) / estimate.deviations[0]] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("file", ["right", "none"])
+def test_a_projected_inertia_matrix_is_well_conditioned(file):
+    """M(q) is at least a stated fraction of that of the prior, in every configuration; links are not empty."""
+    robot = with_estimated_drives(load_robot("ur10"))
+    samples = exact_samples(robot, 60, noise=5.0)
+    bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
+    projected = make_feasible(LeastSquares().fit(equations(robot if file == "right" else bare, samples)))
+    assert check_consistent(projected).holds is True
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (200, 6))
+    links = projected.physical.values[: 10 * robot.joint_count]
+    bodies = zip(robot.links, links.reshape(-1, 10), strict=True)
+    M = compile_model(
+        replace(robot, links=tuple(replace(link, phi=phi) for link, phi in bodies), drives=())
+    ).inertia_matrix(q)
+    assert np.linalg.cond(M).max() < 1e6
+    assert links[::10].min() > 1e-3
+    if file == "right":
+        M_prior = compile_model(replace(robot, drives=())).inertia_matrix(q)
+        assert np.linalg.eigvalsh(M - MIN_PRIOR_FRACTION * M_prior).min() > -1e-9
+    assert "the error on the training rows grows from" in projected.status
 
 
 def test_undetermined_masses_of_a_projection_are_small():

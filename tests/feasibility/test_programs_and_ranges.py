@@ -205,15 +205,19 @@ def test_the_simplest_candidate_that_is_not_significantly_worse_is_selected(monk
     monkeypatch.setattr(physically_consistent, "_fold_errors", lambda *_: [float("inf")] * 3)
     with raises(ConicError, Code.NOT_CONVERGED, "prior_weight"):
         physically_consistent._compute_errors(problem, [], None, [((), 1.0)], tried)
-    assert_close(
-        [
-            physically_consistent.PRIOR_WEIGHTS[0],
-            physically_consistent.PRIOR_WEIGHTS[-1],
-            len(physically_consistent.PRIOR_WEIGHTS),
-        ],
-        [1e-5, 10.0, 13],
-        ORACLE,
-    )
+
+
+@pytest.mark.parametrize(
+    ("errors", "taken"),
+    [
+        ([[1.02, 1.9, 3.1], [1.0, 2.0, 3.0]], 0),  # blocks do not distinguish the weights
+        ([[1.2, 2.2, 3.5], [1.0, 2.0, 3.0], [1.1, 2.1, 3.3]], 1),  # worse on every block
+        ([[np.inf] * 3, [1.1, 1.9, 3.0], [1.0, 2.0, 3.0]], 1),
+        ([[2.0, 4.0, 6.0], [1.3, 2.5, 3.8], [1.0, 2.0, 3.0]], 2),
+    ],
+)
+def test_a_prior_gets_the_least_weight_that_is_not_significantly_worse(errors, taken):
+    assert physically_consistent._select_least_weight(np.array(errors)) == taken
 
 
 def load_with(mass, half_widths):

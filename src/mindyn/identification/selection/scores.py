@@ -107,7 +107,7 @@ def joint_gain(others: Sequence[TrialScore], scores: Sequence[TrialScore], joint
     """Return by how much `scores` are lower than `others` at one joint."""
 
     def of_joint(score: TrialScore) -> TrialScore:
-        return TrialScore(score.left[:, [joint]], score.power[:, [joint]])
+        return TrialScore(score.left[:, [joint]], score.power[:, [joint]]) if len(score.left) else UNSCORED
 
     return gain_of(*([of_joint(score) for score in group] for group in (others, scores)))
 
