@@ -17,6 +17,7 @@ from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import Physical
+from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.constrained_fit import MIN_PRIOR_FRACTION, FitProblem
 from mindyn.feasibility.nearest import find_nearest_compact, relative_metric, root_of_inverse
 from mindyn.feasibility.physical_space import PhysicalSpace, space_of
@@ -82,8 +83,11 @@ def _find_nearest(estimate: Estimate, space: PhysicalSpace, W: Array) -> Array:
         ("values",), space.names, (np.arange(len(space.names)),), (np.column_stack([W, W @ estimate.beta]),), (1,)
     )
     problem, weights = FitProblem(space, prior, floor=MIN_PRIOR_FRACTION), np.ones(1)
-    problem = problem.relax_compactness(values, weights, PROJECTION_PRIOR_WEIGHT)
-    x = problem.solve(values, weights, PROJECTION_PRIOR_WEIGHT)
+    try:
+        problem = problem.relax_compactness(values, weights, PROJECTION_PRIOR_WEIGHT)
+        x = problem.solve(values, weights, PROJECTION_PRIOR_WEIGHT)
+    except ConicError:  # values known to rounding are matched without a prior
+        return find_nearest_compact(space, estimate.beta, W).x
     return problem.polish(values, weights, PROJECTION_PRIOR_WEIGHT, x)
 
 
