@@ -70,8 +70,8 @@ def test_equal_candidates_differ_significantly_in_one_of_twenty_cases():
 def test_a_gain_of_one_joint_does_not_depend_on_the_others():
     before, after = TrialScore(LEFT, POWER), TrialScore(LEFT * [0.81, 30.0], POWER)
     assert_close(joint_gain([before], [after], 0).mean, -log(0.9), SAME_ALGEBRA)
-    assert joint_gain([before], [after], 0).is_significant
-    assert not joint_gain([before], [after], 1).is_significant
+    assert joint_gain([before], [after], 0).is_significantly_above(0.1)
+    assert not joint_gain([before], [after], 1).is_significantly_above(0.0)
     assert not joint_gain(
         [TrialScore(LEFT, POWER * [1.0, 0.0])], [TrialScore(LEFT, POWER * [1.0, 0.0])], 1
     ).is_significant

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.significance import is_significantly_positive
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction
@@ -152,9 +153,14 @@ class DiagnosticData:
         return np.asarray(self.samples.tau - self.predict(self.estimate.beta))
 
     @cached_property
+    def free_beta(self) -> Array:
+        """Values (p,) of least squares without conditions: impossible ones reveal errors of the logs."""
+        return LeastSquares(dropped=self.estimate.dropped).fit(self.rows).beta
+
+    @cached_property
     def friction_beta(self) -> Array:
-        """Values (p,) of the friction parameters; all others are zero."""
-        return np.where([parameter.is_friction for parameter in self.estimate.parameters], self.estimate.beta, 0.0)
+        """Values (p,) of the friction parameters of the fit without conditions; all others are zero."""
+        return np.where([parameter.is_friction for parameter in self.estimate.parameters], self.free_beta, 0.0)
 
     @cached_property
     def correction(self) -> Finding | None:

@@ -156,7 +156,7 @@ def _friction_power(data: DiagnosticData, samples: Samples) -> Array:
 
 def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.bool_]:
     """Return (n,) whether M_jj is negative at every sample and causes a noticeable torque."""
-    beta, zeros = data.estimate.beta, np.zeros_like(samples.q)
+    beta, zeros = data.free_beta, np.zeros_like(samples.q)
     at_rest = data.predict(beta, replace(samples, qdd=zeros))
     flags = []
     for j in range(samples.q.shape[1]):

@@ -3,7 +3,7 @@
 Blocks of the training rows are held out in turn. A few large blocks hold out motion unlike the rest, many small blocks
 motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
 that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
-a paired test over blocks. Friction shapes are assumptions: the fit without them is taken if its error is significantly
+a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken if its error is significantly
 smaller than that of the same fit with them.
 
 If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
@@ -41,6 +41,8 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 
 FOLDINGS: Final = (4, 5, 8)
+HEAVIER_PRIOR_WEIGHTS: Final = (1e-3, 1e-2, 1e-1)
+"""Weights of the prior that are tried if the least one makes the consistent fit significantly worse."""
 INNER: Final = 5
 """Number of groups of the remaining blocks on which least squares selects the parameters to drop."""
 
@@ -87,6 +89,8 @@ def best_estimator(
         kept = tuple(name for name in dropped if name in simple_rows.regressor.names)
         plain = _simpler(plain, _least_squares(simple_rows, trial, kept))
         consistent = consistent and _simpler(consistent, _consistent(robot, simple_rows))
+    if consistent is not None and consistent.is_significantly_worse_than(plain):
+        consistent = _with_heavier_prior(robot, trials, consistent, plain)
     selected = plain if consistent is None or consistent.is_significantly_worse_than(plain) else consistent
     both = [candidate for candidate in (plain, consistent) if candidate is not None]
     sizes = "; ".join(f"{candidate.words} {100 * candidate.error:.3g} %" for candidate in both)
@@ -103,6 +107,21 @@ def _format_cost(plain: Candidate, consistent: Candidate | None) -> str:
     if consistent.is_significantly_worse_than(plain):
         return f"; consistent values are significantly worse, by {100 * change:.2g} % of the error"
     return f"; physical consistency costs {100 * change:.2g} % of the error" if change > 0 else ""
+
+
+def _with_heavier_prior(robot: Robot, trials: Trials, consistent: Candidate, plain: Candidate) -> Candidate:
+    """Return the fit with the least larger weight of its prior that is not significantly worse; itself if none is."""
+    estimator = consistent.estimator
+    assert isinstance(estimator, PhysicallyConsistent)
+    if estimator.prior is None or isinstance(estimator.prior_weight, str):
+        return consistent
+    rows = _rows(robot, trials, consistent.settings)
+    for weight in HEAVIER_PRIOR_WEIGHTS:
+        if weight > estimator.prior_weight:
+            heavier = _consistent_candidate(replace(estimator, prior_weight=weight), rows)
+            if heavier is not None and not heavier.is_significantly_worse_than(plain):
+                return heavier
+    return consistent
 
 
 def _simpler(candidate: Candidate, simple: Candidate | None) -> Candidate:
@@ -175,7 +194,13 @@ def _groups(blocks: Sequence[Block], count: int) -> list[list[Block]]:
 
 def _consistent(robot: Robot, rows: Rows) -> Candidate | None:
     """Return the physically consistent fit, with the file's inertial parameters as its prior; None if it fails."""
-    estimator = PhysicallyConsistent(prior="robot" if build_prior(robot, "robot").is_known else None)
+    return _consistent_candidate(
+        PhysicallyConsistent(prior="robot" if build_prior(robot, "robot").is_known else None, covariance="correlated"),
+        rows,
+    )
+
+
+def _consistent_candidate(estimator: PhysicallyConsistent, rows: Rows) -> Candidate | None:
     try:
         settled, values = estimator.settled_for(rows)
     except MindynError:
@@ -184,7 +209,6 @@ def _consistent(robot: Robot, rows: Rows) -> Candidate | None:
     def beta(part: Rows) -> Array:
         return values(part.information)
 
-    settled = replace(settled, covariance="correlated")
     return Candidate("a physically consistent fit", rows.settings, settled, beta, _scores(rows, beta))
 
 

@@ -72,11 +72,6 @@ class Gain(NamedTuple):
         """Whether the error falls, and does so on the blocks by a one-sided paired test."""
         return self.mean > 0 and exceeds_zero(self.of_blocks, self.deviation, self.blocks)
 
-    @property
-    def is_significant_over_cuts(self) -> bool:
-        """Whether the mean over all cuts, of which those into a few blocks hold out other motions, exceeds zero."""
-        return exceeds_zero(self.mean, self.deviation, self.blocks)
-
     def is_significantly_above(self, least: float) -> bool:
         """Return whether the gain exceeds `least` and `MIN_IMPROVEMENT_DEVIATIONS` times its deviation."""
         return self.mean > max(least, MIN_IMPROVEMENT_DEVIATIONS * self.deviation)

@@ -119,10 +119,14 @@ class _Shared:
         return self._regressors[friction]
 
     def kept(self, trial: Trial) -> Kept:
-        """Return the parameters that a trial does not exclude, before dropping any."""
+        """Return the parameters that a trial does not exclude, before dropping any.
+
+        Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
+        """
         regressor = self.with_friction(trial.friction)
         if regressor.names not in self._limits:
-            self._limits[regressor.names] = friction_limits(regressor)
+            free = FrictionLimits(np.zeros((0, regressor.count)))
+            self._limits[regressor.names] = friction_limits(regressor) if trial.friction.shapes else free
         numbers = trial.kept(regressor.parameters)
         groups = [(k, [o for o in others if o in numbers]) for k, others in shape_groups(regressor.parameters)]
         return Kept(numbers, groups, self._limits[regressor.names])

@@ -294,7 +294,7 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
     The reference of the load is the fit to all training rows, first without and then with such friction: the only
     torque of held-out blocks that enters their columns is that of the rigid links. At joints where it would drive,
     f_load < |f_driving|, or lock the gear, it represents another effect, such as a gain or a spring, and is excluded.
-    So it is at joints that it does not predict significantly better. It is compared over several numbers of blocks.
+    So it is at joints that it does not predict better. It is compared over several numbers of blocks.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
@@ -365,10 +365,10 @@ def _driven_joints(trials: Trials) -> list[str]:
 
 
 def _shapes(trials: Trials, best: Trial) -> Trial:
-    """Add friction shapes one by one, each at the joints where it predicts significantly better.
+    """Add friction shapes one by one, each at the joints where it predicts better over several numbers of blocks.
 
-    Errors are compared over several numbers of blocks. A shape that fits the speeds of its own log may be far off at
-    other speeds, so that a joint without significant evidence keeps its friction.
+    A shape that fits the speeds of its own log may be far off at other speeds, so that a joint without such a gain keeps
+    its friction.
     """
     foldings = _foldings(trials)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
@@ -388,12 +388,12 @@ def _shapes(trials: Trials, best: Trial) -> Trial:
 
 
 def _where_it_helps(foldings: Sequence[Trials], best: Trial, other: Trial) -> Trial | None:
-    """Return the trial without its new shapes at joints whose error they do not lower significantly; None if at all."""
+    """Return the trial without its new shapes at joints whose error they do not lower; None if at all."""
     new = [shape for shape in other.friction.shapes if shape not in best.friction.shapes]
     pair = scores(foldings, best), scores(foldings, other)
     names = foldings[0].regressor.joint_names
     gains = {name: joint_gain(*pair, joint) for joint, name in enumerate(names)}
-    idle = [name for name, gain in gains.items() if not (gain.is_significant_over_cuts and gain.mean > SHAPE_GAIN)]
+    idle = [name for name, gain in gains.items() if not gain.is_significantly_above(SHAPE_GAIN)]
     joints = _driven_joints(foldings[0])
     friction = other.friction.exclude([(joint, shape) for joint in idle for shape in new], joints)
     return other.with_settings(friction=friction) if set(new) <= set(friction.shapes) else None
