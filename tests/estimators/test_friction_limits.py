@@ -1,4 +1,4 @@
-"""Fitted friction takes power and rises up to the velocity limit, and shapes that a log does not determine are small."""
+"""Fitted friction takes power and rises up to the velocity limit; shapes that a log does not determine are small."""
 
 from __future__ import annotations
 

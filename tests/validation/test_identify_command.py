@@ -134,7 +134,7 @@ def test_other_rows_of_a_training_file_are_held_out(logs, stream):
 
 
 def test_torques_of_the_wrong_sign_are_reported(logs):
-    """They are explained as well as the right ones by values that no arm has; the answer must not be that all is well."""
+    """Values that no arm has explain them as well as the right ones; the answer must not be that all is well."""
     table = pl.read_parquet(logs / "run1.parquet")
     table.with_columns(-pl.col(f"tau{j}") for j in range(1, 4)).write_parquet(logs / "run1.parquet")
     app = typer.Typer()

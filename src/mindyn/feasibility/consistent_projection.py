@@ -98,4 +98,5 @@ def _format_cost(estimate: Estimate, distance: float) -> str:
         return ""
     rows = sum(residual.rows for residual in estimate.residuals)
     error = 100 * np.sqrt(sum(residual.rows * residual.rms**2 for residual in estimate.residuals) / torque)
-    return f"; the error on the training rows grows from {error:.3g} to about {error * np.hypot(1, distance / np.sqrt(rows)):.3g} %"
+    after = error * np.hypot(1, distance / np.sqrt(rows))
+    return f"; the error on the training rows grows from {error:.3g} to about {after:.3g} %"

@@ -5,13 +5,13 @@ With tau_f(u) the friction of a drive without its torque offset, at joint speeds
     tau_f(u) u >= 0                  friction takes power, at every load
     d|tau_f| / d|u| >= 0             above the largest Stribeck speed
 
-Both are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in each direction, and rows that other rows
-imply are omitted. Friction that grows with the load takes power at every load if it does without load and f_load +-
-f_driving >= 0.
+Both are linear in the coefficients. They are imposed at `SPEED_COUNT` speeds in each direction, and rows that other
+rows imply are omitted. Friction that grows with the load takes power at every load if it does without load and f_load
++- f_driving >= 0.
 
-A shape that is nearly collinear with the other friction of its joint on the speeds of a log, such as |u| of a joint that
-turns one way, has a coefficient that the log does not determine: large values of both cancel. If less than `INDEPENDENT`
-of the squares of its column is left after the other columns, a prior around zero adds what is missing.
+A shape that is nearly collinear with the other friction of its joint on the speeds of a log, such as |u| of a joint
+that turns one way, has a coefficient that the log does not determine: large values of both cancel. If less than
+`INDEPENDENT` of the squares of its column is left after the other columns, a prior around zero adds what is missing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Blocks of the training rows are held out in turn. A few large blocks hold out motion unlike the rest, many small blocks
 motion like it: errors are compared by their geometric mean over several numbers of blocks. Consistency is knowledge, so
 that it needs no evidence: least squares is selected only if the error of the consistent fit is significantly larger, by
-a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken if its error is significantly
-smaller than that of the same fit with them.
+a paired test over blocks, with any weight of its prior. Friction shapes are assumptions: the fit without them is taken
+if its error is significantly smaller than that of the same fit with them.
 
 If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
 fit repeats its own selection without the held-out block where this affects the error: least squares selects the dropped

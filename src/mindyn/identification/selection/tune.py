@@ -367,8 +367,8 @@ def _driven_joints(trials: Trials) -> list[str]:
 def _shapes(trials: Trials, best: Trial) -> Trial:
     """Add friction shapes one by one, each at the joints where it predicts better over several numbers of blocks.
 
-    A shape that fits the speeds of its own log may be far off at other speeds, so that a joint without such a gain keeps
-    its friction.
+    A shape that fits the speeds of its own log may be far off at other speeds, so that a joint without such a gain
+    keeps its friction.
     """
     foldings = _foldings(trials)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
