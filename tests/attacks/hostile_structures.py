@@ -1,4 +1,7 @@
-"""Logs whose structure, not a declared length, takes time or memory; added to `LOGS`."""
+"""Logs whose structure, not a declared length, takes time or memory; added to `LOGS`.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

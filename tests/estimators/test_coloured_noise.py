@@ -1,4 +1,7 @@
-"""Spread of estimates whose residuals are correlated in time, and steps of instruments, from dense rows."""
+"""Spread of estimates whose residuals are correlated in time, and steps of instruments, from dense rows.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

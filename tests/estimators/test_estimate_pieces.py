@@ -1,4 +1,7 @@
-"""Intervals, correlations and files of estimates, joints one after the other, instruments: by numbers made here."""
+"""Intervals, correlations and files of estimates, joints one after the other, instruments: by numbers made here.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gains, sequences of tests, noise of steps and recursive instruments piece by piece, on rows made here."""
+"""Gains, sequences of tests, noise of steps and recursive instruments piece by piece, on rows made here.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

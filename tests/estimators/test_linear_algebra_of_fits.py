@@ -1,4 +1,7 @@
-"""Small pieces of fits by brute force: identifiable directions, elimination, inverses over them, noise of tests."""
+"""Small pieces of fits by brute force: identifiable directions, elimination, inverses over them, noise of tests.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

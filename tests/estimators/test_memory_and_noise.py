@@ -1,4 +1,7 @@
-"""Residuals with a memory, noise of torque and of readings, by processes and sums that are known."""
+"""Residuals with a memory, noise of torque and of readings, by processes and sums that are known.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

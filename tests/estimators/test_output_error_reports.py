@@ -1,4 +1,7 @@
-"""What an output-error fit says of itself, and where it begins: against simulations and hand formulas."""
+"""What an output-error fit says of itself, and where it begins: against simulations and hand formulas.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

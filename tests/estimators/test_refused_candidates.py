@@ -1,4 +1,7 @@
-"""Errors of candidates that cannot be simulated in the loop of a controller, and step lengths."""
+"""Errors of candidates that cannot be simulated in the loop of a controller, and step lengths.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

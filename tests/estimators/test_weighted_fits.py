@@ -1,4 +1,7 @@
-"""Weighted and total least squares of small stacks, against formulas written out."""
+"""Weighted and total least squares of small stacks, against formulas written out.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Motions in a room: floor, walls, boxes, tool, parts of the limits; by an independent check at 1 kHz."""
+"""Motions in a room: floor, walls, boxes, tool, parts of the limits; by an independent check at 1 kHz.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Distances, certificates and interval ends, compared with inverse covariances and duality."""
+"""Distances, certificates and interval ends, compared with inverse covariances and duality.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parts of consistent fits, intervals and bounds, compared with sums computed here."""
+"""Parts of consistent fits, intervals and bounds, compared with sums computed here.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

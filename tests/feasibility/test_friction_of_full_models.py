@@ -1,4 +1,7 @@
-"""Friction of a full model as formulas: they give the torque of the columns of the fit."""
+"""Friction of a full model as formulas: they give the torque of the columns of the fit.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

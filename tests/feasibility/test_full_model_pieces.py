@@ -1,4 +1,7 @@
-"""Parts of full models: margins of links, balls for unknown links, rows of programs, and notes."""
+"""Parts of full models: margins of links, balls for unknown links, rows of programs, and notes.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

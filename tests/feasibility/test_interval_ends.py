@@ -1,4 +1,7 @@
-"""Dropped parameters, prior links, missing intervals and bounds are preserved."""
+"""Dropped parameters, prior links, missing intervals and bounds are preserved.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

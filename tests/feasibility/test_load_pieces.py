@@ -1,4 +1,7 @@
-"""Parts of loads, descents and cuts, compared with sums computed here and known minima."""
+"""Parts of loads, descents and cuts, compared with sums computed here and known minima.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Witnesses, moves, statuses and errors of checks and projections, compared with numbers computed here."""
+"""Witnesses, moves, statuses and errors of checks and projections, compared with numbers computed here.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conditions on link parameters at values with a known answer; selection of a prior."""
+"""Conditions on link parameters at values with a known answer; selection of a prior.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

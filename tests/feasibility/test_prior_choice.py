@@ -1,4 +1,7 @@
-"""Consistent fits: dropped parameters, the selection of the prior weight, the status; load-dependent friction."""
+"""Consistent fits: dropped parameters, the selection of the prior weight, the status; load-dependent friction.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parts of priors, lengths and certificates, compared with other formulas, differences and numbers by hand."""
+"""Parts of priors, lengths and certificates, compared with other formulas, differences and numbers by hand.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

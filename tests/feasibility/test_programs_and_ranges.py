@@ -1,4 +1,7 @@
-"""Conic programs with known minima, ranges, minors, the simplest candidate, and unidentifiable loads."""
+"""Conic programs with known minima, ranges, minors, the simplest candidate, and unidentifiable loads.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

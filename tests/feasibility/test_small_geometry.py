@@ -1,4 +1,7 @@
-"""Sampled configurations, scaled triangles, metrics and loads, each by its definition."""
+"""Sampled configurations, scaled triangles, metrics and loads, each by its definition.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How much later torque comes than motion: found over the whole range, and of one joint alone named."""
+"""How much later torque comes than motion: found over the whole range, and of one joint alone named.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

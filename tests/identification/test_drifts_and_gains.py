@@ -1,4 +1,7 @@
-"""Friction that drifts through a log and a joint whose torque is scaled are named with their size; nothing else is."""
+"""Friction that drifts through a log and a joint whose torque is scaled are named with their size; nothing else is.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A controller that feeds encoder noise back: instruments are low-passed in the motion's band, or an error is given.
 
 The full study, with the coverage of many arms, is `make study NAME=feedback`.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Logs that are short, dead at a joint or stamped twice: an estimate that can be saved, or an error of ours."""
+"""Logs that are short, dead at a joint or stamped twice: an estimate that can be saved, or an error of ours.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

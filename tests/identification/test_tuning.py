@@ -1,4 +1,7 @@
-"""Settings chosen inside the training rows: from short logs too, and no parameter is dropped without need."""
+"""Settings chosen inside the training rows: from short logs too, and no parameter is dropped without need.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

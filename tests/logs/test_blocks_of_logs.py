@@ -1,4 +1,7 @@
-"""Logs in blocks and with gaps: what is said of them, and that blocks give what the whole gives."""
+"""Logs in blocks and with gaps: what is said of them, and that blocks give what the whole gives.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

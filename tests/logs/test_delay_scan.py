@@ -1,4 +1,7 @@
-"""The delay between torque and motion: estimated to a hundredth of a row, and reported if it is noticeable."""
+"""The delay between torque and motion: estimated to a hundredth of a row, and reported if it is noticeable.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The evidence behind a draft: rates, sizes and names, on either side of the bounds that decide."""
+"""The evidence behind a draft: rates, sizes and names, on either side of the bounds that decide.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

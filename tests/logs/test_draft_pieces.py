@@ -1,4 +1,7 @@
-"""What a draft says of a log, line by line, from groups and numbers made by hand."""
+"""What a draft says of a log, line by line, from groups and numbers made by hand.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Statements, sidecars and readers at their edges: what is said once, where it is looked for, what is put back."""
+"""Statements, sidecars and readers at their edges: what is said once, where it is looked for, what is put back.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

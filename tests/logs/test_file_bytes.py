@@ -1,4 +1,7 @@
-"""Bytes of MATLAB, NumPy, Parquet and bag files beside SciPy's writer and bytes laid out by hand."""
+"""Bytes of MATLAB, NumPy, Parquet and bag files beside SciPy's writer and bytes laid out by hand.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files beside a log, rows that wait, sizes that add up and separators: what a reader decides before any number."""
+"""Files beside a log, rows that wait, sizes that add up and separators: what a reader decides before any number.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Small parts of reading and conditioning, each against numbers made by hand or another library."""
+"""Small parts of reading and conditioning, each against numbers made by hand or another library.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows get equal times on the line of motions where, and only where, they make the same motion."""
+"""Rows get equal times on the line of motions where, and only where, they make the same motion.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Motions that come again, against sums over rows one by one and lines written down by hand."""
+"""Motions that come again, against sums over rows one by one and lines written down by hand.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

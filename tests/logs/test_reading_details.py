@@ -1,4 +1,7 @@
-"""Details of reading: parts of bags in order, blanks between cells, zeros before numbers, repeated stamps, messages."""
+"""Details of reading: parts of bags in order, blanks between cells, zeros before numbers, repeated stamps, messages.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Samples, columns and decimal marks at their edges; the band that a noise floor is taken from."""
+"""Samples, columns and decimal marks at their edges; the band that a noise floor is taken from.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Statements at their bounds, columns by pattern, rows in range, groups that are read at once."""
+"""Statements at their bounds, columns by pattern, rows in range, groups that are read at once.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows between rows, delays, repeated motions and tables in step, by brute force and small numbers."""
+"""Rows between rows, delays, repeated motions and tables in step, by brute force and small numbers.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the rules on logs change their mind: shares, rates, steps and lengths just inside and just outside."""
+"""Where the rules on logs change their mind: shares, rates, steps and lengths just inside and just outside.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each finding about a log on both sides of its threshold, and its message."""
+"""Each finding about a log on both sides of its threshold, and its message.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

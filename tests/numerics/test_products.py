@@ -1,4 +1,7 @@
-"""Products of tall arrays against NumPy's, of any width, any distance between rows, beside what is there already."""
+"""Products of tall arrays against NumPy's, of any width, any distance between rows, beside what is there already.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

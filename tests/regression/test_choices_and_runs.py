@@ -1,4 +1,7 @@
-"""Small pieces of regression: bounds of settings, directions of friction, which rows of a segment are taken."""
+"""Small pieces of regression: bounds of settings, directions of friction, which rows of a segment are taken.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 
@@ -131,6 +134,7 @@ def test_edges_of_filters_are_whole_rows():
 
 class Fake:
     joint_names = ("x", "y")
+    unforced = ()
 
     @staticmethod
     def width(joint):

@@ -1,4 +1,7 @@
-"""Columns of friction written down sample by sample: shapes, loads, joint-side friction, other base sets."""
+"""Columns of friction written down sample by sample: shapes, loads, joint-side friction, other base sets.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Integrated equations and filtered windows piece by piece: intervals, quadratures, errors, selected rows."""
+"""Integrated equations and filtered windows piece by piece: intervals, quadratures, errors, selected rows.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +236,7 @@ def test_windows_take_every_row_between_the_edges_once(decimation, inner, begun,
 
 
 def test_samples_of_other_joints_are_rejected():
-    regressor = SimpleNamespace(joint_names=("x", "y"), width=lambda i: (3, 4)[i])
+    regressor = SimpleNamespace(joint_names=("x", "y"), unforced=(), width=lambda i: (3, 4)[i])
     require_joints(SimpleNamespace(joint_names=("a", "b")), samples_of(3))
     with pytest.raises(InputError, match="the samples are of joints a, b; the robot has x, y"):
         require_joints(regressor, samples_of(3))

@@ -1,4 +1,7 @@
-"""Gathering of one log, of mixed logs, and small pieces of fits that lean on it."""
+"""Gathering of one log, of mixed logs, and small pieces of fits that lean on it.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

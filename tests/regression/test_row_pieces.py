@@ -1,4 +1,7 @@
-"""Rows, blocks, gears and moves piece by piece: what counts as logs, spans and reaches, prices of moves."""
+"""Rows, blocks, gears and moves piece by piece: what counts as logs, spans and reaches, prices of moves.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Equations in blocks: they add up to those of all rows, and those of any log can be left out."""
+"""Equations in blocks: they add up to those of all rows, and those of any log can be left out.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

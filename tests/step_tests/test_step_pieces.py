@@ -1,4 +1,7 @@
-"""Small pieces of step-by-step fits, loads and wording: speeds of still encoders, onsets, integrals, intervals."""
+"""Small pieces of step-by-step fits, loads and wording: speeds of still encoders, onsets, integrals, intervals.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Contacts of a simulated arm: detected with sign and link; thresholds keep the required rate of false alarms."""
+"""Contacts of a simulated arm: detected with sign and link; thresholds keep the required rate of false alarms.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 
