@@ -1,4 +1,4 @@
-"""Write docs/leaderboard.md and docs/leaderboard.html from the records: python -m leaderboard.page."""
+"""Write docs/leaderboard.md and docs/leaderboard-curves.html from the records: python -m leaderboard.page."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def write_page() -> None:
     records = read_records()
     rows = format_rows(records)
     (DOCS / "leaderboard.md").write_text(_markdown(records, rows), encoding="utf-8")
-    (DOCS / "leaderboard.html").write_text(_html(records, rows), encoding="utf-8")
+    (DOCS / "leaderboard-curves.html").write_text(_html(records, rows), encoding="utf-8")
 
 
 def _markdown(records: Sequence[Record], rows: Sequence[Sequence[str]]) -> str:
@@ -125,7 +125,7 @@ def _markdown(records: Sequence[Record], rows: Sequence[Sequence[str]]) -> str:
         "regressor), or `make leaderboard METHODS=all`.",
         "\n".join(lines),
         f"Measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}; every number comes from a file of "
-        "`leaderboard/records`, with machine and versions. [The same with torque curves](leaderboard.html).",
+        "`leaderboard/records`, with machine and versions. [The same with torque curves](leaderboard-curves.html).",
         "## Rules\n\n" + "\n".join(f"- {rule}" for rule in RULES),
         "## Methods without a score\n\n" + ("\n".join(f"- {text}" for text in list_failures(records)) or "None."),
         "## Sets\n\n"

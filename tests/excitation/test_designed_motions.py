@@ -18,8 +18,8 @@ from mindyn.excitation.columns import Columns
 from mindyn.excitation.constraints import APPROACH_M
 from mindyn.excitation.design import problem_of
 from mindyn.excitation.design_inputs import Question
+from mindyn.excitation.encounters import CURVE_M, STEP_M
 from mindyn.excitation.instants import Instants
-from mindyn.excitation.motion_check import CHECK_LOSS_M
 from mindyn.excitation.motion_design import check_times
 from mindyn.excitation.safety import SafetySettings, safety_of
 from mindyn.excitation.solving import exact_value
@@ -211,7 +211,7 @@ def test_the_nearest_end_of_a_capsule_says_what_is_used_of_a_wall():
         X = mindyn.compile_model(design.robot).forward_kinematics(design.sample(1000.0)[0], "link3")
         heights.append(max((X[:, 2, 3] + X[:, 2, :3] @ end).max() for end in ends))
         used += [value for label, value in design.used.items() if label == "gap of link3 - upper z wall"]
-    kept = 3.0 - 0.03 - 0.01 - CHECK_LOSS_M
+    kept = 3.0 - 0.03 - 0.01 - 2 * STEP_M - CURVE_M
     assert_close(used, 1 - (kept - np.array(heights)) / APPROACH_M, 1e-8)
 
 

@@ -1,4 +1,7 @@
-"""The automatic choice: phases are held out together, and the fit that predicts held-out blocks is taken."""
+"""The automatic choice: phases are held out together, and the fit that predicts held-out blocks is taken.
+
+One private name is tested directly: inputs at its limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 
