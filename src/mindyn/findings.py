@@ -83,6 +83,7 @@ class Kind(StrEnum):
     ABSENT_GRAVITY = "torque without gravity"
     WRONG_JOINT_ZERO = "wrong joint zero"
     UNEXPLAINED_TORQUE = "unexplained torque"
+    VIBRATION = "vibration"
     SCALED_TORQUE = "scaled torque"
     FRICTION_DRIFT = "friction drift"
     PAYLOAD_CHANGE = "payload change"

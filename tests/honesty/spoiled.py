@@ -30,6 +30,7 @@ import mindyn
 from mindyn.findings import Kind, Severity
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
+from mindyn.robots.parts import Drive
 
 GIVEN_SETTINGS = EquationSettings(mindyn.Conditioning(position_cutoff_hz=10.0), friction=mindyn.Friction("tanh", 0.02))
 ERRORS = {
@@ -52,12 +53,21 @@ UNFIT = {
     "constant": Kind.CONSTANT_TORQUE,
     "saturated": Kind.SATURATED_TORQUE,
     "late joint": Kind.DELAYED_TORQUE,
+    "passive": Kind.POOR_MOTION,
 }
-"""Logs that cannot identify their robot."""
+"""Logs that cannot identify their robot; `passive`: a double pendulum that swings on free joints, in three logs."""
 SUBTLE = {"warming": Kind.FRICTION_DRIFT, "gain 20 %": Kind.SCALED_TORQUE, "gain 5 %": Kind.SCALED_TORQUE}
 """Faults that some logs determine, and others do not."""
-FAULTS = {**ERRORS, **UNFIT, **SUBTLE}
+SETS = {
+    "log without weight": Kind.ABSENT_GRAVITY,
+    "log with a load": Kind.PAYLOAD_CHANGE,
+    "mode": Kind.VIBRATION,
+}
+"""One log of three that differs, and a mode of 10 to 20 Hz in the torque."""
+FAULTS = {**ERRORS, **UNFIT, **SUBTLE, **SETS}
 SOUND = "sound"
+HARMLESS = ("set", "impact")
+"""No fault: three logs whose friction differs by up to a fifth, and an impact of 20 ms."""
 WARMING = (0.4, 15.0)
 """Part of friction that goes, and s in which two thirds of it are gone."""
 BASELINE: dict[str, tuple[int, int]] = {}
@@ -79,12 +89,57 @@ def drawn(seed: int):
     return arm, how, file_of(arm, seed), recorded(arm, how, seed), rng
 
 
+def swinging(rng):
+    """Three logs of a double pendulum on free joints with a little friction; its torque is noise and an offset."""
+    links = replace(mindyn.load_robot("planar2"), extras=())
+    robot = replace(links, drives=tuple(Drive(name, 1.0, {}, 0.0, 2.0, 0.0, 0.0) for name in links.joint_names))
+    logs = []
+    for k in range(3):
+        start = np.array([-np.pi / 2, 0.0]) + rng.uniform(-1.5, 1.5, 2)
+        free = mindyn.simulate(robot, lambda *_: np.zeros(2), seconds=12.0, q0=start, drives=True, method="fixed")
+        rows = np.arange(0, len(free.t), max(1, round(0.01 / (free.t[1] - free.t[0]))))
+        tau = 0.2 * (rng.normal(size=(len(rows), 2)) + rng.normal(size=2))
+        q = free.q[rows] + 2e-5 * rng.normal(size=(len(rows), 2))
+        logs.append(log_from_arrays(robot.joint_names, free.t[rows], q, tau, name=f"run{k}.csv"))
+    return links, logs
+
+
+def log_set(seed: int, fault: str):
+    """The robot as stated, and three short logs, of which the second may differ."""
+    arm, how, robot, _, rng = drawn(seed)
+    if fault == "passive":
+        return swinging(rng)
+    logs = []
+    for k in range(3):
+        warmth = 1 + rng.uniform(-0.2, 0.2, arm.joint_count)
+        drives = [
+            replace(d, viscous=w * d.viscous, coulomb=w * d.coulomb) for d, w in zip(arm.drives, warmth, strict=True)
+        ]
+        moved = replace(arm, drives=tuple(drives))
+        if fault == "log with a load" and k == 1:
+            mass = rng.uniform(0.03, 0.1) * sum(link.phi[0] for link in arm.links)
+            moved = moved.with_payload(mass, rng.uniform(-0.1, 0.1, 3), 0.005 * mass * np.eye(3))
+        log = replace(recorded(moved, replace(how, seconds=12.0), 3 * seed + k), name=f"run{k}.csv")
+        if fault == "log without weight" and k == 1:
+            log = replace(log, tau=log.tau - weight(arm, log.q, arm.gravity))
+        logs.append(log)
+    return robot, logs
+
+
 def spoiled(seed: int, fault: str):
-    """The robot as stated, and the log with one fault."""
+    """The robot as stated, and the log or logs with one fault."""
+    if fault in ("set", "passive") or fault.startswith("log "):
+        return log_set(seed, fault)
     arm, how, robot, log, rng = drawn(seed)
     n = arm.joint_count
     joint = int(rng.integers(0, n))
     q, tau = log.q.copy(), log.tau.copy()
+    if fault in ("mode", "impact"):
+        size = np.sqrt((tau**2).mean(axis=0))
+        shape = np.sin(2 * np.pi * rng.uniform(10, 20) * log.time) * rng.uniform(0.7, 1.2)
+        if fault == "impact":
+            shape = 10 * (np.abs(log.time - 0.5 * log.time[-1]) < 0.01)
+        return robot, replace(log, tau=tau + size * shape[:, None])
     if fault.startswith("zero"):
         q[:, 1] += np.deg2rad(float(fault.split()[1])) * rng.choice([-1, 1])
     elif fault == "current":
@@ -210,7 +265,7 @@ def summary(trials: list[dict]) -> str:
         groups[one["automatic"], one["fault"]].append(one)
     lines = [f"{'settings':10}{'log':16}{'false alarms or misses':32}{'0.2.0':32}second finding"]
     for automatic in (False, True):
-        for fault in (SOUND, *FAULTS):
+        for fault in (SOUND, *HARMLESS, *FAULTS):
             if own := groups.get((automatic, fault)):
                 missed = rate(sum(not one["good"] for one in own), len(own))
                 before = "" if automatic or fault not in BASELINE else rate(*BASELINE[fault])
@@ -238,7 +293,7 @@ def main() -> None:
         for automatic in (False, True):
             if number - options.first >= (options.automatic if automatic else options.logs):
                 continue
-            for fault in (SOUND, *FAULTS):
+            for fault in (SOUND, *HARMLESS, *FAULTS):
                 if (number, fault, automatic) not in known:
                     done.append(trial(number, fault, automatic=automatic))
         options.file.write_text(json.dumps(done), encoding="utf-8")

@@ -102,11 +102,13 @@ def identify(
     estimate = estimate if stage is None else stage.add_to(estimate, rows, gains)
     try:
         segments = tuning_segments(sample_logs(require_logs(logs)))
-        samples = condition(estimate.robot, segments, choice.settings.fit_conditioning).samples
+        conditioned = condition(estimate.robot, segments, choice.settings.fit_conditioning)
+        samples = conditioned.samples
         quantified = quantify(estimate, rows, samples)
         biased = instrument_findings(choice.estimator, robot, estimate, logs)
         return with_diagnosis(
-            _with_findings(quantified, biased), DiagnosticData(robot, estimate, rows, samples, segments)
+            _with_findings(quantified, biased),
+            DiagnosticData(robot, estimate, rows, samples, segments, conditioned.logs),
         )
     except MindynError as error:
         why = error.message.splitlines()[0][:200]

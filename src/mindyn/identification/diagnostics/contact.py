@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import uniform_filter1d
+from scipy.ndimage import median_filter
 
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
@@ -15,7 +15,7 @@ def run(data: DiagnosticData) -> list[Finding]:
     width = max(1, round(limit.CONTACT_S * data.samples.rate_hz))
     if len(data.residuals) < width:
         return []
-    smooth = uniform_filter1d(data.residuals, width, axis=0)
+    smooth = median_filter(data.residuals, (width, 1))  # a mean would spread a shorter impact over this time
     smooth = smooth - np.median(smooth, axis=0)
     deviations = 1.4826 * np.median(np.abs(smooth), axis=0)
     is_large = (deviations > 0) & (np.abs(smooth) > limit.CONTACT_DEVIATIONS * deviations)
@@ -26,7 +26,7 @@ def run(data: DiagnosticData) -> list[Finding]:
         rows[segment] = True
     power = (smooth**2 / np.maximum((smooth**2).mean(axis=0), 1e-300)).sum(axis=1)
     fraction = float(power[rows].sum() / max(power.sum(), 1e-300))
-    if fraction < limit.MIN_CONTACT_POWER or rows.mean() > limit.MAX_CONTACT_ROWS:
+    if fraction < 0.5 or rows.mean() > limit.MAX_CONTACT_ROWS:
         return []
     joints = tuple(name for name, hit in zip(data.samples.joint_names, is_large[rows].any(axis=0), strict=True) if hit)
     where = "one short segment" if len(segments) == 1 else f"{len(segments)} short segments"

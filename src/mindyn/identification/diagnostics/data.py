@@ -46,6 +46,10 @@ class Residuals:
     squares: Array
     means: Array
 
+    def of_rows(self, rows: NDArray[np.bool_]) -> Residuals:
+        """Return the residuals of some rows."""
+        return Residuals(self.squares[rows], self.squares[rows].mean(axis=0))
+
     def are_significantly_below(self, other: Residuals) -> bool:
         """Return whether the squares are less than the others' in most parts of the log."""
         halves = 0.5 * (other.means + self.means) + 1e-300
@@ -66,6 +70,7 @@ class SmoothRows:
     tau        (N, n) torque
     residuals  (N, n)
     weights    (n,) 1 / mean squared residual
+    owners     (N,) number of the log of each row; None if unknown
     """
 
     motion: Motion
@@ -77,6 +82,7 @@ class SmoothRows:
     _segments: NDArray[np.int64]
     _rows: NDArray[np.intp]
     rate_hz: float
+    owners: NDArray[np.int64] | None = None
 
     def fit(self, tau: Array | None = None) -> Residuals:
         """Return the residuals of a reweighted fit; `tau` replaces the measured torques."""
@@ -123,10 +129,19 @@ class DiagnosticData:
     rows           equations of the fit
     samples        conditioned samples of the logs, or of segments of them
     logs           the same logs as recorded
+    owners         (N,) number of the log of each sample; None if unknown
     """
 
-    def __init__(self, robot: Robot, estimate: Estimate, rows: Rows, samples: Samples, logs: Sequence[Log]) -> None:
-        self.robot, self.rows, self.samples, self.logs = robot, rows, samples, logs
+    def __init__(
+        self,
+        robot: Robot,
+        estimate: Estimate,
+        rows: Rows,
+        samples: Samples,
+        logs: Sequence[Log],
+        owners: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.robot, self.rows, self.samples, self.logs, self.owners = robot, rows, samples, logs, owners
         self.is_consistent = estimate.physical is not None
         physical = estimate.physical
         self.estimate = estimate if physical is None else replace(estimate, beta=physical.unconstrained)
@@ -208,7 +223,8 @@ class DiagnosticData:
         sizes = np.sqrt((tau**2).mean(axis=0))
         noise = np.maximum(np.sqrt((residuals**2).mean(axis=0)), LEAST_NOISE * np.maximum(sizes, 1e-6 * sizes.max()))
         weights = 1 / np.maximum(noise, 1e-300) ** 2
-        return SmoothRows(motion, Y, tau, residuals, weights, whole.tau, segments, rows, rate)
+        owners = None if self.owners is None else np.concatenate([self.owners[a:b] for a, b in ends])[rows]
+        return SmoothRows(motion, Y, tau, residuals, weights, whole.tau, segments, rows, rate, owners)
 
     @cached_property
     def smooth_fit(self) -> Residuals | None:

@@ -23,6 +23,7 @@ DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, 
 POOR_FIT: Final = frozenset(
     {
         Kind.UNEXPLAINED_TORQUE,
+        Kind.VIBRATION,
         Kind.CONTACT,
         Kind.SCALED_TORQUE,
         Kind.FRICTION_DRIFT,
@@ -35,7 +36,11 @@ WRONG_VALUES: Final = POOR_FIT | {Kind.WRONG_TORQUE_SIGN, Kind.INFEASIBLE_VALUES
 INPUTS: Final = frozenset(
     {Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
 )
-WRONG_INPUT: Final = INPUTS | {Kind.WRONG_TORQUE_SIGN, Kind.SWAPPED_TORQUES, Kind.PAYLOAD_CHANGE}
+WRONG_INPUT: Final = INPUTS | {
+    Kind.WRONG_TORQUE_SIGN,
+    Kind.SWAPPED_TORQUES,
+    Kind.PAYLOAD_CHANGE,
+}
 """Kinds of findings about the user's input on robot and logs."""
 GEOMETRY: Final = {Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
 NO_FIT: Final = WRONG_VALUES | GEOMETRY | {Kind.POOR_MOTION, Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE}

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.findings import Finding
 from mindyn.identification.diagnostics import thresholds as limit
@@ -32,28 +33,52 @@ ALIKE: Final = 1.02
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return the correction that the robot file suggests, or else absent gravity or a wrong joint zero from the motion
-    alone.
+    """Return gravity that is absent from one log, the correction that the robot file suggests, or else absent gravity or
+    a wrong joint zero from the motion alone.
     """
+    if without := list(_find_logs_without_gravity(data)):
+        return without
     if data.correction is not None:
         return [data.correction]
     return list(_find_absent_gravity(data)) or list(_find_joint_zero(data))
 
 
 def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
-    smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
-    if smooth is None or given is None or not gravity > 0:
+    if data.smooth is not None and (ratio := _weightless_ratio(data, np.ones(len(data.smooth.tau), dtype=np.bool_))):
+        yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
+
+
+def _find_logs_without_gravity(data: DiagnosticData) -> Iterator[Finding]:
+    """Find logs of a set whose torque does not contain gravity, unlike that of the others."""
+    owners = None if data.smooth is None else data.smooth.owners
+    if owners is None or (data.uncertainty or 0.0) > limit.MAX_UNCERTAINTY:
         return
+    files = [(log.name, log.sources) if log.name else k for k, log in enumerate(data.logs)]  # a file may be in parts
+    for file in dict.fromkeys(files) if len(set(files)) > 1 else ():
+        numbers = [k for k, other in enumerate(files) if other == file]
+        if ratio := _weightless_ratio(data, np.isin(owners, numbers)):
+            name = data.logs[numbers[0]].name or numbers[0] + 1
+            yield absent_gravity(f"in log {name}, a model without weight leaves {100 * ratio:.0f} % of the error")
+
+
+def _weightless_ratio(data: DiagnosticData, rows: NDArray[np.bool_]) -> float | None:
+    """Return the residual of a model without weight in some smooth rows, relative to the residual there; None if it is
+    not significantly smaller.
+    """
+    smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
+    if smooth is None or given is None or not gravity > 0 or rows.sum() < limit.MIN_ROWS_PER_PARAMETER:
+        return None
     q, qd, _, directions = smooth.motion
     still = np.zeros_like(qd)
     weight = data.columns((q, still, still, directions))
     weight[:, :, ~data.estimate.regressor.rigid] = 0.0
-    if float(weight.std(axis=0).max(initial=0.0)) < limit.MIN_VISIBLE_WEIGHT * gravity:
-        return
-    weightless = replace(smooth, Y=smooth.Y - weight).fit()
-    ratio = weightless.ratio_to(given)
-    if ratio < limit.MAX_WEIGHTLESS_RATIO and weightless.are_significantly_below(given):
-        yield absent_gravity(f"a model without weight leaves {100 * ratio:.0f} % of the error")
+    if float(weight[rows].std(axis=0).max(initial=0.0)) < limit.MIN_VISIBLE_WEIGHT * gravity:
+        return None
+    weightless = replace(smooth, Y=smooth.Y - weight * rows[:, None, None]).fit().of_rows(rows)
+    before = given.of_rows(rows)
+    ratio = weightless.ratio_to(before)
+    is_less = ratio < limit.MAX_WEIGHTLESS_RATIO and weightless.are_significantly_below(before)
+    return ratio if is_less else None
 
 
 def _find_joint_zero(data: DiagnosticData) -> Iterator[Finding]:

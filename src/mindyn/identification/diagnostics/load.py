@@ -1,8 +1,9 @@
 """Diagnose the payload: logs with different payloads, or a payload that changes within a log.
 
 A payload on the last link changes its ten parameters, and through them the base values: beta + K_last phi in one log,
-beta in the others. Both models are fitted to every second block and validated on the blocks between. If phi explains
-far more of the log's torque than common values do, in block after block, then the log has a different payload.
+beta in the others. Models with and without phi are fitted to every second block and validated on the blocks between. Both
+have friction and offsets of their own in that log, which differ between logs for other reasons. If phi explains more of
+the log's torque, in block after block, then the log has a different payload.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ SPLIT_STEP: Final = 2
 
 
 class _Change(NamedTuple):
-    """Payload of some blocks relative to the others: gain in error, mass in kg, and standard deviation of the mass."""
+    """Payload of some blocks relative to the others.
+
+    gain             mean over these blocks of the gain in error
+    mass, deviation  kg, with its standard deviation
+    blocks           number of these blocks
+    """
 
     where: str
     gain: Gain
     mass: float
     deviation: float
+    blocks: int
 
     @property
     def is_significant(self) -> bool:
@@ -64,6 +71,14 @@ def run(data: DiagnosticData) -> list[Finding]:
     return [Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, message, remedy, (), change.mass, "kg")]
 
 
+class _PayloadFit(NamedTuple):
+    """Values (p,) in the loaded blocks, and the first change with its deviation: the mass of a payload."""
+
+    loaded: Array
+    mass: float
+    deviation: float
+
+
 class _Changes:
     def __init__(self, data: DiagnosticData, carrier: str) -> None:
         self.estimate, self.blocks, self.carrier = data.estimate, data.blocks, carrier
@@ -83,7 +98,7 @@ class _Changes:
         if not significant:
             within = [change for log in logs for change in self._changes_within(log)]
             significant = [candidate for candidate in within if candidate.is_significant and candidate.has_mass]
-        return max(significant, key=lambda candidate: candidate.gain.mean, default=None)
+        return max(significant, key=lambda candidate: candidate.gain.mean * candidate.blocks, default=None)
 
     def _changes_within(self, log: int) -> Iterator[_Change]:
         """Try a change from each block of the log to its end; other logs have the payload of its beginning."""
@@ -97,31 +112,36 @@ class _Changes:
     def _change(self, loaded: Sequence[bool], where: str) -> _Change:
         power, common, changed = [], [], []
         for half in (0, 1):
-            beta, phi, _ = self._fit(self.blocks[half::2], loaded[half::2])
-            alone, _, _ = self._fit(self.blocks[half::2], None)
+            with_load = self._fit(self.blocks[half::2], loaded[half::2], self._columns)
+            alone = self._fit(self.blocks[half::2], loaded[half::2], self._columns[:, :0])
             for block, is_loaded in zip(self.blocks[1 - half :: 2], loaded[1 - half :: 2], strict=True):
                 if is_loaded:
                     power.append(block.information.torques())
-                    common.append(block.information.residuals(alone))
-                    changed.append(block.information.residuals(beta + self._columns @ phi))
+                    common.append(block.information.residuals(alone.loaded))
+                    changed.append(block.information.residuals(with_load.loaded))
         gain = gain_of(
             [TrialScore(np.array(common), np.array(power))], [TrialScore(np.array(changed), np.array(power))]
         )
-        _, phi, deviation = self._fit(self.blocks, loaded)
-        return _Change(where, gain, float(phi[0]), deviation)
+        whole = self._fit(self.blocks, loaded, self._columns)
+        return _Change(where, gain, whole.mass, whole.deviation, sum(loaded))
 
-    def _fit(self, blocks: Sequence[Block], loaded: Sequence[bool] | None) -> tuple[Array, Array, float]:
-        """Fit common base values (p,) and the payload (10,) of some blocks; also return the deviation of its mass."""
+    def _fit(self, blocks: Sequence[Block], loaded: Sequence[bool], columns: Array) -> _PayloadFit:
+        """Fit common values, and changes of friction and along `columns` (p, k) in the loaded blocks."""
         kept = np.array([name not in self.estimate.dropped for name in self.estimate.names])
+        own = np.eye(len(kept))[:, kept & [parameter.is_friction for parameter in self.estimate.parameters]]
+        changes = np.hstack([columns, own])
         parts = []
-        for block, is_loaded in zip(blocks, loaded or [False] * len(blocks), strict=True):
+        for block, is_loaded in zip(blocks, loaded, strict=True):
             R, z = block.information.stacked(self.estimate.joint_weights)
-            parts.append(np.column_stack([R[:, kept], R @ self._columns if is_loaded else np.zeros((len(R), 10)), z]))
+            parts.append(np.column_stack([R[:, kept], is_loaded * (R @ changes), z]))
         whole = triangle_of(np.vstack(parts))
         step = solve(whole[:, :-1], whole[:, -1])
-        beta = np.zeros(len(kept))
-        beta[kept] = step.beta[:-10]
-        return beta, step.beta[-10:], float(np.sqrt(max(0.0, step.inverse[-10, -10])))
+        first = int(kept.sum())
+        beta = changes @ step.beta[first:]
+        beta[kept] += step.beta[:first]
+        if not columns.shape[1]:
+            return _PayloadFit(beta, 0.0, 0.0)
+        return _PayloadFit(beta, float(step.beta[first]), float(np.sqrt(max(0.0, step.inverse[first, first]))))
 
     @cached_property
     def _columns(self) -> Array:

@@ -98,7 +98,8 @@ HANDICAPS: Final[Mapping[str, float]] = {"masses": 1.1, "zero": 1.05, "tilt": 1.
 ALONG_AXIS: Final = 0.2
 """Distance from an axis of the base, relative to g, up to which gravity counts as along it. Rates: see `slope`."""
 MAX_SCALE: Final = 3.0
-"""Ratio of torque and the file's torque up to which masses or a payload explain it. Rates: f 0 of 16; m 0 of 16
+"""Ratio of torque and the file's torque up to which masses or a payload explain it, and by which a ratio may differ
+from 1000 to count as mN m or kN m. Rates: f 0 of 16; m 0 of 16
 (unit), see `current`."""
 THOUSAND_WITHIN: Final = 5.0
 """Factor by which a ratio may differ from 1000 to count as mN m or kN m. It affects only the wording."""
@@ -125,11 +126,9 @@ CONTACT_S: Final = 0.1
 """Time over which residuals are averaged, and shortest duration of a contact. Rates: as below."""
 CONTACT_DEVIATIONS: Final = 8.0
 """Robust standard deviations of a residual that counts as contact. Rates: as below."""
-MIN_CONTACT_POWER: Final = 0.4
-"""Fraction of the residuals' power in such segments: sound logs at most 0.15, three pushes in 30 s 0.8. Rates: f 0 of
-16; misses not measured."""
 MAX_CONTACT_ROWS: Final = 0.05
-"""Fraction of the rows in such segments. Rates: as above."""
+"""Fraction of the rows in segments that hold more than half of the residuals' power: sound logs have at most 15 % of it
+there, three pushes in 30 s 80 %. Rates: f 0 of 16, also with impacts of 20 ms; misses not measured."""
 
 # Residuals in the report
 MIN_PATTERN_POWER: Final = 0.25

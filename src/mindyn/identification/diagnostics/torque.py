@@ -23,9 +23,11 @@ from mindyn.algebra.values import Array
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.diagnostics.residual_patterns import REMEDIES
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples
 from mindyn.regression.gather_blocks import Block
+from mindyn.validation.residual_spectra import spectrum
 
 UNKNOWN: Final = (
     "Check the sign of the torque, the order of the columns, units, side and gears, that the log is of this robot, and "
@@ -177,12 +179,43 @@ def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
     fractions = np.sqrt(np.where(is_large, lasting / np.where(is_large, power, 1.0), 0.0))
     pairs = zip(samples.joint_names, fractions.tolist(), strict=True)
     joints = {name: x for name, x in pairs if x > limit.UNEXPLAINED_FRACTION}
+    if vibrating := _find_vibration(data, lasting, [name in joints for name in samples.joint_names]):
+        yield vibrating
+        joints = {name: x for name, x in joints.items() if name not in vibrating.joints}
     if joints:
         where = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in joints.items())
         message, value = f"a large part of the torque is unexplained at {where}", max(joints.values())
         yield Finding(
             Kind.UNEXPLAINED_TORQUE, Severity.WARNING, message, UNKNOWN, tuple(joints), value, "of the torque"
         )
+
+
+def _find_vibration(data: DiagnosticData, lasting: Array, asked: Sequence[bool]) -> Finding | None:
+    """Find joints whose lasting residual (n,) lies mostly above the frequencies of smooth rows."""
+    if data.smooth is None:
+        return None
+    slow = (data.smooth.residuals**2).mean(axis=0) / np.maximum(lasting, 1e-300)
+    joints = np.flatnonzero(np.array(asked) & (slow < 0.5))
+    frequency, power = spectrum(data.residuals, data.samples.segments, data.samples.rate_hz)
+    fast = frequency > limit.SMOOTH_CUTOFF_HZ
+    if not len(joints) or not fast.any():
+        return None
+    peaks = frequency[fast][power[fast].argmax(axis=0)]
+    names = tuple(data.samples.joint_names[joint] for joint in joints)
+    where = ", ".join(f"{name} (most at {peaks[joint]:.3g} Hz)" for name, joint in zip(names, joints, strict=True))
+    message = (
+        f"most of the unexplained torque is vibration of gears or joints, above the frequencies of the motion: {where}"
+    )
+    remedy = REMEDIES["vibration"]
+    return Finding(
+        Kind.VIBRATION,
+        Severity.WARNING,
+        message,
+        remedy,
+        names,
+        float(1 - slow[joints].max()),
+        "of the residual's power",
+    )
 
 
 class _Coefficient(NamedTuple):

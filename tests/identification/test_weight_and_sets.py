@@ -1,0 +1,77 @@
+"""One log of a set that differs, vibration and impacts; sound sets have no such finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from honesty.arms import Recording, random_arm, recorded, unknown
+from honesty.spoiled import GIVEN_SETTINGS, swinging, weight
+
+import mindyn
+from mindyn.findings import Kind
+from mindyn.identification.diagnostics import contact, geometry, load, motion, torque
+from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.regression.rows import build_rows
+
+HOW = Recording(seconds=10.0, noise=0.01)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return random_arm(9003, 4, shoulder=True)
+
+
+@pytest.fixture(scope="module")
+def logs(arm):
+    return [replace(recorded(arm, HOW, 50 + k), name=f"run{k}.csv") for k in range(3)]
+
+
+def data_of(robot, logs):
+    rows = build_rows(robot, logs, GIVEN_SETTINGS)
+    conditioned = rows._data.all_samples
+    fit = mindyn.LeastSquares().fit(rows)
+    return DiagnosticData(robot, fit, rows, conditioned.samples, logs, conditioned.logs)
+
+
+def test_gravity_that_one_log_lacks_is_found_and_the_log_named(arm, logs):
+    assert geometry.run(data_of(unknown(arm), logs)) == []
+    compensated = replace(logs[1], tau=logs[1].tau - weight(arm, logs[1].q, arm.gravity))
+    for robot in (arm, unknown(arm)):
+        (finding,) = geometry.run(data_of(robot, [logs[0], compensated, logs[2]]))
+        assert finding.kind is Kind.ABSENT_GRAVITY
+        assert "in log run1.csv" in finding.message
+
+
+def test_a_double_pendulum_on_free_joints_carries_no_other_load():
+    """Its torque is noise and an offset: the motion identifies nothing, and no log lacks gravity or differs by a load."""
+    robot, logs = swinging(np.random.default_rng(3))
+    data = data_of(robot, logs)
+    assert [finding.kind for finding in motion.run(data)] == [Kind.POOR_MOTION]
+    assert load.run(data) == []
+    assert not any("in log" in finding.message for finding in geometry.run(data))
+
+
+@pytest.mark.parametrize("hertz", [8.0, 12.0])
+def test_a_residual_of_a_mode_is_vibration(arm, logs, hertz):
+    """And not a reason to check signs and columns."""
+    log = logs[0]
+    size = np.sqrt((log.tau**2).mean(axis=0))
+    shaking = replace(log, tau=log.tau + size * np.sin(2 * np.pi * hertz * log.time)[:, None])
+    findings = torque.run(data_of(arm, [shaking]))
+    kinds = {finding.kind for finding in findings}
+    assert Kind.VIBRATION in kinds
+    assert Kind.UNEXPLAINED_TORQUE not in kinds
+    (finding,) = [finding for finding in findings if finding.kind is Kind.VIBRATION]
+    assert set(finding.joints) == set(arm.joint_names)
+    slow = replace(log, tau=log.tau + size * np.sin(2 * np.pi * 0.9 * log.time)[:, None])
+    assert Kind.VIBRATION not in {finding.kind for finding in torque.run(data_of(arm, [slow]))}
+
+
+@pytest.mark.parametrize(("milliseconds", "count"), [(20, 0), (60, 0), (300, 1)])
+def test_impacts_that_are_shorter_than_a_contact_are_none(arm, logs, milliseconds, count):
+    log = logs[0]
+    pushed = np.abs(log.time - 5.0) < milliseconds / 2000
+    tau = log.tau + 20 * np.sqrt((log.tau**2).mean(axis=0)) * pushed[:, None]
+    assert len(contact.run(data_of(arm, [replace(log, tau=tau)]))) == count
