@@ -81,6 +81,7 @@ class Kind(StrEnum):
     MOTOR_CURRENT = "motor current instead of torque"
     WRONG_GRAVITY = "wrong gravity"
     ABSENT_GRAVITY = "torque without gravity"
+    IMPLAUSIBLE_WEIGHT = "implausible weight"
     WRONG_JOINT_ZERO = "wrong joint zero"
     UNEXPLAINED_TORQUE = "unexplained torque"
     VIBRATION = "vibration"

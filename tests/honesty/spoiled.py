@@ -24,7 +24,7 @@ if __package__ in (None, ""):
     import sys
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, recorded, torque
+from honesty.arms import TURN_RAD_S, Recording, file_of, motion, random_arm, recorded, torque, unknown
 
 import mindyn
 from mindyn.findings import Kind, Severity
@@ -59,15 +59,17 @@ UNFIT = {
 SUBTLE = {"warming": Kind.FRICTION_DRIFT, "gain 20 %": Kind.SCALED_TORQUE, "gain 5 %": Kind.SCALED_TORQUE}
 """Faults that some logs determine, and others do not."""
 SETS = {
+    "no file, unit": Kind.IMPLAUSIBLE_WEIGHT,
+    "no file, current": Kind.IMPLAUSIBLE_WEIGHT,
     "log without weight": Kind.ABSENT_GRAVITY,
     "log with a load": Kind.PAYLOAD_CHANGE,
     "mode": Kind.VIBRATION,
 }
-"""One log of three that differs, and a mode of 10 to 20 Hz in the torque."""
+"""Files without masses, one log of three that differs, and a mode of 10 to 20 Hz in the torque."""
 FAULTS = {**ERRORS, **UNFIT, **SUBTLE, **SETS}
 SOUND = "sound"
-HARMLESS = ("set", "impact")
-"""No fault: three logs whose friction differs by up to a fifth, and an impact of 20 ms."""
+HARMLESS = ("no file", "set", "impact")
+"""No fault: a file without masses, three logs whose friction differs by up to a fifth, and an impact of 20 ms."""
 WARMING = (0.4, 15.0)
 """Part of friction that goes, and s in which two thirds of it are gone."""
 BASELINE: dict[str, tuple[int, int]] = {}
@@ -134,6 +136,9 @@ def spoiled(seed: int, fault: str):
     n = arm.joint_count
     joint = int(rng.integers(0, n))
     q, tau = log.q.copy(), log.tau.copy()
+    if fault.startswith("no file"):
+        factor = {"unit": 1000.0, "current": rng.uniform(0.02, 0.1)}.get(fault.partition(", ")[2], 1.0)
+        return unknown(arm), replace(log, tau=factor * tau)
     if fault in ("mode", "impact"):
         size = np.sqrt((tau**2).mean(axis=0))
         shape = np.sin(2 * np.pi * rng.uniform(10, 20) * log.time) * rng.uniform(0.7, 1.2)

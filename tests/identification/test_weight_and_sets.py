@@ -1,4 +1,4 @@
-"""One log of a set that differs, vibration and impacts; sound sets have no such finding."""
+"""Weight that the lengths do not allow, and one log of a set that differs; sound sets have no such finding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from honesty.spoiled import GIVEN_SETTINGS, swinging, weight
 import mindyn
 from mindyn.findings import Kind
 from mindyn.identification.diagnostics import contact, geometry, load, motion, torque
+from mindyn.identification.diagnostics import weight as weights
 from mindyn.identification.diagnostics.data import DiagnosticData
+from mindyn.identification.diagnostics.weight import find_reaches
 from mindyn.regression.rows import build_rows
 
 HOW = Recording(seconds=10.0, noise=0.01)
@@ -35,6 +37,23 @@ def data_of(robot, logs):
     return DiagnosticData(robot, fit, rows, conditioned.samples, logs, conditioned.logs)
 
 
+@pytest.mark.parametrize("factor", [1.0, 1000.0, 1e-3, 0.05])
+def test_weight_that_no_arm_of_that_reach_has_is_found_without_masses(arm, logs, factor):
+    scaled = [replace(logs[0], tau=factor * logs[0].tau)]
+    findings = weights.run(data_of(unknown(arm), scaled))
+    assert [finding.kind for finding in findings] == ([] if factor == 1.0 else [Kind.IMPLAUSIBLE_WEIGHT])
+    assert weights.run(data_of(arm, scaled)) == [], "masses of a file are compared with the torque instead"
+
+
+def test_reaches_are_lengths_of_chains():
+    puma = mindyn.load_robot("puma560")
+    steps = [float(np.linalg.norm((joint.origin @ joint.tip).translation)) for joint in puma.joints]
+    last = np.mean([step for step in steps if step > 0])
+    along = [np.linalg.norm(X.translation) for joint in puma.joints for X in (joint.origin, joint.tip)]
+    assert find_reaches(puma)[0] == pytest.approx(sum(along[1:]) + last)
+    assert (np.diff(find_reaches(puma)) <= 0).all()
+
+
 def test_gravity_that_one_log_lacks_is_found_and_the_log_named(arm, logs):
     assert geometry.run(data_of(unknown(arm), logs)) == []
     compensated = replace(logs[1], tau=logs[1].tau - weight(arm, logs[1].q, arm.gravity))
@@ -45,7 +64,7 @@ def test_gravity_that_one_log_lacks_is_found_and_the_log_named(arm, logs):
 
 
 def test_a_double_pendulum_on_free_joints_carries_no_other_load():
-    """Its torque is noise and an offset: the motion identifies nothing, and no log lacks gravity or differs by a load."""
+    """Its torque is noise and an offset: the motion identifies nothing, and no log lacks gravity or has a load."""
     robot, logs = swinging(np.random.default_rng(3))
     data = data_of(robot, logs)
     assert [finding.kind for finding in motion.run(data)] == [Kind.POOR_MOTION]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from mindyn.findings import Finding, Kind, Severity
-from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque
+from mindyn.identification.diagnostics import contact, geometry, load, motion, timing, torque, weight
 from mindyn.identification.diagnostics.data import DiagnosticData
 
 
@@ -19,7 +19,7 @@ class Diagnostic(Protocol):
         ...
 
 
-DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, load, contact)
+DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (motion, torque, timing, geometry, weight, load, contact)
 POOR_FIT: Final = frozenset(
     {
         Kind.UNEXPLAINED_TORQUE,
@@ -32,7 +32,7 @@ POOR_FIT: Final = frozenset(
     }
 )
 """A wrong torque of one joint moves the parameters of every link that it carries: these appear at any joint."""
-WRONG_VALUES: Final = POOR_FIT | {Kind.WRONG_TORQUE_SIGN, Kind.INFEASIBLE_VALUES}
+WRONG_VALUES: Final = POOR_FIT | {Kind.WRONG_TORQUE_SIGN, Kind.INFEASIBLE_VALUES, Kind.IMPLAUSIBLE_WEIGHT}
 INPUTS: Final = frozenset(
     {Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
 )
@@ -40,6 +40,7 @@ WRONG_INPUT: Final = INPUTS | {
     Kind.WRONG_TORQUE_SIGN,
     Kind.SWAPPED_TORQUES,
     Kind.PAYLOAD_CHANGE,
+    Kind.IMPLAUSIBLE_WEIGHT,
 }
 """Kinds of findings about the user's input on robot and logs."""
 GEOMETRY: Final = {Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
@@ -51,7 +52,8 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.UNRELATED_TORQUE: NO_FIT - {Kind.UNRELATED_TORQUE},
     Kind.POOR_MOTION: WRONG_VALUES,
     Kind.DELAYED_TORQUE: WRONG_VALUES,
-    Kind.WRONG_TORQUE_SIGN: POOR_FIT | {Kind.INFEASIBLE_VALUES},
+    Kind.WRONG_TORQUE_SIGN: POOR_FIT | {Kind.INFEASIBLE_VALUES, Kind.IMPLAUSIBLE_WEIGHT},
+    Kind.IMPLAUSIBLE_WEIGHT: frozenset({Kind.INFEASIBLE_VALUES}),
     **dict.fromkeys(INPUTS, WRONG_VALUES),
     Kind.SWAPPED_TORQUES: WRONG_VALUES | {Kind.UNRELATED_TORQUE, Kind.DELAYED_TORQUE},
     Kind.PAYLOAD_CHANGE: POOR_FIT - {Kind.PAYLOAD_CHANGE} | {Kind.INFEASIBLE_VALUES},

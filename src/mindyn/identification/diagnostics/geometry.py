@@ -33,8 +33,8 @@ ALIKE: Final = 1.02
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return gravity that is absent from one log, the correction that the robot file suggests, or else absent gravity or
-    a wrong joint zero from the motion alone.
+    """Return gravity that is absent from one log, the correction that the robot file suggests, or else absent gravity
+    or a wrong joint zero from the motion alone.
     """
     if without := list(_find_logs_without_gravity(data)):
         return without

@@ -155,7 +155,7 @@ class FileComparison:
 def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
     """Compare a log with the robot file; None if loops, missing masses or too few rows leave nothing to compare."""
     n = len(samples.joint_names)
-    if robot.loops or not _states_masses(robot) or len(samples) < limit.MIN_ROWS_PER_PARAMETER * n:
+    if robot.loops or not states_masses(robot) or len(samples) < limit.MIN_ROWS_PER_PARAMETER * n:
         return None
     cutoff = min(limit.SMOOTH_CUTOFF_HZ, 0.2 * samples.rate_hz)
     ends = segment_ends(samples.segments)
@@ -177,7 +177,7 @@ def _weights(robot: Robot) -> tuple[Function, ...]:
     return tuple(equation(replace(robot, gravity=axis), "inverse_dynamics") for axis in np.eye(3))
 
 
-def _states_masses(robot: Robot) -> bool:
+def states_masses(robot: Robot) -> bool:
     """Return whether all links have masses and centres that are not placeholders; invalid inertia tensors do not
     matter.
     """
@@ -280,7 +280,7 @@ def _wrong_scale(slopes: Array) -> Finding | None:
 
 def is_about_1000(factor: float) -> bool:
     """Return whether a factor is about 1000, as between N m and mN m."""
-    return abs(log(factor / THOUSAND)) < log(limit.THOUSAND_WITHIN)
+    return abs(log(factor / THOUSAND)) < log(limit.MAX_SCALE)
 
 
 def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:

@@ -99,10 +99,11 @@ ALONG_AXIS: Final = 0.2
 """Distance from an axis of the base, relative to g, up to which gravity counts as along it. Rates: see `slope`."""
 MAX_SCALE: Final = 3.0
 """Ratio of torque and the file's torque up to which masses or a payload explain it, and by which a ratio may differ
-from 1000 to count as mN m or kN m. Rates: f 0 of 16; m 0 of 16
-(unit), see `current`."""
-THOUSAND_WITHIN: Final = 5.0
-"""Factor by which a ratio may differ from 1000 to count as mN m or kN m. It affects only the wording."""
+from 1000 to count as mN m or kN m. Rates: f 0 of 16; m 0 of 16 (unit), see `current`."""
+PLAUSIBLE_WEIGHT: Final = (0.2, 60.0)
+"""First moment of an arm's mass about its shoulder divided by the fourth power of its reach, kg/m^3, in a file without
+masses: 0.5 to 12 for 26 measured and published arms from 0.7 to 3.6 m, 30 for the Stanford arm. Rates: f 0 of 12 (`no
+file`), m 0 of 12 (`no file, unit`); at 0.3, f 1 of 12 and m 0 of 12 (`no file, current`, not measured at 0.2)."""
 MAX_FILE_WEIGHT: Final = 0.25
 """Slope of the torque on the file's weight below which gravity is absent: sound random arms have 0.8 and more.
 Rates: f 0 of 16; m see `compensated`."""
@@ -119,7 +120,8 @@ MIN_LOAD_BLOCKS: Final = 4
 """Smallest number of blocks of a log whose payload is checked. Rates: not measured."""
 MIN_LOAD_GAIN: Final = 0.1
 """ln of the ratio of errors without and with another payload, on blocks that were not fitted: below 0 on simulated arms
-with one payload, also with warming, flexible and unevenly scaled drives. Rates: f 0 of 16; misses not measured."""
+with one payload, also with warming, flexible and unevenly scaled drives. Rates: f 0 of 12 (`set`), m 0 of 12 (`log
+with a load`, 3 to 10 % of the arm's mass)."""
 MIN_LOAD_KG: Final = 0.05
 """Smallest payload that is reported by its mass; a change within a log must be larger. Rates: as above."""
 CONTACT_S: Final = 0.1
