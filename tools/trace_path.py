@@ -9,6 +9,7 @@ Kernels, equations, parameters, algebra and robots are not counted: they compute
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import tempfile
 import threading
@@ -53,7 +54,8 @@ def trace_calls(path: Path, robot: mindyn.Robot) -> list[tuple[str, str]]:
 
     def see(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(str(SOURCE)):
+        # Bodies of modules and classes run as calls too, when they are imported: they are not optimised code.
+        if event == "call" and code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(str(SOURCE)):
             called[str(Path(code.co_filename).relative_to(SOURCE)), code.co_qualname] = None
 
     threading.setprofile(see)

@@ -19,7 +19,7 @@ from mindyn.regression.rows import build_rows as build_rows
 from mindyn.regression.settings import EquationSettings as EquationSettings
 from mindyn.regression.friction import Friction as Friction
 from mindyn.estimators.estimate import Estimate as Estimate, load_estimate as load_estimate
-from mindyn.estimators.estimator import Estimator as Estimator
+from mindyn.estimators.estimate import Estimator as Estimator
 from mindyn.estimators.least_squares import LeastSquares as LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent as PhysicallyConsistent
 from mindyn.estimators.instrumental_variables import InstrumentalVariables as InstrumentalVariables
@@ -27,7 +27,7 @@ from mindyn.estimators.energy_difference import EnergyDifference as EnergyDiffer
 from mindyn.estimators.total_least_squares import TotalLeastSquares as TotalLeastSquares
 from mindyn.estimators.output_error import OutputError as OutputError
 from mindyn.estimators.last_link_first import LastLinkFirst as LastLinkFirst
-from mindyn.estimators.recursive import RecursiveLeastSquares as RecursiveLeastSquares
+from mindyn.estimators.recursive_instruments import RecursiveLeastSquares as RecursiveLeastSquares
 from mindyn.step_tests.estimator import StepByStep as StepByStep
 from mindyn.validation.validate import validate as validate
 from mindyn.estimators.essential import essential as essential

@@ -16,9 +16,15 @@ from robots import random_robot
 from scipy.signal import lfilter
 
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import LONGEST_MEMORY, Colouring, _process, coloured_covariance_of, colouring_of
 from mindyn.estimators.instrumental_variables import instrument_step
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.least_squares import (
+    LONGEST_MEMORY,
+    Colouring,
+    LeastSquares,
+    _process,
+    coloured_covariance_of,
+    colouring_of,
+)
 from mindyn.regression.regressor import Regressor
 
 ROBOT = random_robot(4, joints=2, tree=False, special=False, gravity=(0.0, 0.0, -9.81))

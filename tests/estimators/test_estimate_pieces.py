@@ -14,20 +14,19 @@ from raising import raises
 
 from mindyn.errors import Code, InputError
 from mindyn.estimators import simulated_states as accelerations
-from mindyn.estimators.covariance import sandwich
 from mindyn.estimators.essential import essential
 from mindyn.estimators.estimate import Estimate, load_estimate, predict_unfiltered
 from mindyn.estimators.estimate_files import _find_disagreements, robot_from_record, robot_record
 from mindyn.estimators.estimate_parts import JackknifeDeviation, JointResidual, Physical
 from mindyn.estimators.last_link_first import _condition, _PartialEstimate, _status
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.least_squares import LeastSquares, sandwich
 from mindyn.estimators.simulated_states import _definite, model_acceleration
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 

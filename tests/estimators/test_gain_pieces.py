@@ -27,10 +27,9 @@ from mindyn.estimators.recursive_instruments import RecursiveInstruments
 from mindyn.estimators.total_least_squares import MeasurementNoise
 from mindyn.loads.from_runs import _fit_linear_gains, _refine_gains
 from mindyn.logs.samples import Samples
-from mindyn.regression.triangles import triangle_of
+from mindyn.regression.accumulators import triangle_of
 from mindyn.robots.parts import Limits
-from mindyn.step_tests.estimator import StepByStep, _Sequence, _status
-from mindyn.step_tests.noise import TestRows, noises_of
+from mindyn.step_tests.estimator import StepByStep, TestRows, _Sequence, _status, noises_of
 
 ARM = SimpleNamespace(joint_names=("a", "b"), primary_names=("a", "b"))
 GAINS = np.array([4.0, 0.5])

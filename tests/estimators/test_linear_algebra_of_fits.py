@@ -18,7 +18,7 @@ from mindyn.estimators.estimate_parts import Physical
 from mindyn.estimators.instrumental_variables import _filter_columns, _inverse, _Products
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import identifiable_directions, null_space
-from mindyn.step_tests.noise import TestRows, noises_of
+from mindyn.step_tests.estimator import TestRows, noises_of
 
 
 def tall(seed, rows=40, columns=5):

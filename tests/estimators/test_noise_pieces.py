@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
 
-from mindyn.estimators.covariance import colouring_of
-from mindyn.estimators.least_squares import LeastSquares
+from mindyn.estimators.least_squares import LeastSquares, colouring_of
 from mindyn.estimators.total_least_squares import MeasurementNoise, column_errors
 from mindyn.feasibility.answer import Answer
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 

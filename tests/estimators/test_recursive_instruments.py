@@ -14,7 +14,7 @@ from robots import random_robot, with_random_drives
 from mindyn.errors import InputError
 from mindyn.estimators import RecursiveInstruments
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive import SIGNALS, RecursiveLeastSquares
+from mindyn.estimators.recursive_instruments import SIGNALS, RecursiveLeastSquares
 
 
 @pytest.fixture(scope="module")

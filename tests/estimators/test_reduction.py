@@ -11,7 +11,7 @@ from equations import equations
 
 import mindyn
 from mindyn.errors import InputError
-from mindyn.estimators.reduction import reduce_estimate
+from mindyn.estimators.essential import reduce_estimate
 from mindyn.identifiability import reduce_model
 from mindyn.logs.samples import Samples
 

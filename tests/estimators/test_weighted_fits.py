@@ -17,17 +17,16 @@ from raising import raises
 from scipy.linalg import eigh
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.covariance import colouring_of
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.estimate_columns import columns_of
-from mindyn.estimators.least_squares import LeastSquares, _variances
+from mindyn.estimators.least_squares import LeastSquares, _variances, colouring_of
 from mindyn.estimators.output_error import _Search
 from mindyn.estimators.total_least_squares import total_least_squares
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import Triangle, triangle_of
 from mindyn.regression.information import Information, null_space, solve
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.triangles import Triangle, triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.step_tests.estimator import _residuals
 

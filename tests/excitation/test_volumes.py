@@ -32,7 +32,7 @@ from mindyn.findings import Kind
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.geometry import Solid, VolumeSource, mesh_solid
 from mindyn.robots.mesh_files import Triangles
-from mindyn.step_tests.motions import ConstantSpeed
+from mindyn.step_tests.plan import ConstantSpeed
 from mindyn.step_tests.safety import plan_safe_tests
 
 

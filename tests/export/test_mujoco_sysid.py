@@ -11,8 +11,7 @@ from raising import raises
 
 import mindyn
 from mindyn.errors import Code, InputError
-from mindyn.export.mujoco_replay import mujoco_torques
-from mindyn.export.mujoco_sysid import phi_from_theta, sysid_start, theta_from_phi
+from mindyn.export.mujoco_sysid import mujoco_torques, phi_from_theta, sysid_start, theta_from_phi
 from mindyn.robots.parts import Drive
 
 sysid = pytest.importorskip("mujoco.sysid", reason="no MuJoCo on this machine")

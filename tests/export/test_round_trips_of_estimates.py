@@ -27,7 +27,7 @@ from closeness import DERIVATIVE, PUBLISHED_FILE, assert_close
 
 import mindyn
 from mindyn.errors import ExportError
-from mindyn.export.mujoco_replay import mujoco_torques
+from mindyn.export.mujoco_sysid import mujoco_torques
 from mindyn.regression.friction import Friction
 from mindyn.robots.parts import Drive, ExtraTorque
 

@@ -16,7 +16,7 @@ from mindyn.feasibility.consistent import check_base_values
 from mindyn.feasibility.nearest import find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of_base
 from mindyn.kernels.model import compile_model
-from mindyn.papers.yoshida_values import yoshida_puma
+from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.parameters.structural import structural_base
 
 CERTIFIED = 1e-6

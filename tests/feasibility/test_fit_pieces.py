@@ -23,9 +23,9 @@ from mindyn.feasibility.intervals import Intervals, _expand_columns, _fit_condit
 from mindyn.feasibility.nearest import find_nearest_compact, find_nearest_consistent
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import Prior
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information, joint_weights
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.triangles import triangle_of
 
 
 @pytest.fixture(scope="module")

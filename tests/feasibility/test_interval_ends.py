@@ -22,11 +22,10 @@ from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.consistent_projection import project_to_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
 from mindyn.feasibility.intervals import physical_ends, torque_bands
-from mindyn.feasibility.nearest_positive_definite import NearestPositiveDefinite
 from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.priors import Prior
-from mindyn.feasibility.projection import _build_estimate
+from mindyn.feasibility.projection import NearestPositiveDefinite, _build_estimate
 from mindyn.loads.payload import _misfit_findings
 from mindyn.robots.loading import load_robot
 

@@ -14,7 +14,7 @@ from raising import raises
 
 from mindyn.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.errors import Code
-from mindyn.feasibility.nearest_positive_definite import FixedParametersError, NearestPositiveDefinite, _Cuts
+from mindyn.feasibility.projection import FixedParametersError, NearestPositiveDefinite, _Cuts
 from mindyn.feasibility.worst_configurations import _descend_to_minimum, _descend_together, descend_from, extremes_at
 from mindyn.feasibility.yoshida_projection import (
     TwoLinks,
@@ -34,8 +34,8 @@ from mindyn.loads.payload import (
     make_consistent,
 )
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
-from mindyn.regression.triangles import triangle_of
 
 
 def test_memory_of_residuals_is_that_of_a_first_order_process():

@@ -20,14 +20,13 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.feasibility import projection
 from mindyn.feasibility.bounds import Bounds, bounds_from_shapes
+from mindyn.feasibility.constrained_fit import SmoothFit
 from mindyn.feasibility.full_model import GYRATION_LIMITS, _move_to_prior
 from mindyn.feasibility.inertia_family import FamilyMember, InertiaFamily, find_member
-from mindyn.feasibility.nearest_positive_definite import NearestPositiveDefinite
 from mindyn.feasibility.physical_space import space_of
-from mindyn.feasibility.polishing import SmoothFit
 from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.priors import Prior
-from mindyn.feasibility.projection import _build_estimate, noticeable_moves
+from mindyn.feasibility.projection import NearestPositiveDefinite, _build_estimate, noticeable_moves
 from mindyn.feasibility.worst_configurations import sample_configurations
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model

@@ -7,7 +7,7 @@ import pytest
 from closeness import ORACLE, ROUND_TRIP, SAME_ALGEBRA, assert_close
 from scipy.optimize import minimize
 
-from mindyn.feasibility.polishing import MAX_POLISHING_STEPS, SmoothFit
+from mindyn.feasibility.constrained_fit import MAX_POLISHING_STEPS, SmoothFit
 
 SCIPY = 1e-7
 """Of SLSQP."""

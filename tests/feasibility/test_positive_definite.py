@@ -17,7 +17,7 @@ from mindyn.feasibility.positive_definite import check_positive_definite
 from mindyn.feasibility.worst_configurations import joint_ranges, sample_configurations, smallest_eigenvalues
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
-from mindyn.papers.yoshida_values import yoshida_puma
+from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

@@ -20,10 +20,10 @@ from mindyn.feasibility.conic import ConicError
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent, PriorChoice, _fold_errors, _format_status
 from mindyn.logs.loop_follower import _is_motion, follow_loops
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive, ExtraTorque
 

@@ -23,7 +23,7 @@ from mindyn.feasibility.worst_configurations import joint_ranges
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.papers.yoshida_values import yoshida_puma
+from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
@@ -243,7 +243,7 @@ def test_dropped_parameters_move_if_there_is_no_solution_without_them():
 
 
 def test_few_configurations_in_a_round_are_made_up_for_by_the_fresh_ones_at_the_end(monkeypatch):
-    monkeypatch.setattr("mindyn.feasibility.nearest_positive_definite.CONFIGURATIONS_PER_ROUND", 1)
+    monkeypatch.setattr("mindyn.feasibility.projection.CONFIGURATIONS_PER_ROUND", 1)
     base = base_parameters(yoshida_puma("table1"))
     result = project_values(base, base.values, 1 / np.maximum(np.abs(base.values), 0.02), eps=1e-3)
     assert check_positive_definite((base, result.beta), rng=7).witness["smallest_eigenvalue"] > 0.98e-3

@@ -21,9 +21,9 @@ from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import Prior
 from mindyn.feasibility.projection import MIN_COST_RATIO, data_moves
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.triangles import triangle_of
 
 
 @pytest.fixture(scope="module")

@@ -36,10 +36,9 @@ from wrong_values import WRONG, find_paths, replace_entry
 import mindyn
 from mindyn.errors import MindynError
 from mindyn.identification.log_drafts import draft_log
+from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS
-from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS
-from mindyn.logs.mounting import apply_logged_mount
-from mindyn.logs.units import UNIT_FACTORS
+from mindyn.logs.metadata import SIDECAR_SCHEMA, SIGNALS, UNIT_FACTORS
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S, LARGEST_KB, LONGEST_MESSAGE = 20.0, 2 * 2**20, 8000

@@ -17,7 +17,7 @@ from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, Unk
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.identifiability.design_changes import evaluate_added_body, evaluate_point_mass
 from mindyn.identifiability.reduction import reduce_model
-from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.robots.drive_matrices import gear_matrix
 
 YOSHIDA = json.loads((REFERENCE / "yoshida_puma.json").read_text())

@@ -15,12 +15,11 @@ from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials, decimation_for
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import edge_duration_s, lowpass
-from mindyn.regression.accumulators import Factors, GramMatrices
+from mindyn.regression.accumulators import Factors, GramMatrices, triangle_of
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import Information, add_information, joint_weights, solve
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 
 RATE_HZ = 100.0
 CONDITIONING = Conditioning(position_cutoff_hz=None, velocity="measured", rate_hz=RATE_HZ, stamps="uniform", edge_s=0.0)
@@ -89,7 +88,7 @@ def score_by_factors(trials, trial):
 def test_both_select_the_same_settings(robot, size):
     robot = with_estimated_drives(robot)
     trials = Trials([log_of(robot, size)], Regressor(robot))
-    frictions = (Friction("sign"), Friction("tanh", 0.05), Friction("tanh", 0.2), Friction("tanh", 0.05, ("root",)))
+    frictions = (Friction("sign"), Friction("tanh", 0.05), Friction("tanh", 0.2), Friction("tanh", 0.01))
     settings = [
         EquationSettings(CONDITIONING, f, friction=friction) for f in (None, 5.0, 20.0) for friction in frictions
     ]

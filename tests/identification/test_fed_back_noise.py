@@ -17,7 +17,7 @@ from honesty.feedback import CHOSEN, intervals_and_errors, recorded
 import mindyn
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.findings import Kind, Severity
-from mindyn.identification.fed_back_noise import instrument_findings
+from mindyn.identification.identify import instrument_findings
 from mindyn.identification.selection import choose
 from mindyn.identification.selection.trials import Trial
 from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, _filters

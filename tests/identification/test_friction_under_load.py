@@ -13,7 +13,7 @@ import mindyn
 from mindyn.errors import InputError
 from mindyn.estimators.energy_difference import EnergyDifference
 from mindyn.feasibility.physical_space import space_of
-from mindyn.identification.fit import find_unsettled_loads, load_change
+from mindyn.identification.identify import find_unsettled_loads, load_change
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.identification.selection.tune import add_load_friction
 from mindyn.logs.conditioning import Conditioning

@@ -14,7 +14,7 @@ from messages import messages
 
 import mindyn
 from mindyn.errors import InputError
-from mindyn.estimators.covariance import LONGEST_MEMORY, _process, sandwich
+from mindyn.estimators.least_squares import LONGEST_MEMORY, _process, sandwich
 from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.choose import Choice

@@ -20,8 +20,7 @@ from mindyn.identification.uncertainty.systematic_errors import (
     with_systematic_errors,
 )
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
-from mindyn.logs.derivatives import central_difference
-from mindyn.logs.interpolation import delay_rows
+from mindyn.logs.filters import central_difference, delay_rows
 
 ROBOT = with_random_drives(random_robot(21, joints=2, tree=False, gravity=(0.0, 0.0, -9.81)), 21)
 INNER = slice(50, -50)

@@ -26,9 +26,8 @@ from mindyn.identification.selection.tune import (
     tune_settings,
 )
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning
-from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import log_from_arrays
-from mindyn.logs.resolving import resolve_conditioning
+from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.numerics import threads
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor

@@ -15,13 +15,17 @@ from scipy.signal import butter, filtfilt
 
 from mindyn.errors import Code, InputError
 from mindyn.logs.conditioning import AS_LOGGED, Conditioning, reach_rows
-from mindyn.logs.cutoffs import noise_floor_cutoff
-from mindyn.logs.delay import estimate_delay
-from mindyn.logs.derivatives import fit_smoothing_spline, spline_settling_rows
-from mindyn.logs.filters import SETTLED_FRACTION, lowpass
-from mindyn.logs.interpolation import delay_rows, interpolate_between_stamps
+from mindyn.logs.filters import (
+    SETTLED_FRACTION,
+    delay_rows,
+    fit_smoothing_spline,
+    interpolate_between_stamps,
+    lowpass,
+    spline_settling_rows,
+)
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream, find_long_rest, join_samples
+from mindyn.logs.resolving import estimate_delay, noise_floor_cutoff
 
 ROBOT = arm()
 MOTION = sines(4000)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
-from mindyn.logs.delay import (
+from mindyn.logs.resolving import (
     DelayScan,
     _keeps_sign,
     _select_compared_rows,

@@ -16,10 +16,10 @@ import mindyn
 from mindyn.cli.main import app
 from mindyn.errors import Code, InputError
 from mindyn.identification.log_drafts import draft_log
+from mindyn.logs.cleaning import RESTART_GAP_S
 from mindyn.logs.draft import DraftLine
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log
-from mindyn.logs.stamps import RESTART_GAP_S
 from mindyn.logs.writing import write_log
 
 ROWS, RATE = 1500, 125.0

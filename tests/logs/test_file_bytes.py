@@ -17,7 +17,7 @@ from raising import raises
 from scipy.io import savemat
 
 from mindyn.errors import Code
-from mindyn.logs.array_table import ArrayTable, NpzArrays
+from mindyn.logs.array_table import ArrayTable, DamagedError, NpzArrays, _ByteReader, read_mat
 from mindyn.logs.bag_table import (
     JointState,
     _max_lz4_size,
@@ -27,7 +27,6 @@ from mindyn.logs.bag_table import (
     stack_messages,
 )
 from mindyn.logs.errors import LogError
-from mindyn.logs.mat_file import DamagedError, _ByteReader, read_mat
 from mindyn.logs.parquet_table import _ThriftReader
 
 KINDS = ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]

@@ -17,9 +17,10 @@ from raising import raises
 from scipy.io import savemat
 
 from mindyn.errors import Code, InputError
-from mindyn.logs import formats, json_table, mat_file
-from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import _expand_column_names
+from mindyn.logs import array_table, formats, json_table
+from mindyn.logs.array_table import read_mat
+from mindyn.logs.checks import _expand_column_names
+from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
 from mindyn.logs.draft_errors import _hint_for_missing_joints
 from mindyn.logs.draft_names import _group_by_number
 from mindyn.logs.drafting import _find_signal_files
@@ -27,9 +28,7 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.json_table import JsonLinesTable
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
 from mindyn.logs.log import Log, log_from_arrays
-from mindyn.logs.mat_file import read_mat
 from mindyn.logs.parquet_table import _parquet_error
-from mindyn.logs.stamps import MAX_LATE_ROWS, RESTART_GAP_S
 from mindyn.logs.text_table import TextTable, _detect_separator, _strip_comment_mark
 from mindyn.reading import InputBudget
 
@@ -57,7 +56,7 @@ def test_packed_arrays_count_together(tmp_path, monkeypatch):
             if count:
                 asked.append(self.unpacked // 8)
 
-    monkeypatch.setattr(mat_file, "InputBudget", Counted)
+    monkeypatch.setattr(array_table, "InputBudget", Counted)
     arrays = {"a": np.zeros((1000, 3)), "b": np.zeros((500, 2)), "c": np.zeros((10, 2))}
     savemat(tmp_path / "a.mat", arrays, do_compression=True)
     found = read_mat(tmp_path / "a.mat")

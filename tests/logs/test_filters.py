@@ -10,8 +10,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from scipy.signal import butter, sosfiltfilt
 
 from mindyn.logs import filters
-from mindyn.logs.derivatives import central_difference
-from mindyn.logs.filters import MIN_EDGE_S, lowpass, lowpass_positions
+from mindyn.logs.filters import MIN_EDGE_S, central_difference, lowpass, lowpass_positions
 from mindyn.numerics import threads
 
 RATE_HZ = 1000.0

@@ -17,8 +17,8 @@ from scipy.io import loadmat, savemat
 
 import mindyn
 from mindyn.errors import Code, MindynError
+from mindyn.logs.array_table import read_mat
 from mindyn.logs.formats import open_table
-from mindyn.logs.mat_file import read_mat
 from mindyn.logs.metadata import LogMetadata
 from mindyn.reading import parse_toml
 

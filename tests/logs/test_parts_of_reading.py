@@ -20,20 +20,23 @@ from scipy.interpolate import make_interp_spline
 from mindyn.errors import Code, InputError
 from mindyn.logs import bag_table
 from mindyn.logs.bag_table import JointState, require_plausible_chunks
-from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import _expand_column_names, list_columns_and_joints
+from mindyn.logs.checks import _expand_column_names, list_columns_and_joints
+from mindyn.logs.cleaning import Cleaner, estimate_even_step, estimate_usual_step, has_bursts
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.delay import DelayScan
-from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay, spline_settling_rows
 from mindyn.logs.draft import DraftLine, SidecarDraft
 from mindyn.logs.drafting import _add_side
 from mindyn.logs.errors import LogError
-from mindyn.logs.interpolation import delay_rows
+from mindyn.logs.filters import (
+    central_difference,
+    delay_rows,
+    fit_smoothing_spline,
+    savitzky_golay,
+    spline_settling_rows,
+)
 from mindyn.logs.locations import RemoteFile, _list_remote, remote_error
 from mindyn.logs.log import Log
-from mindyn.logs.resolving import _resolve_time_base
+from mindyn.logs.resolving import DelayScan, _resolve_time_base
 from mindyn.logs.samples import Samples
-from mindyn.logs.stamps import estimate_even_step, estimate_usual_step, has_bursts
 from mindyn.logs.tables import raise_as_damaged
 
 PLACE = RemoteFile("s3://key:secret@store.example/runs/one.parquet?token=abc")

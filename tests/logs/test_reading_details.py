@@ -16,9 +16,10 @@ from closeness import SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.errors import Code
+from mindyn.logs.array_table import read_mat
 from mindyn.logs.bag_table import _list_parts, decode_joint_state
+from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import _expand_column_names
 from mindyn.logs.conditioning import Conditioning, edge_rows, motion_cutoff, torque_cutoff
 from mindyn.logs.conversion import _unit_scales
 from mindyn.logs.draft import format_toml_value
@@ -29,7 +30,6 @@ from mindyn.logs.errors import LogError
 from mindyn.logs.filters import edge_duration_s, lowpass
 from mindyn.logs.locations import parse_location
 from mindyn.logs.log import Log, log_from_arrays
-from mindyn.logs.mat_file import read_mat
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.motion import condition_motion
 from mindyn.logs.parquet_table import _ThriftReader

@@ -13,12 +13,17 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.errors import Code
-from mindyn.logs.checks import LogInspector
-from mindyn.logs.columns import ColumnSelection, list_columns_and_joints, list_unused_joints, select_columns
+from mindyn.logs.checks import (
+    ColumnSelection,
+    LogInspector,
+    list_columns_and_joints,
+    list_unused_joints,
+    select_columns,
+)
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import array_per_joint, create_conversion, motor_gears
-from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay
 from mindyn.logs.errors import FaultCollector, LogError
+from mindyn.logs.filters import central_difference, fit_smoothing_spline, savitzky_golay
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.metadata import LogMetadata, find_sidecar
 from mindyn.logs.motion import condition_motion

@@ -223,7 +223,7 @@ def test_drive_gains_scale_the_torque_of_each_joint(path):
 
 
 def test_the_mount_of_a_log_is_that_of_its_robot(path):
-    from mindyn.logs.mounting import apply_logged_mount
+    from mindyn.logs.conversion import apply_logged_mount
 
     (path.parent / "run.parquet.toml").write_text('mount = "ceiling"\n' + SIDECAR)
     with raises(LogError, code=Code.DISAGREEMENT, subject="gravity"):

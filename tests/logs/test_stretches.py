@@ -12,7 +12,7 @@ from mindyn.errors import Code
 from mindyn.logs.array_table import ArrayTable, open_arrays
 from mindyn.logs.checks import LogInspector
 from mindyn.logs.errors import LogError
-from mindyn.logs.interpolation import delay_rows
+from mindyn.logs.filters import delay_rows
 from mindyn.logs.log import join_logs, log_from_arrays
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.reading import sample_segments

@@ -14,14 +14,12 @@ from messages import messages
 from raising import raises
 
 from mindyn.errors import Code, InputError
-from mindyn.logs.checks import LogInspector, check_units, reachable_positions
+from mindyn.logs.checks import ColumnSelection, LogInspector, check_units, reachable_positions
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import ColumnSelection
-from mindyn.logs.cutoffs import _joint_cutoff, _power_density, noise_floor_cutoff
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError
 from mindyn.logs.log import Log, SourceFile, join_logs, log_from_arrays
-from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.units import UNIT_FACTORS, is_current, unit_factor
+from mindyn.logs.metadata import UNIT_FACTORS, LogMetadata, is_current, unit_factor
+from mindyn.logs.resolving import _joint_cutoff, _power_density, noise_floor_cutoff
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 
@@ -215,7 +213,7 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
     frequency = np.arange(0, 51.0)
 
     def of(density):
-        monkeypatch.setattr("mindyn.logs.cutoffs._power_density", lambda *_: (frequency, density))
+        monkeypatch.setattr("mindyn.logs.resolving._power_density", lambda *_: (frequency, density))
         return _joint_cutoff([], 100.0)
 
     density = np.where(frequency < 7, 100.0, 1.0)
@@ -236,7 +234,7 @@ def test_a_cut_off_is_where_the_spectrum_sinks_into_the_floor(monkeypatch):
 def test_no_cut_off_where_the_motion_fills_the_band(monkeypatch):
     log = log_from_arrays(("a", "b"), T, TURN, TURN)
     found = iter([39.9, 3.0, 40.0, 3.0])
-    monkeypatch.setattr("mindyn.logs.cutoffs._joint_cutoff", lambda *_: next(found))
+    monkeypatch.setattr("mindyn.logs.resolving._joint_cutoff", lambda *_: next(found))
     assert noise_floor_cutoff([log], 100.0) == 39.9
     assert noise_floor_cutoff([log], 100.0) is None
 

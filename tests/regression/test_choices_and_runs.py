@@ -15,6 +15,7 @@ from closeness import EXACT, SAME_ALGEBRA, assert_close
 from mindyn.errors import InputError
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.information import Information, add_information, null_space, solve
 from mindyn.regression.row_blocks import (
@@ -26,7 +27,6 @@ from mindyn.regression.row_blocks import (
     segment_ends,
 )
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 
 NAMES = ("a", "b", "c")
 

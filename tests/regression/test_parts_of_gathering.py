@@ -25,12 +25,12 @@ from mindyn.loads.from_runs import _refine_gains
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.reading import LogScan, _describe_source
-from mindyn.regression.gather_log import gather_log
+from mindyn.regression.accumulators import triangle_of
+from mindyn.regression.gather_blocks import gather_log
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.regression.rows import _LogRows, build_rows
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 

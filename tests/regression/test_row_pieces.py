@@ -15,12 +15,13 @@ from closeness import EXACT, ORACLE, assert_close
 from mindyn.errors import InputError
 from mindyn.feasibility.projection import _check_eps, _format_move, _moves, covariance_moves, data_moves, project_values
 from mindyn.logs.conversion import _create_drive, _gears_by_joint
-from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay, spline_settling_rows
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
+from mindyn.logs.filters import central_difference, fit_smoothing_spline, savitzky_golay, spline_settling_rows
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.periods import build_timeline
 from mindyn.logs.resolving import _round_rate, cutoff_finding, delay_finding, estimate_period
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
@@ -35,7 +36,6 @@ from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.rows import Rows, _LogRows, build_rows, list_logs
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Drive
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mindyn.papers.yoshida_values import yoshida_puma
-from mindyn.step_tests.planner import plan_tests
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.papers.yoshida_paper import yoshida_puma
+from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 
 @pytest.fixture(scope="session")

@@ -13,15 +13,14 @@ from robots import random_robot, with_random_drives
 from mindyn.estimators.estimate import load_estimate
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.kernels.model import compile_model
-from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_puma, yoshida_values
+from mindyn.papers.yoshida_paper import VALUE_TABLES, yoshida_puma, yoshida_values
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.drive_matrices import gear_matrix
 from mindyn.robots.loading import load_robot
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.files import read_test_logs, write_test_logs
-from mindyn.step_tests.planner import plan_tests
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.step_tests.plan import read_test_logs, write_test_logs
+from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 RECOVERY = 1e-8
 QUADRATURE_5_MS, QUADRATURE_1_MS = 2.8e-3, 1.1e-4

@@ -15,8 +15,8 @@ from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.checks import check_steps
-from mindyn.step_tests.motions import Sines
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.step_tests.plan import Sines
+from mindyn.step_tests.planner import simulate_tests
 
 RATE_HZ = 500.0
 

@@ -9,8 +9,8 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.logs.log import log_from_arrays
-from mindyn.step_tests.logs import LogChecks, mean_speed
-from mindyn.step_tests.motions import Breakaways, ConstantSpeed
+from mindyn.step_tests.plan import Breakaways, ConstantSpeed
+from mindyn.step_tests.rows import LogChecks, mean_speed
 
 T = np.arange(100) / 50
 PLAN = SimpleNamespace(joints=("turned", "held"))

@@ -15,8 +15,7 @@ from mindyn.errors import InputError, UnknownNameError
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Drive
 from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.planner import plan_tests
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 RANGES = {
     "five_bar": {"joint1": (-1.5, 1.5), "joint2": (-0.5, 0.6), "joint4": (-1.7, -0.7)},

@@ -27,12 +27,12 @@ from mindyn.estimators.estimate_parts import (
 from mindyn.loads.from_runs import Payload, drive_gains
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import log_from_arrays
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.integrated import QUADRATURE_ROWS
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.loading import load_robot
-from mindyn.step_tests.motions import Breakaways
+from mindyn.step_tests.plan import Breakaways
 from mindyn.step_tests.rows import (
     SIGN_SPEED,
     MotionRows,

@@ -15,10 +15,8 @@ from mindyn.excitation.identifiable_subspace import IdentifiableSubspace
 from mindyn.logs.errors import LogError
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
-from mindyn.step_tests.files import read_test_logs, write_motions, write_test_logs
-from mindyn.step_tests.plan import load_plan
-from mindyn.step_tests.planner import plan_tests
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.step_tests.plan import load_plan, read_test_logs, write_motions, write_test_logs
+from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 # Reference table of the 13 accelerated tests: moving joints -> row, held joints that are varied, new combinations.
 YOSHIDA = {

@@ -22,7 +22,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_hand_guiding_c
 from mindyn.export.mat_writer import write_mat
 from mindyn.export.mjcf_writer import render_mjcf
-from mindyn.export.mujoco_replay import compare_positions, compare_with_mujoco
+from mindyn.export.mujoco_sysid import compare_positions, compare_with_mujoco
 from mindyn.export.ros2_package import CONTROL_FUNCTIONS, write_ros2_package
 from mindyn.export.servo_actuators import write_isaac_lab
 from mindyn.export.toml_writer import write_toml

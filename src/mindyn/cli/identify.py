@@ -37,9 +37,8 @@ from mindyn.cli.runs import (
     write_run_report,
 )
 from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.estimate_columns import columns_of
-from mindyn.estimators.estimator import Estimator
 from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
@@ -53,12 +52,12 @@ from mindyn.identification.selection.choose import never_moves
 from mindyn.kernels.gpu import require_cuda_device
 from mindyn.loads.unknown_gains import Scale, WeighedLoad
 from mindyn.logs.conditioning import Conditioning
+from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 from mindyn.logs.log import Log, hash_sources
-from mindyn.logs.mounting import apply_logged_mount
 from mindyn.logs.reading import LogScan, scan_log
 from mindyn.reading import read_toml
-from mindyn.regression.gather_log import sources_of
+from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.settings import EquationSettings
 from mindyn.report.provenance import package_versions
 from mindyn.report.results import parameter_rows, verdict_data

@@ -17,9 +17,9 @@ from mindyn.cli.printing import print_findings, print_output, print_status, prin
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.identification.log_drafts import draft_log
+from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.draft import DRAFT_TABLES, DraftLine, SidecarDraft
 from mindyn.logs.metadata import find_sidecar, read_sidecar
-from mindyn.logs.mounting import apply_logged_mount
 from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
 from mindyn.robots.loading import RobotOptions
 from mindyn.robots.robot import Robot

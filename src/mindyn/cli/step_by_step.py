@@ -40,10 +40,9 @@ from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.checks import check_steps
 from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.files import PLAN, read_test_logs, write_motions, write_test_logs
-from mindyn.step_tests.plan import load_plan
+from mindyn.step_tests.plan import PLAN, load_plan, read_test_logs, write_motions, write_test_logs
+from mindyn.step_tests.planner import simulate_tests
 from mindyn.step_tests.safety import plan_safe_tests
-from mindyn.step_tests.simulation import simulate_tests
 
 ACTIONS = ("plan", "simulate", "identify")
 

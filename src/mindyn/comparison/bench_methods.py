@@ -10,8 +10,7 @@ from typing import Final
 from mindyn.comparison.bench_setting import Trial, closing_ranges, make_encoders
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares
@@ -22,8 +21,7 @@ from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.step_tests.estimator import StepByStep
 from mindyn.step_tests.plan import StepPlan
-from mindyn.step_tests.planner import plan_tests
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.step_tests.planner import plan_tests, simulate_tests
 
 BREAKAWAY_DEVIATIONS: Final = 6.0
 """Deviations of the torque by which noise may exchange two breakaway torques without friction."""

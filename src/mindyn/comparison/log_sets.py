@@ -25,8 +25,8 @@ import numpy as np
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.logs.log import Log
+from mindyn.logs.metadata import RAD_PER_DEGREE
 from mindyn.logs.reading import read_log
-from mindyn.logs.units import RAD_PER_DEGREE
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_robot
 from mindyn.robots.robot import Robot

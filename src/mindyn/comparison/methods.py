@@ -25,8 +25,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.comparison.pinocchio_pipeline import fit_with_pinocchio
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.check import check_feasible
 from mindyn.feasibility.intervals import torque_bands

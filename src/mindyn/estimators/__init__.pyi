@@ -3,4 +3,4 @@
 from mindyn.estimators.recursive_instruments import RecursiveInstruments as RecursiveInstruments
 from mindyn.estimators.closed_loop_instruments import ClosedLoopInstruments as ClosedLoopInstruments
 from mindyn.estimators.total_least_squares import MeasurementNoise as MeasurementNoise
-from mindyn.estimators.reduction import reduce_estimate as reduce_estimate
+from mindyn.estimators.essential import reduce_estimate as reduce_estimate

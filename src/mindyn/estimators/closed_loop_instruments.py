@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
-from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.instrumental_variables import coloured_instrument_covariance, instrument_step
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimator import Estimator, Needs
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.integrated import Integration, integrate_rows
 from mindyn.regression.rows import Rows

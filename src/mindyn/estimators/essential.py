@@ -3,6 +3,8 @@
 Dropping parameter k raises the squared residuals by beta_k^2 / P_kk, P the inverse of the normal matrix; its F
 statistic is that increase over the residual variance. P and beta of the rest follow by one downdate, so that the whole
 path from all parameters to one costs as much as a few solutions [Hocking 1976].
+
+Sheu and Walker's reduction of an estimate to the essential components of its link parameters along a motion.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
+from mindyn.identifiability.reduction import MAX_ENERGY_ERROR, Reduction, reduce_model
+from mindyn.logs.samples import Samples
+from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.regression.rows import Rows
+from mindyn.robots.parts import Link
 
 RIDGE: Final = 1e-12
 """Added to the scaled normal matrix, so that unidentifiable directions are dropped first."""
@@ -102,3 +108,34 @@ def _effective_fractions(estimate: Estimate) -> Array:
     """Return (n,) the fraction of independent rows from the correlation r of neighbours: (1 - r) / (1 + r)."""
     correlations = [max(0.0, residual.correlation or 0.0) for residual in estimate.residuals]
     return np.array([(1 - r) / (1 + r) for r in correlations])
+
+
+def reduce_estimate(
+    estimate: Estimate, samples: Samples, *, keep: int | None = None, tolerance: float = MAX_ENERGY_ERROR
+) -> Reduction:
+    """Return the essential components of the link parameters, ranked by their energy along the motion.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The estimate to reduce.
+    samples : Samples
+        The motion.
+    keep : int, optional
+        Number of components to keep; by default as many as `tolerance` needs.
+    tolerance : float
+        Fraction of the energy that may be missed [Sheu & Walker 1991, section 3.2].
+
+    Returns
+    -------
+    Reduction
+        Components, their energies, and the torque error for every number of components.
+    """
+    robot = estimate.robot
+    phi = estimate.base.embedding @ estimate.base_values
+    links = tuple(
+        Link(link.name, phi[PARAMETERS_PER_LINK * i : PARAMETERS_PER_LINK * (i + 1)])
+        for i, link in enumerate(robot.links)
+    )
+    rigid = replace(robot, links=links, drives=(), extras=())
+    return reduce_model(rigid, samples.q, samples.qd, samples.qdd, keep=keep, tolerance=tolerance)

@@ -1,4 +1,7 @@
-"""`Estimate`: identified parameters with their uncertainty and origin; predicts torques, saves and loads."""
+"""`Estimate`: identified parameters with their uncertainty and origin; predicts torques, saves and loads.
+
+`Estimator`: the protocol of all fits.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,7 @@ from mindyn.robots.robot import Robot
 
 if TYPE_CHECKING:
     import polars as pl
+from typing import Literal, Protocol
 
 ESTIMATE_FORMAT: Final = "mindyn estimate 5"
 
@@ -564,3 +568,56 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         None if shifts is None else np.array(shifts).reshape(-1, len(regressor.names)),
         Servo.from_dict(values["servo"]) if values.get("servo") else None,
     )
+
+
+Needs = Literal["information", "samples"]
+
+
+class Estimator(Protocol):
+    """Settings of a fit: `fit` takes the data and returns a frozen `Estimate`.
+
+    To add an estimator, implement `needs` and `fit`; the other members have defaults.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """What the fit reads: "information" (R factors only) or "samples"."""
+
+    @property
+    def filters_alike(self) -> bool:
+        """Whether columns, torque and instruments need the same low pass, because torque noise is in all of them."""
+        return False
+
+    def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002 - part of the protocol
+        """Return settings that the estimator supports in place of the wanted ones.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot to identify.
+        wanted : EquationSettings
+            The user's settings.
+
+        Returns
+        -------
+        EquationSettings
+
+        Raises
+        ------
+        MindynError
+            If the estimator cannot fit this robot.
+        """
+        return wanted
+
+    def fit(self, rows: Rows) -> Estimate:
+        """Fit the rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Equations from `build_rows`.
+
+        Returns
+        -------
+        Estimate
+        """

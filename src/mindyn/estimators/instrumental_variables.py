@@ -25,11 +25,9 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.covariance import coloured_covariance_of, colouring_of, sandwich
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
-from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.least_squares import LeastSquares, Weights
+from mindyn.estimators.least_squares import LeastSquares, Weights, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.simulated_states import ModelAcceleration, model_acceleration
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import joint_residuals, unexplained_fraction
-from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.parameters.lin import lin_structure
 from mindyn.regression.information import Information, Solution, null_space, solve
 from mindyn.regression.rows import Rows

@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import JointResidual, describe_status
-from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares, Weights
 from mindyn.estimators.simulated_states import Initial, InitialModel, LoopReplay, LoopSettings
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.robot import Robot
 from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
 from mindyn.simulation.inputs import require_count

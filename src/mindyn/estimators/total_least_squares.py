@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.covariance import sandwich
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances
-from mindyn.estimators.estimator import Estimator, Needs
-from mindyn.estimators.least_squares import LeastSquares, Weights
+from mindyn.estimators.least_squares import LeastSquares, Weights, sandwich
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, identifiable_directions, solve
 from mindyn.regression.regressor import Regressor

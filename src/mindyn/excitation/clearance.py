@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.equations.chain import SX, constant, kinematic_chain
 from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
-from mindyn.equations.kinematics import frame_placements
 from mindyn.equations.loop_closure import affine_closure
+from mindyn.equations.motion import frame_placements
 from mindyn.excitation.capsules import Capsule
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel

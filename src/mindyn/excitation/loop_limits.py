@@ -16,8 +16,7 @@ from mindyn.equations.loop_closure import AffineClosure, affine_closure, home_cl
 from mindyn.errors import Code, InputError
 from mindyn.excitation.constraints import LinkedRates, SolvedRates
 from mindyn.excitation.limits import STILL, MotionLimits
-from mindyn.kernels.closed_kernel import make_kernel
-from mindyn.kernels.jacobians import jacobians
+from mindyn.kernels.closed_kernel import jacobians, make_kernel
 from mindyn.parameters.parallelogram import find_polygon, link_turns
 from mindyn.robots.parts import Loop
 from mindyn.robots.robot import Robot

@@ -14,8 +14,7 @@ from mindyn.excitation.bodies import Bodies
 from mindyn.excitation.clearance import placed_points
 from mindyn.excitation.constraints import SolvedRates
 from mindyn.excitation.limits import MotionLimits
-from mindyn.kernels.closed_kernel import make_kernel
-from mindyn.kernels.jacobians import jacobians
+from mindyn.kernels.closed_kernel import jacobians, make_kernel
 from mindyn.robots.robot import Robot
 
 STATES: Final = 500

@@ -4,6 +4,8 @@ Editing sets inertials, armature, damping, friction and springs, and keeps meshe
 Bodies without joints are part of the body that carries them: it gets the sum, and their own inertials become zero.
 Bodies on joints that the robot holds still move in the file, so they keep the inertials of the file and their carrier
 gets the rest of the sum. The edited text is read back and must give the intended values.
+
+Bodies and joints of a new MJCF file: link frames, joint axes, armature, damping, friction and springs.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from xml.etree.ElementTree import Comment, Element, SubElement
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose
+from mindyn.algebra.inertia import mass_com_inertia
+from mindyn.algebra.poses import IDENTITY, Pose, quaternion_from_rotation
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
 from mindyn.errors import Code, ExportError, RobotError, list_names
 from mindyn.escaping import xml_document
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES, add_bodies, inertial_attributes, pose_attributes, require_mass
 from mindyn.export.servo_actuators import add_position_actuators
 from mindyn.export.writing import (
     CLOSABLE_LOOPS,
@@ -49,10 +51,94 @@ from mindyn.robots.files import find_leading_comments, read_text
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, mjcf_element_name
 from mindyn.robots.mjcf_reader import read_mjcf
 from mindyn.robots.mjcf_source import read_with_includes
-from mindyn.robots.parts import Loop
+from mindyn.robots.parts import Joint, Link, Loop
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.springs import Spring, find_springs
+
+JOINT_ATTRIBUTES: Final = ("armature", "damping", "frictionloss")
+"""Attributes of an MJCF joint, in the order of `joint_side_values`."""
+
+
+def add_bodies(world: Element, robot: Robot) -> dict[str, Element]:
+    """Add a body for each link and return the bodies by link name.
+
+    A massless link between two joints gets no body: its joint moves to the next body. MuJoCo accepts several joints on
+    one body, but no moving body without mass.
+    """
+    bodies = {robot.root.name: world}
+    between: dict[str, tuple[Element, Pose, list[tuple[Joint, Pose]]]] = {}
+    for joint, link in zip(robot.joints, robot.links, strict=True):
+        on, X, waiting = between.get(joint.parent) or (bodies[joint.parent], IDENTITY, [])
+        X_joint = X @ joint.origin
+        X_link = X_joint @ joint.tip
+        waiting = [*waiting, (joint, X_joint)]
+        if _is_massless_connector(robot, link):
+            between[link.name] = on, X_link, waiting
+            continue
+        body = SubElement(on, "body", pose_attributes(X_link), name=link.name)
+        bodies[link.name] = body
+        if link.phi is not None and link.phi.any():
+            SubElement(body, "inertial", inertial_attributes(link.phi))
+        for waiting_joint, X_waiting in waiting:
+            _add_joint(body, robot, waiting_joint, X_link.inverse() @ X_waiting)
+    return bodies
+
+
+def _is_massless_connector(robot: Robot, link: Link) -> bool:
+    """Return whether a link without mass only connects two joints."""
+    if link.phi is None or link.phi.any() or any(link.name in (loop.first, loop.second) for loop in robot.loops):
+        return False
+    return sum(joint.parent == link.name for joint in robot.joints) == 1
+
+
+def require_mass(robot: Robot, *, force: bool) -> None:
+    """Raise `ExportError` for moving links without mass that MuJoCo does not accept, unless `force` is set."""
+    empty = [link for link in robot.links if link.phi is not None and not link.phi.any()]
+    massless = [link.name for link in empty if not _is_massless_connector(robot, link)]
+    if massless and not force:
+        raise ExportError(
+            f"MuJoCo does not accept moving bodies without mass: {list_names(massless)}",
+            hint="lock their joints (lock=, --lock), give them a mass, or write them as they are with force=True "
+            "(--force)",
+            code=Code.UNSUPPORTED,
+            subject=massless[0],
+        )
+
+
+def _add_joint(body: Element, robot: Robot, joint: Joint, X_link_joint: Pose) -> None:
+    kind = "hinge" if joint.kind == "revolute" else "slide"
+    element = SubElement(body, "joint", name=joint.name, type=kind)
+    element.set("pos", format_numbers(X_link_joint.translation))
+    element.set("axis", format_numbers(X_link_joint.rotation @ joint.axis))
+    limits = joint.limits
+    if limits.lower is not None and limits.upper is not None:
+        element.set("range", format_numbers((limits.lower, limits.upper)))
+    if limits.effort is not None:
+        element.set("actuatorfrcrange", format_numbers((-limits.effort, limits.effort)))
+    for drive in robot.drives:
+        if drive.joint == joint.name:
+            for key, value in zip(JOINT_ATTRIBUTES, joint_side_values(drive), strict=True):
+                element.set(key, repr(float(value)))
+    if (spring := find_springs(robot.extras).get(joint.name)) is not None:
+        element.set("stiffness", repr(float(spring.stiffness)))
+        element.set("springref", repr(float(spring.rest)))
+
+
+def pose_attributes(pose: Pose) -> dict[str, str]:
+    """Return the position and orientation attributes of a body or site."""
+    return {"pos": format_numbers(pose.translation), "quat": format_numbers(quaternion_from_rotation(pose.rotation))}
+
+
+def inertial_attributes(phi: Array) -> dict[str, str]:
+    """Return the attributes of MJCF's <inertial> for link parameters phi (10,)."""
+    mass, com, J = mass_com_inertia(phi)
+    stated = {"pos": format_numbers(com), "mass": repr(float(mass))}
+    if not phi.any():
+        return {**stated, "diaginertia": "0 0 0"}  # MuJoCo diagonalises a full tensor and rejects zero
+    # MuJoCo's order: xx yy zz xy xz yz.
+    return {**stated, "fullinertia": format_numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))}
+
 
 PIN_SPAN_M: Final = 0.1
 """Distance between the two points that close a pin joint."""

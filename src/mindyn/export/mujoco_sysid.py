@@ -4,11 +4,15 @@ mujoco.sysid fits simulator parameters to recordings by rollouts. It needs start
 the recordings do not determine. Links use the ten parameters of mujoco.sysid,
 theta = (alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3), the pseudo-inertia P = U U^T with the upper triangle
 U = exp(alpha) [[exp d1, s12, s13, t1], [0, exp d2, s23, t2], [0, 0, exp d3, t3], [0, 0, 0, 1]].
+
+Compare MuJoCo with a log: torques of its inverse dynamics, and positions of its servos under logged targets.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +21,20 @@ from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.inertia import mass_com_inertia, phi_from_pseudo_inertia, pseudo_inertia
 from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array, ShortRepr
-from mindyn.errors import Code, ExportError, InputError, MissingExtraError
+from mindyn.equations.projected_dynamics import tree_state
+from mindyn.errors import Code, ExportError, InputError, MissingExtraError, list_names
 from mindyn.estimators.estimate import Estimate
-from mindyn.export.mjcf_bodies import JOINT_ATTRIBUTES
+from mindyn.export.mjcf_writer import JOINT_ATTRIBUTES, robot_to_mjcf
 from mindyn.export.writing import Prior, find_unsupported, joint_side_values
 from mindyn.feasibility.full_model import full_model
+from mindyn.logs.log import Log
+from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.parameters.parameter import Kind
+from mindyn.robots.mjcf_reader import import_mujoco
+from mindyn.robots.mjcf_source import prepare_mjcf
 from mindyn.robots.robot import Robot
+from mindyn.validation.errors import TorqueError, torque_error
+from mindyn.validation.prediction import predict_log
 
 MASS_RANGE_FACTORS: Final = (0.1, 10.0)
 """Bounds of the mass of a link, and of its scalings, relative to the start value."""
@@ -236,3 +247,115 @@ def _joint_writer(name: str, key: str) -> Any:
         setattr(joint, key, stated if stated.ndim else float(stated))
 
     return write
+
+
+MAX_STEP_S: Final = 1e-3
+"""Longest step of a replay, s: servos of legs have poles near 100 1/s."""
+MAX_GAP_STEPS: Final = 5.0
+"""Steps between stamps that are longer than this multiple of the usual step are gaps."""
+
+
+def compare_with_mujoco(estimate: Estimate, path: str | Path, log: Log) -> dict[str, TorqueError]:
+    """Return the torque errors on the same rows for the estimate and for MuJoCo with the MJCF file at `path`.
+
+    Limits and contacts are disabled. MuJoCo smooths dry friction near standstill.
+    """
+    ours = predict_log(estimate, log)
+    rows = ours.scored
+    s = ours.samples
+    theirs = mujoco_torques(estimate.robot, path, all_joint_positions(estimate.robot, s)[rows], s.qd[rows], s.qdd[rows])
+    return {"mindyn": ours.error, "MuJoCo": torque_error(s.joint_names, ours.measured[rows], theirs)}
+
+
+def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[str, Array]:
+    """Return the rms position errors (n,) of MuJoCo under the targets of a log, with the position actuators of a file.
+
+    "identified" is the file at `path`; "robot file" has the values of the robot file and the same actuators, if the
+    robot file has inertial parameters.
+    """
+    mujoco = import_mujoco()
+    servo = estimate.servo
+    if servo is None or log.target is None:
+        raise ExportError(
+            "positions are compared for an estimate and a log with position targets",
+            hint="identify logs with columns.target and kp",
+            code=Code.MISSING_VALUE,
+            subject="target",
+        )
+    models = {"identified": _compile_mjcf(mujoco, Path(path))}
+    if estimate.robot.has_parameters:
+        text = robot_to_mjcf(estimate.robot, force=True, servo=servo)
+        models["robot file"] = mujoco.MjModel.from_xml_string(text)
+    return {name: _replay_targets(mujoco, model, log, servo.delay_s) for name, model in models.items()}
+
+
+def _replay_targets(mujoco: Any, model: Any, log: Log, delay_s: float) -> Array:
+    """Simulate the log under its targets, from the measured state after each gap, and return the rms errors (n,)."""
+    assert log.target is not None
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    joints = [model.joint(name) for name in log.joint_names]
+    places, dofs = [int(j.qposadr[0]) for j in joints], [int(j.dofadr[0]) for j in joints]
+    inputs = [int(np.flatnonzero(model.actuator_trnid[:, 0] == j.id)[0]) for j in joints]
+    data, steps, usual = mujoco.MjData(model), np.diff(log.time), float(np.median(np.diff(log.time)))
+    speeds = np.gradient(log.q, log.time, axis=0)
+    simulated = log.q.copy()
+    for row, step in enumerate(steps):
+        if row == 0 or steps[row - 1] > MAX_GAP_STEPS * usual:
+            data.qpos[places], data.qvel[dofs] = log.q[row], speeds[row]
+        simulated[row] = data.qpos[places]
+        count = max(1, ceil(min(step, MAX_GAP_STEPS * usual) / MAX_STEP_S - 1e-9))
+        model.opt.timestep = step / count
+        for k in range(count):
+            now = log.time[row] + (k + 0.5) * step / count - delay_s
+            data.ctrl[inputs] = [np.interp(now, log.time, column) for column in log.target.T]
+            mujoco.mj_step(model, data)
+    simulated[-1] = data.qpos[places]
+    return np.asarray(np.sqrt(((simulated - log.q) ** 2).mean(axis=0)))
+
+
+def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Array) -> Array:
+    """Return the torques (N, k) of MuJoCo's inverse dynamics for the joints of the robot; other joints stand still.
+
+    If the robot has dependent joints, MuJoCo's soft constraints are disabled and the tree torques are projected onto
+    the primary joints by W^T. `q` covers all joints if loops are solved numerically, otherwise the primary joints, as
+    do `qd` and `qdd`.
+    """
+    mujoco = import_mujoco()
+    model = _compile_mjcf(mujoco, Path(path))
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
+    state = None
+    if robot.has_dependents:
+        model.opt.disableflags |= int(off.mjDSBL_EQUALITY)
+        state = tree_state(robot, q, qd, qdd)
+        q, qd, qdd = state.q, state.qd, state.qdd
+    joints = {model.joint(k).name or f"joint{k}": k for k in range(model.njnt)}
+    absent = [name for name in robot.joint_names if name not in joints]
+    if absent:
+        raise ExportError(
+            f"{Path(path).name} does not have the joints {list_names(absent)}",
+            code=Code.UNKNOWN_NAME,
+            subject=absent[0],
+        )
+    numbers = [joints[name] for name in robot.joint_names]
+    places, dofs = model.jnt_qposadr[numbers], model.jnt_dofadr[numbers]
+    data = mujoco.MjData(model)
+    for name, position in robot.selection.lock.items():
+        if name in joints:
+            data.qpos[model.jnt_qposadr[joints[name]]] = position
+    torques = np.empty_like(q)
+    for row in range(len(q)):
+        data.qpos[places], data.qvel[dofs], data.qacc[dofs] = q[row], qd[row], qdd[row]
+        mujoco.mj_inverse(model, data)
+        torques[row] = data.qfrc_inverse[dofs]
+    return torques if state is None else state.project(torques)
+
+
+def _compile_mjcf(mujoco: Any, path: Path) -> Any:
+    """Compile the file; if its meshes are missing, compile it without the parts that dynamics do not need."""
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    except (ValueError, mujoco.FatalError):
+        return mujoco.MjModel.from_xml_string(prepare_mjcf(path).text)

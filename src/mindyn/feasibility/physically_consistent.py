@@ -21,9 +21,8 @@ from mindyn.algebra.deviations import MIN_IMPROVEMENT_DEVIATIONS
 from mindyn.algebra.significance import exceeds_zero
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, require_choice
-from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import Physical, data_summary
-from mindyn.estimators.estimator import Estimator, Needs
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.bounds import Bounds
 from mindyn.feasibility.conic import ConicError

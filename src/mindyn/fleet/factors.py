@@ -25,7 +25,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.files import make_folder, write_file_atomically
-from mindyn.fleet.zero_columns import ZeroRegressor
+from mindyn.fleet.causes import ZeroRegressor
 from mindyn.reading import describe_exception, read_json
 from mindyn.regression.information import Information
 from mindyn.regression.settings import SETTINGS_SCHEMA, EquationSettings

@@ -24,8 +24,8 @@ from mindyn.executors import WorkersLostError, convert_worker_errors, process_po
 from mindyn.fleet.factors import Factor, FactorStore
 from mindyn.fleet.template import CALENDAR_FIELDS, calendar_fields
 from mindyn.fleet.work import Excluded, Task, gather_log
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information, add_information
-from mindyn.regression.triangles import triangle_of
 
 STACKED_FACTORS: Final = 64
 """Number of factors stacked at once; larger sums are trees of such stacks that depend on the order only."""

@@ -15,8 +15,8 @@ import numpy as np
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.errors import Code, MindynError, shorten_text
 from mindyn.executors import require_polars_threads
+from mindyn.fleet.causes import ZeroRegressor
 from mindyn.fleet.factors import Factor, Generation
-from mindyn.fleet.zero_columns import ZeroRegressor
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import FileLocation

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mindyn.estimators.energy_difference import EnergyDifference
-from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.instrumental_variables import InstrumentalVariables
 from mindyn.estimators.last_link_first import LastLinkFirst
 from mindyn.estimators.least_squares import LeastSquares

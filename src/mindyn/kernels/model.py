@@ -28,12 +28,11 @@ from mindyn.errors import Code, InputError, RobotError, require_choice, unknown_
 from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.certification import certify_equation, list_alternatives
-from mindyn.kernels.closed_kernel import make_kernel
+from mindyn.kernels.closed_kernel import gradients, jacobians, make_kernel
 from mindyn.kernels.code_files import write_code
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench, estimate_wrench
 from mindyn.kernels.gpu import GpuModel
-from mindyn.kernels.jacobians import gradients, jacobians
 from mindyn.kernels.kernel import BoundKernel, Kernel
 from mindyn.kernels.program import OperationCounts, operation_counts
 from mindyn.kernels.source_text import Facts, SourceFunction

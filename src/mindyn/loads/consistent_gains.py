@@ -20,9 +20,9 @@ from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import build_prior
 from mindyn.loads.from_runs import Gains, drive_gains, load_torque
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 

@@ -25,11 +25,11 @@ from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.logs.samples import Samples
 from mindyn.notation import LINK_PARAMETER_UNITS, LINK_PARAMETERS, PARAMETERS_PER_LINK
 from mindyn.parameters.parameter import Parameter
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import null_space, solve
 from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import gather, require_joints
 from mindyn.regression.rows import Rows
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 

@@ -8,10 +8,8 @@ from math import ceil
 from typing import Any, Final, Literal
 
 from mindyn.errors import Code, InputError
-from mindyn.logs.derivatives import DifferentiationMethod, spline_settling_rows
-from mindyn.logs.filters import settling_rows
-from mindyn.logs.interpolation import SHIFT_REACH_ROWS
-from mindyn.logs.stamps import MIN_GAP_PERIODS
+from mindyn.logs.cleaning import MIN_GAP_PERIODS
+from mindyn.logs.filters import SHIFT_REACH_ROWS, DifferentiationMethod, settling_rows, spline_settling_rows
 from mindyn.schemas import (
     ANY_NUMBER,
     POSITIVE_INTEGER,

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import DEFAULT_REACH_RAD, reachable_positions
+from mindyn.logs.cleaning import MIN_GAP_RATIO, count_restarts, estimate_usual_step
 from mindyn.logs.draft_names import guess_unit, split_words
-from mindyn.logs.stamps import MIN_GAP_RATIO, count_restarts, estimate_usual_step
-from mindyn.logs.units import UNIT_FACTORS
+from mindyn.logs.metadata import UNIT_FACTORS
 from mindyn.robots.robot import Robot
 
 USUAL_RATES_HZ: Final = (10.0, 5000.0)

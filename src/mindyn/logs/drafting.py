@@ -45,7 +45,7 @@ from mindyn.logs.draft_numbers import (
     largest_magnitude,
     velocity_slope,
 )
-from mindyn.logs.units import UNIT_FACTORS
+from mindyn.logs.metadata import UNIT_FACTORS
 from mindyn.robots.robot import Robot
 
 MAX_DRIVE_CURRENT_A: Final = 200.0

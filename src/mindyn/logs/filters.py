@@ -1,13 +1,20 @@
-"""Zero-phase low pass: a Butterworth filter forward and backward, H(f) = 1 / (1 + (tan pi f/fs / tan pi fc/fs)^2p)."""
+"""Zero-phase low pass: a Butterworth filter forward and backward, H(f) = 1 / (1 + (tan pi f/fs / tan pi fc/fs)^2p).
+
+Velocity and acceleration from uniform positions: central differences, Savitzky-Golay, smoothing spline.
+
+Interpolate between rows with polynomials through the nearest rows; a block needs only a few rows around it.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, log
-from typing import Final
+from math import ceil, log, pi, prod, sqrt
+from typing import Final, Literal
 
 import numpy as np
-from scipy.signal import butter, sosfilt_zi
+from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline, make_smoothing_spline
+from scipy.signal import butter, savgol_filter, sosfilt_zi
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
@@ -142,3 +149,93 @@ def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:
     if not cutoff_hz < rate_hz / 2:
         message = f"a cut-off of {cutoff_hz:g} Hz must be below {rate_hz / 2:g} Hz, half the rate of the log"
         raise InputError(message, code=Code.OUT_OF_RANGE, subject="cutoff_hz")
+
+
+DifferentiationMethod = Literal["central", "savitzky-golay", "spline"]
+SPLINE_ORDER: Final = 2
+"""A smoothing spline is a zero-phase Butterworth filter of this order (see `fit_smoothing_spline`)."""
+
+
+def central_difference(x: Array, rate_hz: float) -> Array:
+    """Return (x[k+1] - x[k-1]) rate / 2; at the ends, the slope of the parabola through the nearest three rows."""
+    return np.asarray(np.gradient(x, 1.0 / rate_hz, axis=0, edge_order=2 if len(x) > 2 else 1))
+
+
+def savitzky_golay(q: Array, rate_hz: float, window: int, degree: int) -> tuple[Array, Array, Array]:
+    """Return q, qd, qdd of the polynomial of `degree` that best fits the `window` rows around each row."""
+    step = 1.0 / rate_hz
+    parts = (savgol_filter(q, window, degree, deriv=k, delta=step, axis=0, mode="interp") for k in (0, 1, 2))
+    smooth, qd, qdd = (np.asarray(part) for part in parts)
+    return smooth, qd, qdd
+
+
+def fit_smoothing_spline(q: Array, rate_hz: float, cutoff_hz: float | None) -> tuple[Array, Array, Array]:
+    """Return q, qd, qdd of the cubic spline that minimises sum (q - s)^2 + lambda integral s''^2.
+
+    For uniform rows it acts as 1 / (1 + lambda w^4 / rate): a zero-phase Butterworth filter of order 2 with
+    w_c^4 = rate / lambda [Silverman 1984]. Without a cut-off, the spline is the interpolating quintic. Knots are
+    counted in rows to scale the equations well.
+    """
+    rows = np.arange(len(q), dtype=np.float64)
+    if cutoff_hz is None:
+        spline = make_interp_spline(rows, q, k=5, axis=0)
+    else:
+        spline = make_smoothing_spline(rows, q, lam=(2 * pi * cutoff_hz / rate_hz) ** -4, axis=0)
+    return tuple(np.asarray(spline(rows, nu=k)) * rate_hz**k for k in (0, 1, 2))  # type: ignore[return-value]
+
+
+def spline_settling_rows(cutoff_hz: float | None, rate_hz: float) -> int:
+    """Return the settling rows of the spline: e^(-w_c n / (sqrt 2 rate)); 0.43^n for the interpolating quintic."""
+    decay = log(1 / 0.43) if cutoff_hz is None else 2 * pi * cutoff_hz / rate_hz / sqrt(2)
+    return ceil(-log(SETTLED_FRACTION) / decay) + 8
+
+
+NEIGHBOUR_ROWS: Final = 2
+"""Rows on either side that `interpolate_between_stamps` uses."""
+SHIFT_REACH_ROWS: Final = 5
+"""Rows on either side that `delay_rows` uses, in addition to the whole rows of the delay."""
+
+
+def interpolate_between_stamps(time: Array, values: Array, wanted: Array) -> Array:
+    """Return values at the given times from the cubic through the four nearest stamps (or fewer, if necessary)."""
+    count = min(2 * NEIGHBOUR_ROWS, len(time))
+    first = np.clip(np.searchsorted(time, wanted, side="right") - count // 2, 0, len(time) - count)
+    near = first[:, None] + np.arange(count)
+    stamps = time[near]
+    weights = np.ones(near.shape)
+    for k in range(count):
+        for other in range(count):
+            if other != k:
+                weights[:, k] *= (wanted - stamps[:, other]) / (stamps[:, k] - stamps[:, other])
+    return np.asarray(np.einsum("rk,rk...->r...", weights, values[near]))
+
+
+def delay_rows(x: Array, rows: float) -> Array:
+    """Return x(k - rows) for uniform rows k from the polynomial of degree 7 through the eight nearest rows.
+
+    The ends are extended as straight lines.
+    """
+    margin = abs(int(np.floor(rows))) + SHIFT_REACH_ROWS
+    longer = _extend_ends(x, margin)
+    parts = (w * longer[margin - back : margin - back + len(x)] for back, w in _delay_weights(rows))
+    return np.asarray(sum(parts))
+
+
+def delay_selected_rows(x: Array, rows: float, index: NDArray[np.intp]) -> Array:
+    """Return x(k - rows) at the rows k of `index`, which must be |rows| + SHIFT_REACH_ROWS away from the ends."""
+    return np.asarray(sum(w * x[index - back] for back, w in _delay_weights(rows)))
+
+
+def _delay_weights(rows: float) -> list[tuple[int, float]]:
+    """Return the offsets and weights of the eight rows nearest to a delay."""
+    whole = int(np.floor(rows))
+    nodes = range(-3, 5)
+    return [(whole + k, prod((rows - whole - m) / (k - m) for m in nodes if m != k)) for k in nodes]
+
+
+def _extend_ends(x: Array, margin: int) -> Array:
+    steps = np.arange(1, margin + 1, dtype=np.float64)[:, None]
+    if len(x) < 2:
+        return np.repeat(x, 2 * margin + 1, axis=0)
+    before, after = x[0] - steps[::-1] * (x[1] - x[0]), x[-1] + steps * (x[-1] - x[-2])
+    return np.concatenate([before, x, after])

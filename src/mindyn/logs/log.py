@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.algebra.values import Array, native_array, require_unmasked
 from mindyn.errors import Code, InputError
 from mindyn.findings import Finding
-from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.cleaning import Cleaner, sum_recorded_time
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.stamps import sum_recorded_time
 from mindyn.logs.writing import write_log
 from mindyn.pages.notebook import NotebookDisplay, Page, draw_page
 from mindyn.robots.robot import Robot

@@ -7,10 +7,15 @@ from typing import NamedTuple
 from mindyn.algebra.values import Array
 from mindyn.errors import Code
 from mindyn.logs.conditioning import Conditioning, motion_cutoff, require_resolved, torque_cutoff
-from mindyn.logs.derivatives import central_difference, fit_smoothing_spline, savitzky_golay
 from mindyn.logs.errors import LogError
-from mindyn.logs.filters import lowpass, lowpass_positions
-from mindyn.logs.interpolation import delay_rows
+from mindyn.logs.filters import (
+    central_difference,
+    delay_rows,
+    fit_smoothing_spline,
+    lowpass,
+    lowpass_positions,
+    savitzky_golay,
+)
 from mindyn.logs.log import Log
 from mindyn.logs.servos import apply_gains
 

@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code
 from mindyn.findings import Finding, Kind, info
+from mindyn.logs.cleaning import estimate_even_step, has_bursts
 from mindyn.logs.conditioning import Conditioning, edge_rows, min_segment_rows, reach_rows, require_resolved, rest_rows
-from mindyn.logs.cutoffs import CutoffRule, noise_floor_cutoff
 from mindyn.logs.errors import LogError
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import LoopFollower
 from mindyn.logs.motion import ConditionedMotion, condition_motion
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import estimate_period, resolve_conditioning
+from mindyn.logs.resolving import CutoffRule, estimate_period, noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, SegmentWindow, cut_windows, resample_pieces, split_at_gaps
-from mindyn.logs.stamps import estimate_even_step, has_bursts
 from mindyn.robots.robot import Robot
 
 BLOCK_ROWS: Final = 65_536

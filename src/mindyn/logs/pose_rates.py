@@ -10,8 +10,7 @@ import numpy as np
 
 from mindyn.algebra.poses import quaternion_from_rotation
 from mindyn.algebra.values import Array
-from mindyn.logs.derivatives import fit_smoothing_spline
-from mindyn.logs.filters import lowpass
+from mindyn.logs.filters import fit_smoothing_spline, lowpass
 from mindyn.robots.floating_base import rotations_from_quaternions
 
 

@@ -14,26 +14,33 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, shorten_text
 from mindyn.findings import Finding, Kind, info, warning
-from mindyn.logs.checks import LogInspector, check_units
-from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.columns import (
+from mindyn.logs.checks import (
     ColumnSelection,
+    LogInspector,
+    check_units,
     list_columns_and_joints,
     list_unused_columns,
     list_unused_joints,
     select_columns,
     take_column,
 )
-from mindyn.logs.conversion import Conversion, create_conversion, gains_per_joint
+from mindyn.logs.cleaning import Cleaner
+from mindyn.logs.conversion import Conversion, create_conversion, gains_per_joint, require_mount
 from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.locations import FileLocation, parse_location
 from mindyn.logs.log import Log, SourceFile, hash_sources, join_logs
-from mindyn.logs.metadata import SIGNALS, TARGET_SIGNALS, ColumnNames, LogMetadata, find_sidecar, read_sidecar
-from mindyn.logs.mounting import require_mount
+from mindyn.logs.metadata import (
+    SIGNALS,
+    TARGET_SIGNALS,
+    ColumnNames,
+    LogMetadata,
+    find_sidecar,
+    read_sidecar,
+    unit_factor,
+)
 from mindyn.logs.servos import Servo, ServoStream
 from mindyn.logs.tables import LogTable, count_rows, read_in_step
-from mindyn.logs.units import unit_factor
 from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
 from mindyn.robots.robot import Robot, require_robot
 

@@ -18,11 +18,10 @@ import numpy as np
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import Code, list_names
 from mindyn.findings import Finding, Kind, info
-from mindyn.logs.columns import expand_pattern, take_column
+from mindyn.logs.checks import expand_pattern, take_column
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats import open_table
-from mindyn.logs.metadata import SEPARATORS, LogMetadata, read_sidecar
-from mindyn.logs.units import RAD_PER_DEGREE
+from mindyn.logs.metadata import RAD_PER_DEGREE, SEPARATORS, LogMetadata, read_sidecar
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid, table_schema

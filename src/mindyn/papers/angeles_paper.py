@@ -7,7 +7,6 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.equations.catalogue import equation
 from mindyn.papers.counting import Counts
-from mindyn.papers.drawing import draw_lines
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import angeles_rows
 from mindyn.papers.reproduction import (
@@ -16,6 +15,7 @@ from mindyn.papers.reproduction import (
     Reproduction,
     Row,
     count_row,
+    draw_lines,
     number_row,
     printed_row,
     unpublished_row,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mindyn.papers.counting import Counts
-from mindyn.papers.drawing import draw_lines
 from mindyn.papers.lin_paper import JOINT_COUNT, NOTED_TOLERANCE, explained_row
 from mindyn.papers.operation_tables import (
     COLUMN_NOTE,
@@ -29,6 +28,7 @@ from mindyn.papers.reproduction import (
     Row,
     claim_row,
     count_row,
+    draw_lines,
     erratum_row,
     printed_row,
 )

@@ -9,7 +9,6 @@ from mindyn.equations.dh_joints import rotate_symmetric, shift_symmetric
 from mindyn.equations.triples import Symmetric, Triple
 from mindyn.kernels.model import compile_model
 from mindyn.papers.counting import Counts, Tape
-from mindyn.papers.drawing import draw_lines
 from mindyn.papers.operation_tables import LIN_DENSE, PaperRow, lin_rows, table_ii
 from mindyn.papers.reproduction import (
     Figure,
@@ -18,6 +17,7 @@ from mindyn.papers.reproduction import (
     Row,
     claim_row,
     count_row,
+    draw_lines,
     printed_row,
     unpublished_row,
 )

@@ -19,7 +19,6 @@ from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.numeric import default_priority, numeric_base
 from mindyn.identifiability.random_states import make_regressors
 from mindyn.identifiability.reduction import Reduction, reduce_model
-from mindyn.papers.drawing import draw_lines
 from mindyn.papers.reproduction import (
     Figure,
     PaperTable,
@@ -27,6 +26,7 @@ from mindyn.papers.reproduction import (
     Row,
     claim_row,
     computed_row,
+    draw_lines,
     erratum_row,
     number_row,
     printed_row,

@@ -1,45 +1,132 @@
-"""Yoshida 1996: counts of chapter 3, tests of identified values, convergence and trajectories (3.5, 3.6)."""
+"""Yoshida 1996: counts of chapter 3, tests of identified values, convergence and trajectories (3.5, 3.6).
+
+The three identified value sets of Yoshida's PUMA 560, and the robot that has them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any
 
 import numpy as np
 
 from mindyn.algebra.values import Array
+from mindyn.errors import unknown_name_error
 from mindyn.estimators.estimate import Estimate
 from mindyn.estimators.least_squares import LeastSquares
-from mindyn.estimators.recursive import RecursiveLeastSquares
-from mindyn.estimators.recursive_instruments import RecursiveInstruments
+from mindyn.estimators.recursive_instruments import RecursiveInstruments, RecursiveLeastSquares
 from mindyn.feasibility.inertia_family import find_member
 from mindyn.feasibility.yoshida_projection import TwoLinks, project_two_links
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.papers.drawing import Curve, draw_lines
+from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.papers.reproduction import (
+    Curve,
     Figure,
     PaperTable,
     Reproduction,
     Row,
     claim_row,
     computed_row,
+    draw_lines,
     erratum_row,
     number_row,
     printed_row,
     unpublished_row,
 )
-from mindyn.papers.yoshida_values import VALUE_TABLES, yoshida_load, yoshida_puma, yoshida_symbols, yoshida_values
+from mindyn.parameters.parameter import Parameter
 from mindyn.parameters.structural import structural_base
 from mindyn.regression.rows import build_rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.drive_matrices import gear_matrix
+from mindyn.robots.loading import load_robot
+from mindyn.robots.parts import Drive, Link
 from mindyn.robots.robot import Robot
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.checks import MAX_UNCERTAINTY_RATIO, MIN_RELATIVE_MISS, StepChecks, check_steps
 from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.planner import plan_tests
-from mindyn.step_tests.simulation import simulate_tests
+from mindyn.step_tests.planner import plan_tests, simulate_tests
 from mindyn.validation.trajectories import Trajectories, compare_trajectories
+
+VALUE_TABLES = ("table1", "table2", "table3")
+"""Step by step; simultaneous with least squares; simultaneous with instrumental variables."""
+
+_YOSHIDA_DRIVE_SYMBOLS = dict(zip(DRIVE_PARAMETERS, ("h", "b", "c", ""), strict=True))
+
+
+def yoshida_values(table: str = "table1") -> dict[str, float]:
+    """Return the 52 values of a table by Yoshida's names: J1z and J2z contain the rotors of motors 1 and 2."""
+    if table not in VALUE_TABLES:
+        raise unknown_name_error("table", table, VALUE_TABLES, "the thesis has")
+    return dict(_data()["values"][table])
+
+
+def yoshida_load() -> Array:
+    """Return the printed parameters (10,) of the load on link 6, about the origin of its frame [section 3.2]."""
+    load = _data()["load"]
+    return np.array([load["mass"], *(load["mass"] * x for x in load["centre"]), *load["tensor"]])
+
+
+def _data() -> dict[str, Any]:
+    path = resources.files("mindyn.robots") / "data" / "puma560_yoshida_values.json"
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def yoshida_puma(table: str = "table1") -> Robot:
+    """Load the robot `puma560_yoshida` with the identified values of a table.
+
+    Parameters
+    ----------
+    table : {"table1", "table2", "table3"}
+        Step by step; least squares; instrumental variables [Yoshida 1996, section 3.6].
+
+    Returns
+    -------
+    Robot
+        Each value is in the position of one parameter.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such table.
+    """
+    robot, values = load_robot("puma560_yoshida"), yoshida_values(table)
+    links = [Link(link.name, _phi(i + 1, values), link.shapes) for i, link in enumerate(robot.links)]
+    drives = [_drive(i + 1, drive, values) for i, drive in enumerate(robot.drives)]
+    return replace(robot, links=tuple(links), drives=tuple(drives))
+
+
+def _phi(i: int, values: dict[str, float]) -> Array:
+    """Return m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz with the base values in place, all else zero."""
+    names = ("", f"R{i}x", f"R{i}y", "", f"J{i}(x-y)", f"J{i}xy", "", f"J{i}xz", f"J{i}yz", f"J{i}z")
+    return np.array([values.get(name, 0.0) for name in names])
+
+
+def _drive(i: int, drive: Drive, values: dict[str, float]) -> Drive:
+    rotor, viscous, coulomb, offset = (
+        values.get(f"{_YOSHIDA_DRIVE_SYMBOLS[name]}{i}", 0.0) for name in DRIVE_PARAMETERS
+    )
+    return replace(drive, rotor_inertia=rotor, viscous=viscous, coulomb=coulomb, offset=offset)
+
+
+_LINK_SYMBOLS = {
+    "mcx": "R{}x", "mcy": "R{}y", "Ixx": "J{}(x-y)", "Izz": "J{}z", "Ixy": "J{}xy", "Ixz": "J{}xz", "Iyz": "J{}yz",
+    "Im": "h{}", "fv": "b{}", "fc": "c{}",
+}  # fmt: skip
+"""Yoshida's symbols of the parameters in the structural set, by their labels."""
+
+
+def yoshida_symbols(parameters: Sequence[Parameter]) -> dict[str, int]:
+    """Return the indices of Yoshida's parameters in the structural set with drives, by his names."""
+    indices = {}
+    for k, parameter in enumerate(parameters):
+        if parameter.label in _LINK_SYMBOLS:
+            indices[_LINK_SYMBOLS[parameter.label].format(parameter.link_or_joint[-1])] = k
+    return indices
+
 
 CITATION = "K. Yoshida, Studies on dynamics of robot manipulators, doctoral thesis, Osaka University, 1996"
 INERTIAS = ("J1z", "J2z", "J3z")

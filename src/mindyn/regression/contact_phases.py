@@ -25,15 +25,14 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, list_names, require_choice
 from mindyn.kernels.external_wrench import ContactKind, frame_jacobian
 from mindyn.kernels.model import Model, compile_model
-from mindyn.logs.derivatives import fit_smoothing_spline
-from mindyn.logs.filters import lowpass
+from mindyn.logs.filters import fit_smoothing_spline, lowpass
 from mindyn.logs.pose_rates import differentiate_quaternions
 from mindyn.logs.samples import Samples
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import Block, block_counts, split_into_blocks
 from mindyn.regression.regressor import Parts, Regressor
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import EquationSettings
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.floating_base import (
     BASE_COUNT,
     body_coordinates,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array, ShortRepr
 from mindyn.errors import InputError
-from mindyn.regression.triangles import triangle_of
+from mindyn.regression.accumulators import triangle_of
 
 RANK_TOLERANCE: Final = 1e-9
 """A singular value of the column-scaled stack below this part of the largest is zero: rounding of the QR is 1e-14, the

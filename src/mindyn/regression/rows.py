@@ -21,13 +21,12 @@ from mindyn.executors import run_tasks
 from mindyn.findings import Finding, Kind, warning
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import add_logged_gears
-from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.loop_follower import follow_loops
 from mindyn.logs.periods import Timeline, build_timeline
 from mindyn.logs.pipeline import ConditionedSamples, SampleStream, condition, condition_stream, require_samples
 from mindyn.logs.reading import LogScan
-from mindyn.logs.resolving import resolve_conditioning
+from mindyn.logs.resolving import noise_floor_cutoff, resolve_conditioning
 from mindyn.logs.samples import Samples
 from mindyn.parameters.base import BaseParameters
 from mindyn.regression.device_factors import gpu_factors
@@ -35,13 +34,15 @@ from mindyn.regression.gather_blocks import (
     BLOCKS,
     Block,
     FactorsOf,
+    GatheredLog,
     block_counts,
     blocks_by_label,
+    gather_log,
     host_factors,
+    sources_of,
     split_into_blocks,
     split_stream_into_blocks,
 )
-from mindyn.regression.gather_log import GatheredLog, gather_log, sources_of
 from mindyn.regression.information import Information, add_information
 from mindyn.regression.regressor import Regressor, build_regressor, with_estimated_drives
 from mindyn.regression.row_blocks import require_enough_rows, require_joints

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.estimators.estimate import Estimate
+from mindyn.logs.cleaning import sum_recorded_time
 from mindyn.logs.log import Log
-from mindyn.logs.stamps import sum_recorded_time
 from mindyn.pages.plots import (
     bucket_extremes,
     bucket_rows,

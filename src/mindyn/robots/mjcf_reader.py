@@ -18,11 +18,10 @@ from mindyn.findings import Kind, info, summarise
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
-from mindyn.robots.limits import LIMIT_SUMMARIES, keep_valid_limits
 from mindyn.robots.mjcf_loops import DEPENDENT_TEXT_PREFIX, NO_LOOPS, FileLoops, LoopReader, mjcf_element_name
 from mindyn.robots.mjcf_source import MAX_BODIES, MjcfSource, prepare_mjcf
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, JointKind, Limits, Link, Mimic
-from mindyn.robots.snapping import Snapper
+from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper, keep_valid_limits
 from mindyn.robots.springs import Spring
 
 

@@ -3,12 +3,20 @@
 Files round pi: a right angle written as 1.5708 describes a robot whose axes are never exactly parallel, with too many
 base parameters. Snapping applies to the rotations and axes of a file while it is read, so that dynamics, base
 parameters and export use the same geometry.
+
+Report axes that are nearly, but not exactly, parallel: the author of the file may have meant parallel.
+
+Parameters that exactly parallel axes would make unidentifiable then depend on the deviation. Torques are correct in
+both cases, but a fit determines such parameters only as precisely as the deviation allows.
+
+Validate the joint limits of a file: invalid ones are dropped with a finding, because dynamics needs no limits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import degrees, pi
+from math import degrees, isfinite, pi
 from typing import Final
 
 import numpy as np
@@ -28,7 +36,8 @@ from mindyn.algebra.poses import (
 )
 from mindyn.algebra.values import Array, frozen_array
 from mindyn.errors import Code, RobotError
-from mindyn.findings import Finding, Kind, info, warning
+from mindyn.findings import Finding, Kind, info, summarise, warning
+from mindyn.robots.parts import Joint, Limits
 
 SNAP_ANGLE_RAD: Final = 1e-5
 """Angles this close to a multiple of 15 degrees are rounded to it."""
@@ -123,3 +132,59 @@ class Snapper:
             return tidy(unit)
         self._note(f"{what}: {unit.tolist()} rounded to {snapped.round(6).tolist()} ({change:.1e} rad away)")
         return snapped
+
+
+NEARLY_PARALLEL_RAD: Final = 1e-3
+"""Axes within this angle count as nearly parallel."""
+
+EXACTLY_PARALLEL_RAD: Final = 1e-13
+"""Axes within this angle count as parallel, because composed frames have this rounding error."""
+
+AXIS_SUMMARIES: Final = {
+    Kind.NEARLY_PARALLEL_AXES: "{count} axes are nearly, but not exactly, parallel to the previous one, and some "
+    "parameters depend only on the deviation; if you mean parallel, write angles with all digits (snap=True rounds "
+    "deviations up to 1e-5 rad)"
+}
+"""Messages for several findings of a kind; see `summarise`."""
+
+
+def find_nearly_parallel_axes(joints: Sequence[Joint], gravity: Array) -> tuple[Finding, ...]:
+    """Find axes nearly parallel to the previous one, and first revolute axes nearly parallel to gravity."""
+    place = {joint.child: i for i, joint in enumerate(joints)}
+    before = np.array([place.get(joint.parent, -1) for joint in joints])
+    in_child = np.array([joint.axis @ joint.tip.rotation for joint in joints])
+    in_parent = np.array([joint.origin.rotation @ joint.axis for joint in joints])
+    against = np.where(before[:, None] >= 0, in_child[before], _unit_vector(gravity))
+    angles = np.linalg.norm(np.cross(in_parent, against), axis=1)
+    findings = []
+    for joint, other, angle in zip(joints, before.tolist(), angles.tolist(), strict=True):
+        if not EXACTLY_PARALLEL_RAD < angle < NEARLY_PARALLEL_RAD or (other < 0 and joint.kind == "prismatic"):
+            continue
+        what = f"that of {joints[other].name!r}" if other >= 0 else "gravity"
+        message = f"the axis of {joint.name!r} deviates by {angle:.1e} rad from being parallel to {what}"
+        findings.append(info(Kind.NEARLY_PARALLEL_AXES, f"{message}: some parameters depend only on the deviation"))
+    return summarise(findings, AXIS_SUMMARIES)
+
+
+def _unit_vector(gravity: Array) -> Array:
+    """Return the direction of a vector; a zero vector stays zero."""
+    size = float(np.linalg.norm(gravity))
+    return np.asarray(gravity / size if size > 0 else gravity)
+
+
+LIMIT_SUMMARIES: Final = {Kind.DROPPED_LIMIT: "{count} invalid joint limits were dropped", **SNAP_SUMMARIES}
+"""Messages for several findings of a kind; see `summarise`."""
+
+
+def keep_valid_limits(stated: Mapping[str, float], *, continuous: bool = False) -> tuple[Limits, dict[str, str]]:
+    """Return the valid limits, and why the others were dropped, by their keys separated by a space."""
+    reasons = {key: "it is not a finite number" for key, value in stated.items() if not isfinite(value)}
+    for key in ("velocity", "acceleration", "jerk", "effort"):
+        if key in stated and key not in reasons and stated[key] <= 0:
+            reasons[key] = "it is negative" if stated[key] < 0 else "it allows no motion"
+    ends = [stated[key] for key in ("lower", "upper") if key in stated and key not in reasons]
+    if len(ends) == 2 and ends[0] >= ends[1]:
+        reasons["lower upper"] = "the lower end is above the upper one" if ends[0] > ends[1] else "it allows no motion"
+    dropped = {key for keys in reasons for key in keys.split()}
+    valid = {key: value for key, value in stated.items() if key not in dropped}
+    return Limits(**valid, continuous=continuous), reasons

@@ -18,9 +18,8 @@ from mindyn.findings import Kind, info, summarise
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import XACRO_HINT, parse_number, parse_numbers, parse_xml
-from mindyn.robots.limits import LIMIT_SUMMARIES, keep_valid_limits
 from mindyn.robots.parts import Drive, Joint, Limits, Link, Mimic, Shape
-from mindyn.robots.snapping import Snapper
+from mindyn.robots.snapping import LIMIT_SUMMARIES, Snapper, keep_valid_limits
 
 _JOINT_KINDS: Final = {"revolute": "revolute", "continuous": "revolute", "prismatic": "prismatic"}
 _MIMIC_ATTRIBUTES: Final = {"multiplier": "1", "offset": "0"}

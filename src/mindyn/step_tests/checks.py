@@ -27,10 +27,8 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.regression.integrated import IntegratedRegressor
 from mindyn.robots.table import format_table
-from mindyn.step_tests.estimator import StepByStep
-from mindyn.step_tests.motions import Sines
-from mindyn.step_tests.noise import TestRows, noises_of
-from mindyn.step_tests.plan import StepPlan, StepTest
+from mindyn.step_tests.estimator import StepByStep, TestRows, noises_of
+from mindyn.step_tests.plan import Sines, StepPlan, StepTest
 from mindyn.step_tests.rows import RowMaker, find_held_motion
 
 COVARIANCE_DRAWS: Final = 12

@@ -1,19 +1,148 @@
-"""`StepPlan`: the ordered tests of Yoshida's step-by-step method for a robot; as a table and as a file."""
+"""`StepPlan`: the ordered tests of Yoshida's step-by-step method for a robot; as a table and as a file.
+
+Motions of step-by-step tests: breakaways, a constant speed, sines; all other joints are held.
+
+Folders of step-by-step tests: the plan, the motions to command, and the recorded logs.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from io import StringIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
-from mindyn.algebra.values import ShortRepr
-from mindyn.errors import Code, InputError
-from mindyn.files import write_file_atomically
+import numpy as np
+
+from mindyn.algebra.values import Array, ShortRepr
+from mindyn.errors import Code, ExportError, InputError, require_choice
+from mindyn.files import finish_replacement, replace_folder_files, write_file_atomically
+from mindyn.logs.log import Log
+from mindyn.logs.reading import read_log
 from mindyn.reading import read_json
+from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
-from mindyn.step_tests.motions import StepMotion, motion_from_dict, motion_to_dict
+
+CREEP: Final = 1e-3
+"""rad/s or m/s: velocity in the log of a breakaway; its sign is the direction in which the joint began to move."""
+AT_REST: Final = 1e-9
+"""Fraction of its highest speed below which a joint rests: at a reversal friction has no direction."""
+BREAKAWAY_S: Final = 1.0
+"""Time between the stamps of two breakaways, s; it has no other meaning."""
+
+
+class Trajectory(NamedTuple):
+    """t (N,) s; q, qd, qdd (N, n) rad or m, and per s, s^2."""
+
+    t: Array
+    q: Array
+    qd: Array
+    qdd: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Breakaways:
+    """The torque of one joint grows until it begins to move, forwards and backwards, at several positions.
+
+    q          (n,) where joints are held
+    joint      number of the joint that begins to move
+    positions  rad or m, of that joint
+    """
+
+    name: str
+    q: tuple[float, ...]
+    joint: int
+    positions: tuple[float, ...]
+    kind: ClassVar[str] = "static"
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Numbers of the moving joints."""
+        return (self.joint,)
+
+    def trajectory(self, rate_hz: float) -> Trajectory:  # noqa: ARG002 - instants, at no rate
+        """One row for each breakaway: forwards, then backwards, position by position."""
+        count = 2 * len(self.positions)
+        q, qd = np.tile(self.q, (count, 1)), np.zeros((count, len(self.q)))
+        q[:, self.joint] = np.repeat(self.positions, 2)
+        qd[:, self.joint] = np.tile([CREEP, -CREEP], len(self.positions))
+        return Trajectory(BREAKAWAY_S * np.arange(count, dtype=np.float64), q, qd, np.zeros_like(q))
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSpeed:
+    """One joint passes its position in q at a constant speed (rad/s or m/s, signed), halfway through `seconds`."""
+
+    name: str
+    q: tuple[float, ...]
+    joint: int
+    speed: float
+    seconds: float
+    kind: ClassVar[str] = "constant velocity"
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Numbers of the moving joints."""
+        return (self.joint,)
+
+    def trajectory(self, rate_hz: float) -> Trajectory:
+        """Rows at a rate; the run-up is not part of it."""
+        t = _instants(self.seconds, rate_hz)
+        q, qd = np.tile(self.q, (len(t), 1)), np.zeros((len(t), len(self.q)))
+        q[:, self.joint] += self.speed * (t - self.seconds / 2)
+        qd[:, self.joint] = self.speed
+        return Trajectory(t, q, qd, np.zeros_like(q))
+
+
+@dataclass(frozen=True, slots=True)
+class Sines:
+    """q_j(t) = q_j - amplitude_j cos(2 pi frequency_j t) of one or two joints, from rest."""
+
+    name: str
+    q: tuple[float, ...]
+    joints: tuple[int, ...]
+    amplitudes: tuple[float, ...]
+    frequencies_hz: tuple[float, ...]
+    seconds: float
+    kind: ClassVar[str] = "accelerated"
+
+    def trajectory(self, rate_hz: float) -> Trajectory:
+        """Rows at a rate."""
+        t = _instants(self.seconds, rate_hz)
+        q, qd = np.tile(self.q, (len(t), 1)), np.zeros((len(t), len(self.q)))
+        qdd = np.zeros_like(q)
+        for joint, a, f in zip(self.joints, self.amplitudes, self.frequencies_hz, strict=True):
+            w = 2 * np.pi * f
+            q[:, joint] -= a * np.cos(w * t)
+            sine = np.sin(w * t)
+            qd[:, joint] = a * w * np.where(np.abs(sine) > AT_REST, sine, 0.0)
+            qdd[:, joint] = a * w * w * np.cos(w * t)
+        return Trajectory(t, q, qd, qdd)
+
+
+StepMotion = Breakaways | ConstantSpeed | Sines
+
+
+def _instants(seconds: float, rate_hz: float) -> Array:
+    return np.arange(int(seconds * rate_hz + 1e-6) + 1) / rate_hz
+
+
+def motion_to_dict(motion: StepMotion) -> dict[str, Any]:
+    """Return the motion in types that JSON can store."""
+    return {"kind": motion.kind, **asdict(motion)}
+
+
+def motion_from_dict(values: Mapping[str, Any]) -> StepMotion:
+    """Return the motion that `motion_to_dict` stored."""
+    kinds: dict[str, type[StepMotion]] = {motion.kind: motion for motion in (Breakaways, ConstantSpeed, Sines)}
+    require_choice(values.get("kind"), tuple(kinds), "the kind of a test motion")
+    entries: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k != "kind"}
+    return kinds[values["kind"]](**entries)
+
 
 PLAN_FORMAT: Final = "mindyn step plan 1"
 TEST_KINDS: Final = ("static", "constant velocity", "accelerated")
@@ -195,3 +324,153 @@ def _test_from_dict(values: Mapping[str, Any]) -> StepTest:
     return StepTest(
         values["name"], values["kind"], row=values["row"], yields=values["yields"], motions=motions, **listed
     )
+
+
+PLAN: Final = "plan.json"
+"""Name of the plan's file in a folder of tests."""
+
+
+def write_motions(
+    plan: StepPlan, folder: str | Path, *, rate_hz: float = 200.0, comments: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """Write the plan, and a CSV file of time, position and velocity commands for every motion, in SI units.
+
+    Parameters
+    ----------
+    plan : StepPlan
+        The tests.
+    folder : str or Path
+        An existing folder.
+    rate_hz : float
+        Samples per second.
+    comments : sequence of str
+        Lines at the beginning of every CSV file, such as what was checked.
+
+    Returns
+    -------
+    tuple of Path
+        The written files, the plan first.
+
+    Raises
+    ------
+    ExportError
+        If the folder does not exist.
+    """
+    # Without commas: readers of logs take a last comment with as many cells as the first row for the header.
+    head = [f"# {' '.join(line.replace(',', ';').split())}" for line in comments]
+    files = [f"{name}.motion.csv" for name in plan.motions]
+    with _replacing(folder, files) as target:
+        heads = [*(f"{name}.position" for name in plan.joints), *(f"{name}.velocity" for name in plan.joints)]
+        for name, motion in plan.motions.items():
+            path = motion.trajectory(rate_hz)
+            rows = [[t, *q, *qd] for t, q, qd in zip(path.t, path.q, path.qd, strict=True)]
+            lines = [*head, _header(["time", *heads]), *(",".join(repr(float(value)) for value in row) for row in rows)]
+            write_file_atomically(target / f"{name}.motion.csv", "\n".join(lines) + "\n")
+        plan.save(target / PLAN)
+    return tuple(Path(folder) / name for name in (PLAN, *files))
+
+
+def write_test_logs(logs: Mapping[str, Log], folder: str | Path, robot: Robot, plan: StepPlan) -> tuple[Path, ...]:
+    """Write each log as a CSV file with a sidecar, and the plan, which names the motion of each log.
+
+    Parameters
+    ----------
+    logs : mapping of motion name to Log
+        Logs of some or all motions.
+    folder : str or Path
+        An existing folder.
+    robot : Robot
+        The robot of the logs.
+    plan : StepPlan
+        The tests.
+
+    Returns
+    -------
+    tuple of Path
+        The written files, the plan first.
+
+    Raises
+    ------
+    InputError
+        If the plan has no motion of that name.
+    ExportError
+        If the folder does not exist.
+    """
+    unknown = [name for name in logs if name not in plan.motions]
+    if unknown:
+        raise InputError(
+            f"the plan has no motion {unknown[0]!r}; it has: {', '.join(plan.motions)}",
+            code=Code.UNKNOWN_NAME,
+            subject=unknown[0],
+        )
+    files = [f"{name}.csv{end}" for name in logs for end in ("", ".toml")]
+    with _replacing(folder, files) as target:
+        for name, log in logs.items():
+            # A breakaway is one row, whose velocity gives only the direction.
+            accept = ["velocity", "rate"] if isinstance(plan.motions[name], Breakaways) else []
+            log.save(target / f"{name}.csv", robot, accept=accept)
+        named = {**plan.to_dict(), "logs": {name: f"{name}.csv" for name in logs}}
+        write_file_atomically(target / PLAN, json.dumps(named, indent=1) + "\n")
+    return tuple(Path(folder) / name for name in (PLAN, *files))
+
+
+def read_test_logs(folder: str | Path, robot: Robot) -> tuple[StepPlan, dict[str, Log]]:
+    """Read the plan of a folder and the logs of its motions.
+
+    The entry "logs" of the plan names the CSV or Parquet file of every motion, each with a sidecar. Motions that it
+    does not name have no log.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of the tests.
+    robot : Robot
+        The robot of the logs.
+
+    Returns
+    -------
+    tuple of StepPlan and dict of motion name to Log
+        The plan, and the logs that the folder has.
+
+    Raises
+    ------
+    InputError
+        If the plan names an unknown motion or a missing file.
+    """
+    finish_replacement(folder)
+    path = Path(folder) / PLAN
+    plan = load_plan(path)
+    files = read_json(path, "plan of tests", InputError).get("logs", {})
+    unknown = [name for name in files if name not in plan.motions]
+    if unknown:
+        raise InputError(
+            f"{path} names a log of {unknown[0]!r}, but the plan has no such motion; it has: {', '.join(plan.motions)}",
+            code=Code.UNKNOWN_NAME,
+            subject=unknown[0],
+        )
+    missing = [file for file in files.values() if not (Path(folder) / file).exists()]
+    if missing:
+        raise InputError(
+            f"{path} names the log {missing[0]!r}, but the folder has no such file",
+            code=Code.MISSING_FILE,
+            subject=missing[0],
+        )
+    return plan, {name: read_log(Path(folder) / file, robot) for name, file in files.items()}
+
+
+def _header(names: Sequence[str]) -> str:
+    """Return a line of names, quoted if they contain separators or quotes."""
+    line = StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def _replacing(folder: str | Path, names: Sequence[str]) -> AbstractContextManager[Path]:
+    if not Path(folder).is_dir():
+        raise ExportError(
+            f"cannot write tests: no folder {str(folder)!r}",
+            hint="create the folder first",
+            code=Code.MISSING_FILE,
+            subject=folder,
+        )
+    return replace_folder_files(folder, [PLAN, *names])

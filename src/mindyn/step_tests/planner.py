@@ -11,12 +11,18 @@ and 5 through all of J5z.
 
 The information of a test is the rank of its rows outside the combinations that are already known
 (`IdentifiableSubspace`).
+
+Drafts of step-by-step tests: their motions for a held configuration, and the regressor rows of these motions.
+
+`simulate_tests`: the logs that a robot with known parameters gives in the motions of a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations, product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,12 +33,135 @@ from mindyn.errors import Code, InputError
 from mindyn.excitation.identifiable_subspace import NEW, IdentifiableSubspace
 from mindyn.excitation.joint_reach import JointReach
 from mindyn.excitation.loop_limits import require_closing_within
+from mindyn.kernels.model import Model, compile_model
+from mindyn.logs.log import Log, log_from_arrays
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.parameters.base import BaseParameters, parameter_labels
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
-from mindyn.step_tests.drafts import Draft, DraftMaker
-from mindyn.step_tests.plan import StepPlan, StepTest
+from mindyn.simulation.inputs import require_positive
+from mindyn.simulation.results import Simulation
+from mindyn.simulation.sensors import Sensors, measure
+from mindyn.step_tests.plan import (
+    BREAKAWAY_S,
+    Breakaways,
+    ConstantSpeed,
+    Sines,
+    StepMotion,
+    StepPlan,
+    StepTest,
+    Trajectory,
+)
+
+VALUES: Final = 3
+"""Positions of a held joint that is varied, and of a joint whose breakaway is measured."""
+LOWER_SPEED: Final = 1 / 3
+"""The lower of the two constant speeds, relative to the higher one."""
+STEADY: Final = 0.5
+"""Length of a motion at constant speed, relative to an accelerated one."""
+AVERAGED_PARTS: Final = 8
+"""Parts of a motion at constant speed over each of which the torque is averaged."""
+CYCLES: Final = (1.93, 0.46)
+"""Cycles of the first and of the second joint of an accelerated motion. The second one, whose row is used, sweeps far,
+which separates functions of its position from constants. The numbers are not whole: if a reversal falls on a row of the
+log, the noise of the velocity decides the direction of friction."""
+ROWS_AN_INTERVAL: Final = 8
+"""Rows of a draft per interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A test without a held configuration: its kind, the indices of the moving joints, and the row that is used."""
+
+    kind: str
+    joints: tuple[int, ...]
+    row: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DraftMaker:
+    """Creates the motions and rows of drafts.
+
+    reach      ranges and speeds of the joints
+    seconds    length of an accelerated motion
+    intervals  number of intervals over which it is integrated
+    """
+
+    regressor: Regressor
+    reach: JointReach
+    seconds: float
+    intervals: int
+
+    def configurations(self, draft: Draft, varied: Sequence[int], rng: np.random.Generator) -> list[Array]:
+        """Return held configurations: a generic position of every joint, and a grid for the varied ones."""
+        n = len(self.reach.lower)
+        shares = rng.uniform(0.05, 0.95, n)
+        q = np.array([self.reach.inside(j, share, self._margin(draft, j)) for j, share in enumerate(shares)])
+        grids = [self.reach.spread(j, rng.uniform(0.1, 0.9, VALUES).tolist()) for j in varied]
+        configurations = []
+        for positions in product(*grids):
+            configuration = q.copy()
+            configuration[list(varied)] = positions
+            configurations.append(configuration)
+        return configurations
+
+    def _margin(self, draft: Draft, joint: int) -> float:
+        if joint not in draft.joints or draft.kind == "static":
+            return 0.0
+        if draft.kind == "accelerated":
+            return self.reach.amplitude(joint, self._frequencies(draft)[draft.joints.index(joint)])
+        return self.reach.steady_speed(joint, self._steady_s) * self._steady_s / 2
+
+    @property
+    def _steady_s(self) -> float:
+        return STEADY * self.seconds
+
+    def _frequencies(self, draft: Draft) -> tuple[float, ...]:
+        return tuple(cycles / self.seconds for cycles in CYCLES[: len(draft.joints)])
+
+    def motions(self, draft: Draft, configurations: Sequence[Array], name: str = "") -> tuple[StepMotion, ...]:
+        """Return the motions of a draft, numbered from 1."""
+        motions: list[StepMotion] = []
+        for configuration in configurations:
+            q = tuple(float(value) for value in configuration)
+            joint = draft.joints[0]
+            if draft.kind == "static":
+                positions = self.reach.spread(joint, VALUES * (0.5,))
+                motions.append(Breakaways(f"{name}-{len(motions) + 1}", q, joint, positions))
+            elif draft.kind == "constant velocity":
+                top = self.reach.steady_speed(joint, self._steady_s)
+                for speed in (top, -top, LOWER_SPEED * top, -LOWER_SPEED * top):
+                    motions.append(ConstantSpeed(f"{name}-{len(motions) + 1}", q, joint, speed, self._steady_s))
+            else:
+                frequencies = self._frequencies(draft)
+                amplitudes = tuple(self.reach.amplitude(j, f) for j, f in zip(draft.joints, frequencies, strict=True))
+                label = f"{name}-{len(motions) + 1}"
+                motions.append(Sines(label, q, draft.joints, amplitudes, frequencies, self.seconds))
+        return tuple(motions)
+
+    def rows(self, draft: Draft, configurations: Sequence[Array]) -> Array:
+        """Return the rows (m, p) of a draft's motions: Y at breakaways, or means of Y over intervals of the motion.
+
+        The mean of Y(q, qd, qdd) over an interval is the integrated row of the equation of motion. The estimator
+        computes the same integral without accelerations.
+        """
+        rate = ROWS_AN_INTERVAL * self.intervals / self.seconds
+        if draft.kind == "constant velocity":
+            rate = ROWS_AN_INTERVAL * AVERAGED_PARTS / self._steady_s
+        trajectories = [motion.trajectory(rate) for motion in self.motions(draft, configurations)]
+        q, qd, qdd = (np.concatenate([path[k] for path in trajectories]) for k in (1, 2, 3))
+        if draft.kind == "static":
+            qd = np.zeros_like(qd)
+        parts = self.regressor.parts(q, qd, qdd)
+        Y = np.zeros((len(q), self.regressor.count))
+        Y[:, self.regressor.columns[draft.row]] = np.concatenate(parts[draft.row], axis=1)
+        if draft.kind == "static":
+            return Y[::2]
+        each = Y.reshape(len(trajectories), -1, self.regressor.count)
+        weights = np.array([0.5, *np.ones(ROWS_AN_INTERVAL - 1), 0.5]) / ROWS_AN_INTERVAL
+        starts = range(0, each.shape[1] - 1, ROWS_AN_INTERVAL)
+        return np.concatenate([np.einsum("k,mkp->mp", weights, each[:, a : a + ROWS_AN_INTERVAL + 1]) for a in starts])
+
 
 GENERIC_CONFIGURATIONS: Final = 24
 """Random held configurations that show all that a motion can determine: one row depends on about twelve functions."""
@@ -301,3 +430,80 @@ class _Planner:
             )
         )
         return True
+
+
+BARELY: Final = 1e-9
+"""Fraction of its speed at which a joint breaks away: only the direction of friction matters."""
+
+
+def simulate_tests(
+    robot: Robot, plan: StepPlan, *, rate_hz: float = 200.0, sensors: Sensors | None = None, rng: RandomSource = 0
+) -> dict[str, Log]:
+    """Simulate a log for every motion of a plan: planned motions exactly followed, torques of the robot's model.
+
+    Motions and their rounding to encoder counts are the same in every repetition. Give the sensors a `position_noise`
+    of a fraction of a count if errors of encoders should differ. A breakaway is logged with the direction of its motion
+    as velocity, and the torque at which static friction, taken as equal to Coulomb friction, gives way.
+
+    Parameters
+    ----------
+    robot : Robot
+        Robot with known parameters.
+    plan : StepPlan
+        Plan of the tests.
+    rate_hz : float, default 200.0
+        Sample rate of the logs of moving joints.
+    sensors : Sensors, optional
+        Sensors at the joints, without velocities; their own rate and seed do not count. By default exact values with
+        velocities are logged.
+    rng : int, numpy.random.Generator or None, default 0
+        Seed or generator of the sensor noise, which also depends on the number of the motion; None draws other noise in
+        every call.
+
+    Returns
+    -------
+    dict of str to Log
+        Logs by the name of the motion.
+
+    Raises
+    ------
+    InputError
+        If `rate_hz` is not positive.
+    MissingPhysicsError
+        If the robot lacks a parameter.
+    """
+    seed = seed_from(rng)
+    require_positive(rate_hz, "rate_hz")
+    model = _model(robot)
+    logs = {}
+    for number, (name, motion) in enumerate(plan.motions.items()):
+        path = motion.trajectory(rate_hz)
+        qd = BARELY * path.qd if isinstance(motion, Breakaways) else path.qd
+        tau = model.inverse_dynamics(path.q, qd, path.qdd)
+        if sensors is None:
+            logs[name] = log_from_arrays(robot.primary_names, path.t, path.q, tau, path.qd)
+        else:
+            drawn = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+            logs[name] = _measure_torque(model, motion, path, tau, replace(sensors, rate_hz=rate_hz, seed=drawn))
+    return logs
+
+
+@lru_cache(maxsize=4)
+def _model(robot: Robot) -> Model:
+    """Return the compiled model; cached for repeated simulations."""
+    return compile_model(robot, drives=bool(robot.drives))
+
+
+def _measure_torque(model: Model, motion: StepMotion, path: Trajectory, tau: Array, sensors: Sensors) -> Log:
+    """Return the readings of the sensors; breakaways are read by a person, without delays."""
+    robot, instants = model.robot, isinstance(motion, Breakaways)
+    if instants:
+        sensors = replace(sensors, rate_hz=1 / BREAKAWAY_S, position_delay_s=0.0, torque_delay_s=0.0)
+    sensors = replace(sensors, position_side="joint", torque_side="joint")
+    none = np.zeros((len(path.t), 0), dtype=np.bool_)
+    whole = Simulation(
+        robot.primary_names, sensors.rate_hz, path.t, path.q, path.qd, path.qdd, tau, np.zeros_like(tau), none, 0
+    )
+    read = measure(robot, whole, sensors)
+    velocity = path.qd if instants else None
+    return log_from_arrays(robot.primary_names, read.t, read.position, read.torque, velocity)

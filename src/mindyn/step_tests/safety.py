@@ -20,8 +20,7 @@ from mindyn.excitation.safety import PROBES, SafetySettings, floor_findings, wha
 from mindyn.findings import Finding, Severity
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
-from mindyn.step_tests.motions import Breakaways
-from mindyn.step_tests.plan import StepPlan
+from mindyn.step_tests.plan import Breakaways, StepPlan
 from mindyn.step_tests.planner import plan_tests
 
 FRACTIONS: Final = (1.0, 0.8, 0.6, 0.45, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05)

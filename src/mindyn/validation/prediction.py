@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
-from mindyn.logs.interpolation import interpolate_between_stamps
+from mindyn.logs.filters import interpolate_between_stamps
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.logs.samples import Samples

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
 from mindyn.logs.samples import Samples

@@ -21,9 +21,9 @@ from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
 from mindyn.loads.from_runs import load_columns
+from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.gather_blocks import Block
 from mindyn.regression.information import solve
-from mindyn.regression.triangles import triangle_of
 from mindyn.robots.edits import find_load_carrier
 
 SPLIT_STEP: Final = 2

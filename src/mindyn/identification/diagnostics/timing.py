@@ -11,7 +11,7 @@ from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.data import DiagnosticData
 from mindyn.logs.conditioning import require_resolved
-from mindyn.logs.delay import estimate_delay
+from mindyn.logs.resolving import estimate_delay
 
 TRIED_S: Final = tuple(times * limit.MIN_JOINT_DELAY_S for times in (-3, -2, 2, 3))
 REFINED_S: Final = (-0.02, -0.01, 0.01, 0.02)

@@ -23,8 +23,7 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import MindynError
 from mindyn.estimators.essential import elimination
-from mindyn.estimators.estimate import Estimate
-from mindyn.estimators.estimator import Estimator
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.feasibility.priors import build_prior

@@ -12,8 +12,8 @@ import numpy as np
 from mindyn.algebra.blas import run_on_one_blas_thread
 from mindyn.algebra.values import ShortRepr
 from mindyn.errors import Code, InputError
+from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.estimate_parts import CrossValidated
-from mindyn.estimators.estimator import Estimator
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.selection.candidates import best_estimator
@@ -21,11 +21,10 @@ from mindyn.identification.selection.trials import Trial, Trials, decimation_for
 from mindyn.identification.selection.tune import HIGHEST, SearchSpace, tune_settings
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
-from mindyn.logs.cutoffs import noise_floor_cutoff
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.logs.log import Log
 from mindyn.logs.reading import LogScan, sample_segments
-from mindyn.logs.resolving import cutoff_finding, delay_finding, resolve_conditioning
+from mindyn.logs.resolving import cutoff_finding, delay_finding, noise_floor_cutoff, resolve_conditioning
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import build_regressor
 from mindyn.regression.rows import Logs, complete_robot, list_logs

@@ -20,15 +20,22 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import ColumnSums, Part
-from mindyn.identification.selection.fold_fits import Fold, Kept, fit_of_all, fits_without_each, fold_of
+from mindyn.identification.selection.column_sums import (
+    ColumnSums,
+    Fold,
+    Kept,
+    Part,
+    fit_of_all,
+    fits_without_each,
+    fold_of,
+)
 from mindyn.identification.selection.scores import UNSCORED, TrialScore
 from mindyn.logs.conditioning import Conditioning, require_resolved
-from mindyn.logs.delay import DelayScan
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline, build_timeline
 from mindyn.logs.pipeline import ConditionedSamples, condition
+from mindyn.logs.resolving import DelayScan
 from mindyn.numerics.threads import map_in_threads
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction import Friction

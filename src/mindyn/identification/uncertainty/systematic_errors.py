@@ -18,8 +18,8 @@ from scipy.signal import lfilter
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.covariance import Colouring, colouring_of, joint_rows
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
+from mindyn.estimators.least_squares import Colouring, colouring_of, joint_rows
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import solve
