@@ -265,7 +265,8 @@ def section_of(records: dict[str, dict]) -> Section:
         if counts:
             rows.append((words, *(str(counts[outcome]) for outcome in OUTCOMES)))
     groups = Counter(key.partition("/")[0] for key in run)
-    cases = ", ".join(f"{count} {group}" for group, count in groups.items())
+    whole = dict.fromkeys(("random", "bodied"), f" of {RANDOM_ROBOTS}")
+    cases = ", ".join(f"{count}{whole.get(group, '')} {group}" for group, count in sorted(groups.items()))
     deadlines = sorted({record["deadline_s"] for record in run.values()})
     searches = f"{min(deadlines):g} s" if len(deadlines) == 1 else f"{min(deadlines):g} to {max(deadlines):g} s"
     known = [one for one in run.values() if one.get("source") not in (None, "guess") and "reported_m" in one]
