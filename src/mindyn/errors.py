@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
+from mindyn.hints import Command
+
 LONGEST_MESSAGE: Final = 3000
 """Characters of a message; the middle of a longer one is left out."""
 LONGEST_COMPARED_NAME: Final = 200
@@ -59,6 +61,8 @@ class MindynError(Exception):
         What was given, what is valid, and the likely cause.
     hint : str
         What to do next; the command line prints it after the message.
+    command : Command, optional
+        The command that does it; printed after the hint.
     code : Code, optional
         What is wrong, for programs; each class has a default.
     subject : str
@@ -67,13 +71,34 @@ class MindynError(Exception):
 
     default_code: ClassVar[Code] = Code.INVALID_VALUE
 
-    def __init__(self, message: str, *, hint: str = "", code: Code | None = None, subject: object = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        command: Command | None = None,
+        code: Code | None = None,
+        subject: object = "",
+    ) -> None:
+        hint = ": ".join(filter(None, (hint, "" if command is None else str(command))))
         message, hint = shorten_text(message), shorten_text(hint)
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
+        self.command = command
         self.code = self.default_code if code is None else code
         self.subject = shorten_text(str(subject), LONGEST_COMPARED_NAME)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error for JSON."""
+        command = None if self.command is None else ["mindyn", *self.command]
+        return {
+            "message": self.message,
+            "hint": self.hint,
+            "command": command,
+            "code": str(self.code),
+            "subject": self.subject,
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error as it is, so that a worker's error reads the same in the parent process."""

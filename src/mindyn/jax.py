@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from mindyn.errors import MissingExtraError
+from mindyn.hints import install_command
 from mindyn.kernels.differentiable import DifferentiableFunction, DifferentiableModel
 from mindyn.kernels.gpu import import_cupy
 from mindyn.kernels.model import Model
@@ -23,7 +24,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError as error:
-    raise MissingExtraError("mindyn.jax needs JAX", hint="pip install 'mindyn[jax]'", subject="jax") from error
+    raise MissingExtraError("mindyn.jax needs JAX", hint=install_command("jax"), subject="jax") from error
 
 
 class JaxModel(DifferentiableModel):

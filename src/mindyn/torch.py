@@ -12,15 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 from mindyn.errors import Code, InputError, MissingExtraError
+from mindyn.hints import install_command
 from mindyn.kernels.differentiable import DifferentiableFunction, DifferentiableModel
 from mindyn.kernels.model import Model
 
 try:
     import torch
 except ImportError as error:
-    raise MissingExtraError(
-        "mindyn.torch needs PyTorch", hint="pip install 'mindyn[torch]'", subject="torch"
-    ) from error
+    raise MissingExtraError("mindyn.torch needs PyTorch", hint=install_command("torch"), subject="torch") from error
 
 
 class TorchModel(DifferentiableModel):

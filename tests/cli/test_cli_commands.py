@@ -22,6 +22,7 @@ from mindyn.cli import bench, doctor, simulate
 from mindyn.cli.arguments import complete_robot
 from mindyn.cli.exit_codes import EXIT_CODE_MEANINGS, ExitCode
 from mindyn.cli.main import COMMANDS, load_function
+from mindyn.hints import install_command
 from mindyn.numerics import cache
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots import Limits
@@ -324,7 +325,7 @@ def test_doctor_prints_the_install_command_of_a_missing_extra(monkeypatch):
     monkeypatch.setattr(doctor.util, "find_spec", lambda _: None)
     for check in doctor.check_extras():
         assert check.state == "missing"
-        assert check.remedy == f"pip install 'mindyn[{check.name.removeprefix('extra ')}]'"
+        assert check.remedy == install_command(check.name.removeprefix("extra "))
 
 
 def test_doctor_checks_the_extras_of_the_project():
@@ -371,7 +372,7 @@ def test_doctor_names_the_gpu(monkeypatch, device):
         ("ok", "A100") if device else ("missing", "CuPy finds no device: cudaErrorNoDevice")
     )
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert doctor.check_gpu().remedy == "pip install 'mindyn[gpu]'"
+    assert doctor.check_gpu().remedy == install_command("gpu")
 
 
 def test_doctor_reports_a_cache_that_is_not_writable(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ LAYERS = (
     *(
         "lazy_names",
         "notation",
+        "hints",
         "errors",
         "findings",
         "escaping",

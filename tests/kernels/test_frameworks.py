@@ -12,6 +12,7 @@ from raising import raises
 
 from mindyn import compile_model, load_robot
 from mindyn.errors import Code, InputError
+from mindyn.hints import install_command
 from mindyn.kernels.differentiable import DifferentiableFunctions
 
 ROBOT = load_robot("planar2")
@@ -174,4 +175,4 @@ def test_loops_are_differentiated_through_their_closure():
 def test_a_missing_package_error_names_the_extra(package):
     code = f"import sys; sys.modules[{package!r}] = None\nimport mindyn.{package}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert f"pip install 'mindyn[{package}]'" in done.stderr
+    assert install_command(package) in done.stderr

@@ -27,6 +27,7 @@ from mindyn.comparison.method_bench import compare_methods
 from mindyn.comparison.methods import LOG_METHODS, require_methods
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
+from mindyn.hints import Command
 from mindyn.robots.loading import RobotOptions
 
 DEFAULT_SETTING = BenchSetting()
@@ -107,7 +108,8 @@ def compare(
     if robot is None:
         raise InputError(
             "no robot is given",
-            hint="mindyn compare ROBOT, or mindyn compare --logs DIR",
+            hint="name a robot, or pass --logs DIR",
+            command=Command("compare", "ROBOT"),
             code=Code.MISSING_VALUE,
             subject="robot",
         )

@@ -31,6 +31,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.export.controller_code import write_contact_c
 from mindyn.feasibility.full_model import full_model
 from mindyn.files import write_file_atomically
+from mindyn.hints import Command
 from mindyn.kernels.external_wrench import ContactKind, ExternalWrench
 from mindyn.kernels.model import compile_model
 from mindyn.pages.document import Section, figure, format_plural, p, render_document, to_html
@@ -130,7 +131,8 @@ def _load_thresholds(path: Path) -> ContactThresholds:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} is not a thresholds file: {error!r}",
-            hint="write one with mindyn contact --save",
+            hint="write one",
+            command=Command("contact", "RUN", "LOG", "--save", path),
             code=Code.WRONG_FORMAT,
             subject=path,
         ) from error

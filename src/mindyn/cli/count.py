@@ -18,6 +18,7 @@ from mindyn.equations.kane import kane_inverse_dynamics
 from mindyn.equations.mlc_dynamics import mlc_inverse_dynamics
 from mindyn.equations.mlc_inertia import MLC_FORMULATIONS, mlc_inertia_matrix
 from mindyn.errors import Code, InputError
+from mindyn.hints import Command
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
 from mindyn.kernels.program import OperationCounts, operation_counts
@@ -51,7 +52,8 @@ def count(
     if papers == (robot is not None):
         raise InputError(
             "count needs either a robot or --papers",
-            hint="mindyn count puma560, or mindyn count --papers",
+            hint="name a robot, or pass --papers",
+            command=Command("count", "puma560"),
             code=Code.MISSING_VALUE,
             subject="robot",
         )

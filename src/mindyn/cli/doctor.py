@@ -22,11 +22,12 @@ import mindyn
 from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.printing import print_status, print_table
+from mindyn.hints import install_command
 from mindyn.numerics.threads import usable_cores
 
 
 class Extra(NamedTuple):
-    """An extra of `pip install 'mindyn[extra]'`: its module, package and purpose."""
+    """An extra of mindyn: its module, package and purpose."""
 
     module: str
     package: str
@@ -86,7 +87,7 @@ def _run_check(name: str, check: Callable[[], Check]) -> Check:
         return check()
     except Exception as error:
         message = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Check(name, "failed", message, "pip install --force-reinstall mindyn")
+        return Check(name, "failed", message, "install mindyn again")
 
 
 def check_python() -> Check:
@@ -198,7 +199,7 @@ def check_gpu() -> Check:
         cupy = import_cupy()
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     except MissingExtraError as error:
-        return Check("GPU", "missing", error.message, _install_command("gpu"))
+        return Check("GPU", "missing", error.message, install_command("gpu"))
     except Exception as error:  # CUDARuntimeError of CuPy cannot be imported without CuPy
         return Check("GPU", "missing", f"CuPy finds no device: {error}", "check the driver with nvidia-smi")
     return Check("GPU", "ok", name, values={"device": name})
@@ -221,12 +222,8 @@ def check_extras() -> Iterator[Check]:
     for extra, (module, package, purpose) in EXTRAS.items():
         installed = util.find_spec(module) is not None
         message = f"{module}{_version(package)}: {purpose}" if installed else f"{module} is not installed: {purpose}"
-        remedy = "" if installed else _install_command(extra)
+        remedy = "" if installed else install_command(extra)
         yield Check(f"extra {extra}", "ok" if installed else "missing", message, remedy, {"module": module})
-
-
-def _install_command(extra: str) -> str:
-    return f"pip install 'mindyn[{extra}]'"
 
 
 def _version(package: str) -> str:

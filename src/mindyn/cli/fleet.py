@@ -24,6 +24,7 @@ from mindyn.files import finish_replacement, make_output_folder
 from mindyn.fleet.fleet import FleetStudy, study_fleet
 from mindyn.fleet.page import explain_no_difference
 from mindyn.fleet.writing import STUDY_FILES, summarise_study, write_study
+from mindyn.hints import install_command
 from mindyn.logs.locations import strip_credentials
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.inputs import require_count
@@ -122,7 +123,7 @@ def _connect_cluster(cluster: str | None) -> Iterator[Executor | None]:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError(
-            "--cluster needs Dask, which is not installed", hint="pip install 'mindyn[dask]'", subject="dask"
+            "--cluster needs Dask, which is not installed", hint=install_command("dask"), subject="dask"
         ) from error
     try:
         client = Client(cluster, timeout=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
 from mindyn.reading import ALLOW_OUTSIDE_FILES
 
 COMMANDS: Mapping[str, str] = {
+    "start": "Go from a robot and its logs to exported code, asking only what cannot be determined.",
     "demo": "Simulate a PUMA 560, identify it with three estimators, check and validate it, and write a report.",
     "robots": "List the bundled robots, or show one robot.",
     "base": "Print the base parameters: the combinations of link parameters that the dynamics depend on.",
@@ -45,7 +47,7 @@ COMMANDS: Mapping[str, str] = {
 """Help of each command, which is the first line of the docstring of its function (see `load_function`)."""
 
 COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
-    "Get started": {"demo": "demo", "doctor": "doctor"},
+    "Get started": {"start": "start arm.urdf run1.csv run2.csv", "demo": "demo", "doctor": "doctor"},
     "Robot": {"robots": "robots arm.urdf", "base": "base arm.urdf --drives"},
     "Motions and logs": {
         "excite": "excite arm.urdf --seconds 20 --out motion",
@@ -194,12 +196,14 @@ def run() -> None:
             app()
     except MindynError as error:
         print_status(f"error: {error}")
+        _print_json_error(error.to_dict())
         sys.exit(ExitCode.NO if isinstance(error, UnsafeMotionError) else ExitCode.ERROR)
     except BrokenPipeError:
         raise
     except OSError as error:  # a system error that no reader or writer explained
         where = "" if error.filename is None else f": {shorten_text(str(error.filename), 200)!r}"
         print_status(f"error: {error.strerror or error}{where}")
+        _print_json_error({"message": f"{error.strerror or error}{where}", "code": str(Code.UNREADABLE)})
         sys.exit(ExitCode.ERROR)
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != ExitCode.INTERRUPTED:
@@ -208,6 +212,12 @@ def run() -> None:
         sys.exit(ExitCode.INTERRUPTED)
     finally:
         TERMINAL_COLUMNS.reset(held)
+
+
+def _print_json_error(error: Mapping[str, Any]) -> None:
+    """Print an error as JSON on stdout if the command was asked for JSON."""
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": error}, indent=1))
 
 
 def _print_interrupted(kept: str) -> None:

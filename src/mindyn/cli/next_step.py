@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import textwrap
 from pathlib import Path
 
 from mindyn.cli.printing import print_status_lines, terminal_columns
+from mindyn.hints import Command
 from mindyn.robots.loading import RobotOptions
 
 
 def print_next_command(*words: object) -> None:
     """Print `next: mindyn ...`, wrapped with backslashes so that it can be copied."""
-    line = f"next: {shlex.join(['mindyn', *map(str, words)])}"
+    line = f"next: {Command(*words)}"
     width = terminal_columns(sys.stderr)
     if width is not None and len(line) > width:
         pieces = textwrap.wrap(

@@ -15,6 +15,7 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_status
 from mindyn.errors import Code, ExportError, InputError, list_names, unknown_name_error
 from mindyn.excitation.run import run_of
+from mindyn.hints import Command
 from mindyn.logs.writing import write_log
 from mindyn.reading import read_json, read_toml
 from mindyn.robots.files import read_text
@@ -172,7 +173,8 @@ def _load_reference(robot: Robot, motion: Path | None, seed: int) -> tuple[Refer
     if not path.exists():
         raise InputError(
             f"the motion {str(path)!r} does not exist",
-            hint="write one with `mindyn excite ROBOT --out DIR`",
+            hint="write one",
+            command=Command("excite", "ROBOT", "--out", "DIR"),
             code=Code.MISSING_FILE,
             subject=path,
         )

@@ -36,6 +36,7 @@ from mindyn.excitation.limits import with_limits
 from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
 from mindyn.files import replace_folder_files
 from mindyn.findings import name_warnings
+from mindyn.hints import Command
 from mindyn.robots.loading import RobotOptions
 from mindyn.simulation.sensors import Sensors
 from mindyn.step_tests.checks import check_steps
@@ -122,7 +123,8 @@ def step_by_step(
     if not (folder / PLAN).is_file():
         raise InputError(
             f"no {PLAN} in {str(folder)!r}",
-            hint=f"mindyn step-by-step plan {robot} {folder}",
+            hint="plan the tests first",
+            command=Command("step-by-step", "plan", robot, folder),
             code=Code.MISSING_FILE,
             subject=PLAN,
         )

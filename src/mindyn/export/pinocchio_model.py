@@ -10,6 +10,7 @@ from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import Code, ExportError, MissingExtraError
 from mindyn.export.writing import find_unsupported, joint_side_values
+from mindyn.hints import Command, install_command
 from mindyn.robots.mimics import find_mimic_root, mimic_map
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
@@ -129,7 +130,7 @@ def import_pinocchio() -> Any:
         import pinocchio
     except ImportError as error:
         raise MissingExtraError(
-            "Pinocchio is not installed", hint="pip install 'mindyn[pinocchio]'", subject="pinocchio"
+            "Pinocchio is not installed", hint=install_command("pinocchio"), subject="pinocchio"
         ) from error
     return pinocchio
 
@@ -188,7 +189,8 @@ def _body_inertia(pin: Any, link: Link) -> Any:
     except (RuntimeError, ValueError) as error:
         raise ExportError(
             f"Pinocchio cannot express link {link.name!r}: {link.consistency().reason or error}",
-            hint="correct the inertial parameters of the link; `mindyn robots ROBOT` lists them",
+            hint="correct the inertial parameters of the link; this lists them",
+            command=Command("robots", "ROBOT"),
             code=Code.NOT_FEASIBLE,
             subject=link.name,
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mindyn.errors import MissingExtraError
+from mindyn.hints import install_command
 from mindyn.kernels.cuda_source import cuda_source
 from mindyn.kernels.device import DeviceFunction
 
@@ -19,7 +20,7 @@ def import_cupy() -> Any:
     except ImportError as error:
         raise MissingExtraError(
             "running on a GPU needs CuPy and a CUDA device",
-            hint="pip install 'mindyn[gpu]'; or export with model.write_cuda(path) and compile it with nvcc",
+            hint=f"{install_command('gpu')}; or export with model.write_cuda(path) and compile it with nvcc",
             subject="cupy",
         ) from error
     return cupy

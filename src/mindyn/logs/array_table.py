@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.errors import Code, MissingExtraError
+from mindyn.hints import install_command
 from mindyn.logs.errors import LogError
 from mindyn.logs.tables import Chunk, raise_as_damaged, require_numbers
 from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
@@ -418,7 +419,7 @@ def _open_hdf5(path: Path) -> Mapping[str, Any]:
         import h5py
     except ImportError as error:
         message = f"{path.name} is an HDF5 file, which needs h5py"
-        raise MissingExtraError(message, hint="pip install 'mindyn[hdf5]'", subject="hdf5") from error
+        raise MissingExtraError(message, hint=install_command("hdf5"), subject="hdf5") from error
     arrays: dict[str, Any] = {}
     budget = InputBudget(path.name, path.stat().st_size, LogError)
     seen: set[int] = set()

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, MissingExtraError, list_names
+from mindyn.hints import Command, install_command
 from mindyn.logs.errors import LogError
 from mindyn.logs.tables import Chunk
 from mindyn.reading import (
@@ -124,7 +125,7 @@ def _select_topic(path: Path, topic: str | None, joints: Sequence[str]) -> tuple
         return fitting[0], (
             f"topic {fitting[0]} of {path.name} was selected because it names the robot's joints; not used: {others}",
         )
-    how = f'set topic = "..." in a sidecar file, or run mindyn log {path.name} ROBOT --state topic=...'
+    how = f'set topic = "..." in a sidecar file, or run {Command("log", path.name, "ROBOT", "--state", "topic=TOPIC")}'
     raise LogError(
         f"{path.name} has {len(candidates)} JointState topics; topics: {known}",
         hint=how if candidates else "mindyn reads sensor_msgs/JointState",
@@ -219,7 +220,7 @@ def _read_mcap(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tu
         from mcap.reader import make_reader
     except ImportError as error:
         message = f"{path.name} is an MCAP file, which needs mcap"
-        raise MissingExtraError(message, hint="pip install 'mindyn[ros]'", subject="ros") from error
+        raise MissingExtraError(message, hint=install_command("ros"), subject="ros") from error
     try:
         require_plausible_chunks(stream, path.name)
         reader = make_reader(stream)

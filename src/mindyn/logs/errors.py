@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from mindyn.errors import Code, MindynError
 from mindyn.findings import Finding, Kind, info
+from mindyn.hints import Command
 
 ACCEPTABLE_FINDINGS: Final = ("degrees", "milli", "velocity", "target", "stamps", "rate", "restarts")
 """Names of findings that raise an error unless the caller accepts them: positions that look like degrees, torques a
@@ -55,7 +56,8 @@ class FaultCollector:
             first = self.errors[0]
             raise LogError(
                 "\n".join([f"the metadata of {where} has {len(self.errors)} errors:", *_format_faults(self.errors)]),
-                hint="mindyn log LOG ROBOT drafts a sidecar file",
+                hint="draft what is missing",
+                command=Command("log", "LOG", "ROBOT"),
                 code=first.code,
                 subject=first.subject,
             )

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from mindyn.errors import Code, MissingExtraError
+from mindyn.hints import install_command
 from mindyn.logs.errors import LogError
 from mindyn.reading import describe_exception
 
@@ -216,7 +217,7 @@ def _filesystem(url: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(
             f"{scheme}:// needs fsspec and its package for that store, which are not installed",
-            hint="pip install 'mindyn[cloud]' installs them for s3://; for other stores see fsspec",
+            hint=f"{install_command('cloud')} installs them for s3://; for other stores see fsspec",
             subject="cloud",
         ) from error
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindyn.errors import Code, suggest_name
+from mindyn.hints import Command
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, FaultCollector, LogError
 from mindyn.logs.locations import FileLocation
 from mindyn.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_toml
@@ -242,8 +243,8 @@ def _is_question(value: object) -> bool:
 
 
 _CONFIRM_HINT: Final = (
-    "check its lines, replace each ?, and delete the line `draft = true`; "
-    "`mindyn log LOG ROBOT --confirm` does that if no ? is left"
+    "check its lines, replace each ?, and delete the line `draft = true`; if no ? is left, "
+    f"{Command('log', 'LOG', 'ROBOT', '--confirm')} does that"
 )
 _EXAMPLES: Final = {
     "columns": 'columns = { time = "t", position = "q{i}", torque = "tau{i}" }',

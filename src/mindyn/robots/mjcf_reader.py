@@ -15,6 +15,7 @@ from mindyn.algebra.poses import IDENTITY, Pose, rotation_about_axis, rotation_f
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, MissingExtraError, RobotFileError, list_names, shorten_text
 from mindyn.findings import Kind, info, summarise
+from mindyn.hints import install_command
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
@@ -30,9 +31,7 @@ def import_mujoco() -> Any:
     try:
         import mujoco
     except ImportError as error:
-        raise MissingExtraError(
-            "MJCF files need MuJoCo", hint="pip install 'mindyn[mjcf]'", subject="mujoco"
-        ) from error
+        raise MissingExtraError("MJCF files need MuJoCo", hint=install_command("mjcf"), subject="mujoco") from error
     return mujoco
 
 

@@ -1,0 +1,46 @@
+"""Commands that hints and next steps propose, and how to install what is missing."""
+
+from __future__ import annotations
+
+import shlex
+from importlib import metadata
+from typing import Final
+
+PUBLISHED: Final = False
+"""Whether `pip install mindyn` works: decides what hints and documentation say."""
+
+
+class Command(tuple[str, ...]):
+    """A command of the program: its words; words in capitals (ROBOT, LOG) stand for what the user knows.
+
+    >>> print(Command("log", "run 1.csv", "ROBOT"))
+    mindyn log 'run 1.csv' ROBOT
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *words: object) -> Command:
+        """Return the command with these words as text."""
+        return super().__new__(cls, map(str, words))
+
+    def __str__(self) -> str:
+        return shlex.join(("mindyn", *self))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the command can be run as it is."""
+        return not any(word.isupper() and word.isalpha() for word in self)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra."""
+    if PUBLISHED:
+        return f"pip install 'mindyn[{extra}]'"
+    try:
+        required = metadata.requires("mindyn") or []
+    except metadata.PackageNotFoundError:  # used from a source folder without installation
+        required = []
+    packages = [line.partition(";")[0].strip() for line in required if f"extra == '{extra}'" in line.replace('"', "'")]
+    return (
+        f"pip install {shlex.join(packages)}" if packages else f"pip install '.[{extra}]' in the folder of the source"
+    )

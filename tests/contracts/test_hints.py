@@ -1,0 +1,110 @@
+"""Hints propose commands that exist: each complete one runs, the others parse, and packages are named as they install."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from cli.program import mindyn_program
+from raising import raises
+
+from mindyn import hints
+from mindyn.cli.main import COMMANDS, load_command
+from mindyn.errors import Code, InputError, MindynError
+from mindyn.hints import Command, install_command
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "mindyn"
+TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+
+
+def proposed():
+    """The words of every command that the program proposes; None for a value that is known only when it runs."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if named and node.func.id in ("Command", "print_next_command") and path != "cli/next_step.py":
+                words = [word for word in node.args if not isinstance(word, ast.Starred)]
+                if words and isinstance(words[0], ast.Constant):
+                    yield path, tuple(w.value if isinstance(w, ast.Constant) else None for w in words)
+
+
+PROPOSED = sorted(set(proposed()), key=str)
+
+
+def test_commands_are_found():
+    assert len(PROPOSED) > 20
+    assert {"identify", "export", "log", "check"} <= {words[0] for _, words in PROPOSED}
+
+
+@pytest.mark.parametrize(("path", "words"), PROPOSED, ids=lambda value: str(value))
+def test_every_proposed_command_parses_and_complete_ones_run(path, words):
+    if None not in words and Command(*words).is_complete:
+        assert mindyn_program(*words).code == 0
+        return
+    command = load_command(words[0])
+    context = command.context_class(command)
+    given, _, order = command.make_parser(context).parse_args(["X" if word is None else word for word in words[1:]])
+    required = [p for p in command.params if p.param_type_name == "argument" and p.required]
+    starred = path in ("cli/compare.py", "report/summary.py")  # further words follow when it runs
+    assert starred or all(given.get(parameter.name) for parameter in required), order
+
+
+def test_hints_hold_no_command_as_plain_text():
+    """A command in a sentence of its own is a `Command`, so that the tests above see it."""
+    named = re.compile(rf"mindyn (?:{'|'.join(COMMANDS)}) [A-Z{{.]")
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg in ("hint", "remedy"):
+                texts = [part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
+                assert not named.search(" ".join(map(str, texts))), (path, node.value.lineno)
+
+
+def test_a_command_is_written_as_a_shell_takes_it():
+    command = Command("log", Path("run 1.csv"), "ROBOT")
+    assert str(command) == "mindyn log 'run 1.csv' ROBOT"
+    assert not command.is_complete
+    assert Command("count", "puma560").is_complete
+    error = MindynError("wrong", hint="plan first", command=command)
+    assert error.hint == "plan first: mindyn log 'run 1.csv' ROBOT"
+    assert error.to_dict()["command"] == ["mindyn", "log", "run 1.csv", "ROBOT"]
+
+
+def test_extras_are_installed_as_the_package_is_published(monkeypatch):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra, packages in extras.items():
+        assert all(package in install_command(extra) for package in packages)
+    assert "in the folder of the source" in install_command("nothing")
+    monkeypatch.setattr(hints, "PUBLISHED", True)
+    assert install_command("ros") == "pip install 'mindyn[ros]'"
+
+
+def test_documentation_names_the_package_only_once_it_is_published():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = [page.name for page in pages if re.search(r"pip\s+install\s+(-U\s+)?'?mindyn", page.read_text())]
+    assert hints.PUBLISHED or not named
+
+
+@pytest.mark.parametrize("words", [("robots", "puma650"), ("identify", "puma560", "nothing.csv"), ("check", "nothing")])
+def test_errors_under_json_are_json(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = mindyn_program(*words, "--json")
+    assert done.code == 1
+    error = json.loads(done.out)["error"]
+    assert {"message", "hint", "command", "code", "subject"} == set(error)
+    assert error["code"] in set(Code)
+    assert error["message"] in done.err.replace("\n", " ")
+    assert mindyn_program(*words).out == ""
+
+
+def test_errors_keep_their_command_in_another_process():
+    import pickle
+
+    with raises(InputError, code=Code.MISSING_FILE, subject="x"):
+        raise pickle.loads(
+            pickle.dumps(InputError("no", command=Command("robots"), code=Code.MISSING_FILE, subject="x"))
+        )
