@@ -13,7 +13,8 @@ from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, group, head, limited
 
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
-from mindyn.logs.draft_errors import missing_columns_error
+from mindyn.logs.draft_columns import choose_groups
+from mindyn.logs.draft_errors import find_missing_joints
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import split_words
 from mindyn.logs.draft_numbers import (
@@ -26,7 +27,6 @@ from mindyn.logs.drafting import (
     _add_torque,
     _add_units,
     _add_velocity,
-    _choose_groups,
     _describe_order,
     _read_joint_order,
     _reorder_columns,
@@ -38,22 +38,20 @@ from mindyn.robots.loading import load_robot
 
 def test_the_group_that_measures_a_signal_most_likely_is_chosen():
     plain, measured, target = group("q"), group("actual_pos"), group("q_target")
-    assert _choose_groups([plain, target], 2, ())["position"] is plain
-    assert _choose_groups([plain, measured], 2, ())["position"] is measured  # a word that says measured comes first
+    assert choose_groups([plain, target], 2, ())["position"] is plain
+    assert choose_groups([plain, measured], 2, ())["position"] is measured  # a word that says measured comes first
     wide = group("actual_q", 3)
-    assert (
-        _choose_groups([wide, group("actual_pos")], 2, ())["position"].count == 2
-    )  # then the robot's number of joints
-    assert _choose_groups([group("angle"), plain], 2, ())["position"] is plain  # then the likelier word
-    assert _choose_groups([group("q", 1)], 2, ()) == {}
+    assert choose_groups([wide, group("actual_pos")], 2, ())["position"].count == 2  # then the robot's number of joints
+    assert choose_groups([group("angle"), plain], 2, ())["position"] is plain  # then the likelier word
+    assert choose_groups([group("q", 1)], 2, ()) == {}
     near, far = group("left_arm_vel"), group("base_arm_vel")
-    chosen = _choose_groups([group("left_arm_pos"), group("right_vel"), near], 2, ())
+    chosen = choose_groups([group("left_arm_pos"), group("right_vel"), near], 2, ())
     assert chosen["velocity"] is near  # then the one that shares its words with the position's
-    assert "velocity" not in _choose_groups([group("left_arm_pos"), far], 2, ())
+    assert "velocity" not in choose_groups([group("left_arm_pos"), far], 2, ())
     unnamed = group("column_")
-    assert _choose_groups([unnamed], 2, ("pos",)) == {"position": unnamed}
-    assert _choose_groups([unnamed], 2, ()) == {}
-    assert _choose_groups([group("tau", 1)], 0, ())["torque"].count == 1
+    assert choose_groups([unnamed], 2, ("pos",)) == {"position": unnamed}
+    assert choose_groups([unnamed], 2, ()) == {}
+    assert choose_groups([group("tau", 1)], 0, ())["torque"].count == 1
 
 
 def test_lines_on_the_time():
@@ -255,10 +253,11 @@ def test_lines_on_units_of_positions():
 
 def test_logs_that_cannot_be_read_say_what_they_hold():
     made = LogHead({"a": T, "b": T}, {}, {}, ())
-    error = missing_columns_error(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), {})
+    assert find_missing_joints(Path("run.csv"), made, ["position", "torque"], ("j1", "j2"), {}) is None
+    some = LogHead({"j1_pos": T, "j1_tau": T}, {}, {}, ())
+    error = find_missing_joints(Path("run.csv"), some, ["position", "torque"], ("j1", "j2"), {})
     assert error.message.startswith("no columns of run.csv look like position and torque for each of the joints j1, j2")
-    assert "its columns are: a, b" in error.message
-    assert error.hint.startswith("set them in a sidecar file")
-    bare = missing_columns_error(Path("run.csv"), LogHead({}, {}, {}, (), is_named=False), ["torque"], (), {})
+    assert "its columns are: j1_pos, j1_tau" in error.message
+    assert "--lock j2=0" in error.hint
+    bare = find_missing_joints(Path("run.csv"), LogHead({}, {}, {}, (), is_named=False), ["torque"], (), {})
     assert bare.message == "no columns of run.csv look like torque; it has no column of numbers"
-    assert bare.hint.startswith("the columns have no names")

@@ -253,11 +253,13 @@ def test_a_velocity_that_is_none_is_left_out_and_a_wrong_unit_is_contradicted(tm
     assert draft_log(wrong, ROBOT).value("units.velocity") == "deg/s"
 
 
-def test_headerless_and_foreign_files_are_explained(tmp_path):
+def test_a_log_without_torque_asks_for_it_and_one_of_fewer_joints_is_rejected(tmp_path):
     pl.DataFrame({"t": T, **numbered("q{i}", Q)}).write_csv(tmp_path / "run.csv", include_header=False)
-    with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position"):
-        draft_log(tmp_path / "run.csv", ROBOT)
-    pl.DataFrame({"t": T, **numbered("q{i}", Q[:, :5])}).write_csv(tmp_path / "short.csv")
+    draft = draft_log(tmp_path / "run.csv", ROBOT)
+    assert draft.questions == ("columns.torque",)
+    assert draft.value("columns.position") == [f"column_{k}" for k in range(2, 2 + N)]
+    few = {"t": T, **numbered("q{i}", Q[:, :5]), **numbered("tau{i}", TAU[:, :5])}
+    pl.DataFrame(few).write_csv(tmp_path / "short.csv")
     with raises(LogError, code=Code.MISSING_VALUE, subject="columns.position"):
         draft_log(tmp_path / "short.csv", ROBOT)
 

@@ -21,9 +21,9 @@ from mindyn.logs import array_table, formats, json_table
 from mindyn.logs.array_table import read_mat
 from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
+from mindyn.logs.draft_columns import find_signal_files
 from mindyn.logs.draft_errors import _hint_for_missing_joints
 from mindyn.logs.draft_names import _group_by_number
-from mindyn.logs.drafting import _find_signal_files
 from mindyn.logs.errors import LogError
 from mindyn.logs.json_table import JsonLinesTable
 from mindyn.logs.locations import RemoteFile, list_matching, parse_location
@@ -37,12 +37,12 @@ def test_signals_stand_in_files_that_their_names_tell_and_in_nothing_else(tmp_pa
     for name in ("pos.csv", "current.csv", "velocity.txt", "notes.csv"):
         (tmp_path / name).write_text("column_1,column_2\n0.5,1.5\n")
     (tmp_path / "velocity.csv").mkdir()
-    chosen, files = _find_signal_files(tmp_path / "pos.csv", [group("column_")], {}, 2)
+    chosen, files = find_signal_files(tmp_path / "pos.csv", [group("column_")], {}, 2)
     assert files == {"torque": "current.csv"}
     assert set(chosen) == {"position", "torque"}
     assert chosen["torque"].words[-1] == "current"
     given = group("tau")
-    chosen, files = _find_signal_files(tmp_path / "pos.csv", [group("column_")], {"torque": given}, 2)
+    chosen, files = find_signal_files(tmp_path / "pos.csv", [group("column_")], {"torque": given}, 2)
     assert (chosen["torque"], files) == (given, {})  # what the file has itself is not looked for elsewhere
 
 

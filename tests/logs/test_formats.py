@@ -236,7 +236,7 @@ def test_of_several_topics_that_of_the_robots_joints_is_taken(tmp_path):
     with raises(LogError, code=Code.AMBIGUOUS, subject="topic") as known:
         read_log(both, ROBOT, side="joint")
     assert "--state topic=" in known.value.hint
-    assert draft_log(both, ROBOT, "/hand/states").value("columns.position") == "left_{joint}.position"
+    assert draft_log(both, ROBOT, {"topic": "/hand/states"}).value("columns.position") == "left_{joint}.position"
 
 
 def test_mcap_written_in_compressed_chunks(tmp_path):

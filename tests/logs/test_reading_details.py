@@ -243,14 +243,15 @@ def test_of_a_draft_only_what_is_known_is_stated(tmp_path):
     v = {f"vel_{k}": (k + 1) * np.cos((k + 1) * t) for k in (1, 2)}
     tau = {f"torque_{k}": np.cos(k * t) for k in (1, 2)}
     timeless = drafted(tmp_path, {**q, **v, **tau})
-    assert timeless["units.velocity"].value == "?"
+    assert (timeless["units.velocity"].value, timeless["rate_hz"].value) == ("rad/s", 100.0)
+    assert "in the same unit" in timeless["rate_hz"].evidence
     assert "definition of the format" not in timeless["units.position"].evidence
     timed = drafted(tmp_path, {"time": t, **q, **v, **tau})
     assert timed["units.velocity"].value == "rad/s"
     slow = drafted(tmp_path, {"time": t, **q, **{name: np.rad2deg(one) for name, one in v.items()}, **tau})
     assert slow["units.velocity"].value == "deg/s"
     named = drafted(tmp_path, {**q, **{f"vel_deg_s_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
-    assert named["units.velocity"].value == "deg/s"
+    assert (named["units.velocity"].value, named["rate_hz"].value) == ("deg/s", "?")
     tiny = {name: 0.01 * one for name, one in q.items()}  # radians or degrees
     unknown = drafted(tmp_path, {"time": t, **tiny, **{f"acc_{k}": one for k, one in enumerate(v.values(), 1)}, **tau})
     assert unknown["units.position"].value == unknown["units.acceleration"].value == "?"

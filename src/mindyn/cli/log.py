@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
@@ -16,9 +16,11 @@ from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_findings, print_output, print_status, print_table
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
+from mindyn.hints import Command
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.conversion import apply_logged_mount
-from mindyn.logs.draft import DRAFT_TABLES, DraftLine, SidecarDraft
+from mindyn.logs.draft import SidecarDraft, flatten_metadata
+from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import find_sidecar, read_sidecar
 from mindyn.logs.reading import CHUNK_ROWS, LogScan, read_log
 from mindyn.robots.loading import RobotOptions
@@ -48,8 +50,8 @@ def log(
     """Inspect a log: the likely meaning of its columns with evidence, and a draft of its sidecar file."""
     arm = None if robot is None else options.load(robot)
     file = file if file.name else file.absolute()
-    sidecar = find_sidecar(file)
-    if isinstance(sidecar, Path) and not read_sidecar(file).get("draft", False):
+    sidecar, given = find_sidecar(file), parse_entries(state or ())
+    if isinstance(sidecar, Path) and has_complete_sidecar(file, arm):
         if write or confirm or state:
             raise InputError(
                 f"{sidecar.name} already exists",
@@ -59,10 +61,11 @@ def log(
             )
         _check_sidecar(file, sidecar, arm, as_json)
     else:
-        topics = [line.partition("=")[2] for line in state or () if line.startswith("topic=")]
-        topic = topics[-1] if topics else read_sidecar(file).get("topic")
-        draft = apply_lines(merge_edits(draft_log(file, arm, topic), read_sidecar(file)), state or ())
-        typer.echo(json.dumps(_draft_data(draft), indent=1) if as_json else draft.toml(confirmed=confirm), nl=as_json)
+        draft = draft_with_sidecar(file, arm, given)
+        if as_json:
+            typer.echo(json.dumps(_draft_data(draft), indent=1))
+        elif not confirm:
+            typer.echo(draft.toml(), nl=False)
         for note in draft.notes:
             print_status(f"note: {note}")
         if not (write or confirm):
@@ -73,12 +76,13 @@ def log(
         print_next_command("log", file, robot, *format_robot_options(options), "--confirm")
     elif robot is not None:
         out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder
-        print_next_command("identify", robot, file, *format_robot_options(options), "--out", out)
+        print_next_command("identify", robot, file, *format_robot_options(options), "--hold-out", "0.3", "--out", out)
 
 
-def apply_lines(draft: SidecarDraft, given: Sequence[str]) -> SidecarDraft:
-    """Apply KEY=VALUE entries of the user to a draft; values are TOML or bare words, and KEY= removes an entry."""
-    for line in given:
+def parse_entries(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the entries KEY=VALUE of the user; values are TOML or bare words, and KEY= removes an entry."""
+    entries: dict[str, Any] = {}
+    for line in lines:
         key, mark, text = line.partition("=")
         if not mark or not key.strip():
             raise InputError(
@@ -91,24 +95,41 @@ def apply_lines(draft: SidecarDraft, given: Sequence[str]) -> SidecarDraft:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text.strip()
-        draft = draft.without_key(key.strip())
-        draft = draft if value == "" else draft.with_line(DraftLine(key.strip(), value, "given by you"))
+        entries |= flatten_metadata({key.strip(): value})
+    return entries
+
+
+def draft_with_sidecar(file: Path, arm: Robot | None, given: Mapping[str, Any]) -> SidecarDraft:
+    """Draft a log with the entries of the user and of its sidecar; unchanged lines of a draft keep their evidence."""
+    written = read_sidecar(file)
+    entries = flatten_metadata(written)
+    layout = {key: value for key, value in entries.items() if key in _LAYOUT or key.startswith("columns.")}
+    fresh = draft_log(file, arm, layout)
+    changed = {**{key: value for key, value in entries.items() if fresh.value(key) != value}, **given}
+    draft = draft_log(file, arm, layout | changed) if changed else fresh
+    kept = {*flatten_metadata(written, asked=True), *given}
+    removed = [key for key, value in given.items() if value == ""]
+    if written.get("draft", False):  # a person may have deleted lines
+        removed += [line.key for line in fresh.lines if line.key not in kept]
+    for key in removed:
+        draft = draft.without_key(key)
     return draft
 
 
-def merge_edits(draft: SidecarDraft, sidecar: Mapping[str, Any]) -> SidecarDraft:
-    """Return the draft as the user edited it in the sidecar file; unchanged entries keep their evidence."""
-    if not sidecar:
-        return draft
-    lines: dict[str, Any] = {}
-    for key, value in sidecar.items():
-        if key != "draft":
-            entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
-            lines |= {f"{key}.{entry}" if entry else key: item for entry, item in entries}
-    before = {line.key: line for line in draft.lines}
-    same = {key: before[key] for key, value in lines.items() if key in before and before[key].value == value}
-    merged = tuple(same.get(key, DraftLine(key, value, "given by you")) for key, value in lines.items())
-    return SidecarDraft(draft.name, merged, draft.notes)
+_LAYOUT: Final = ("topic", "separator", "decimal", "skip_rows")
+"""Entries without which some files cannot be read."""
+
+
+def has_complete_sidecar(file: Path, arm: Robot | None) -> bool:
+    """Return whether a log has a confirmed sidecar with all entries; without a robot, entries are not checked."""
+    if find_sidecar(file) is None or read_sidecar(file).get("draft", False):
+        return False
+    try:
+        if arm is not None:
+            LogScan(file, apply_logged_mount(arm, [file]), {}, CHUNK_ROWS)
+    except LogError as error:
+        return error.code is not Code.MISSING_VALUE
+    return True
 
 
 def _write_draft(file: Path, draft: SidecarDraft, arm: Robot | None, confirm: bool) -> None:
@@ -140,7 +161,7 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
     if arm is None:
         raise InputError(
             f"checking {sidecar.name} needs a robot",
-            hint=f"mindyn log {file} ROBOT",
+            command=Command("log", file, "ROBOT"),
             code=Code.MISSING_VALUE,
             subject="robot",
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from math import sqrt
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from mindyn.errors import MindynError
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
 from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
+from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, flatten_metadata
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS
 from mindyn.logs.draft_numbers import is_still
 from mindyn.logs.drafting import draft_sidecar
@@ -24,10 +25,11 @@ from mindyn.logs.samples import Samples
 from mindyn.robots.robot import Robot
 
 
-def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = None) -> SidecarDraft:
+def draft_log(path: str | Path, robot: Robot | None = None, metadata: Mapping[str, Any] | None = None) -> SidecarDraft:
     """Draft a sidecar file that explains the columns of a log, with the evidence for each line.
 
-    The draft has "?" where only the user can know the answer. `SidecarDraft.toml` is the text of the sidecar file;
+    Columns are recognised by their names, otherwise by their numbers. The draft has "?" where only the user can know
+    the answer; pass answers as `metadata` and the draft obeys them. `SidecarDraft.toml` is the text of the sidecar file;
     `read_log` rejects it until you confirm it.
 
     Parameters
@@ -36,8 +38,8 @@ def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = 
         The log file.
     robot : Robot, optional
         Gives joints, their order, limits and inertial parameters; without it, more lines stay open.
-    topic : str, optional
-        The topic of a bag file in which several topics name the joints.
+    metadata : mapping, optional
+        Known entries of the sidecar, such as {"topic": "/arm/joint_states"} or {"columns": {"position": [...]}}.
 
     Returns
     -------
@@ -45,11 +47,12 @@ def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = 
         Lines with evidence, open questions and notes.
     """
     file = Path(path)
-    draft = draft_sidecar(file, robot, topic=topic)
-    if robot is None:
+    given = flatten_metadata(metadata or {})
+    draft = draft_sidecar(file, robot, given)
+    if robot is None or any(key.startswith("columns.") for key in draft.questions):
         return draft
     if draft.value("units.position") == UNANSWERED:
-        degrees = _compare_with_robot(file, draft_sidecar(file, robot, "deg", topic), robot)
+        degrees = _compare_with_robot(file, draft_sidecar(file, robot, given, "deg"), robot)
         if degrees.value("side.torque") == "joint" and not degrees.questions:
             return degrees
     return _compare_with_robot(file, draft, robot)
@@ -57,7 +60,7 @@ def draft_log(path: str | Path, robot: Robot | None = None, topic: str | None = 
 
 UNKNOWN_ZERO: Final = (
     "this log does not determine whether the joints' zeros and directions agree with the robot file: if they differ, "
-    "give position_offset, or negative gears"
+    "give position_offset, in the unit of the position, or negative gears"
 )
 
 
@@ -79,10 +82,8 @@ def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
     left = [key for key in draft.questions if key not in (*assumed, "gears")]
     if left or draft.value("side.torque") == "motor" or draft.value("side.position") != "joint":
         return None
-    stated = draft.to_metadata()
-    units = {"torque": "N m", **stated["units"]}
-    side = {"torque": "joint", **stated["side"]}
-    metadata = {**stated, "units": units, "side": side, "accept": ACCEPTABLE_FINDINGS}
+    open_entries = {key: value for key, value in assumed.items() if draft.value(key) in (None, UNANSWERED)}
+    metadata = {**draft.with_given(open_entries).to_metadata(), "accept": ACCEPTABLE_FINDINGS}
     blocks = islice(LogScan(path, robot, metadata, DRAFT_ROWS, sidecar={}), LONG_DRAFT_ROWS // DRAFT_ROWS)
     log = next((block for block in blocks if not is_still(block.q)), None)
     return None if log is None else condition(robot, log, Conditioning()).samples
@@ -104,7 +105,7 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
             if draft.value(key) in (UNANSWERED, value):
                 draft = draft.with_line(DraftLine(key, value, explained))
         sides = [line.value for line in draft.lines if line.key.startswith("side.")]
-        if set(sides) == {"joint"}:
+        if set(sides) == {"joint"} and not draft.is_given("gears"):
             draft = draft.without_key("gears")
         return draft.with_notes(*wrong)
     if shape and is_about_1000(factor) and draft.value("units.torque") == UNANSWERED:

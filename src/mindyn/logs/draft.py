@@ -19,11 +19,13 @@ class DraftLine:
     key       key of the sidecar, with a dot before the entry of a table: units.torque
     value     proposed value; "?" if the user must give it
     evidence  reason for the value
+    is_given  whether the user gave the value; a draft keeps such lines
     """
 
     key: str
     value: Any
     evidence: str
+    is_given: bool = False
 
     @property
     def is_question(self) -> bool:
@@ -45,11 +47,27 @@ class SidecarDraft(ShortRepr):
         return tuple(line.key for line in self.lines if line.is_question)
 
     def value(self, key: str) -> Any:
-        """Return the value of a key; None if the draft has no line for it."""
-        return next((line.value for line in self.lines if line.key == key), None)
+        """Return the value of a key, or of its table if that is one word; None if the draft has no line for it."""
+        lines = {line.key: line.value for line in self.lines}
+        return lines.get(key, lines.get(key.partition(".")[0]))
+
+    def is_given(self, key: str) -> bool:
+        """Return whether the user gave the value of a key, or of its whole table."""
+        return any(line.is_given and line.key in (key, key.partition(".")[0]) for line in self.lines)
+
+    def with_given(self, given: Mapping[str, Any]) -> SidecarDraft:
+        """Return the draft with values of the user, by key; "" removes an entry."""
+        draft = self
+        for key, value in given.items():
+            line = DraftLine(key, value, "given by you", is_given=True)
+            draft = draft.without_key(key)
+            draft = draft if value == "" else replace(draft, lines=(*draft.lines, line))
+        return draft
 
     def with_line(self, line: DraftLine) -> SidecarDraft:
-        """Return the draft with this line in place of any line with the same key."""
+        """Return the draft with this line in place of any line with the same key; lines of the user stay."""
+        if self.is_given(line.key):
+            return self
         if all(other.key != line.key for other in self.lines):
             return replace(self, lines=(*self.lines, line))
         return replace(self, lines=tuple(line if other.key == line.key else other for other in self.lines))
@@ -91,6 +109,18 @@ def _join_lines(text: str) -> str:
 
 
 DRAFT_TABLES: Final = ("columns", "units", "side", "files")
+
+
+def flatten_metadata(metadata: Mapping[str, Any], *, asked: bool = False) -> dict[str, Any]:
+    """Return the keys of a sidecar as a draft writes them, with a dot before the entry of a table.
+
+    asked  also return keys whose value is a question
+    """
+    flat: dict[str, Any] = {}
+    for key, value in metadata.items():
+        entries = value.items() if key in DRAFT_TABLES and isinstance(value, Mapping) else [("", value)]
+        flat |= {f"{key}.{entry}" if entry else key: item for entry, item in entries}
+    return {key: value for key, value in flat.items() if key != "draft" and (asked or value != UNANSWERED)}
 
 
 def format_toml_value(value: Any) -> str:

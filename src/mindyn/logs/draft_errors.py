@@ -1,4 +1,4 @@
-"""Errors for a log without a draft: missing columns, joints or torques, with hints on how to continue."""
+"""Errors for a log without a draft: columns for only some of the joints, with hints on how to continue."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ from mindyn.logs.draft_names import guess_signal, has_joint_name, split_words
 from mindyn.logs.errors import LogError
 
 
-def missing_columns_error(
+def find_missing_joints(
     path: Path, head: LogHead, missing: Sequence[str], joints: Sequence[str], counts: Mapping[str, int]
-) -> LogError:
-    """Return the error for a log without columns for some signals.
+) -> LogError | None:
+    """Return the error for a log without numbers, or with columns for only some of the joints; None for other logs.
 
     counts  number of candidate columns of each signal, which differs from the number of joints
     """
+    hint = _hint_for_missing_joints(head, joints, counts) if head.columns and head.is_named else ""
+    if head.columns and not hint:
+        return None
     has = f"its columns are: {list_names(head.columns)}" if head.columns else "it has no column of numbers"
     has += f"; columns without values: {list_names(head.empty)}" if head.empty else ""
     of = f" for each of the joints {list_names(joints)}" if joints else ""
     message = f"no columns of {path.name} look like {' and '.join(missing)}{of}; {has}"
-    if not head.is_named:
-        hint = "the columns have no names: write a first line such as t,q1,q2,tau1,tau2"
-    elif fewer := _hint_for_missing_joints(head, joints, counts):
-        hint = fewer
-    else:
-        hint = "set them in a sidecar file, columns.position = [...]; or is it the log of another robot?"
     return LogError(message, hint=hint, code=Code.MISSING_VALUE, subject=f"columns.{missing[0]}")
 
 

@@ -55,20 +55,27 @@ class LogHead:
     is_named: bool = True
 
 
-def read_log_head(path: Path, robot: Robot | None, rows: int = DRAFT_ROWS, topic: str | None = None) -> LogHead:
+def read_log_head(
+    path: Path,
+    robot: Robot | None,
+    rows: int = DRAFT_ROWS,
+    metadata: LogMetadata = LogMetadata(),  # noqa: B008
+) -> LogHead:
     """Read the first rows of a log file; a bag needs the robot, because its joints are matched by name."""
     suffix = path.suffix.lower()
     if suffix in (".db3", ".mcap") or path.is_dir():
         if robot is None and not is_lerobot_folder(path):
             message = f"{path.name} is a bag, whose joints are matched by name with a robot"
             raise LogError(message, hint="give the robot after the log", code=Code.MISSING_VALUE, subject="robot")
-        return _read_table_head(open_table(path, robot or _PLACEHOLDER_ROBOT, LogMetadata(topic=topic)), rows)
+        return _read_table_head(open_table(path, robot or _PLACEHOLDER_ROBOT, metadata), rows)
     require_file(path, "log", LogError)
     if suffix in _ARRAY_SUFFIXES:
         with raise_as_damaged(f"{suffix} file", path.name):
             return _read_array_head(open_arrays(path, 0), rows)
-    table = open_table(path, robot or _PLACEHOLDER_ROBOT, LogMetadata())
-    return _read_text_head(TextTable(path), rows) if suffix in TEXT_FORMATS else _read_table_head(table, rows)
+    table = open_table(path, robot or _PLACEHOLDER_ROBOT, metadata)
+    if suffix not in TEXT_FORMATS:
+        return _read_table_head(table, rows)
+    return _read_text_head(TextTable(path, metadata.separator, metadata.decimal, metadata.skip_rows), rows)
 
 
 _PLACEHOLDER_ROBOT: Final = Robot(

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from numpy.typing import NDArray
 
-Order = Literal["names", "numbers", "array"]
+Order = Literal["names", "numbers", "array", "block"]
 
 SIGNAL_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "acceleration": ("qdd", "ddq", "qacc", "acceleration", "accelerations", "acc", "accel"),
@@ -23,7 +23,7 @@ SIGNAL_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "position": ("q", "qpos", "position", "positions", "pos", "angle", "angles", "theta", "phi", "enc", "encoder"),
     "torque": (
         *("tau", "torque", "torques", "trq", "effort", "efforts", "moment", "moments", "qfrc"),
-        *("current", "currents", "curr", "cur", "amps", "i"),
+        *("current", "currents", "curr", "cur", "amps", "i", "eff"),
     ),
 }
 """Words of each signal, the most likely first."""
@@ -57,6 +57,12 @@ MEASURED_WORDS: Final = frozenset(
 MOTOR_WORDS: Final = frozenset(["motor", "mot", "motors", "drive", "rotor"])
 JOINT_WORDS: Final = frozenset(["link", "joint", "joints", "j", "se", "load"])
 _WORD: Final = re.compile(r"(?<![A-Za-z])m(?:A|Nm)(?![A-Za-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_GERMAN_STARTS: Final = {"ist": "actual", "soll": "target", "motor": "motor"}
+_GERMAN_ENDS: Final = {
+    **{"zeit": "time", "position": "position", "winkel": "angle", "geschwindigkeit": "velocity", "drehzahl": "speed"},
+    **{"beschleunigung": "acceleration", "moment": "torque", "strom": "current", "ist": "actual", "soll": "target"},
+}
+_GERMAN: Final = re.compile(rf"({'|'.join(_GERMAN_STARTS)})?(?:gelenk|achs|dreh|winkel)?({'|'.join(_GERMAN_ENDS)})")
 _DIGITS: Final = re.compile(r"\d+")
 
 
@@ -69,7 +75,8 @@ class ColumnGroup:
     count    number of joints
     words    words of the name without number and joint
     ending   words after the number or joint, or the last words of an array's name, which may give the unit
-    order    source of the order of the joints
+    order    source of the order of the joints; a block is adjacent columns without names
+    reason   why the group is its signal, if its name does not say so
     """
 
     entry: str | tuple[str, ...]
@@ -78,6 +85,7 @@ class ColumnGroup:
     words: tuple[str, ...]
     order: Order
     ending: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def is_current(self) -> bool:
@@ -86,8 +94,20 @@ class ColumnGroup:
 
 
 def split_words(name: str) -> tuple[str, ...]:
-    """Split a name into lower-case words without numbers: `act_pos_motDeg1` gives act, pos, mot, deg."""
-    return tuple(word.lower() for word in _WORD.findall(name) if not word.isdigit())
+    """Split a name into lower-case words without numbers: `act_pos_motDeg1` gives act, pos, mot, deg.
+
+    German words are translated: `Istdrehmoment [Nm]` gives actual, torque, nm.
+    """
+    words = [word.lower() for word in _WORD.findall(name.replace("°", " deg ")) if not word.isdigit()]
+    return tuple(part for word in words for part in _translate(word))
+
+
+def _translate(word: str) -> list[str]:
+    """Return the English words of a German compound; other words stay as they are."""
+    parts = _GERMAN.fullmatch(word)
+    if parts is None:
+        return [word]
+    return [*([_GERMAN_STARTS[parts[1]]] if parts[1] else []), _GERMAN_ENDS[parts[2]]]
 
 
 def guess_signal(words: Sequence[str]) -> tuple[str, int] | None:
@@ -105,6 +125,10 @@ def guess_signal(words: Sequence[str]) -> tuple[str, int] | None:
     other_than_current = [(signal, k) for signal, k in ranks if SIGNAL_WORDS[signal][k] not in CURRENT_WORDS]
     if ranks:
         return (other_than_current or ranks)[0]
+    text = f" {' '.join(without_units)} "
+    for signal, units in _UNITS_OF_SIGNALS.items():
+        if any(f" {unit} " in text for unit in units):
+            return signal, 98
     return ("position", 99) if any(word in POSITION_FALLBACK_WORDS for word in words) else None
 
 
@@ -132,6 +156,12 @@ def guess_unit(signal: str, words: Sequence[str], ending: Sequence[str]) -> str 
     return None
 
 
+_UNITS_OF_SIGNALS: Final = {
+    "velocity": ("deg s", "rad s", "degps", "radps", "rpm"),
+    "position": ("deg", "degrees", "rad", "radians"),
+    "torque": ("nm", "mnm", "ma"),
+}
+"""Units that show the signal of a name without a signal word: `ax1_act_deg`."""
 _UNIT_WORDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "time": {
         "ns": ("ns", "nsec", "nsecs", "nanoseconds", "nanosec"),

@@ -47,6 +47,9 @@ TIME_WORDS: Final = (
 )
 """Words of time columns, the most likely first: the stamp of a message is better than that of the recorder."""
 UNIFORM_STEP_TOLERANCE: Final = 0.05
+MAX_UNEVENNESS: Final = 0.5
+MIN_EVEN_FRACTION: Final = 0.95
+"""Stamps without a name: steps within a half of the median, in nearly all rows; no motion keeps that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +59,14 @@ class Clock:
     columns  the column of stamps, or the columns of seconds and nanoseconds; empty without time
     unit     unit of the stamps; None if unknown
     seconds  (rows,) s since the first row; None if unknown
+    rate_hz  rate of a log without time; None if unknown
     """
 
     columns: tuple[str, ...] = ()
     unit: str | None = None
     seconds: Array | None = None
     evidence: str = "no column of the file is a time"
+    rate_hz: float | None = None
 
     @property
     def restarts(self) -> int:
@@ -69,9 +74,21 @@ class Clock:
         return 0 if self.seconds is None else count_restarts(self.seconds)
 
 
-def detect_clock(columns: Mapping[str, NDArray[Any]], units: Mapping[str, str] = MappingProxyType({})) -> Clock:
-    """Detect the clock of a log from column names, a line of units, and usual rates of robot logs."""
-    named = [(rank, name) for name in columns if columns[name].ndim == 1 and (rank := _time_rank(name)) is not None]
+def detect_clock(
+    columns: Mapping[str, NDArray[Any]],
+    units: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_named: bool = True,
+    given: str | None = None,
+) -> Clock:
+    """Detect the clock of a log from column names, a line of units, and usual rates of robot logs.
+
+    is_named  whether the columns have names; otherwise a column with even steps other than 1 is the time
+    given     column of stamps that the user names
+    """
+    ranks = {name: _time_rank(name) if is_named else _even_rank(columns[name]) for name in columns}
+    ranks = ranks if given is None else {given: 0}
+    named = [(rank, name) for name, rank in ranks.items() if rank is not None and columns[name].ndim == 1]
     for _, name in sorted(named):
         pair = _find_nanoseconds(name, columns)
         if pair is not None:
@@ -107,6 +124,14 @@ def _time_rank(name: str) -> int | None:
     words = split_words(name)
     ranks = [TIME_WORDS.index(word) for word in words if word in TIME_WORDS]
     return min(ranks) if ranks and not {"delta", "dt", "disc"} & set(words) else None
+
+
+def _even_rank(stamps: NDArray[Any]) -> int | None:
+    """Return 0 for a column that increases evenly, as stamps do; None otherwise, and for a counter of rows."""
+    steps = np.diff(stamps) if stamps.ndim == 1 else np.zeros(1)
+    typical = float(np.median(steps)) if len(steps) else 0.0
+    even = typical > 0 and typical != 1 and (np.abs(steps / typical - 1) < MAX_UNEVENNESS).mean() > MIN_EVEN_FRACTION
+    return 0 if even else None
 
 
 def _find_nanoseconds(name: str, columns: Mapping[str, NDArray[Any]]) -> str | None:

@@ -5,10 +5,11 @@ A draft is not used until a person has read and confirmed it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -16,21 +17,24 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
-from mindyn.logs.draft_errors import missing_columns_error
+from mindyn.logs.draft_blocks import round_rate
+from mindyn.logs.draft_columns import (
+    add_unit_words,
+    choose_groups,
+    choose_targets,
+    find_signal_files,
+    group_given_columns,
+    group_torques_and_forces,
+    recognise_missing,
+)
+from mindyn.logs.draft_errors import find_missing_joints
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, LogHead, read_lerobot_names, read_log_head
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
-    MEASURED_WORDS,
     MOTOR_WORDS,
-    SIGNAL_WORDS,
-    UNMEASURED_WORDS,
     ColumnGroup,
     group_columns,
-    guess_signal,
-    guess_target,
     guess_unit,
-    has_joint_name,
-    is_measured,
     split_words,
 )
 from mindyn.logs.draft_numbers import (
@@ -45,127 +49,94 @@ from mindyn.logs.draft_numbers import (
     largest_magnitude,
     velocity_slope,
 )
-from mindyn.logs.metadata import UNIT_FACTORS
+from mindyn.logs.metadata import UNIT_FACTORS, LogMetadata
 from mindyn.robots.robot import Robot
 
 MAX_DRIVE_CURRENT_A: Final = 200.0
 """Largest plausible drive current; larger numbers are mA."""
+MIN_RATE_AGREEMENT: Final = 0.95
+"""Smallest squared correlation of velocities and changes of positions that determine the rate of a log without time."""
 
 
 def draft_sidecar(
-    path: Path, robot: Robot | None, assumed: str | None = None, topic: str | None = None
+    path: Path, robot: Robot | None, given: Mapping[str, Any] = MappingProxyType({}), assumed: str | None = None
 ) -> SidecarDraft:
     """Draft the sidecar of a log from its names and numbers; the robot gives the joints, their order and limits.
 
+    given    values of the user by key (columns.position, units.torque, topic), which are used and never replaced
     assumed  unit of the positions if neither names nor numbers determine it
-    topic    JointState topic of a bag that has several
     """
     joints = () if robot is None else robot.primary_names
+    draft = SidecarDraft(path.name, ()).with_given(given)
+    metadata = LogMetadata().merge_with(draft.to_metadata())
     for rows in (DRAFT_ROWS, LONG_DRAFT_ROWS):
-        head = read_log_head(path, robot, rows, topic)
-        groups = [_add_unit_words(group, head) for group in group_columns(head.columns, joints)]
-        chosen = _choose_groups(groups, len(joints), ())
+        head = read_log_head(path, robot, rows, metadata)
+        asked = group_given_columns(path, metadata, head, joints)
+        taken = {name for group in asked.values() for name in group.columns}
+        groups = [add_unit_words(group, head) for group in group_columns(head.columns, joints)]
+        groups = [group for group in groups if not taken & set(group.columns)]
+        if not head.is_named:  # several signals have no names: only a file with one signal is a group
+            groups = [group for group in groups if group.count == len(joints)]
+        chosen = {**choose_groups(groups, len(joints), ()), **asked}
         if "position" not in chosen or not is_still(_stack_values(chosen["position"], head)):
             break
     files: dict[str, str] = {}
-    if "torque" not in chosen and (forces := _group_torques_and_forces(head, robot)) is not None:
+    if "torque" not in chosen and (forces := group_torques_and_forces(head, robot)) is not None:
         chosen["torque"] = forces
     if not {"position", "torque"} <= set(chosen):
-        chosen, files = _find_signal_files(path, groups, chosen, len(joints))
+        chosen, files = find_signal_files(path, groups, chosen, len(joints))
     if "torque" not in chosen:
-        chosen |= _choose_targets(groups, chosen, len(joints))
+        chosen |= choose_targets(groups, chosen, len(joints))
+    clock = _detect_clock(head, metadata)
     empty = (f"columns without any value: {list_names(head.empty)}",) if head.empty else ()
-    draft = SidecarDraft(path.name, (), (*head.notes, *empty))
+    draft = draft.with_notes(*head.notes, *empty)
     if missing := [signal for signal in ("position", "torque") if signal not in chosen and "target" not in chosen]:
-        counts = {signal: group.count for signal, group in _choose_groups(groups, 1, ()).items()}
-        raise missing_columns_error(path, head, missing, joints, counts)
-    if topic is not None:
-        draft = draft.with_line(DraftLine("topic", topic, "as you specified"))
-    clock = detect_clock(head.columns, head.units)
+        counts = {signal: group.count for signal, group in choose_groups(groups, 1, ()).items()}
+        if error := find_missing_joints(path, head, missing, joints, counts):
+            raise error
+    chosen, draft = recognise_missing(draft, chosen, missing, groups, head, robot, clock)
+    if not clock.columns:
+        clock = _estimate_clock(clock, chosen, head, metadata)
     draft = _add_time(draft, clock)
     draft = _add_columns(draft, path, chosen, files, joints, head)
     return _add_units(draft, chosen, files, head, clock, robot, assumed)
 
 
-def _add_unit_words(group: ColumnGroup, head: LogHead) -> ColumnGroup:
-    """Add the words of a line of units to a group."""
-    unit_words = split_words(head.units.get(group.columns[0], ""))
-    return replace(group, words=(*group.words, *unit_words), ending=(*group.ending, *unit_words))
+def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
+    """Return the clock that the user gives, or that names and numbers of the columns show."""
+    if metadata.rate_hz is not None:
+        return Clock()
+    times, unit = metadata.columns.get("time"), metadata.units.get("time")
+    given = times if isinstance(times, str) or times is None else next(iter(times))
+    clock = detect_clock(head.columns, head.units, is_named=head.is_named, given=given)
+    if isinstance(unit, str) and len(clock.columns) == 1:
+        stamps = head.columns[clock.columns[0]]
+        return replace(clock, unit=unit, seconds=np.asarray((stamps - stamps[0]) * UNIT_FACTORS["time"][unit]))
+    return clock
 
 
-def _group_torques_and_forces(head: LogHead, robot: Robot | None) -> ColumnGroup | None:
-    """Group torques of revolute joints and forces of prismatic joints by joint name; None if a joint has none."""
-    columns = []
-    for joint in () if robot is None else robot.primary_joints:
-        words = ("force", "forces") if joint.kind == "prismatic" else SIGNAL_WORDS["torque"]
-        matches = [
-            name for name in head.columns if has_joint_name(joint.name, name) and set(split_words(name)) & set(words)
-        ]
-        matches = [
-            name for name in matches if head.columns[name].ndim == 1 and not set(split_words(name)) & UNMEASURED_WORDS
-        ]
-        if len(matches) != 1:
-            return None
-        columns += matches
-    return ColumnGroup(tuple(columns), tuple(columns), len(columns), ("torque",), "names") if columns else None
-
-
-def _choose_groups(
-    groups: Sequence[ColumnGroup], joint_count: int, file_words: Sequence[str]
-) -> dict[str, ColumnGroup]:
-    """Choose the most likely group of each signal."""
-    chosen: dict[str, ColumnGroup] = {}
-    for signal in ("position", "velocity", "acceleration", "torque"):
-        ranked = []
-        for place, group in enumerate(groups):
-            words = group.words if guess_signal(group.words) else (*group.words, *file_words)
-            meant = guess_signal(words)
-            if meant is None or meant[0] != signal or not is_measured(words) or group.count < max(joint_count, 1):
-                continue
-            shared = len(set(group.words) & set(chosen["position"].words)) if "position" in chosen else 0
-            measured = bool(set(words) & MEASURED_WORDS)
-            ranked.append(((not measured, group.count != joint_count, meant[1], -shared, place), group))
-        if ranked:
-            chosen[signal] = min(ranked, key=lambda entry: entry[0])[1]
-    return chosen
-
-
-def _choose_targets(
-    groups: Sequence[ColumnGroup], chosen: Mapping[str, ColumnGroup], joint_count: int
-) -> dict[str, ColumnGroup]:
-    """Choose the targets of position servos, which replace the torque, if the log has positions."""
-    count = chosen["position"].count if "position" in chosen else -1
-    targets = [(guess_target(group.words), group) for group in groups if group.count in (joint_count, count)]
-    by_signal = {signal: group for signal, group in reversed(targets) if signal is not None}
-    return by_signal if count > 0 and "target" in by_signal else {}
-
-
-def _find_signal_files(
-    path: Path, groups: Sequence[ColumnGroup], chosen: dict[str, ColumnGroup], joint_count: int
-) -> tuple[dict[str, ColumnGroup], dict[str, str]]:
-    """Find signals in separate files by the names of the files, such as pos.csv and current.csv."""
-    chosen = {**_choose_groups(groups, joint_count, split_words(path.stem)), **chosen}
-    files: dict[str, str] = {}
-    for other in sorted(path.parent.glob(f"*{path.suffix}")):
-        meant = guess_signal(split_words(other.stem))
-        if other == path or meant is None or meant[0] in ("position", *chosen) or not other.is_file():
-            continue
-        if _recording_words(other.stem) != _recording_words(path.stem):
-            continue
-        groups_of_file = group_columns(read_log_head(other, None).columns, ())
-        if group := _choose_groups(groups_of_file, joint_count, split_words(other.stem)).get(meant[0]):
-            chosen[meant[0]] = replace(group, words=(*group.words, *split_words(other.stem)))
-            files[meant[0]] = other.name
-    return chosen, files
-
-
-def _recording_words(stem: str) -> list[str]:
-    """Return the words of a file name without its signal; run1_pos and run1_current of one recording share them."""
-    known = [word for words in SIGNAL_WORDS.values() for word in words] + [*MEASURED_WORDS, *MOTOR_WORDS, *JOINT_WORDS]
-    return [word for word in re.findall(r"[a-z]+|[0-9]+", stem.lower()) if word not in known]
+def _estimate_clock(clock: Clock, chosen: Mapping[str, ColumnGroup], head: LogHead, metadata: LogMetadata) -> Clock:
+    """Return the clock of a log without time: the given rate, or the one at which the velocity fits the position."""
+    rate, evidence = metadata.rate_hz, clock.evidence
+    rows = len(next(iter(head.columns.values()), ()))
+    motion = [chosen[signal] for signal in ("position", "velocity") if signal in chosen]
+    if rate is None and len(motion) == 2 and set(motion[1].columns) <= set(head.columns):
+        count = min(group.count for group in motion)
+        q, v = (_stack_values(group, head)[:, :count] for group in motion)
+        slope, agreement = velocity_slope(q, v, np.arange(float(rows)))
+        units = [guess_unit(s, g.words, g.ending) for s, g in zip(("position", "velocity"), motion, strict=True)]
+        if units[0] is not None and units[1] is not None:
+            slope *= UNIT_FACTORS["velocity"][units[1]] / UNIT_FACTORS["position"][units[0]]
+        evidence += f"; in the same unit, the velocity is {slope:.5g}/s times the change of the position per row, "
+        evidence += f"correlation {sqrt(agreement):.3f}"
+        alike = (units[0] is None) == (units[1] is None)
+        rate = round_rate(slope) if alike and agreement > MIN_RATE_AGREEMENT else None
+    return Clock((), "s" if rate else None, np.arange(rows) / rate if rate else None, evidence, rate)
 
 
 def _add_time(draft: SidecarDraft, clock: Clock) -> SidecarDraft:
+    if not clock.columns and clock.rate_hz is not None:
+        return draft.with_line(DraftLine("rate_hz", clock.rate_hz, clock.evidence))
     if not clock.columns:
         return draft.with_line(DraftLine("rate_hz", UNANSWERED, f"{clock.evidence}: how many rows per second?"))
     column = clock.columns[0] if len(clock.columns) == 1 else list(clock.columns)
@@ -193,7 +164,7 @@ def _add_columns(
         draft = draft.with_line(DraftLine(f"columns.{signal}", entry, _describe_order(group, joints)))
     for signal, file in files.items():
         draft = draft.with_line(DraftLine(f"files.{signal}", file, "from its name; it has a column for each joint"))
-    counted = [group for group in chosen.values() if group.order != "names"]
+    counted = [group for group in chosen.values() if group.order in ("numbers", "array")]
     if not counted or not joints:
         return draft
     named = head.metadata.get("joints") or _read_joint_order(head, max(group.count for group in counted))
@@ -210,11 +181,12 @@ def _add_columns(
 
 def _describe_order(group: ColumnGroup, joints: Sequence[str]) -> str:
     if group.order == "names":
-        return "by joint name"
+        return group.reason or "by joint name"
+    if group.order == "block":
+        return f"{group.reason}; assumed to be in the robot's order"
     where = "the columns of the array" if group.order == "array" else "the numbers"
-    return (
-        f"{group.count} joints; {where} are assumed to be in the robot's order" if joints else f"{group.count} joints"
-    )
+    order = f"; {where} are assumed to be in the robot's order" if joints else ""
+    return f"{group.count} joints{order}{f'; {group.reason}' if group.reason else ''}"
 
 
 def _read_joint_order(head: LogHead, count: int) -> list[str] | None:
@@ -250,13 +222,16 @@ def _add_units(
     if robot is not None and len({kind == "prismatic" for kind in kinds}) > 1:
         draft = draft.with_notes(f"the robot has revolute and prismatic joints: set {_describe_units_per_joint(robot)}")
     known = _standard_units(chosen)
+    if "position" not in chosen:
+        return draft
     position = chosen["position"]
     q = _reorder_columns(_stack_values(position, head), draft, robot)
     named_unit, guess = guess_unit("position", position.words, position.ending), guess_position_unit(q, robot, kinds)
     if "observation.state" in head.columns:  # positions beyond the limits are then not those of motors
         assumed = assumed or "deg"
-    unit = named_unit or known.get("position") or guess.value or assumed
-    if is_normalised(q) and named_unit is None:
+    unit = draft.value("units.position") or named_unit or known.get("position") or guess.value or assumed
+    unit = unit if isinstance(unit, str) else None
+    if is_normalised(q) and named_unit is None and not draft.is_given("units.position"):
         return _add_normalised_units(draft, chosen, head, robot)
     why = "from the name" if named_unit else "defined by the format" if known.get("position") else ""
     options = f"one of {', '.join(UNIT_FACTORS['position'])}: " if unit is None else ""
@@ -267,12 +242,14 @@ def _add_units(
     if "acceleration" in chosen:
         per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNANSWERED
         draft = draft.with_line(DraftLine("units.acceleration", per_second, "as for the position"))
-    if "torque" not in chosen:
+    if "target" in chosen and "torque" not in chosen:
         draft = _add_targets(draft, chosen, head, unit)
         return _add_side(draft, {s: g for s, g in chosen.items() if s in ("position", "velocity")}, q, unit, robot)
-    draft = _add_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
-    if "torque" not in files and (constant := _find_constant_columns(chosen["torque"], head, draft, robot)):
-        draft = draft.with_notes(f"the torque never changes in {list_names(constant)}: is a sensor broken?")
+    if "torque" in chosen:
+        draft = _add_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
+        constant = [] if "torque" in files else _find_constant_columns(chosen["torque"], head, draft, robot)
+        stuck = f"the torque never changes in {list_names(constant)}: is a sensor broken?"
+        draft = draft.with_notes(stuck) if constant else draft
     excluded = () if draft.value("columns.velocity") is not None else ("velocity",)
     used = {signal: group for signal, group in chosen.items() if signal not in excluded}
     return _add_side(draft, used, q, unit, robot)
@@ -308,6 +285,8 @@ def _describe_units_per_joint(robot: Robot) -> str:
 
 def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
     """Return units that a format defines, recognised by its names: UR's RTDE, Franka's states, ROS JointState."""
+    if "position" not in chosen:
+        return {}
     position, torque = chosen["position"], chosen.get("torque", ColumnGroup("", (), 0, ("",), "names"))
     si = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2"}
     if position.words == ("actual", "q"):
@@ -332,6 +311,8 @@ def _add_velocity(
     if group is None:
         return draft
     named_unit = guess_unit("velocity", group.words, group.ending) or _standard_units(chosen).get("velocity")
+    if draft.is_given("units.velocity"):
+        return draft
     still = is_still(_stack_values(chosen["position"], head))
     if "velocity" in files or clock.seconds is None or position is None or still:
         why = "from the name" if named_unit else "rad/s, deg/s, rpm, ...?"
@@ -358,7 +339,7 @@ def _add_torque(
     draft: SidecarDraft, group: ColumnGroup, known: Mapping[str, Any], head: LogHead | None
 ) -> SidecarDraft:
     named_unit = guess_unit("torque", group.words, group.ending)
-    unit = named_unit or known.get("torque")
+    unit = draft.value("units.torque") or named_unit or known.get("torque")
     why = "from the name" if named_unit else "defined by the format" if unit else ""
     peak = None if head is None else largest_magnitude(_stack_values(group, head))
     size = "" if peak is None else f"up to {peak:.4g}"
