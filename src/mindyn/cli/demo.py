@@ -28,6 +28,7 @@ from mindyn.feasibility.check import check_feasible, make_feasible
 from mindyn.feasibility.full_model import full_model
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
 from mindyn.files import make_output_folder, replace_folder_files
+from mindyn.hints import Command
 from mindyn.identification.identify import identify
 from mindyn.kernels.model import compile_model
 from mindyn.logs.log import Log, log_from_arrays
@@ -121,7 +122,7 @@ def _print_summary(out: Path, estimate: Estimate, verdict: Validation, seconds: 
     )
     print_output(f"  {out / 'report.html'}: the report; open it in a browser.", "    ")
     print_output(f"  {out / 'puma560.urdf'}, puma560.c: the model for simulators and controllers.", "    ")
-    print_output("Identify your own arm: mindyn identify arm.urdf run1.csv --hold-out 0.3 --out run1")
+    print_output(f"Identify your own arm: {Command('start', 'ROBOT', 'LOG')}")
 
 
 def couple_wrist(robot: Robot) -> Robot:

@@ -1,0 +1,145 @@
+"""`mindyn start`: go from a robot file and logs to exported code, asking only what cannot be determined."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from mindyn.cli.arguments import ROBOT_ARGUMENT, with_robot_options
+from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.export import FORMAT_WRITERS
+from mindyn.cli.log import draft_with_sidecar, has_complete_sidecar, parse_entries
+from mindyn.cli.next_step import format_robot_options
+from mindyn.cli.printing import print_output, print_status
+from mindyn.errors import MindynError, require_choice
+from mindyn.hints import Command
+from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
+from mindyn.robots.loading import RobotOptions
+from mindyn.robots.robot import Robot
+
+EXPORT_SUFFIXES: Final = {"mjcf": ".xml", "cpp": ".hpp", "cuda": ".cu", "ros2": "", "ros2-solver": "", "mat": ".mat"}
+"""Suffix of the exported file, if it is not the name of the format."""
+
+
+@dataclass(slots=True)
+class Guide:
+    """Runs commands, which it prints; without a terminal it only prints them.
+
+    answers  answers about earlier logs, by key, which become the defaults for the next log
+    """
+
+    context: typer.Context
+    asks: bool
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, *words: object) -> int:
+        """Print a command, run it, and return its exit code."""
+        print_status(f"\n$ {Command(*words)}")
+        if not self.asks:
+            return ExitCode.DONE
+        name, command, rest = self.program.resolve_command(self.context, list(map(str, words)))
+        return command.main(rest, prog_name=f"mindyn {name}", standalone_mode=False) or ExitCode.DONE
+
+    @property
+    def program(self) -> Any:
+        """The program with all commands."""
+        return self.context.find_root().command
+
+    def ask(self, question: str, default: str | None = None) -> str:
+        """Return an answer; an empty line takes the default."""
+        return str(typer.prompt(question, default=default, show_default=bool(default), err=True)).strip()
+
+
+@with_robot_options
+def start(
+    context: typer.Context,
+    robot: Annotated[str, ROBOT_ARGUMENT],
+    logs: Annotated[list[Path], typer.Argument(help="Logs; with more than one, the last is held out for validation.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the run. Default: the name of the first log.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Format of the export; asked for by default.")] = None,
+    *,
+    options: RobotOptions,
+) -> None:
+    """Go from a robot and its logs to exported code, asking only what cannot be determined."""
+    if to is not None:
+        require_choice(to, FORMAT_WRITERS, "--to")
+    guide, words, arm = Guide(context, sys.stdin.isatty()), format_robot_options(options), options.load(robot)
+    print_status(f"{arm.name}: {len(arm.primary_names)} joints, {', '.join(arm.primary_names)}")
+    for log in logs:
+        _describe_log(guide, log, robot, arm, words)
+    folder = logs[0].with_suffix("") if out is None else out
+    held_out = ("--validate", logs[-1]) if len(logs) > 1 else ("--hold-out", "0.3")
+    if guide.run("identify", robot, *(logs[:-1] or logs), *words, *held_out, "--out", folder) == ExitCode.NO:
+        print_status("stopped: correct the errors above, then start again")
+        raise typer.Exit(ExitCode.NO)
+    feasible = ["--feasible"] if guide.run("check", folder) == ExitCode.NO else []
+    while to not in FORMAT_WRITERS:
+        to = guide.ask(f"Export as ({', '.join(FORMAT_WRITERS)})", "c") if guide.asks else "c"
+    target = folder / f"{arm.name}{EXPORT_SUFFIXES.get(str(to), f'.{to}')}"
+    guide.run("export", folder, "--to", to, "--out", target, *feasible)
+    if not guide.asks:
+        print_status("\nnothing was run: `mindyn start` asks questions and needs a terminal; these are its commands")
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def _describe_log(guide: Guide, log: Path, robot: str, arm: Robot, words: Sequence[str]) -> None:
+    """Describe a log in its sidecar, with the user's answers; a complete sidecar is only checked."""
+    if not has_complete_sidecar(log, arm):
+        given = (
+            _complete_draft(guide, log, arm)
+            if guide.asks
+            else dict.fromkeys(draft_with_sidecar(log, arm, {}).questions, UNANSWERED)
+        )
+        states = [word for key, value in given.items() for word in ("--state", _format_entry(key, value))]
+        guide.run("log", log, robot, *words, *states, "--confirm")
+    guide.run("log", log, robot, *words)
+
+
+def _format_entry(key: str, value: Any) -> str:
+    return f"{key}={value if isinstance(value, str) else format_toml_value(value)}"
+
+
+def _complete_draft(guide: Guide, log: Path, arm: Robot) -> Mapping[str, Any]:
+    """Ask for what a draft leaves open, and for corrections; return the answers by key."""
+    given: dict[str, Any] = {}
+    draft = draft_with_sidecar(log, arm, given)
+    while True:
+        if draft.questions:
+            draft, given = _answer(guide, log, arm, given, draft)
+            continue
+        print_output(draft.toml(confirmed=True))
+        change = guide.ask("Press Enter if this is right, or correct a line as KEY=VALUE", "")
+        if not change:
+            guide.answers |= given
+            return given
+        draft, given = _try_entries(log, arm, given, change, draft)
+
+
+def _answer(
+    guide: Guide, log: Path, arm: Robot, given: dict[str, Any], draft: SidecarDraft
+) -> tuple[SidecarDraft, dict[str, Any]]:
+    """Ask for the first open line; an empty answer omits it."""
+    line = next(line for line in draft.lines if line.is_question)
+    known = guide.answers.get(line.key)
+    default = "" if known is None else _format_entry(line.key, known).partition("=")[2]
+    text = guide.ask(f"{log.name}: {line.key} ({line.evidence})", default)
+    return _try_entries(log, arm, given, f"{line.key}={text}", draft)
+
+
+def _try_entries(
+    log: Path, arm: Robot, given: dict[str, Any], text: str, draft: SidecarDraft
+) -> tuple[SidecarDraft, dict[str, Any]]:
+    """Return the draft with one more entry; if it is wrong, print why and return the draft as it was."""
+    try:
+        entries = {**given, **parse_entries([text])}
+        return draft_with_sidecar(log, arm, entries), entries
+    except MindynError as error:
+        print_status(f"error: {error}")
+        return draft, given
