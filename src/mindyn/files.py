@@ -262,3 +262,22 @@ def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
+
+
+def relative_path(path: str, folder: Path) -> str:
+    """Return the path of a file as seen from a folder, with slashes; URLs stay as they are."""
+    if "://" in path:
+        return path
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # another drive of Windows
+        return str(Path(path).absolute())
+
+
+def locate_beside(path: str, folder: Path) -> str:
+    """Return where a file is that a run in `folder` names: at its relative path, or beside or in the folder."""
+    if "://" in path:
+        return path
+    name = Path(path).name
+    places = [folder / path, Path(path), folder.parent / name, folder / name]
+    return os.path.normpath(next((place for place in places if place.exists()), places[0]))

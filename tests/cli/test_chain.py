@@ -50,9 +50,16 @@ def test_each_command_names_the_next(tmp_path, monkeypatch):
     assert words[:3] == ("identify", "planar2", "run1.csv")
     assert words[words.index("--gravity") + 1 :][:3] == ("0", "-9.81", "0")
     done = mindyn_program(*words, "--no-report")
-    done = mindyn_program(*next_of(done))
-    mindyn_program(*next_of(done, "--force"))
+    done = mindyn_program(*next_of(done, "--force"))
     assert (tmp_path / "model.urdf").is_file()
+    assert next_of(done) == ("robots", "model.urdf")
+    alone = [word for word in words if word not in ("--hold-out", "0.3")]
+    done = mindyn_program(*alone, "--no-report")  # without held-out rows: first a validation, no use
+    assert next_of(done)[0] == "report"
+    assert "Use it" not in done.out
+    assert "training error" in done.out
+    unsaved = mindyn_program(*[word for word in alone if word not in alone[-2:]], "--no-report")
+    assert unsaved.err.splitlines()[-1] == "not saved; add --out run1"
 
 
 def six_joints():

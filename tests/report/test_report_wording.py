@@ -285,6 +285,8 @@ def test_next_steps_follow_the_verdict(good):
     impossible = replace(run, feasibility=tuple(item.to_dict() for item in no))
     assert advised(impossible)[0] == ("Make", "mindyn export 'run 1' --to urdf --out model.urdf --feasible")
     alone = replace(run, verdict=replace(run.verdict, held_out=False))
+    assert [sentence for sentence, _ in advised(alone)][:1] == ["Validate"]
+    assert "Use" not in {sentence for sentence, _ in advised(alone)}
     assert advised(alone)[0] == ("Validate", "mindyn report 'run 1' --validate other.csv")
     first, *others = run.verdict.joints
     weak = replace(run, verdict=replace(run.verdict, joints=(replace(first, grade="poor"), *others)))

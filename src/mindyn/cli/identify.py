@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -42,7 +43,7 @@ from mindyn.estimators.estimate_columns import columns_of
 from mindyn.feasibility.answer import combine_answers
 from mindyn.feasibility.check import Feasibility, check_feasible
 from mindyn.feasibility.physically_consistent import PhysicallyConsistent
-from mindyn.files import make_output_folder, replace_folder_files, write_file_atomically
+from mindyn.files import make_output_folder, relative_path, replace_folder_files, write_file_atomically
 from mindyn.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics.diagnose import explain
 from mindyn.identification.diagnostics.residual_patterns import find_patterns
@@ -206,19 +207,22 @@ def identify(
         record = _run_record(estimate, inputs, {"given": robot, **options.to_dict()}, out, perf_counter() - start)
         if out is not None:
             with replace_folder_files(out, (*RUN_FILES, CALIBRATION_FILE)) as folder:
-                _write_run(folder, estimate, verdict, record)
+                _write_run(folder, out, estimate, verdict, record)
                 if report:
                     write_run_report(estimate, folder / "report.html", feasibility, others, whole, record, verdict)
     print_findings(findings, verbose=verbose)
+    following = ""
     if as_json:
         typer.echo(json.dumps(_result_data(estimate, verdict, feasibility, findings), indent=1))
     else:
         predictions = [predict_log(estimate, log) for log in whole] if verdict is None else verdict.predictions
         patterns = find_patterns(predictions) if predictions else None
-        _print_result(estimate, verdict, feasibility, findings, patterns, record, verbose=verbose)
+        following = _print_result(estimate, verdict, feasibility, findings, patterns, record, verbose=verbose)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
-        print_next_command("check", out)
+        print_next_command(*(shlex.split(following)[1:] or ("check", out)))
+    else:
+        print_status("not saved; add --out run1")
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(ExitCode.NO)
 
@@ -288,8 +292,8 @@ def _print_result(
     record: Mapping[str, Any],
     *,
     verbose: bool,
-) -> None:
-    """Print quality, use and next steps; with `verbose` also all parameters and reasons."""
+) -> str:
+    """Print quality, use and next steps, with `verbose` also all parameters and reasons; return the next command."""
     rows = parameter_rows(estimate, None)
     answers = {item.question: item.holds for item in feasibility.answers}
     data = verdict_data(
@@ -323,6 +327,7 @@ def _print_result(
         print_output(f"-> {item.sentence}")
     if verbose:
         print_output(f"\nPhysically consistent?\n{feasibility}")
+    return next((item.command for item in summary.advice if item.command), "")
 
 
 def _result_data(
@@ -344,14 +349,18 @@ def _settings_data(estimate: Estimate) -> dict[str, Any]:
     return {"method": estimate.method, **estimate.settings.to_dict(), "dropped": list(estimate.dropped)}
 
 
-def _write_run(out: Path, estimate: Estimate, verdict: Validation | None, record: dict[str, Any]) -> None:
-    estimate.save(out / "estimate.json")
+def _write_run(
+    folder: Path, out: Path, estimate: Estimate, verdict: Validation | None, record: Mapping[str, Any]
+) -> None:
+    """Write the files of a run into a folder that will become `out`, with paths as seen from there."""
+    estimate.save(folder / "estimate.json", out)
     table = BytesIO()
     estimate.to_frame().write_parquet(table)
-    write_file_atomically(out / "parameters.parquet", table.getvalue())
+    write_file_atomically(folder / "parameters.parquet", table.getvalue())
     if verdict is not None:
-        write_file_atomically(out / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
-    write_file_atomically(out / "run.json", json.dumps(record, indent=1) + "\n")
+        write_file_atomically(folder / "validation.json", json.dumps(verdict.to_dict(), indent=1) + "\n")
+    inputs = [{**entry, "path": relative_path(entry["path"], out)} for entry in record["inputs"]]
+    write_file_atomically(folder / "run.json", json.dumps({**record, "inputs": inputs}, indent=1) + "\n")
 
 
 def _run_record(

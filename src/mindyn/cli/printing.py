@@ -6,7 +6,6 @@ In pipes and files, lines are not wrapped or coloured, and tables have their ful
 from __future__ import annotations
 
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +13,7 @@ from typing import Final, TextIO
 
 import typer
 
-from mindyn.escaping import make_printable
+from mindyn.escaping import HARD_SPACE, keep_units_together, make_printable
 from mindyn.findings import Finding, Severity
 
 LEAD_STYLES: Final = {
@@ -30,11 +29,6 @@ LEAD_STYLES: Final = {
 """First words of status lines and their styles."""
 REMEDY_INDENT: Final = " " * 9
 """Indent of the lines of a finding after its first."""
-HARD_SPACE: Final = "\xa0"
-UNBROKEN_SPACES: Final = re.compile(
-    r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)"
-)
-"""Spaces between a number and its unit, at which lines are not wrapped."""
 MIN_COLUMNS: Final = 40
 MIN_CUT_COLUMNS: Final = 10
 """Smallest width of truncated cells."""
@@ -57,7 +51,7 @@ def wrap_lines(text: str, width: int | None, indent: str = "") -> str:
         return text
     blocks = (
         textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
-        for line in UNBROKEN_SPACES.sub(HARD_SPACE, text).splitlines()
+        for line in keep_units_together(text).splitlines()
     )
     return "\n".join(line.replace(HARD_SPACE, " ") for lines in blocks for line in lines)
 

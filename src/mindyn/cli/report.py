@@ -15,6 +15,7 @@ from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, writ
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
+from mindyn.files import locate_beside
 from mindyn.reading import read_json
 from mindyn.robots.loading import load_matching
 from mindyn.robots.meshes import Meshes, read_meshes
@@ -65,6 +66,7 @@ def report(
     feasibility = check_feasible(estimate)
     earlier = None if validation_logs else _read_validation(run)
     record = {**_read_run_file(run / "run.json", "record"), "validation": earlier, "folder": str(run)}
+    record["inputs"] = [{**entry, "path": locate_beside(entry["path"], run)} for entry in record.get("inputs", ())]
     record |= {"name": name} if others else {}
     drawn = _find_meshes(record, prior, estimate.robot) if meshes else None
     verdict = validate(estimate, validation_logs) if validation_logs else None
@@ -80,7 +82,8 @@ def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> 
     """Read the meshes of the robot file of the run, or of --prior; print notes about missing files."""
     stated = record.get("robot")
     given = str(stated.get("given", "")) if isinstance(stated, Mapping) else ""
-    source = given if Path(given).is_file() else prior or given
+    beside = locate_beside(given, Path(record["folder"])) if given else ""
+    source = beside if Path(beside).is_file() else prior or given
     if not source:
         print_status("note: no meshes are drawn, because the robot file is not known; pass it with --prior FILE")
         return None

@@ -15,6 +15,7 @@ from mindyn.estimators.estimate import Estimate, load_estimate
 from mindyn.feasibility.check import Feasibility
 from mindyn.files import finish_replacement
 from mindyn.findings import Finding, Kind, info
+from mindyn.hints import Command
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.locations import FileLocation
 from mindyn.logs.log import Log, SourceFile
@@ -43,7 +44,8 @@ def load_run_estimate(run: Path) -> Estimate:
     if not path.is_file():
         raise InputError(
             f"the estimate {str(path)!r} does not exist",
-            hint="write one with mindyn identify ROBOT LOG --out FOLDER",
+            hint="write one",
+            command=Command("identify", "ROBOT", "LOG", "--out", "FOLDER"),
             code=Code.MISSING_FILE,
             subject=path,
         )
@@ -108,7 +110,7 @@ GRADE_COLOURS: Final[Mapping[Grade, str]] = {
 
 def print_verdict(estimate: Estimate, verdict: VerdictData) -> None:
     """Print the torque error and grade of each joint."""
-    rows = [("joint", "error", "rms", "grade" if verdict.held_out else "grade on training rows")]
+    rows = [("joint", "held-out error" if verdict.held_out else "training error", "rms", "grade")]
     for joint, joint_verdict in zip(estimate.robot.primary_joints, verdict.joints, strict=True):
         unit = "N" if joint.kind == "prismatic" else "N m"
         part = f"{100 * joint_verdict.relative:.3g} %" if isfinite(joint_verdict.relative) else "no torque"

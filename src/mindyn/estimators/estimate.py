@@ -43,7 +43,7 @@ from mindyn.estimators.estimate_parts import (
     save_ends,
     unexplained_fraction,
 )
-from mindyn.files import write_file_atomically
+from mindyn.files import locate_beside, relative_path, write_file_atomically
 from mindyn.findings import Finding
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
@@ -474,9 +474,15 @@ class Estimate(NotebookDisplay):
             "servo": self.servo and self.servo.to_dict(),
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write the estimate to a JSON file and return its path."""
-        return write_file_atomically(path, json.dumps(self.to_dict(), indent=1) + "\n")
+    def save(self, path: str | Path, folder: str | Path | None = None) -> Path:
+        """Write the estimate to a JSON file, with the paths of its logs relative to its folder, and return its path.
+
+        folder  folder that the file will be moved to
+        """
+        home = Path(path).parent if folder is None else Path(folder)
+        values = self.to_dict()
+        sources = [{**source, "path": relative_path(source["path"], home)} for source in values["sources"]]
+        return write_file_atomically(path, json.dumps({**values, "sources": sources}, indent=1) + "\n")
 
 
 def predict_unfiltered(regressor: Regressor, beta: Array, samples: Samples) -> Array:
@@ -561,7 +567,10 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         blocks and JackknifeDeviation.from_dict(blocks),
         identifiable and Identifiability(identifiable["holds"], identifiable["uncertainty"]),
         tuple(map(Finding.from_dict, values["findings"])),
-        tuple(map(SourceFile.from_dict, values["sources"])),
+        tuple(
+            replace(source, path=locate_beside(source.path, Path(path).parent))
+            for source in map(SourceFile.from_dict, values["sources"])
+        ),
         score and CrossValidated(**score),
         values["provenance"],
         None if ends is None else read_ends(ends),

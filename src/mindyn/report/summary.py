@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Final, get_args
 from mindyn.errors import list_names
 from mindyn.export.writing import ROBOT_FILES, RobotFormat
 from mindyn.findings import Severity
+from mindyn.hints import Command
 from mindyn.report.data import ParameterRow, ParameterState, VerdictData
 from mindyn.report.headlines import USABLE_GRADES, choose_headline, has_wrong_input
 from mindyn.validation.validate import Grade
@@ -126,7 +126,7 @@ class _Commands:
     file_format: RobotFormat
 
     def command(self, *words: str) -> str:
-        return shlex.join(["mindyn", *words])
+        return str(Command(*words))
 
     def on_run(self, verb: str, *words: str) -> str:
         return self.command(verb, self.folder, *words) if self.folder else ""
@@ -161,7 +161,8 @@ def _choose_advice(
     by_grade = {grade: [name for name, given in named if given == grade] for grade in WEAK_GRADES}
     unidentifiable = [row.name for row in parameters if row.state == "unidentifiable"]
     advice = []
-    if not verdict.held_out and verdict.earlier_total is None:
+    is_validated = verdict.held_out or verdict.earlier_total is not None
+    if not is_validated:
         command = words.on_run("report", "--validate", "other.csv")
         advice.append(Advice("Validate it on a log of another motion before you trust it.", command))
     unusable = by_grade["unusable"] + ([] if verdict.grade in USABLE_GRADES else by_grade["poor"])
@@ -171,7 +172,7 @@ def _choose_advice(
     elif exists is False:
         sentence = "Make it feasible before you use it for simulation or control (nearest consistent values)."
         advice.append(Advice(sentence, words.export(feasible=True)))
-    else:
+    elif is_validated:
         cautions = [
             *([f"not at {_name_joints(by_grade['poor'], joints)}"] if by_grade["poor"] else []),
             *([f"with care at {_name_joints(by_grade['fair'], joints)}"] if by_grade["fair"] else []),

@@ -184,7 +184,10 @@ def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
         joints = {name: x for name, x in joints.items() if name not in vibrating.joints}
     if joints:
         where = ", ".join(f"{name} ({100 * x:.0f} %)" for name, x in joints.items())
-        message, value = f"a large part of the torque is unexplained at {where}", max(joints.values())
+        message, value = (
+            f"a large part of the torque of the training rows is unexplained at {where}",
+            max(joints.values()),
+        )
         yield Finding(
             Kind.UNEXPLAINED_TORQUE, Severity.WARNING, message, UNKNOWN, tuple(joints), value, "of the torque"
         )
