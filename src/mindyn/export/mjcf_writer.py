@@ -41,6 +41,7 @@ from mindyn.export.writing import (
     require_same_arm,
     resolve_model,
     subtract_held_bodies,
+    without_negligible,
 )
 from mindyn.files import write_file_atomically
 from mindyn.findings import Kind
@@ -252,7 +253,7 @@ def render_mjcf(
     """Return the text of `write_mjcf` for a file at `path`, and the notes in its comment."""
     robot = resolve_model(model, prior, force=force)
     servo = model.servo if isinstance(model, Estimate) else None
-    lost = find_unsupported(robot, armature=True, closing=CLOSABLE_LOOPS, springs=True)
+    lost = find_unsupported(without_negligible(model, robot), armature=True, closing=CLOSABLE_LOOPS, springs=True)
     notes = describe_omissions(model, robot, lost)
     if source is None:
         require_mass(robot, force=force)

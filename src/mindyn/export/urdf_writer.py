@@ -35,6 +35,7 @@ from mindyn.export.writing import (
     require_same_arm,
     resolve_model,
     subtract_held_bodies,
+    without_negligible,
 )
 from mindyn.files import write_file_atomically
 from mindyn.notation import STANDARD_GRAVITY
@@ -132,7 +133,7 @@ def render_urdf(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of `write_urdf` and the notes in its comment."""
     robot = resolve_model(model, prior, force=force)
-    lost = find_unsupported(robot, armature=False)
+    lost = find_unsupported(without_negligible(model, robot), armature=False)
     lossy = isinstance(model, Estimate)
     notes = describe_omissions(model, robot, [*lost, *_unusual_gravity(robot)], _rotor_advice(robot))
     if source is None:

@@ -40,6 +40,10 @@ CLOSABLE_LOOPS: Final[tuple[LoopKind, ...]] = ("pin", "ball", "weld")
 NEGLIGIBLE: Final = 1e-12
 """N m, N, kg m^2 or kg: smaller values are rounding errors of zero."""
 
+NEGLIGIBLE_FRACTION: Final = 1e-3
+"""Torque of a term relative to the torque of its joint, below which notes do not mention it."""
+INTERVAL_DEVIATIONS: Final = 2.0
+"""Half of an interval in standard deviations."""
 SAME_PLACE_TOLERANCE = 1e-4
 """Largest difference between joints of the robot and the source, rad or m; snapping moves rotations by 1e-5."""
 
@@ -216,6 +220,28 @@ def resolve_model(given: Robot | Estimate, prior: Prior, *, force: bool) -> Robo
     return full_model(given, prior, force=force)
 
 
+def without_negligible(given: Robot | Estimate, model: Robot) -> Robot:
+    """Return the model without terms that nobody would miss, so that notes name the others alone.
+
+    These are friction shapes and torque offsets below 0.1 % of the torque of their joint, and offsets whose interval
+    contains zero. A shape that grows with the load is as large as the torque itself; others are at most 1.
+    """
+    if isinstance(given, Robot):
+        return model
+    torque = {residual.joint: NEGLIGIBLE_FRACTION * residual.rms_torque for residual in given.residuals}
+    offsets = [(p.link_or_joint, k) for k, p in enumerate(given.parameters) if p.kind == "offset"]
+    uncertain = {joint for joint, k in offsets if abs(given.beta[k]) < INTERVAL_DEVIATIONS * given.deviations[k]}
+    limits = {extra.name: torque.get(extra.joint, 0.0) for extra in model.extras}
+    limits |= {extra.name: NEGLIGIBLE_FRACTION for extra in model.extras if "load" in extra.formula}
+    drives = []
+    for drive in model.drives:
+        offset = abs(drive.offset * (drive.ratio if drive.side == "motor" else 1.0))
+        small = drive.joint in uncertain or offset < torque.get(drive.joint, 0.0)
+        drives.append(replace(drive, offset=0.0) if small else drive)
+    extras = tuple(extra for extra in model.extras if abs(extra.coefficient) >= limits[extra.name])
+    return replace(model, drives=tuple(drives), extras=extras)
+
+
 def describe_omissions(given: Robot | Estimate, model: Robot, lost: list[str], remedy: str = "") -> list[str]:
     """Return sentences for a comment in the file: the origin of an estimate, omitted parts, and advice."""
     left_out = (
@@ -224,7 +250,7 @@ def describe_omissions(given: Robot | Estimate, model: Robot, lost: list[str], r
     if isinstance(given, Robot):
         return left_out
     notes = [f"Note: {note}." for note in model_notes(given, model)]
-    return [f"Identified: {given.status}", *left_out, *_offset_advice(model), *notes]
+    return [f"Identified: {given.status}", *left_out, *_offset_advice(without_negligible(given, model)), *notes]
 
 
 def _offset_advice(model: Robot) -> list[str]:
@@ -233,8 +259,7 @@ def _offset_advice(model: Robot) -> list[str]:
         return []
     return [
         "The other values were fitted together with the offsets. For simulation, a fit without offsets is more "
-        "accurate: "
-        'identify --consistent --no-offsets, or PhysicallyConsistent(left_out=("offset",)).'
+        'accurate: identify --consistent --no-offsets, in Python PhysicallyConsistent(dropped=("offset",)).'
     ]
 
 

@@ -110,6 +110,7 @@ class Kernel:
             )
         self.check_finite = check_finite
         self.not_finite_hint = not_finite_hint
+        self.shape_hint = ""
         self._input_names = tuple(argument.name for argument in self.program.inputs)
         self._output_names = tuple(argument.name for argument in self.program.outputs)
         self._shared = tuple(sorted(_positions_of_names("input", shared, self._input_names)))
@@ -224,7 +225,8 @@ class Kernel:
         return [real_array(a, self.dtype, name) for a, name in zip(arguments, self._input_names, strict=True)]
 
     def _batch(self, arrays: list[Array]) -> tuple[int, ...]:
-        batches = [batch_shape(a, s, n) for a, s, n in zip(arrays, self.input_shapes, self._input_names, strict=True)]
+        inputs = zip(arrays, self.input_shapes, self._input_names, strict=True)
+        batches = [batch_shape(array, shape, name, self.shape_hint) for array, shape, name in inputs]
         for k in self._shared:
             if batches[k]:
                 raise InputError(

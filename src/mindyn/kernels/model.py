@@ -24,7 +24,7 @@ from mindyn.equations.certificate import COMPARATORS, ReferenceDynamics
 from mindyn.equations.closed_motion import CLOSURE
 from mindyn.equations.loop_equations import has_projection, loop_equation
 from mindyn.equations.traces import NEEDS_BEYOND_BASE, Parameters
-from mindyn.errors import Code, InputError, RobotError, require_choice, unknown_name_error
+from mindyn.errors import Code, InputError, RobotError, list_names, require_choice, unknown_name_error
 from mindyn.files import write_file_atomically
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.certification import certify_equation, list_alternatives
@@ -366,6 +366,8 @@ class Model(NotebookDisplay):
                 matrices=_matrices(function, key),
                 not_finite_hint=SINGULAR_INERTIA_HINT if key[1] == "forward_dynamics" else "",
             )
+            joints = list_names(self.robot.primary_names)
+            self._kernels[key].shape_hint = f"one value for each of robot.primary_names: {joints}"
         return self._kernels[key]
 
     @property

@@ -25,14 +25,13 @@ class StridedSamples(NamedTuple):
     stride: int
 
 
-def batch_shape(array: Array, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """Return the dimensions before the trailing `shape`."""
+def batch_shape(array: Array, shape: tuple[int, ...], name: str, hint: str = "") -> tuple[int, ...]:
+    """Return the dimensions before the trailing `shape`; an error has the hint."""
     split = array.ndim - len(shape)
     if split < 0 or array.shape[split:] != shape:
         expected = ", ".join(["..."] + [str(n) for n in shape])
-        raise InputError(
-            f"{name}: has shape {array.shape}, but ({expected}) is needed", code=Code.WRONG_SHAPE, subject=name
-        )
+        message = f"{name}: has shape {array.shape}, but ({expected}) is needed"
+        raise InputError(message, hint=hint, code=Code.WRONG_SHAPE, subject=name)
     return array.shape[:split]
 
 

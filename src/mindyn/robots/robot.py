@@ -209,7 +209,7 @@ class Robot(Value, NotebookDisplay):
 
     @property
     def joint_count(self) -> int:
-        """Number n of joints."""
+        """Number n of joints, dependent ones included; equations take one value for each of `primary_names`."""
         return len(self.joints)
 
     @cached_property
