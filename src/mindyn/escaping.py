@@ -115,3 +115,15 @@ def make_printable(text: str, keep: str = "") -> str:
 def _escape_hidden(character: str) -> str:
     hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     return character.encode("unicode_escape").decode("ascii") if hidden else character
+
+
+HARD_SPACE: Final = "\xa0"
+_UNBROKEN_SPACES: Final = re.compile(
+    r"(?<=\d) (?=(?:%|N|m|s|rad|Hz|kg|mm|ms)(?![\w-]))|(?<=\+-) (?=\d)|(?<=\bN) (?=m\b)"
+)
+"""Spaces between a number and its unit, at which lines are not wrapped."""
+
+
+def keep_units_together(text: str) -> str:
+    """Return the text with hard spaces between numbers and units, and inside units."""
+    return _UNBROKEN_SPACES.sub(HARD_SPACE, text)

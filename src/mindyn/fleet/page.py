@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import isfinite, isnan
 from typing import Any, Final
 
 import numpy as np
 
+from mindyn.algebra.values import Array
 from mindyn.fleet.assessment import FAMILY_WISE_ERROR, MIN_LOGS
 from mindyn.fleet.fleet import FleetStudy, History
 from mindyn.pages.document import (
@@ -123,7 +124,7 @@ def _draw_histories(study: FleetStudy) -> Section | None:
         figure(f"history-{k}", f"{h.cause} of {h.robot}", [tag("b", {}, h.robot), f", {h.cause}"], shape="small")
         for k, h in enumerate(drawn)
     ]
-    lead = "Size of each difference in every log, over the days since the first log."
+    lead = "Size of each difference in every log, over the time since the first log."
     return Section("time", "Over time", Html(p(lead) + class_tag("div", "grid", figures)), plots)
 
 
@@ -132,10 +133,18 @@ def _draw_history(history: History) -> dict[str, Any]:
     order = np.argsort(history.days[known], kind="stable")
     days, sizes = history.days[known][order], history.sizes[known][order]
     unit, scale = (history.unit, 1.0) if history.unit else ("%", 100.0)
-    curve = series(history.robot, "measured", (days - days[0]).tolist(), (scale * sizes).tolist())
+    passed, time_unit = _choose_time_unit(days - days[0])
+    curve = series(history.robot, "measured", passed.tolist(), (scale * sizes).tolist())
     return plot(
-        axis("since the first log", "days"), [pane(axis("size", unit), [curve], height=PLOT_HEIGHT_PX, zero=True)]
+        axis("since the first log", time_unit), [pane(axis("size", unit), [curve], height=PLOT_HEIGHT_PX, zero=True)]
     )
+
+
+def _choose_time_unit(days: Array) -> tuple[Array, str]:
+    """Return times in the largest unit in which they last at least one unit; seconds if none is small enough."""
+    units = {"days": 1.0, "h": 24.0, "min": 24.0 * 60.0, "s": 24.0 * 3600.0}
+    unit = next((unit for unit, factor in units.items() if days[-1] * factor >= 1), "s")
+    return days * units[unit], unit
 
 
 def _draw_comparison(study: FleetStudy) -> Section | None:
@@ -160,21 +169,25 @@ def _draw_comparison(study: FleetStudy) -> Section | None:
             plots[key] = _draw_band(ends, float(fleet_type.beta[k]), parameter.name, parameter.unit)
         caption = f"{parameter.name}: {DRAWN_KINDS[parameter.kind]} of {parameter.link_or_joint}"
         figures.append(figure(key, f"{parameter.name} of every robot", caption, shape="small"))
-    lead = "Friction and offset of every robot with two standard deviations on both sides, compared with the type"
+    lead = (
+        "Friction and offset of every robot, compared with the type. Bars: two standard deviations on both sides, from "
+        f"the differences between at least {MIN_LOGS} logs"
+    )
     if len(known) > MAX_NAMED_ROBOTS:
-        lead += f" (the straight line): robot 1 is {known[0].key[0]}, robot {len(known)} is {known[-1].key[0]}"
+        lead += (
+            f"; the straight line is the type, robot 1 is {known[0].key[0]}, robot {len(known)} is {known[-1].key[0]}"
+        )
     return Section(
         "robots", "Robots compared with the type", Html(p(f"{lead}.") + class_tag("div", "grid", figures)), plots
     )
 
 
 Interval = tuple[float, float, float]
-"""Value, and value minus and plus two standard deviations; three times the value if they are unknown."""
+"""Value, and value minus and plus two standard deviations, NaN if they are unknown."""
 
 
 def _interval(value: float, deviation: float) -> Interval:
-    half = 2 * _finite(deviation)
-    return float(value), float(value) - half, float(value) + half
+    return float(value), float(value - 2 * deviation), float(value + 2 * deviation)
 
 
 def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> dict[str, Any]:
@@ -192,7 +205,8 @@ def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> di
         for title, (role, group) in groups.items()
         if group
     ]
-    low, high = min(row[1] for row in rows.values()), max(row[2] for row in rows.values())
+    ends = [end for row in rows.values() for end in row if isfinite(end)]
+    low, high = min(ends), max(ends)
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     x = axis("value", typeset(unit), extent=(low - margin, high + margin))
     return plot(
@@ -203,17 +217,14 @@ def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> di
 def _draw_band(ends: Sequence[Interval], type_value: float, name: str, unit: str) -> dict[str, Any]:
     """Draw a band over the numbers of many robots."""
     places = [float(k + 1) for k in range(len(ends))]
-    values, low, high = ([interval[k] for interval in ends] for k in range(3))
+    values = [interval[0] for interval in ends]
+    low, high = ([i[0] if isnan(i[k]) else i[k] for i in ends] for k in (1, 2))
     curves = [
         series("± 2 deviations", "band", places, low, kind="band", y2=high),
         series("robots", "measured", places, values),
         series("type", "predicted", [places[0], places[-1]], [type_value] * 2),
     ]
     return plot(axis("robot, by name"), [pane(axis(name, unit), curves, height=PLOT_HEIGHT_PX)], group="robots")
-
-
-def _finite(value: float) -> float:
-    return float(value) if math.isfinite(value) else 0.0
 
 
 def _draw_type(study: FleetStudy) -> Section | None:

@@ -156,11 +156,9 @@ def draw_forest(parameters: Rows, others: Sequence[tuple[str, Rows]], name: str)
         if not names:
             continue
         plots[f"forest-{k}"] = _forest_plot(names, unit, estimates)
-        shown = typeset(unit) or "without a unit"
-        caption = (
-            f"Parameters in {shown}: value and 95 % interval. The axis is linear near zero and logarithmic beyond."
-        )
-        figures.append(figure(f"forest-{k}", f"Values and intervals of parameters in {shown}", caption))
+        shown = f"arameters in {typeset(unit)}" if unit else "arameters without a unit"
+        caption = f"P{shown}: value and 95 % interval. The axis is linear near zero and logarithmic beyond."
+        figures.append(figure(f"forest-{k}", f"Values and intervals of p{shown}", caption))
     return figures, plots
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Final
 
+from mindyn.escaping import keep_units_together
 from mindyn.feasibility.answer import combine_answers
 from mindyn.findings import Finding
 from mindyn.pages.document import (
@@ -43,7 +44,8 @@ EARLIER_VALIDATION_NOTE: Final = (
 FEASIBILITY_UNCHECKED: Final = "Physical consistency was not checked."
 ERROR_DEFINITION: Final = (
     "Torque error: root mean square of measured minus predicted torque, relative to that of the measured torque. In "
-    "the error over all joints, joints with large torques have the largest weight."
+    "the error over all joints, joints with large torques have the largest weight. Bars: 100 % minus the error, from "
+    "0 to 100 %."
 )
 BETTER_MODEL_RATIO: Final = 0.95
 """Another model is mentioned if its error, relative to this one, is smaller."""
@@ -119,10 +121,8 @@ def _joint_item(joint: JointVerdict) -> Html:
     pattern = ""
     if joint.pattern is not None and joint.grade in WEAK_GRADES:
         pattern = class_tag("span", "cause", typeset(joint.pattern.message))
-    words = class_tag("span", "words", typeset(joint.sentence), " ", pattern)
-    meter = tag(
-        "span", {"class": "meter", "aria-hidden": "true"}, _meter(1.0 if joint.grade == "noise" else 1 - joint.relative)
-    )
+    words = class_tag("span", "words", typeset(keep_units_together(joint.sentence)), " ", pattern)
+    meter = tag("span", {"class": "meter", "aria-hidden": "true"}, _meter(1 - joint.relative))
     return tag(
         "li", {"class": f"grade-{joint.grade}"}, class_tag("span", "badge", GRADE_LABELS[joint.grade]), words, meter
     )

@@ -1,8 +1,9 @@
 "use strict";
-/* Plots: panes on a common x axis, drawn when they become visible; zoom by drag, buttons or keys; the legend switches
+/* Plots: panes on a common x axis, drawn at once, so that screenshots and archives hold them; zoom by drag, buttons or keys; the legend switches
    curves, and all plots of a group show the values at the pointer. */
 const LEFT = 68, RIGHT = 10, TOP = 10, BELOW = 40, BETWEEN = 18;
 const CHARACTER = 6, PRINT_WIDTH = 680, PRINT_TALLEST = 720; /* width of a character of an axis title; size on A4 paper below a heading */
+const LARGEST_RATIO = 1e8; /* of the ends of a logarithmic axis: smaller values are rounding */
 const ranges = new Map(); /* x ranges of groups of plots that zoom together */
 
 class Plot {
@@ -201,6 +202,7 @@ class Plot {
     if (!(high >= low)) [low, high] = pane.y.log ? [0.1, 10] : [0, 1];
     if (pane.zero) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
     if (low === high && !pane.y.log) [low, high] = [low - (Math.abs(low) || 1), high + (Math.abs(high) || 1)];
+    if (pane.y.log) low = Math.max(low, high / LARGEST_RATIO);
     if (pane.y.log) return new Scale(low / 1.6, high * 1.6, top + height, top, true);
     const room = (high - low || Math.abs(high) || 1) * 0.06;
     const cells = pane.series[0].kind === "cells" ? 0 : room;
@@ -390,17 +392,11 @@ class Plot {
   static start() {
     Plot.all = [...document.querySelectorAll("figure[data-plot]")].map((figure) => new Plot(figure, Numbers[figure.dataset.plot]));
     const byArea = new Map(Plot.all.map((plot) => [plot.area, plot]));
-    const seen = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        const plot = byArea.get(entry.target);
-        if (entry.isIntersecting && (!plot.seen || plot.stale)) plot.draw();
-      }
-    }, { rootMargin: "300px" });
     const sized = new ResizeObserver((entries) => entries.forEach((entry) => {
       const plot = byArea.get(entry.target), width = Math.round(entry.contentRect.width);
-      if (plot.seen && width && width !== plot.width) { plot.width = width; plot.draw(); }
+      if (width && (width !== plot.width || plot.stale)) { plot.width = width; plot.draw(); }
     }));
-    for (const area of byArea.keys()) { seen.observe(area); sized.observe(area); }
+    for (const area of byArea.keys()) sized.observe(area); /* also reports areas that become visible */
     addEventListener("beforeprint", () => Plot.all.forEach((plot) => plot.draw(PRINT_WIDTH / (plot.figure.closest(".tabs, .grid, .pair, .forest") ? 2 : 1), true)));
     addEventListener("afterprint", () => Plot.all.forEach((plot) => plot.refresh()));
   }
