@@ -15,7 +15,7 @@ ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 QUICK_OPTIMISED := tests/contracts/test_asserts.py tests/kernels/test_arrays.py tests/numerics/test_products.py tests/identification/test_column_sums.py tests/logs/test_every_format.py
 QUICK := $(QUICK_OPTIMISED) tests/contracts/test_layers.py tests/contracts/test_command_line.py tests/contracts/test_typed_identification.py tests/laws/test_gears.py tests/oracles/test_mujoco.py tests/regression/test_information.py tests/estimators/test_estimate.py tests/logs/test_formats.py tests/logs/test_forked_readers.py tests/cli/test_formats_and_commands.py
 
-.PHONY: help setup demo test quick check format docs paper bench study leaderboard dist pythons minimum clean
+.PHONY: help setup demo test quick check format docs pictures paper bench study leaderboard dist pythons minimum clean
 
 help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
@@ -23,7 +23,8 @@ help:
 	@echo "make quick    a selection of the tests, part of it under python -O too (two minutes)"
 	@echo "make check    formatting, lint, types, layers, words, docstrings"
 	@echo "make format   format, and apply the fixes of the linter"
-	@echo "make docs     the documentation, in build/site"
+	@echo "make docs     the documentation, in build/site (after make pictures: with the live report of the demo)"
+	@echo "make pictures run the demo and take the pictures of README and gallery from its report"
 	@echo "make bench    speed compared with Pinocchio, one table (make leaderboard: errors of methods on recorded logs, METHODS=all)"
 	@echo "make study    a long study: NAME=spoiled (without NAME: list them), SECONDS=600: for so long, then continue next time"
 	@echo "make dist     sdist and wheel, built twice, compared, checked and installed into an empty environment (DEMO=1: and the demo)"
@@ -70,6 +71,11 @@ format: setup
 
 docs: setup
 	$(BIN)/mkdocs build --strict
+
+# The demo's own run, so that README, gallery and live report show the numbers that it prints.
+pictures: setup
+	$(BIN)/mindyn demo --out build/demo
+	$(BIN)/python tools/pictures.py build/demo/report.html
 
 paper: setup
 	$(BIN)/python paper/build.py

@@ -20,6 +20,7 @@ from mindyn.logs import LOG_FORMATS
 from mindyn.robots import ROBOT_FORMATS
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = "\n".join(path.read_text() for path in sorted((ROOT / "docs" / "api").glob("*.md")))
 PYTHON_FILES = [path for part in ("src", "tests", "benchmarks", "examples") for path in (ROOT / part).rglob("*.py")]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -65,7 +66,7 @@ def programs(path: Path) -> str:
 )
 def test_users_are_shown_public_names_alone(path):
     """`mindyn` itself, and what the API page lists by its package."""
-    listed = set(re.findall(r"^::: (mindyn\.\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^::: (mindyn\.\S+)$", REFERENCE, re.MULTILINE))
     nodes = [node for node in ast.walk(ast.parse(programs(path))) if isinstance(node, ast.ImportFrom | ast.Import)]
     named = [f"{node.module}.{one.name}" for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names]
     named += [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names if one.name != "mindyn"]
@@ -118,7 +119,7 @@ def test_a_package_offers_what_it_lists(package_name):
     assert all(getattr(package, name) is not None for name in package.__all__)
     assert not [name for name in package.__all__ if (path.parent / f"{name}.py").exists()]
     assert not set(package.__all__) & set(mindyn.__all__)
-    listed = re.findall(rf"^::: mindyn\.{package_name}\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    listed = re.findall(rf"^::: mindyn\.{package_name}\.(\w+)$", REFERENCE, re.MULTILINE)
     assert listed == package.__all__
     offered = ", ".join(package.__all__)
     with pytest.raises(
