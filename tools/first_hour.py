@@ -1,4 +1,4 @@
-"""Play the first hour of a new user in one terminal: a URDF and three odd CSV files to exported C, without reading docs.
+"""Play the first hour of a new user at one terminal: a URDF and three odd CSV files to exported C, without docs.
 
 The program runs from the wheel alone, with an empty home and an empty cache. `mindyn start` asks what it cannot
 determine; the answers below are what the owner of the arm knows. The exported C is compiled and compared with the arm.
@@ -100,7 +100,7 @@ def play(command: list[str], folder: Path, home: Path) -> str:
 
 
 def compare_code(robot: mindyn.Robot, folder: Path) -> float:
-    """Compile the exported C and return the error of its torque on another motion, relative to the torque of the arm."""
+    """Compile the exported C and return the error of its torque on another motion, relative to the torque."""
     (source,) = folder.glob("a/*.c")
     (name,) = re.findall(r"\b(\w*inverse_dynamics)\(", source.with_suffix(".h").read_text())[:1]
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
@@ -130,9 +130,7 @@ def main() -> None:
         start = time.monotonic()
         play([str(program), "start", "arm.urdf", *logs], folder, home)
         seconds, error = time.monotonic() - start, compare_code(mindyn.load_robot(folder / "arm.urdf"), folder)
-    print(
-        f"\nfirst hour: {seconds:.0f} s from URDF and three CSV files to C; its torque error on another motion: {100 * error:.2g} %"
-    )
+    print(f"\nfirst hour: {seconds:.0f} s from URDF and three CSV files to C; error of its torque: {100 * error:.2g} %")
     if error > 0.05:
         raise SystemExit("the exported code does not predict the torque of the arm")
 

@@ -1,4 +1,4 @@
-"""Hints propose commands that exist: each complete one runs, the others parse, and packages are named as they install."""
+"""Hints propose commands that exist: complete ones run, others parse, and packages are named as they install."""
 
 from __future__ import annotations
 

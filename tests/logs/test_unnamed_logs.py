@@ -1,4 +1,4 @@
-"""Logs without names, or with names in no known language: their numbers show the signals, and the user's word counts."""
+"""Logs without names, or with unknown names: their numbers show the signals, and the user's word counts."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> Arr
             raise MissingPhysicsError(
                 f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
                 f"{100 * NOISE_PART:g} % of",
-                hint="give the standard deviation of the torque of every joint: noise in the --limits file, noise=... in Python",
+                hint="give the standard deviation of each torque: noise in the --limits file, noise=... in Python",
                 subject="noise",
             )
         return np.asarray(NOISE_PART * limits.effort)
@@ -261,7 +261,7 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: Any) -> Array | 
         if np.isfinite(limits.effort).any():
             raise MissingPhysicsError(
                 f"robot {columns.robot.name!r} states no inertial parameters, so its torques are not known",
-                hint="use a robot file with inertial parameters, or without effort limits if torques need no check; in Python, "
+                hint="use a robot file with inertial parameters, or without effort limits; in Python, "
                 "pass prior=, an estimate or base values",
                 subject=columns.robot.name,
             )

@@ -29,7 +29,7 @@ def draft_log(path: str | Path, robot: Robot | None = None, metadata: Mapping[st
     """Draft a sidecar file that explains the columns of a log, with the evidence for each line.
 
     Columns are recognised by their names, otherwise by their numbers. The draft has "?" where only the user can know
-    the answer; pass answers as `metadata` and the draft obeys them. `SidecarDraft.toml` is the text of the sidecar file;
+    the answer; pass answers as `metadata` and the draft obeys them. `SidecarDraft.toml` is the text of the sidecar;
     `read_log` rejects it until you confirm it.
 
     Parameters

@@ -112,7 +112,7 @@ _REASONS: Final = {
 
 
 def _compare_derivatives(X: Array) -> tuple[Array, Array]:
-    """Return the squared correlation and the factor of each column b and the change per row of each column a: [a, b]."""
+    """Return squared correlation and factor of each column b and the change per row of each column a: [a, b]."""
     fits, factors = np.zeros((2, X.shape[1], X.shape[1]))
     total = np.vstack([np.zeros(X.shape[1]), np.cumsum(X, axis=0)])
     for rows in WINDOW_ROWS:

@@ -1,4 +1,4 @@
-"""Choose the columns of each signal of a log: those that the user gives, then by name, by file, and by their numbers."""
+"""Choose the columns of each signal of a log: as the user gives them, by name, by file, or by their numbers."""
 
 from __future__ import annotations
 
