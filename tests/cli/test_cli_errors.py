@@ -29,9 +29,14 @@ ROBOT_COMMANDS = {
     "compare": ("--repetitions", "1", "--workers", "1"),
     "step-by-step": (".",),
     "fleet": ("{robot_id}/*.csv", "--out", "fleet"),
+    "payload": (),
 }
 """Commands that take a robot, and the arguments after it."""
-ARGUMENTS_BEFORE_ROBOT = {"step-by-step": ("plan",), "log": ("table.csv",)}
+ARGUMENTS_BEFORE_ROBOT = {
+    "step-by-step": ("plan",),
+    "log": ("table.csv",),
+    "payload": ("--wrench", "table.csv", "--robot"),
+}
 
 
 @pytest.fixture(autouse=True)

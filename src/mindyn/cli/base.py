@@ -31,9 +31,7 @@ def base(
     symbols: Annotated[bool, typer.Option("--symbols", help="Print lengths as symbols instead of numbers.")] = False,
     unknown_gains: Annotated[
         bool,
-        typer.Option(
-            "--unknown-gains", help="Print what logs of currents or position targets of unknown gain leave open."
-        ),
+        typer.Option("--unknown-gains", help="Print what currents or position targets of unknown gain leave open."),
     ] = False,
     *,
     options: RobotOptions,

@@ -27,7 +27,7 @@ def robots(
     details: Annotated[bool, typer.Option("--details", help="Print every case that a finding summarizes.")] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     identified: Annotated[
-        bool, typer.Option("--identified", help="List the robots whose dynamics were identified from public logs.")
+        bool, typer.Option("--identified", help="List the robots whose dynamics were identified from measurements.")
     ] = False,
     *,
     options: RobotOptions,

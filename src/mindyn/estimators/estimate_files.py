@@ -110,8 +110,9 @@ def _covariance_faults(
     if (np.abs(finite - finite.T) > ROUNDING * terms).any() or (np.abs(finite) > (1 + ROUNDING) * terms).any():
         yield "covariance must be symmetric, with variances that are not negative and correlations of at most 1"
         return
-    noise = (finite - shifts.T @ shifts) / np.where(terms > 0, terms, 1.0)
-    if len(C) and np.linalg.eigvalsh(noise).min() < -ROUNDING * len(C):
+    with np.errstate(over="ignore", invalid="ignore"):
+        noise = (finite - shifts.T @ shifts) / np.where(terms > 0, terms, 1.0)
+    if len(C) and (not np.isfinite(noise).all() or np.linalg.eigvalsh(noise).min() < -ROUNDING * len(C)):
         yield "covariance minus its shifts must be positive semidefinite"
     if finite[dropped].any():
         yield "covariance of a dropped parameter must be zero"

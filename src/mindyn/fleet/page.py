@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from math import isfinite, isnan
+from math import isfinite, isnan, nan
 from typing import Any, Final
 
 import numpy as np
@@ -187,7 +187,8 @@ Interval = tuple[float, float, float]
 
 
 def _interval(value: float, deviation: float) -> Interval:
-    return float(value), float(value - 2 * deviation), float(value + 2 * deviation)
+    half = 2 * deviation if isfinite(deviation) else nan
+    return float(value), float(value - half), float(value + half)
 
 
 def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> dict[str, Any]:
@@ -200,7 +201,11 @@ def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> di
     }
     curves = [
         interval_series(
-            title, role, group, [(rows[n][0], names.index(n), *rows[n][1:]) for n in group], [rows[n] for n in group]
+            title,
+            role,
+            group,
+            [(rows[n][0], names.index(n), *rows[n][1:]) for n in group],
+            [tuple(None if isnan(end) else end for end in rows[n]) for n in group],
         )
         for title, (role, group) in groups.items()
         if group
