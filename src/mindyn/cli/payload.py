@@ -74,7 +74,7 @@ def payload(
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Identify the payload in a log, given an estimate of the arm without payload, or from a force/torque sensor."""
+    """Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor."""
     if wrench is not None:
         require_exclusive({"--wrench": wrench, "RUN": run})
         print_wrench_payload(wrench, robot, link, wrench_frame, estimate_rotation, c, as_json=as_json)
