@@ -53,7 +53,7 @@ UNFIT = {
     "constant": Kind.CONSTANT_TORQUE,
     "saturated": Kind.SATURATED_TORQUE,
     "late joint": Kind.DELAYED_TORQUE,
-    "passive": Kind.POOR_MOTION,
+    "passive": Kind.UNRELATED_TORQUE,
 }
 """Logs that cannot identify their robot; `passive`: a double pendulum that swings on free joints, in three logs."""
 SUBTLE = {"warming": Kind.FRICTION_DRIFT, "gain 20 %": Kind.SCALED_TORQUE, "gain 5 %": Kind.SCALED_TORQUE}

@@ -68,12 +68,15 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
 def diagnose(data: DiagnosticData) -> list[Finding]:
     """Return every finding about the logs of a fit, the most serious first; consequences name their cause.
 
-    A wrong input of a joint is found in several ways and reported once.
+    A wrong input of a joint is found in several ways and reported once. The torques of the other joints show that the
+    signs of two joints disagree; if the masses of the robot file show which one is wrong (-1), they decide.
     """
     found: dict[object, Finding] = {}
     for finding in (finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)):
         found.setdefault((finding.kind, finding.joints) if finding.kind in WRONG_INPUT else finding, finding)
-    return explain(found.values())
+    signs = [finding for finding in found.values() if finding.kind is Kind.WRONG_TORQUE_SIGN]
+    decided = any(finding.value == -1 for finding in signs)
+    return explain(finding for finding in found.values() if not decided or finding not in signs or finding.value == -1)
 
 
 def explain(findings: Iterable[Finding]) -> list[Finding]:

@@ -14,7 +14,6 @@ from mindyn.algebra.values import ShortRepr
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimator
 from mindyn.estimators.estimate_parts import CrossValidated
-from mindyn.estimators.least_squares import LeastSquares
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.identification.diagnostics.torque import without_constant_torques
 from mindyn.identification.selection.candidates import best_estimator
@@ -147,8 +146,6 @@ def choose(
         say("comparing plain and physically consistent fits on held-out blocks")
         estimator, chosen, why = best_estimator(robot, trials, trial, chosen, dropped)
         findings = (*findings, *why)
-    elif asked.friction == "auto" and isinstance(estimator, LeastSquares) and chosen.shape.shapes:
-        estimator = replace(estimator, friction="dissipative")  # shapes were selected within these limits
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
 
