@@ -113,8 +113,8 @@ def test_new_logs_are_added_and_a_changed_one_replaces_itself(tmp_path):
     first.write_bytes(log_bytes(3))
     changed = study(few, tmp_path / "out")
     assert (changed.gathered, changed.type.logs) == (1, 2)
-    fresh = study(few, tmp_path / "fresh")
-    assert values(changed) == values(fresh)
+    fresh = study(few, tmp_path / "fresh")  # its columns of joint zeros have another reference: equal to rounding
+    np.testing.assert_allclose(np.frombuffer(values(changed)), np.frombuffer(values(fresh)), rtol=1e-9, atol=1e-12)
     first.unlink()
     kept = study(few, tmp_path / "out")
     assert kept.type.logs == 2
