@@ -89,7 +89,8 @@ def test_contact_prints_the_wrench_and_what_the_posture_hides(folder):
     assert "--wrench" in ended.err
 
 
-def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path):
+def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     s = rng.normal(size=(15, 4))
     R = rotations_from_quaternions(s)
@@ -98,7 +99,7 @@ def test_payload_of_a_wrist_sensor_prints_mass_bias_and_held_out_error(tmp_path)
     columns = np.hstack([readings + rng.normal(0, 0.01, readings.shape), s])
     names = ("fx", "fy", "fz", "tx", "ty", "tz", "qx", "qy", "qz", "qw")
     pl.DataFrame(dict(zip(names, columns.T, strict=True))).write_csv(tmp_path / "ft.csv")
-    text, talk = done("payload", "--wrench", tmp_path / "ft.csv", "--c", tmp_path / "tool.h")
+    text, talk = done("payload", "--wrench", "ft.csv", "--c", "tool.h")
     assert text.startswith("Payload mass ")
     assert "force z 3" in text
     assert "Held-out error: " in text

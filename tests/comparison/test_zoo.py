@@ -69,7 +69,7 @@ def test_the_stated_error_is_that_on_held_out_rows(tmp_path, name):
     (split,) = read_sets(prepare(tmp_path, [ZOO[name]], FOLDER), [ZOO[name]])
     (part,) = split.held_out
     settings = EquationSettings.from_dict(entry["settings"])
-    samples = condition(part.log, split.robot, settings.conditioning.for_prediction()).samples
+    samples = condition(split.robot, part.log, settings.conditioning.for_prediction()).samples
     predicted = compile_model(load_robot(f"zoo/{name}"), drives=True).inverse_dynamics(
         samples.q, samples.qd, samples.qdd
     )

@@ -73,7 +73,7 @@ def test_count_shows_formulations_and_the_papers():
     assert "89 n - 82" in papers or "89n" in papers
     wrong = run("count")
     assert wrong.code == 1
-    assert "hint: mindyn count puma560" in wrong.err
+    assert "hint: name a robot, or pass --papers: mindyn count puma560" in wrong.err
 
 
 def test_simulate_writes_a_log_that_reads_back(tmp_path):
