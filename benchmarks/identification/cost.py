@@ -64,7 +64,7 @@ def run():
     if hasattr(mindyn, "build_rows"):
         rows = mindyn.build_rows(robot, scan, mindyn.EquationSettings(settings, 10.0, 10))
         return mindyn.LeastSquares().fit(rows)
-    stream = mindyn.condition_stream(scan, robot, settings)
+    stream = mindyn.condition_stream(robot, scan, settings)
     return mindyn.LeastSquares(filter_hz=10.0, decimation=10).fit(robot, stream)
 least(run, 3)
 """,
