@@ -9,6 +9,7 @@ residuals. FIGAROH's filter (a median, then a zero-phase Butterworth filter) nee
 blocks of the training rows select it, as for the plain pipeline.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,7 +27,8 @@ def fit(robot: Robot, logs):
     from figaroh.tools.qrdecomposition import QRDecomposer
     from figaroh.tools.regressor import build_regressor_basic, build_regressor_reduced, get_index_eliminate
 
-    model = to_pinocchio(robot)
+    unit = np.eye(10)[0]  # the regressor does not depend on the masses
+    model = to_pinocchio(replace(robot, links=tuple(replace(link, phi=unit) for link in robot.links)))
     wrapped = SimpleNamespace(model=model, data=model.createData())
     n = model.nv
     kinds = {"has_friction": True, "has_actuator_inertia": True, "has_joint_offset": True}
