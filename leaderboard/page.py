@@ -166,8 +166,8 @@ def _curves_section(name: str, record: Record) -> Section:
         ]
         plots[key] = plot(axis("time", "s"), [pane(axis("torque", "N m"), lines, height=120, zero=True)], group=name)
         figures.append(figure(key, f"Torque of {joint}", f"{joint}: {100 * record['joints'][k]:.1f} % error"))
-    keys = legend(("measured", "measured", "line"), ("predicted by identify", "predicted", "line"))
-    return Section(name.replace(", ", "-"), f"Torque of {name}", to_html([keys, *figures]), plots)
+    lead = p("Measured torque of held-out rows, and the torque that identify predicts.")
+    return Section(name.replace(", ", "-"), f"Torque of {_title(name)}", to_html([lead, *figures]), plots)
 
 
 if __name__ == "__main__":
