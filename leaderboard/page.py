@@ -9,7 +9,7 @@ from typing import Any
 
 from leaderboard.run import RECORDS, describe_licence
 from leaderboard.sets import read_manifests
-from mindyn.pages.document import Column, Section, figure, legend, p, render_document, table, tag, to_html
+from mindyn.pages.document import Column, Section, figure, p, render_document, table, tag, to_html
 from mindyn.pages.plots import axis, pane, plot, series
 
 DOCS = Path(__file__).parents[1] / "docs"
