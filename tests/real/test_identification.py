@@ -40,9 +40,9 @@ MISSES = {
     ("kuka_lwr4", "chosen"): 1.95,
     ("kuka_lwr4", "mass"): 32.1,
 }
-"""Bounds of this file that this version does not reach, with the error (%) or mass (kg) that it has: friction is selected
-for each joint within limits, the default is physically consistent, and the values of the robot file get the least weight.
-The bounds remain the goal."""
+"""Bounds of this file that this version does not reach, with the error (%) or mass (kg) that it has: friction is
+selected for each joint within limits, the default is physically consistent, and the values of the robot file get the
+least weight. The bounds remain the goal."""
 HEAVIEST = {"staubli_tx40": 40.0, "ur10_unisa": 60.0, "kuka_lwr4": 30.0, "kuka_kr300": 1500.0}
 """kg; more than the whole arm weighs."""
 TX40_RATIOS = (32.0, 32.0, 45.0, -48.0, 45.0, 32.0)
