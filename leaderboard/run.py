@@ -66,13 +66,17 @@ def run(
                     "versions": _versions(),
                     **asdict(scored),
                 }
-                if scored.total is not None and manifests[split.name.split(",")[0]]["derived_numbers"]:
+                if (
+                    result.name == "identify"
+                    and scored.total is not None
+                    and manifests[split.name.split(",")[0]]["derived_numbers"]
+                ):
                     entry["curves"] = _curves(split, result.torques[start])
                 start += len(split.held_out)
                 records.append(entry)
                 if record:
                     path = RECORDS / f"{_slug(split.name)}--{_slug(result.name)}.json"
-                    path.write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
+                    path.write_text(json.dumps(entry) + "\n", encoding="utf-8")
     return records
 
 

@@ -49,7 +49,7 @@ def require_safe(robot, design, *, floor=0.0, boxes=(CRATE,)):
     assert all(one.distance_m >= one.required_m for one in by_link.values())
 
 
-@pytest.mark.parametrize("name", ["panda", "ur5"])  # make study NAME=safe-motions designs for all of them
+@pytest.mark.parametrize("name", ["ur10", "panda", *PUBLISHED])
 def test_no_designed_motion_breaks_floor_boxes_or_limits(name):
     path = FOLDER / PUBLISHED.get(name, ".")
     if name in PUBLISHED and not path.is_file():
