@@ -3,13 +3,15 @@
     python -m leaderboard.sets FOLDER [--from DOWNLOADS]
 
 Each file is taken from a local folder (`--from`, default: MINDYN_REAL_DATA) if it is there, and downloaded otherwise.
-Its SHA-256 must be that of the manifest; nothing is written from a file that differs.
+Its SHA-256 must be that of the manifest; nothing is written from a file that differs. A file with `cut` is a text table
+whose rows from `start_s` on become a Parquet table; its SHA-256 is that of the numbers (binary64, row by row).
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -98,13 +100,33 @@ def _read_file(
                 content = answer.read(MAX_BYTES + 1)
         except OSError as error:
             raise RecipeError(f"{name}: {origin} cannot be read: {error}") from error
-    actual = hashlib.sha256(content).hexdigest()
+        if "cut" in file:
+            content = _cut_rows(f"{name}: {origin}", content, manifest, file["cut"])
+    numbers = (
+        pl.read_parquet(io.BytesIO(content)).to_numpy(order="c").astype("<f8").tobytes() if "cut" in file else content
+    )
+    actual = hashlib.sha256(numbers).hexdigest()
     if actual != file["sha256"]:
         raise RecipeError(
             f"{name}: {origin} is not the file of the manifest: {len(content)} bytes with SHA-256 {actual}, expected "
             f"{file['sha256']}; it was changed or truncated"
         )
     return content
+
+
+def _cut_rows(origin: str, content: bytes, manifest: Manifest, cut: Mapping[str, Any]) -> bytes:
+    """Return rows of a text table as Parquet: time, position, velocity and torque of the entry, time from zero."""
+    entry = manifest["entry"]
+    names = [entry["time"], *(name for key in ("position", "velocity", "torque") for name in entry[key]["columns"])]
+    try:
+        numbers = np.loadtxt(io.BytesIO(content), delimiter=",", usecols=range(len(names)), ndmin=2)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{origin} is not a table of numbers, it was changed or truncated: {error}") from error
+    numbers = numbers[numbers[:, 0] >= cut["start_s"]][: cut["rows"]]
+    numbers[:, 0] -= cut["start_s"]
+    buffer = io.BytesIO()
+    pl.DataFrame(dict(zip(names, numbers.T, strict=True))).write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def _stack_columns(folder: Path, conversion: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:

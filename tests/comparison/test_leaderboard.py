@@ -98,9 +98,32 @@ def test_a_local_folder_replaces_the_download(tmp_path, server):
     assert pl.read_parquet(folder / "arm" / "run.parquet").equals(pl.read_parquet(local / "arm" / "run.parquet"))
 
 
+@pytest.mark.parametrize("damage", [None, b"0.5", b"9", b"x"])
+def test_rows_of_a_text_table_are_cut_and_their_numbers_verified(tmp_path, server, monkeypatch, damage):
+    rng = np.random.default_rng(1)
+    rows = np.round(np.column_stack([7 + np.arange(40) / 100, rng.normal(size=(40, 6))]), 4)
+    text = "".join(",".join(f"{value:.4f}" for value in row) + "\n" for row in rows).encode()
+    (server[0] / "run.csv").write_bytes(text if damage is None else text[:-30] + damage + text[-29:])
+    numbers = rows[10:40, :4].copy()
+    numbers[:, 0] -= 7.1
+    entry = {"time": "t", "model": "model/x.toml"}
+    entry |= {key: {"columns": [key]} for key in ("position", "velocity", "torque")}
+    file = {"path": "run.csv", "name": "run.parquet", "cut": {"start_s": 7.1, "rows": 30}}
+    file["sha256"] = hashlib.sha256(np.ascontiguousarray(numbers, "<f8").tobytes()).hexdigest()
+    made = {"repository": "https://host/owner/name", "commit": "abc", "files": [file], "entry": entry}
+    monkeypatch.setattr(sets, "read_manifests", lambda _names=(): {"arm": made})
+    if damage is None:
+        local = prepare(tmp_path / "out", address_of=server[1])
+        assert np.array_equal(pl.read_parquet(local / "arm" / "run.parquet").to_numpy(), numbers)
+        assert prepare(tmp_path / "again", local=local) == tmp_path / "again", "a local table is verified as it is"
+    else:
+        with pytest.raises(RecipeError, match="changed or truncated"):
+            prepare(tmp_path / "out", address_of=server[1])
+
+
 def test_manifests_are_complete():
     manifests = read_manifests()
-    assert len(manifests) == 5
+    assert len(manifests) == 6
     for name, manifest in manifests.items():
         assert {"title", "robot", "repository", "commit", "licence", "derived_numbers", "files", "entry"} <= set(
             manifest
