@@ -128,7 +128,9 @@ def write_docs() -> None:
         cautions.append(f"- `{name}`: {entry['caution']} [Log]({entry['source']}), `{entry['command']}`.")
     only = [m["title"] for m in read_manifests().values() if not m["derived_numbers"]]
     text = (ROOT / "leaderboard" / "zoo.md").read_text(encoding="utf-8")
-    page = text.format(table="\n".join(lines), cautions="\n".join(cautions), recipe_only=f"{', '.join(only[:-1])} and {only[-1]}")
+    page = text.format(
+        table="\n".join(lines), cautions="\n".join(cautions), recipe_only=f"{', '.join(only[:-1])} and {only[-1]}"
+    )
     (ROOT / "docs" / "zoo.md").write_text(page, encoding="utf-8")
 
 
