@@ -23,7 +23,11 @@ RECORDED = (
     *("identification.regression", "identification.report", "identification.streaming", "excitation.designs"),
 )
 """Benchmarks of docs/benchmarks.md that need neither a GPU nor measured logs."""
-RECORDED_OF_LOGS = ("identification.real_methods", "identification.automatic_choice")
+RECORDED_OF_LOGS = (
+    "identification.real_methods",
+    "identification.automatic_choice",
+    "identification.residual_dynamics",
+)
 
 
 @dataclass(frozen=True, slots=True)
