@@ -97,20 +97,6 @@ def test_modified_dh_rows_rebuild_the_kinematics(seed):
         assert_close(link.matrix, expected, 1e-9)
         if robot.is_serial:
             assert row.gamma == row.b == 0
-    if robot.is_serial:
-        assert_frames_of_other_conventions(robot, dh)
-
-
-def assert_frames_of_other_conventions(robot, dh):
-    """Check that standard DH frames are on the next axis and Yoshida's at the foot of the previous common normal."""
-    for i in range(robot.joint_count - 1):
-        standard = dh.links[i] @ dh.standard_links()[i].inverse()
-        step = dh.rows[i + 1]
-        assert_close(standard.matrix, step.fixed_part.matrix, 1e-9)
-    for row, link, yoshida in zip(dh.rows, dh.links, dh.yoshida_links(), strict=True):
-        shift = link @ yoshida.inverse()
-        moved = 0.0 if abs(np.sin(row.alpha)) < 1e-9 else -row.d
-        assert_close(shift.matrix, Pose(None, (0, 0, moved)).matrix, 1e-9)
 
 
 def test_the_frames_of_a_modified_dh_file_are_kept():

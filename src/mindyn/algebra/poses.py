@@ -150,6 +150,13 @@ def perpendicular_vector(axis: Array) -> Array:
     return np.asarray(v / np.linalg.norm(v))
 
 
+def frame_along(z: Array) -> Array:
+    """Return a rotation with the third column `z`, a unit vector; the first is across the least aligned axis."""
+    x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])
+
+
 def azimuth_elevation(axis: Array) -> tuple[float, float]:
     """Return the angles a, e with axis = (cos e cos a, cos e sin a, sin e)."""
     return atan2(axis[1], axis[0]), atan2(axis[2], hypot(axis[0], axis[1]))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
+from mindyn.algebra.poses import frame_along
 from mindyn.algebra.values import Array
 from mindyn.excitation.clearance import Points
 from mindyn.excitation.volumes import Volume
@@ -141,9 +142,4 @@ def _vectors(coal: Any, corners: Array, faces: NDArray[np.int64]) -> tuple[Any, 
 def _turned_to(along: Array) -> Array:
     """Return a rotation whose z axis points along a vector."""
     length = float(np.linalg.norm(along))
-    if length == 0:
-        return np.eye(3)
-    z = along / length
-    x = np.cross(z, np.eye(3)[np.abs(z).argmin()])
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+    return np.eye(3) if length == 0 else frame_along(along / length)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import ConvexHull, QhullError
 
-from mindyn.algebra.poses import rotation_about_axis
+from mindyn.algebra.poses import frame_along, rotation_about_axis
 from mindyn.algebra.values import Array, Value, frozen_array
 from mindyn.errors import Code, InputError
 from mindyn.robots.geometry import Solid, mesh_solid
@@ -157,7 +157,7 @@ def _fit(balls: _Balls) -> _Fit:
     """Return a capsule of small volume around balls: a descent from the best principal axis."""
     balls = _hull(balls)
     point, axis = min(_lines(balls), key=lambda line: _volume(_around(balls, *line)))
-    u, v = _across(axis)
+    u, v, _ = frame_along(axis).T
 
     def capsule(x: Array) -> _Fit:
         turn = x[0] * u + x[1] * v
@@ -179,13 +179,6 @@ def _hull(balls: _Balls) -> _Balls:
         except QhullError:
             pass
     return balls
-
-
-def _across(axis: Array) -> Iterator[Array]:
-    u = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
-    u /= np.linalg.norm(u)
-    yield u
-    yield np.cross(axis, u)
 
 
 def _around(balls: _Balls, point: Array, d: Array) -> _Fit:

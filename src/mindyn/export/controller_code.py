@@ -6,9 +6,12 @@ of the arm plus the part of its friction that is safe to compensate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from mindyn.contact.detection import BASELINE_S, MIN_REST_S, REST_SPEED, ContactThresholds
 from mindyn.contact.guiding import HandGuiding
@@ -129,38 +132,22 @@ static int @NAME@_hand_guiding(const double *q, const double *qd, double *tau)
 """
 
 
-def write_contact_c(model: Model, thresholds: ContactThresholds, path: str | Path, facts: Facts = ()) -> Sequence[Path]:
+def write_contact_c(model: Model, thresholds: ContactThresholds, path: str | Path) -> Sequence[Path]:
     """Write the momentum observer (`arm.c`, `arm.h`) and the contact detector (`arm_contact.h`) as C99.
 
     `model` is the arm with its drives, as for `ContactDetector`. Return the paths of the written files.
     """
-    target = Path(path)
-    if target.suffix != ".c":
-        raise InputError(
-            f"the C file must end with .c, got {target.name!r}",
-            hint="such as --c arm.c",
-            code=Code.INVALID_VALUE,
-            subject=target.name,
-        )
-    name = file_identifier(target.stem)
-    written = model.write_c(target, ["momentum_observer", "inertia_matrix"], prefix=f"{name}_", facts=facts)
-    watch = target.with_name(f"{target.stem}_contact.h")
-    texts = {
-        "ROBOT": model.robot.name.replace("*/", "* /"),
-        "RATE": f"{thresholds.alarms_per_hour:g}",
-        "NAME": name,
-        "FILE": target.stem,
-        "GUARD": name.upper(),
-        **_joint_texts(model),
-        "GAIN": literal(thresholds.gain),
-        "BASELINE": literal(BASELINE_S),
-        "SETTLED": literal(MIN_REST_S),
-        "REST": literal(REST_SPEED),
-        "MOVING": ", ".join(literal(float(value)) for value in thresholds.moving),
-        "STANDSTILL": ", ".join(literal(float(value)) for value in thresholds.standstill),
+    numbers: dict[str, ArrayLike] = {
+        "GAIN": thresholds.gain,
+        "BASELINE": BASELINE_S,
+        "SETTLED": MIN_REST_S,
+        "REST": REST_SPEED,
+        "MOVING": thresholds.moving,
+        "STANDSTILL": thresholds.standstill,
     }
-    write_file_atomically(watch, fill_template(CONTACT_TEMPLATE, texts))
-    return (*written, watch)
+    template = fill_template(CONTACT_TEMPLATE, {"RATE": f"{thresholds.alarms_per_hour:g}"})
+    functions = ["momentum_observer", "inertia_matrix"]
+    return _write_header(model, functions, Path(path), "contact", template, numbers, "such as --c arm.c")
 
 
 def write_hand_guiding_c(model: Model, part: HandGuiding, path: str | Path, facts: Facts = ()) -> Sequence[Path]:
@@ -168,29 +155,43 @@ def write_hand_guiding_c(model: Model, part: HandGuiding, path: str | Path, fact
 
     `model` is the arm with its drives, as for `HandGuide`. Return the paths of the written files.
     """
-    target = Path(path)
+    numbers: dict[str, ArrayLike] = {
+        "COULOMB": part.coulomb,
+        "VISCOUS": part.viscous,
+        "FASTEST": part.fastest,
+        "WIDTH": part.width,
+    }
+    hint = "such as --out arm.c"
+    return _write_header(model, ["bias"], Path(path), "hand_guiding", HAND_GUIDING_TEMPLATE, numbers, hint, facts)
+
+
+def _write_header(
+    model: Model,
+    functions: Sequence[str],
+    target: Path,
+    part: str,
+    template: str,
+    numbers: Mapping[str, ArrayLike],
+    hint: str,
+    facts: Facts = (),
+) -> Sequence[Path]:
+    """Write the functions that a template calls as C, and the filled template next to it; return the files."""
     if target.suffix != ".c":
-        raise InputError(
-            f"the C file must end with .c, got {target.name!r}",
-            hint="such as --out arm.c",
-            code=Code.INVALID_VALUE,
-            subject=target.name,
-        )
+        message = f"the C file must end with .c, got {target.name!r}"
+        raise InputError(message, hint=hint, code=Code.INVALID_VALUE, subject=target.name)
     name = file_identifier(target.stem)
-    written = model.write_c(target, ["bias"], prefix=f"{name}_", facts=facts)
-    guide = target.with_name(f"{target.stem}_hand_guiding.h")
-    numbers = {"COULOMB": part.coulomb, "VISCOUS": part.viscous, "FASTEST": part.fastest}
+    written = model.write_c(target, functions, prefix=f"{name}_", facts=facts)
+    header = target.with_name(f"{target.stem}_{part}.h")
     texts = {
         "ROBOT": model.robot.name.replace("*/", "* /"),
         "NAME": name,
-        "GUARD": name.upper(),
         "FILE": target.stem,
+        "GUARD": name.upper(),
         **_joint_texts(model),
-        "WIDTH": literal(part.width),
-        **{key: ", ".join(literal(float(value)) for value in values) for key, values in numbers.items()},
+        **{key: ", ".join(literal(float(value)) for value in np.ravel(values)) for key, values in numbers.items()},
     }
-    write_file_atomically(guide, fill_template(HAND_GUIDING_TEMPLATE, texts))
-    return (*written, guide)
+    write_file_atomically(header, fill_template(template, texts))
+    return (*written, header)
 
 
 def _joint_texts(model: Model) -> dict[str, str]:

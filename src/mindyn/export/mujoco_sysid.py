@@ -25,13 +25,12 @@ from mindyn.equations.projected_dynamics import tree_state
 from mindyn.errors import Code, ExportError, InputError, MissingExtraError, list_names
 from mindyn.estimators.estimate import Estimate
 from mindyn.export.mjcf_writer import JOINT_ATTRIBUTES, robot_to_mjcf
-from mindyn.export.writing import Prior, find_unsupported, joint_side_values
+from mindyn.export.writing import Prior, find_unsupported, joint_side_scales, joint_side_values
 from mindyn.feasibility.full_model import full_model
 from mindyn.logs.log import Log
 from mindyn.logs.loop_follower import all_joint_positions
 from mindyn.parameters.parameter import Kind
-from mindyn.robots.mjcf_reader import import_mujoco
-from mindyn.robots.mjcf_source import prepare_mjcf
+from mindyn.robots.mjcf_reader import compile_mjcf, import_mujoco
 from mindyn.robots.robot import Robot
 from mindyn.validation.errors import TorqueError, torque_error
 from mindyn.validation.prediction import predict_log
@@ -108,7 +107,7 @@ def sysid_start(estimate: Estimate, prior: Prior = "robot") -> SysidStart:
     coupled = [text for text in find_unsupported(replace(robot, extras=()), armature=True) if "coupling" in text]
     if coupled:
         raise ExportError(f"MuJoCo cannot express: {'; '.join(coupled)}", code=Code.UNSUPPORTED, subject=robot.name)
-    thetas = [theta_from_phi(_phi(robot, k)) for k in range(robot.joint_count)]
+    thetas = [theta_from_phi(phi) for phi in robot.phi.reshape(robot.joint_count, -1)]
     parameters = sysid.ParameterDict()
     names: list[str] = []
     for name, theta in zip(robot.link_names, thetas, strict=True):
@@ -166,12 +165,6 @@ def phi_from_theta(theta: Array) -> Array:
     return phi_from_pseudo_inertia(U @ U.T)
 
 
-def _phi(robot: Robot, link: int) -> Array:
-    phi = robot.links[link].phi
-    assert phi is not None
-    return phi
-
-
 def _theta_bounds(theta: Array) -> tuple[Array, Array]:
     half = 0.5 * np.log(MASS_RANGE_FACTORS)
     low = np.array([half[0]] * 4 + [-CENTRE_RANGE_M] * 6)
@@ -186,10 +179,8 @@ def _drive_intervals(estimate: Estimate, robot: Robot) -> dict[str, tuple[float,
     kinds: tuple[Kind, ...] = ("rotor", "viscous", "coulomb")
     widths = {}
     for drive in robot.drives:
-        ratio = drive.ratio if drive.side == "motor" else 1.0
-        scales = (drive.ratio**2, ratio**2, abs(ratio))
         half_widths = []
-        for kind, scale, value in zip(kinds, scales, joint_side_values(drive), strict=True):
+        for kind, scale, value in zip(kinds, joint_side_scales(drive), joint_side_values(drive), strict=True):
             deviation = deviations.get((drive.joint, kind), np.inf)
             width = NORMAL_95 * scale * deviation
             half_widths.append(float(max(width, 0.1 * value)) if np.isfinite(width) else 10.0 * value + 1.0)
@@ -208,9 +199,7 @@ def _null_space(estimate: Estimate, robot: Robot, thetas: list[Array]) -> Array:
         moves[block, block] = _derivative(theta)
     if estimate.base.drives:
         for k, drive in enumerate(robot.drives):
-            ratio = drive.ratio if drive.side == "motor" else 1.0
-            scales = (drive.ratio**2, ratio**2, abs(ratio))
-            for j, scale in enumerate(scales):
+            for j, scale in enumerate(joint_side_scales(drive)):
                 moves[ten * n + 4 * k + j, ten * n + len(JOINT_ATTRIBUTES) * k + j] = 1 / scale
     K = estimate.base.matrix @ moves
     rows = np.linalg.norm(K, axis=1)
@@ -282,7 +271,7 @@ def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[st
             code=Code.MISSING_VALUE,
             subject="target",
         )
-    models = {"identified": _compile_mjcf(mujoco, Path(path))}
+    models = {"identified": compile_mjcf(Path(path))[0]}
     if estimate.robot.has_parameters:
         text = robot_to_mjcf(estimate.robot, force=True, servo=servo)
         models["robot file"] = mujoco.MjModel.from_xml_string(text)
@@ -323,7 +312,7 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
     do `qd` and `qdd`.
     """
     mujoco = import_mujoco()
-    model = _compile_mjcf(mujoco, Path(path))
+    model, _ = compile_mjcf(Path(path))
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_LIMIT) | int(off.mjDSBL_CONTACT)
     state = None
@@ -351,11 +340,3 @@ def mujoco_torques(robot: Robot, path: str | Path, q: Array, qd: Array, qdd: Arr
         mujoco.mj_inverse(model, data)
         torques[row] = data.qfrc_inverse[dofs]
     return torques if state is None else state.project(torques)
-
-
-def _compile_mjcf(mujoco: Any, path: Path) -> Any:
-    """Compile the file; if its meshes are missing, compile it without the parts that dynamics do not need."""
-    try:
-        return mujoco.MjModel.from_xml_path(str(path))
-    except (ValueError, mujoco.FatalError):
-        return mujoco.MjModel.from_xml_string(prepare_mjcf(path).text)

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mindyn.algebra.inertia import mass_com_inertia
 from mindyn.algebra.poses import IDENTITY, Pose
 from mindyn.errors import Code, ExportError, MissingExtraError
-from mindyn.export.writing import find_unsupported, joint_side_values
+from mindyn.export.writing import expressible_inertia, find_unsupported, joint_side_values
 from mindyn.hints import Command, install_command
 from mindyn.robots.mimics import find_mimic_root, mimic_map
 from mindyn.robots.parts import Joint, Link
@@ -176,16 +175,9 @@ def _limits(joint: Joint) -> tuple[Any, ...]:
 
 
 def _body_inertia(pin: Any, link: Link) -> Any:
-    assert link.phi is not None
-    mass, com, inertia = mass_com_inertia(link.phi)
-    if mass == 0 and link.phi[1:4].any():
-        raise ExportError(
-            f"Pinocchio cannot express link {link.name!r}: its mass is 0 but its first moment is not",
-            code=Code.NOT_FEASIBLE,
-            subject=link.name,
-        )
+    inertia = expressible_inertia(link, "Pinocchio")
     try:
-        return pin.Inertia(mass, com, inertia)
+        return pin.Inertia(*inertia)
     except (RuntimeError, ValueError) as error:
         raise ExportError(
             f"Pinocchio cannot express link {link.name!r}: {link.consistency().reason or error}",

@@ -296,12 +296,7 @@ def _fix_joints(root: Element, places: Mapping[str, Pose]) -> None:
         for part in list(element):
             if part.tag not in ("parent", "child"):
                 element.remove(part)
-        SubElement(
-            element,
-            "origin",
-            xyz=format_numbers(pose.translation),
-            rpy=format_numbers(rpy_from_rotation(pose.rotation)),
-        )
+        _add_origin(element, pose)
 
 
 def _replace_inertial(element: Element, link: Link) -> None:

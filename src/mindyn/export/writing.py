@@ -145,10 +145,16 @@ def _describe_rotors(robot: Robot) -> list[str]:
     return descriptions
 
 
+def joint_side_scales(drive: Drive) -> tuple[float, float, float]:
+    """Return the factors from rotor inertia, viscous and Coulomb friction of a drive to those at its joint."""
+    ratio = drive.ratio if drive.side == "motor" else 1.0
+    return drive.ratio**2, ratio**2, abs(ratio)
+
+
 def joint_side_values(drive: Drive) -> tuple[float, float, float]:
     """Return the armature, damping and dry friction of a drive at its joint."""
-    ratio = drive.ratio if drive.side == "motor" else 1.0
-    return drive.ratio**2 * drive.rotor_inertia, ratio**2 * drive.viscous, abs(ratio) * drive.coulomb
+    inertia, viscous, coulomb = joint_side_scales(drive)
+    return inertia * drive.rotor_inertia, viscous * drive.viscous, coulomb * drive.coulomb
 
 
 def describe_held_joints(robot: Robot) -> list[str]:
@@ -188,16 +194,19 @@ def require_same_arm(robot: Robot, stated: Robot, source: str) -> None:
             )
 
 
-def inertial_element(link: Link) -> Element:
-    """Return URDF's <inertial> of a link: mass, centre of mass, inertia about it along the axes of the link frame."""
+def expressible_inertia(link: Link, file_format: str) -> tuple[float, Array, Array]:
+    """Return mass, centre of mass and inertia about it; raise `ExportError` for a first moment without mass."""
     assert link.phi is not None
     mass, com, inertia = mass_com_inertia(link.phi)
     if mass == 0 and link.phi[1:4].any():
-        raise ExportError(
-            f"URDF cannot express link {link.name!r}: its mass is 0 but its first moment is not",
-            code=Code.NOT_FEASIBLE,
-            subject=link.name,
-        )
+        message = f"{file_format} cannot express link {link.name!r}: its mass is 0 but its first moment is not"
+        raise ExportError(message, code=Code.NOT_FEASIBLE, subject=link.name)
+    return mass, com, inertia
+
+
+def inertial_element(link: Link) -> Element:
+    """Return URDF's <inertial> of a link: mass, centre of mass, inertia about it along the axes of the link frame."""
+    mass, com, inertia = expressible_inertia(link, "URDF")
     inertial = Element("inertial")
     SubElement(inertial, "origin", xyz=format_numbers(com), rpy=format_numbers(np.zeros(3)))
     SubElement(inertial, "mass", value=repr(float(mass)))

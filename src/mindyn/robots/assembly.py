@@ -14,7 +14,7 @@ from mindyn.errors import Code, RobotError, list_names, unknown_name_error
 from mindyn.findings import Finding, Kind, info, warning
 from mindyn.robots.description import AnyJoint, Description, FixedJoint, UnsupportedJoint, hold_mimics_of_fixed_joints
 from mindyn.robots.parts import Frame, Joint, Link, Loop, Shape
-from mindyn.robots.robot import Robot, find_duplicates
+from mindyn.robots.robot import Robot, require_unique
 
 Carriers = Mapping[str, tuple[str, Pose]]
 """For every link, the link that carries it rigidly (itself if it moves) and its pose there."""
@@ -27,13 +27,8 @@ def assemble(description: Description) -> Robot:
     """
     d = hold_mimics_of_fixed_joints(description) if description.mimics else description
     links = {link.name: link for link in d.links}
-    if repeated := find_duplicates(link.name for link in d.links):
-        raise RobotError(
-            f"link names must be unique; repeated: {list_names(repeated)}",
-            hint="rename the links, also in the joints that use them",
-            code=Code.DUPLICATE,
-            subject=repeated[0],
-        )
+    hint = "rename the links, also in the joints that use them"
+    require_unique((link.name for link in d.links), "link names must be unique", hint=hint)
     root, order = _sort_depth_first(links, d.joints)
     for joint in d.joints:
         if isinstance(joint, UnsupportedJoint):

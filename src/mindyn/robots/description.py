@@ -186,7 +186,7 @@ def _hold_joints(d: Description, positions: Mapping[str, float]) -> Description:
     for name in positions:
         if name not in movable:
             raise unknown_name_error("joint", name, movable)
-    stopped, mimics = hold_followers(_require_no_mimic_cycle(d.mimics), positions)
+    stopped, mimics = hold_followers(require_no_mimic_cycle(d.mimics), positions)
     positions = {**positions, **{name: at for name, at in stopped.items() if name in movable}}
     extras = _drop_extras(d.extras, set(positions))
     for drive in d.drives:
@@ -226,13 +226,14 @@ def _loop_joints(d: Description, loop: Loop) -> set[str]:
 def hold_mimics_of_fixed_joints(d: Description) -> Description:
     """Hold joints that mimic a fixed joint at the position of their offset."""
     fixed = {joint.name: 0.0 for joint in d.joints if isinstance(joint, FixedJoint)}
-    stopped, mimics = hold_followers(_require_no_mimic_cycle(d.mimics), fixed)
+    stopped, mimics = hold_followers(require_no_mimic_cycle(d.mimics), fixed)
     held = replace(_hold_joints(replace(d, mimics=()), stopped) if stopped else d, mimics=tuple(mimics))
     messages = [f"joint {name!r} mimics a fixed joint: held at {at:g}" for name, at in stopped.items()]
     return replace(held, findings=(*held.findings, *(info(Kind.HELD_JOINT, message) for message in messages)))
 
 
-def _require_no_mimic_cycle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
+def require_no_mimic_cycle(mimics: Sequence[Mimic]) -> Sequence[Mimic]:
+    """Return the mimics; raise `RobotError` if joints mimic each other in a cycle."""
     if cycle := find_mimic_cycle(mimics):
         raise RobotError(f"joints mimic each other in a cycle: {' -> '.join(cycle)}", subject=cycle[0])
     return mimics
@@ -321,7 +322,7 @@ def _cut_chain(d: Description, root: str | None, tip: str | None) -> Description
 
 def _drop_mimics(mimics: Sequence[Mimic], gone: set[str]) -> tuple[tuple[Mimic, ...], list[str]]:
     """Return the mimics between remaining joints, and the names of the joints that followed a dropped joint."""
-    following = {mimic.joint: mimic for mimic in _require_no_mimic_cycle(mimics)}
+    following = {mimic.joint: mimic for mimic in require_no_mimic_cycle(mimics)}
     roots = {joint: find_mimic_root(joint, following) for joint in following if joint not in gone}
     kept = tuple(Mimic(joint, *root) for joint, root in roots.items() if root[0] not in gone)
     return kept, [joint for joint, root in roots.items() if root[0] in gone]

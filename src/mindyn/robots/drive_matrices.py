@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError
+from mindyn.errors import RobotError
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.robot import Robot
 
@@ -77,54 +75,6 @@ def reflected_inertia(robot: Robot) -> Array:
     """Return G^T diag(I_m) G (n, n)."""
     G = gear_matrix(robot)
     return np.asarray(G.T @ np.diag([drive.rotor_inertia for drive in robot.drives]) @ G)
-
-
-def joint_to_motor_motion(robot: Robot, joints: ArrayLike) -> Array:
-    """Return motor positions, velocities or accelerations (..., drives) for those of the joints (..., n): G q."""
-    return np.asarray(_require_columns(joints, robot.joint_count, "joints") @ gear_matrix(robot).T)
-
-
-def motor_to_joint_motion(robot: Robot, motors: ArrayLike) -> Array:
-    """Return joint positions, velocities or accelerations (..., n) for those of the motors (..., n): G^-1 q_motor."""
-    G = invertible_gear_matrix(robot)
-    return np.asarray(np.linalg.solve(G, _require_columns(motors, len(G), "motors")[..., None])[..., 0])
-
-
-def motor_to_joint_torques(robot: Robot, motors: ArrayLike) -> Array:
-    """Return joint torques (..., n) for transmitted motor torques (..., drives): G^T tau_motor."""
-    return np.asarray(_require_columns(motors, len(robot.drives), "motor torques") @ gear_matrix(robot))
-
-
-def joint_to_motor_torques(robot: Robot, joints: ArrayLike) -> Array:
-    """Return motor torques (..., n) for joint torques (..., n): G^-T tau [Yoshida 1996, eq. 3.7]."""
-    G = invertible_gear_matrix(robot)
-    return np.asarray(np.linalg.solve(G.T, _require_columns(joints, len(G), "joint torques")[..., None])[..., 0])
-
-
-def _require_columns(values: ArrayLike, count: int, what: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 0 or array.shape[-1] != count:
-        message = f"{what} must have shape (..., {count}), got {array.shape}"
-        raise InputError(message, code=Code.WRONG_SHAPE, subject=what)
-    return array
-
-
-def invertible_gear_matrix(robot: Robot) -> Array:
-    """Return G (n, n); raise if the motors do not determine the joints."""
-    require_drives(robot, robot.joint_names)
-    return require_invertible_gears(robot, gear_matrix(robot))
-
-
-def require_drives(robot: Robot, joints: Sequence[str]) -> None:
-    """Raise `MissingPhysicsError` if the robot has no drive for one of the joints."""
-    driven = {drive.joint for drive in robot.drives}
-    missing = [name for name in joints if name not in driven]
-    if missing:
-        raise MissingPhysicsError(
-            f"robot {robot.name!r} has no drive for: {', '.join(missing)}",
-            hint="add a [[drive]] table for each joint to the robot file",
-            subject=missing[0],
-        )
 
 
 def require_invertible_gears(robot: Robot, G: Array) -> Array:

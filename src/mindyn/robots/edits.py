@@ -84,14 +84,6 @@ def _move_shape(X: Pose, shape: Shape) -> Shape:
     return replace(shape, pose=X @ shape.pose)
 
 
-def home_pose(robot: Robot, index: int) -> Pose:
-    """Return the pose of link `index` in the root frame at q = 0."""
-    pose = IDENTITY
-    for i in robot.path(index):
-        pose = pose @ robot.joints[i].origin @ robot.joints[i].tip
-    return pose
-
-
 def with_payload(robot: Robot, mass: float, com: ArrayLike, inertia: ArrayLike, at: str | None = None) -> Robot:
     """Add a rigid payload: `mass` kg, centre `com` (3,) m, tensor `inertia` (3, 3) about that centre.
 

@@ -41,8 +41,6 @@ BASE_JOINTS: Final[tuple[tuple[str, JointKind, int], ...]] = (
 )
 """Name, kind and coordinate axis of the joints of a floating base."""
 BASE_COUNT: Final = len(BASE_JOINTS)
-TURNS_BY_AXIS: Final = (5, 4, 3)
-"""Joints that turn about x, y, z: roll, pitch, yaw."""
 MIN_COS_PITCH: Final = 1e-6
 """Smallest |cos(pitch)| at which the rates of the angles are computed; nearer to the singular attitude, the rates have
 fewer than ten correct digits."""

@@ -20,8 +20,7 @@ from mindyn.robots.files import parse_xml, read_text
 from mindyn.robots.loading import bundled_robots, read_description
 from mindyn.robots.mesh_files import Triangles
 from mindyn.robots.meshes import MeshReader
-from mindyn.robots.mjcf_reader import import_mujoco
-from mindyn.robots.mjcf_source import prepare_mjcf
+from mindyn.robots.mjcf_reader import compile_mjcf, import_mujoco
 from mindyn.robots.parts import Joint, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
@@ -187,11 +186,7 @@ def mesh_solid(mesh: Triangles) -> Solid:
 
 def _mjcf_geometry(path: Path, phi: Mapping[str, Array | None]) -> Geometry:
     """Return the geoms of the compiled model: those that collide, or all geoms of a body without colliding ones."""
-    mujoco, missing = import_mujoco(), list[str]()
-    try:
-        model = mujoco.MjModel.from_xml_path(str(path))
-    except (ValueError, mujoco.FatalError) as error:
-        model, missing = mujoco.MjModel.from_xml_string(prepare_mjcf(path).text), str(error).splitlines()[:1]
+    mujoco, (model, missing) = import_mujoco(), compile_mjcf(path)
     links = {}
     for body in range(model.nbody):
         first = int(model.body_geomadr[body])

@@ -317,13 +317,9 @@ class DhRow:
     @property
     def pose(self) -> Pose:
         """Step at q = 0."""
-        turned = Pose(rot_z(*cos_sin(self.gamma))) @ Pose(None, (0, 0, self.b)) @ self.fixed_part
-        return turned @ Pose(rot_z(*cos_sin(self.theta))) @ Pose(None, (0, 0, self.d))
-
-    @property
-    def fixed_part(self) -> Pose:
-        """Rx(alpha) Tx(a)."""
-        return Pose(rot_x(*cos_sin(self.alpha)), (self.a, 0, 0))
+        turned = Pose(rot_z(*cos_sin(self.gamma))) @ Pose(None, (0, 0, self.b))
+        tilted = turned @ Pose(rot_x(*cos_sin(self.alpha)), (self.a, 0, 0))
+        return tilted @ Pose(rot_z(*cos_sin(self.theta))) @ Pose(None, (0, 0, self.d))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,22 +337,6 @@ class ModifiedDh:
     rows: tuple[DhRow, ...]
     links: tuple[Pose, ...]
     far: tuple[str, ...]
-
-    def standard_links(self) -> tuple[Pose, ...]:
-        """Return the pose of the source link frame in the standard DH frame of each link of a serial chain.
-
-        The standard frame i is on axis i+1: frame_i Rx(alpha_{i+1}) Tx(a_{i+1}); the last one coincides.
-        """
-        after = [row.fixed_part for row in self.rows[1:]] + [IDENTITY]
-        return tuple(X.inverse() @ link for X, link in zip(after, self.links, strict=True))
-
-    def yoshida_links(self) -> tuple[Pose, ...]:
-        """Return the pose of the source link frame in Yoshida's frames: DH axes, origin at the previous normal's foot.
-
-        For parallel axes that foot is not unique and the DH origin is a valid choice: d is kept.
-        """
-        shifts = [0.0 if abs(np.sin(row.alpha)) < PARALLEL_ANGLE_RAD else row.d for row in self.rows]
-        return tuple(Pose(None, (0, 0, d)) @ link for d, link in zip(shifts, self.links, strict=True))
 
 
 def _dh_row(X: Pose) -> DhRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -121,13 +121,9 @@ class MeshReader:
     """Reader that opens each file once and records missing and unreadable ones."""
 
     robot_file: Path
-    read: dict[Path, Triangles | str]
-    missing: list[str]
-    unreadable: list[str]
-
-    def __init__(self, robot_file: Path) -> None:
-        self.robot_file = robot_file
-        self.read, self.missing, self.unreadable = {}, [], []
+    read: dict[Path, Triangles | str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
 
     def link(self, shapes: Sequence[Shape]) -> Triangles:
         """Return all shapes of a link as one mesh."""

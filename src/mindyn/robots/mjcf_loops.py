@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mindyn.algebra.poses import Pose, rotation_from_quaternion
+from mindyn.algebra.poses import Pose, frame_along, rotation_from_quaternion
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, RobotFileError
 from mindyn.robots.mimics import find_mimic_root
@@ -269,6 +269,4 @@ def _pin_pose(origin: Pose, other: Pose, name: str) -> Pose:
     z = along / length
     if np.linalg.norm(np.cross(origin.rotation[:, 2], z)) < ON_AXIS_TOLERANCE and origin.rotation[:, 2] @ z > 0:
         return origin
-    x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
-    x /= np.linalg.norm(x)
-    return Pose(np.column_stack([x, np.cross(z, x), z]), origin.translation)
+    return Pose(frame_along(z), origin.translation)

@@ -35,6 +35,15 @@ def import_mujoco() -> Any:
     return mujoco
 
 
+def compile_mjcf(path: Path) -> tuple[Any, list[str]]:
+    """Compile a file; if that fails, as without its meshes, compile the parts that dynamics needs and return why."""
+    mujoco = import_mujoco()
+    try:
+        return mujoco.MjModel.from_xml_path(str(path)), []
+    except (ValueError, mujoco.FatalError) as error:
+        return mujoco.MjModel.from_xml_string(prepare_mjcf(path).text), str(error).splitlines()[:1]
+
+
 def read_mjcf(path: Path, snap: Snapper, text: str | None = None) -> Description:
     """Read the description of an MJCF file, or of `text` instead of its content; the world body is the root."""
     mujoco = import_mujoco()

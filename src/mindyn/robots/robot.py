@@ -18,9 +18,8 @@ from mindyn.errors import Code, InputError, MissingPhysicsError, RobotError, lis
 from mindyn.findings import Finding, Kind
 from mindyn.notation import STANDARD_GRAVITY
 from mindyn.pages.notebook import NotebookDisplay
-from mindyn.robots.description import Selection
+from mindyn.robots.description import Selection, require_no_mimic_cycle
 from mindyn.robots.expressions import parse_formula
-from mindyn.robots.mimics import find_mimic_cycle
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Link, Loop, Mimic, require_name
 from mindyn.robots.snapping import find_nearly_parallel_axes
 
@@ -29,9 +28,11 @@ CACHED_ROBOTS: Final = 16
 s, often more than the computation itself."""
 
 
-def find_duplicates(names: Iterable[str]) -> list[str]:
-    """Return the names that occur more than once, in order of first occurrence."""
-    return [name for name, count in Counter(names).items() if count > 1]
+def require_unique(names: Iterable[str], rule: str, error: type[RobotError] = RobotError, hint: str = "") -> None:
+    """Raise `error` with the rule and the repeated names if a name occurs more than once."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        message = f"{rule}; repeated: {list_names(repeated)}"
+        raise error(message, hint=hint, code=Code.DUPLICATE, subject=repeated[0])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,13 +121,9 @@ class Robot(Value, NotebookDisplay):
                 hint="keep at least one joint that is neither fixed nor locked",
                 subject=self.name,
             )
-        if repeated := find_duplicates(self.joint_names):
-            message = f"joint names must be unique; repeated: {list_names(repeated)}"
-            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
+        require_unique(self.joint_names, "joint names must be unique")
         places = [self.root.name, *self.link_names, *(frame.name for frame in self.frames)]
-        if repeated := find_duplicates(places):
-            message = f"link and frame names must be unique; repeated: {list_names(repeated)}"
-            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
+        require_unique(places, "link and frame names must be unique")
         if tuple(joint.child for joint in self.joints) != self.link_names:
             raise RobotError("links[i] must be the child of joints[i]", subject="links")
         known = {self.root.name}
@@ -139,10 +136,7 @@ class Robot(Value, NotebookDisplay):
     def _require_references(self) -> None:
         for frame in self.frames:
             self.link_index(frame.link)
-        driven = [drive.joint for drive in self.drives]
-        if repeated := find_duplicates(driven):
-            message = f"a joint can have only one drive; repeated: {list_names(repeated)}"
-            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
+        require_unique((drive.joint for drive in self.drives), "a joint can have only one drive")
         for drive in self.drives:
             for joint in (drive.joint, *drive.coupling):
                 self.joint_index(joint)
@@ -152,9 +146,7 @@ class Robot(Value, NotebookDisplay):
             if re.fullmatch(r"(I[xyz]{2}|mc[xyz]|m|Im|fv|fc|fo)\d+", extra.name):
                 message = f"an extra torque cannot have the name {extra.name!r} of a link or drive parameter"
                 raise RobotError(message, code=Code.DUPLICATE, subject=extra.name)
-        if repeated := find_duplicates(extra.name for extra in self.extras):
-            message = f"names of extra torques must be unique; repeated: {list_names(repeated)}"
-            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
+        require_unique((extra.name for extra in self.extras), "names of extra torques must be unique")
         for extra in self.extras:
             self.joint_index(extra.joint)
             numbers = [
@@ -180,14 +172,11 @@ class Robot(Value, NotebookDisplay):
                     code=Code.UNKNOWN_NAME,
                     subject=mimic.of,
                 )
-        if repeated := find_duplicates(mimic.joint for mimic in self.mimics):
-            message = f"joint {repeated[0]!r} mimics several joints; it can mimic only one"
-            raise RobotError(message, code=Code.DUPLICATE, subject=repeated[0])
+        require_unique((mimic.joint for mimic in self.mimics), "a joint can mimic only one joint")
         if both := [m.joint for m in self.mimics if any(m.joint in loop.dependent for loop in self.loops)]:
             message = f"joint {both[0]!r} mimics another joint and is a dependent joint of a loop; it can be only one"
             raise RobotError(message, subject=both[0])
-        if cycle := find_mimic_cycle(self.mimics):
-            raise RobotError(f"joints mimic each other in a cycle: {' -> '.join(cycle)}", subject=cycle[0])
+        require_no_mimic_cycle(self.mimics)
         if self.home is not None:
             if not self.loops:
                 raise RobotError(f"robot {self.name!r} has no loops, so home= has no meaning", subject="home")

@@ -18,7 +18,7 @@ from mindyn.reading import parse_toml
 from mindyn.robots.description import Description, FixedJoint
 from mindyn.robots.files import MAX_FILE_NUMBER
 from mindyn.robots.parts import Drive, ExtraTorque, Frame, Joint, Limits, Link, Loop, Mimic, Shape
-from mindyn.robots.robot import find_duplicates
+from mindyn.robots.robot import require_unique
 from mindyn.robots.snapping import SNAP_SUMMARIES, Snapper
 from mindyn.schemas import quote_value
 
@@ -42,7 +42,7 @@ _REQUIRED_KEYS = ("format", "name", "convention", "angles", "gravity", "root", "
 
 def read_toml(text: str, snap: Snapper) -> Description:
     """Read the description of a TOML text."""
-    return read_table(_parse_table(text), snap)
+    return read_table(parse_toml(text, "the file", RobotFileError), snap)
 
 
 def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:
@@ -58,18 +58,12 @@ def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:
 
 def read_drives(text: str) -> tuple[Drive, ...]:
     """Read the drives of a TOML text that contains only [[drive]] tables, written as in a robot file."""
-    table = _parse_table(text)
+    table = parse_toml(text, "the file", RobotFileError)
     _require_keys(table, {"drive"}, "the file of drives")
     reader = _TomlReader(table, Snapper(active=False))
     drives = tuple(reader.drive(entry) for entry in _require_tables(table, "drive", "the file of drives"))
-    if repeated := find_duplicates(drive.joint for drive in drives):
-        message = f"a joint can have only one drive; repeated: {list_names(repeated)}"
-        raise RobotFileError(message, code=Code.DUPLICATE, subject=repeated[0])
+    require_unique((drive.joint for drive in drives), "a joint can have only one drive", RobotFileError)
     return drives
-
-
-def _parse_table(text: str) -> Mapping[str, Any]:
-    return parse_toml(text, "the file", RobotFileError)
 
 
 def _require_keys(table: Mapping[str, Any], known: set[str], what: str) -> None:
@@ -144,9 +138,7 @@ class _TomlReader:
         _require_choice(self.table, "angles", ("rad", "deg"), "the robot file")
         joints = self.joints(convention)
         links = [self.link(entry) for entry in _require_tables(self.table, "link", "the robot file")]
-        if repeated := find_duplicates(link.name for link in links):
-            message = f"[[link]] names must be unique; repeated: {list_names(repeated)}"
-            raise RobotFileError(message, code=Code.DUPLICATE, subject=repeated[0])
+        require_unique((link.name for link in links), "[[link]] names must be unique", RobotFileError)
         stated = {link.name: link for link in links}
         names = [_require_text(self.table["root"], "root"), *(joint.child for joint in joints)]
         if unknown := sorted(set(stated) - set(names)):
@@ -186,21 +178,21 @@ class _TomlReader:
         name = str(_require_key(entry, "name", "a joint"))
         what = f"joint {name!r}"
         kind = _require_choice(entry, "type", ("revolute", "prismatic", "fixed"), what)
-        build: Callable[[Mapping[str, Any], str, str], tuple[Pose, Array, Pose]] = {
+        build: Callable[[Mapping[str, Any], str], tuple[Pose, Array, Pose]] = {
             "axes": self.axes_geometry,
             "modified_dh": self.modified_geometry,
             "standard_dh": self.standard_geometry,
         }[convention]
-        origin, axis, tip = build(entry, kind, what)
+        origin, axis, tip = build(entry, what)
         parent, child = str(entry.get("parent", previous)), str(_require_key(entry, "child", what))
         if kind == "fixed":
             return FixedJoint(name, parent, child, origin @ tip)
         limits = self.limits(entry.get("limits", {}), kind, what)
         return Joint(name, "prismatic" if kind == "prismatic" else "revolute", parent, child, origin, axis, tip, limits)
 
-    def axes_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
+    def axes_geometry(self, entry: Mapping[str, Any], what: str) -> tuple[Pose, Array, Pose]:
         axis = np.array([0.0, 0.0, 1.0])
-        if kind != "fixed":
+        if entry["type"] != "fixed":
             axis = self.snap.axis(
                 _require_array(_require_key(entry, "axis", what), (3,), f"axis of {what}"), f"axis of {what}"
             )
@@ -216,18 +208,16 @@ class _TomlReader:
         d, a = (float(_require_array(_require_key(entry, key, what), (), f"{key} of {what}")) for key in ("d", "a"))
         return rot_z(*theta), rot_x(*alpha), d, a
 
-    def modified_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
+    def modified_geometry(self, entry: Mapping[str, Any], what: str) -> tuple[Pose, Array, Pose]:
         """Return the step Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d); the joint adds to theta or d."""
-        del kind
         Rz, Rx, d, a = self.dh(entry, what)
         gamma = self.snap.cos_sin(self.angle(entry.get("gamma", 0.0), f"gamma of {what}"), f"{what} gamma")
         branch = Pose(rot_z(*gamma), (0, 0, float(_require_array(entry.get("b", 0.0), (), f"b of {what}"))))
         step = Pose(Rx) @ Pose(None, (a, 0, 0)) @ Pose(Rz) @ Pose(None, (0, 0, d))
         return branch @ step, np.array([0.0, 0.0, 1.0]), IDENTITY
 
-    def standard_geometry(self, entry: Mapping[str, Any], kind: str, what: str) -> tuple[Pose, Array, Pose]:
+    def standard_geometry(self, entry: Mapping[str, Any], what: str) -> tuple[Pose, Array, Pose]:
         """Return the tip Rz(theta) Tz(d) Tx(a) Rx(alpha): the joint moves first, its link frame is at the far end."""
-        del kind
         Rz, Rx, d, a = self.dh(entry, what)
         tip = Pose(Rz) @ Pose(None, (0, 0, d)) @ Pose(None, (a, 0, 0)) @ Pose(Rx)
         return IDENTITY, np.array([0.0, 0.0, 1.0]), tip

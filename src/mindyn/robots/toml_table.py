@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from mindyn.algebra.poses import Pose
 from mindyn.notation import DRIVE_PARAMETERS
 from mindyn.robots.assembly import assemble
-from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Mimic, Shape
+from mindyn.robots.parts import Drive, Frame, Joint, Limits, Link, Loop, Shape
 from mindyn.robots.robot import Robot
 from mindyn.robots.snapping import Snapper
 from mindyn.robots.toml_reader import ROBOT_FORMAT, read_table
@@ -35,10 +36,8 @@ def toml_table(robot: Robot) -> dict[str, Any]:
         "link": [_link(link) for link in links],
         "drive": [_drive(drive) for drive in robot.drives],
         "loop": [_loop(loop) for loop in robot.loops],
-        "mimic": [_mimic(mimic) for mimic in robot.mimics],
-        "extra": [
-            {"name": e.name, "joint": e.joint, "formula": e.formula, "coefficient": e.coefficient} for e in robot.extras
-        ],
+        "mimic": [asdict(mimic) for mimic in robot.mimics],
+        "extra": [asdict(extra) for extra in robot.extras],
         "frame": [_frame(frame) for frame in robot.frames],
     }
     return head | {name: entries for name, entries in lists.items() if entries}
@@ -105,10 +104,6 @@ def _loop(loop: Loop) -> dict[str, Any]:
         "dependent": list(loop.dependent),
         "kind": loop.kind,
     }
-
-
-def _mimic(mimic: Mimic) -> dict[str, Any]:
-    return {"joint": mimic.joint, "of": mimic.of, "multiplier": mimic.multiplier, "offset": mimic.offset}
 
 
 def _frame(frame: Frame) -> dict[str, Any]:
