@@ -9,6 +9,8 @@ import numpy as np
 from mindyn.logs.draft import SidecarDraft
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import ColumnGroup, split_words
+from mindyn.logs.draft_numbers import Clock
+from mindyn.logs.drafting import LogContents
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 
@@ -26,6 +28,11 @@ def group(name, count=2, order="numbers", ending=()):
 
 def head(**columns):
     return LogHead(columns, {}, {}, ())
+
+
+def contents(chosen, first_rows, files=(), seconds=None, robot=None):
+    clock = Clock() if seconds is None else Clock(("t",), "s", seconds)
+    return LogContents(first_rows, chosen, dict(files), clock, robot)
 
 
 def limited(reach):

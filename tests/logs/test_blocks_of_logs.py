@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from closeness import ORACLE, SAME_ALGEBRA, assert_close
-from draft_parts import EMPTY, group
+from draft_parts import EMPTY, contents, group
 from messages import messages
 from raising import raises
 from recordings import arm, sines
@@ -131,7 +131,7 @@ def test_a_row_is_counted_over_blocks_of_a_file(tmp_path, monkeypatch):
 def test_the_order_of_the_widest_signal_is_looked_for():
     named = LogHead({}, {"name0": "b", "name1": "a", "name2": "c"}, {}, ())
     wide = {"position": group("q", 2), "torque": group("tau", 3)}
-    found = _add_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), named)
+    found = _add_columns(EMPTY, Path("x.csv"), contents(wide, named), ("a", "b"))
     assert found.value("joints") == ["b", "a", "c"]
 
 

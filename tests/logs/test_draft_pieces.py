@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from closeness import EXACT, assert_close
-from draft_parts import EMPTY, PLANAR, T, group, head, limited
+from draft_parts import EMPTY, PLANAR, T, contents, group, head, limited
 
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
 from mindyn.logs.draft_columns import choose_groups
@@ -75,31 +75,31 @@ def test_lines_on_the_time():
 
 def test_lines_on_columns_and_their_order():
     chosen = {"position": group("q"), "torque": group("tau")}
-    plain = _add_columns(EMPTY, Path("x.csv"), chosen, {"torque": "tau.csv"}, ("a", "b"), head())
+    plain = _add_columns(EMPTY, Path("x.csv"), contents(chosen, head(), {"torque": "tau.csv"}), ("a", "b"))
     assert plain.value("columns.position") == "q{i}"
     assert plain.value("files.torque") == "tau.csv"
     assert plain.value("joints") is None
     assert plain.lines[0].evidence == "2 joints; the numbers are assumed to be in the robot's order"
     wide = {"position": group("q", 4), "torque": group("tau", 3)}
-    more = _add_columns(EMPTY, Path("x.csv"), wide, {}, ("a", "b"), head())
+    more = _add_columns(EMPTY, Path("x.csv"), contents(wide, head()), ("a", "b"))
     assert more.value("joints") == ["a", "b", "column 3", "column 4"]
     assert more.lines[-1].evidence == "assumed to be the robot's; the log has 2 more"
     arrays = {"position": group("q", 2, "array"), "torque": group("tau", 2, "array")}
-    listed = _add_columns(EMPTY, Path("x.csv"), arrays, {}, ("a", "b"), head())
+    listed = _add_columns(EMPTY, Path("x.csv"), contents(arrays, head()), ("a", "b"))
     assert listed.value("joints") == ["a", "b"]
     assert listed.lines[-1].evidence == "assumed to be the robot's"
     named = LogHead({}, {"name0": "b", "name1": "a", "mode": "on"}, {}, ())
-    assert _add_columns(EMPTY, Path("x.csv"), chosen, {}, ("a", "b"), named).value("joints") == ["b", "a"]
-    assert _add_columns(EMPTY, Path("x.csv"), wide, {}, (), head()).value("joints") is None
+    assert _add_columns(EMPTY, Path("x.csv"), contents(chosen, named), ("a", "b")).value("joints") == ["b", "a"]
+    assert _add_columns(EMPTY, Path("x.csv"), contents(wide, head()), ()).value("joints") is None
     by_name = {"position": group("q", 2, "names"), "torque": group("tau", 2, "names")}
-    assert _add_columns(EMPTY, Path("x.csv"), by_name, {}, ("a", "b"), named).value("joints") is None
+    assert _add_columns(EMPTY, Path("x.csv"), contents(by_name, named), ("a", "b")).value("joints") is None
     assert _read_joint_order(named, 2) == ["b", "a"]
     assert _read_joint_order(named, 3) is None
     assert _describe_order(group("q", 2, "names"), ("a",)) == "by joint name"
     assert _describe_order(group("q", 2, "array"), ("a",)).startswith("2 joints; the columns of the array are assumed")
     assert _describe_order(group("q"), ()) == "2 joints"
     listing = replace(group("q"), entry=("x", "y"))
-    found = _add_columns(EMPTY, Path("x"), {"position": listing}, {}, (), head())
+    found = _add_columns(EMPTY, Path("x"), contents({"position": listing}, head()), ())
     assert found.value("columns.position") == ["x", "y"]
 
 
@@ -109,11 +109,11 @@ def test_values_are_put_into_the_robots_order():
     assert_close(_stack_values(group("q"), made), q[:, :2], EXACT)
     assert_close(_stack_values(group("arr", 3, "array"), made), q, EXACT)
     first, second = PLANAR.primary_names
-    swapped = EMPTY.with_line(DraftLine("joints", [second, "gripper", first], ""))
+    swapped = EMPTY.with_line("joints", [second, "gripper", first], "")
     assert _reorder_columns(q, swapped, PLANAR).tolist() == [[3.0, 1.0]]
     assert _reorder_columns(q, swapped, None) is q
     assert _reorder_columns(q, EMPTY, PLANAR) is q
-    other = EMPTY.with_line(DraftLine("joints", ["x", "y", "z"], ""))
+    other = EMPTY.with_line("joints", ["x", "y", "z"], "")
     assert _reorder_columns(q, other, PLANAR) is q
 
 
@@ -131,13 +131,13 @@ def test_units_that_formats_define():
         assert of(*neither) == {}
 
 
-def velocity_of(times, *, name="qd", unit="rad", seconds=T, kinds=(), files=()):
+def velocity_of(times, *, name="qd", unit="rad", seconds=T, robot=None, files=()):
     q = np.column_stack([np.sin(9 * T), np.cos(8 * T)])
     v = times * np.column_stack([9 * np.cos(9 * T), -8 * np.sin(8 * T)])
     made = head(q1=q[:, 0], q2=q[:, 1], **{f"{name}{k + 1}": v[:, k] for k in range(2)})
     chosen = {"position": group("q"), "velocity": group(name), "torque": group("tau")}
     draft = SidecarDraft("run", (DraftLine("columns.velocity", "x", ""),))
-    return _add_velocity(draft, chosen, dict.fromkeys(files, "v.csv"), made, Clock(("t",), "s", seconds), unit, kinds)
+    return _add_velocity(draft, contents(chosen, made, dict.fromkeys(files, "v.csv"), seconds, robot), unit)
 
 
 def test_lines_on_velocities():
@@ -160,14 +160,16 @@ def test_lines_on_velocities():
         assert open_one.lines[-1].evidence == "rad/s, deg/s, rpm, ...?"
         said = velocity_of(1.0, name="qd_rad_s_", **unknown)
         assert (said.value("units.velocity"), said.lines[-1].evidence) == ("rad/s", "from the name")
-    assert velocity_of(1.0, unit="m", kinds=["prismatic"]).value("units.velocity") == "m/s"
-    none = _add_velocity(EMPTY, {"position": group("q")}, {}, head(), Clock(), "rad", [])
+    sliding = replace(PLANAR, joints=tuple(replace(joint, kind="prismatic") for joint in PLANAR.joints))
+    assert velocity_of(1.0, unit="m", robot=sliding).value("units.velocity") == "m/s"
+    none = _add_velocity(EMPTY, contents({"position": group("q")}, head()), "rad")
     assert none is EMPTY
 
 
 def torque_line(name, peak, known=None, *, here=True):
     made = head(**{f"{name}{k + 1}": np.array([-peak, 0.1]) for k in range(2)})
-    return _add_torque(EMPTY, group(name, ending=split_words(name)[-1:]), known or {}, made if here else None)
+    chosen = {"torque": group(name, ending=split_words(name)[-1:])}
+    return _add_torque(EMPTY, contents(chosen, made, {} if here else {"torque": "tau.csv"}), known or {})
 
 
 def test_lines_on_torques():
@@ -190,7 +192,7 @@ def test_lines_on_torques():
 
 
 def side_of(position, torque, q, unit="rad", robot=PLANAR, torque_unit="N m", extra=()):
-    draft = EMPTY.with_line(DraftLine("units.torque", torque_unit, ""))
+    draft = EMPTY.with_line("units.torque", torque_unit, "")
     chosen = {"position": group(position), **{one: group(one) for one in extra}, "torque": group(torque)}
     return _add_side(draft, chosen, q, unit, robot)
 
@@ -230,7 +232,7 @@ def test_lines_on_units_of_positions():
 
     def of(peak, assumed=None, robot=robot, chosen=chosen):
         made = {name: np.array([0.0, peak]) for one in chosen.values() for name in one.columns}
-        return _add_units(EMPTY, chosen, {}, head(**made), Clock(), robot, assumed)
+        return _add_units(EMPTY, contents(chosen, head(**made), robot=robot), assumed)
 
     rad = of(1.5)
     assert (rad.value("units.position"), rad.value("units.acceleration")) == ("rad", "rad/s^2")

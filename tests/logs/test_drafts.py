@@ -17,7 +17,6 @@ from mindyn.cli.main import app
 from mindyn.errors import Code, InputError
 from mindyn.identification.log_drafts import draft_log
 from mindyn.logs.cleaning import RESTART_GAP_S
-from mindyn.logs.draft import DraftLine
 from mindyn.logs.errors import LogError
 from mindyn.logs.reading import read_log
 from mindyn.logs.writing import write_log
@@ -268,5 +267,5 @@ def test_a_draft_is_a_toml_file_whatever_the_names_are(tmp_path):
     import tomllib
 
     path = csv({"t": T, **numbered('q"\u2028{i}', Q), **numbered("tau{i}", TAU)}, tmp_path / "odd.csv")
-    draft = draft_log(path, ROBOT).with_line(DraftLine("rows", [0, 10], "two\nlines"))
+    draft = draft_log(path, ROBOT).with_line("rows", [0, 10], "two\nlines")
     assert tomllib.loads(draft.toml())["rows"] == [0, 10]

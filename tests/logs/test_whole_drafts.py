@@ -358,7 +358,7 @@ def test_lines_of_a_draft_can_be_replaced_and_taken_out():
     draft = SidecarDraft(
         "x", (DraftLine("a.b", [1, "t"], ""), DraftLine("c", True, ""), DraftLine("a.d", {"k": 2.5}, ""))
     )
-    assert draft.with_line(DraftLine("c", 7, "")).value("c") == 7
+    assert draft.with_line("c", 7, "").value("c") == 7
     assert [one.key for one in draft.without_key("a").lines] == ["c"]
     assert [one.key for one in draft.without_key("a.b").lines] == ["c", "a.d"]
     assert [one.key for one in draft.without_key("c").lines] == ["a.b", "a.d"]

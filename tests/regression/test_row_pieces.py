@@ -256,7 +256,7 @@ def test_a_draft_marks_what_it_asks_and_puts_tables_last():
     assert lines[4:] == ["rows = [0, 9]  # why", 'units.torque = "?"  # ?  one of many']
     assert "draft = true" not in draft.toml(confirmed=True)
     assert draft.to_metadata() == {"rows": [0, 9]}
-    both = draft.with_line(DraftLine("units.torque", "N m", "")).with_line(DraftLine("units.time", "s", ""))
+    both = draft.with_line("units.torque", "N m", "").with_line("units.time", "s", "")
     assert both.to_metadata() == {"units": {"torque": "N m", "time": "s"}, "rows": [0, 9]}
     assert both.without_key("units").to_metadata() == {"rows": [0, 9]}
     assert both.without_key("units.time").value("units.torque") == "N m"

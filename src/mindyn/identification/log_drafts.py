@@ -14,7 +14,7 @@ from mindyn.errors import MindynError
 from mindyn.identification.diagnostics.robot_file import compare_with_file, find_correction, is_about_1000
 from mindyn.identification.diagnostics.thresholds import FILE_EXPLAINS, MAX_SCALE
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, flatten_metadata
+from mindyn.logs.draft import UNANSWERED, SidecarDraft, flatten_metadata
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS
 from mindyn.logs.draft_numbers import is_still
 from mindyn.logs.drafting import draft_sidecar
@@ -103,13 +103,13 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
     if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
         for key, value in (("units.torque", "N m"), ("side.torque", "joint")):
             if draft.value(key) in (UNANSWERED, value):
-                draft = draft.with_line(DraftLine(key, value, explained))
+                draft = draft.with_line(key, value, explained)
         sides = [line.value for line in draft.lines if line.key.startswith("side.")]
         if set(sides) == {"joint"} and not draft.is_given("gears"):
             draft = draft.without_key("gears")
         return draft.with_notes(*wrong)
     if shape and is_about_1000(factor) and draft.value("units.torque") == UNANSWERED:
-        draft = draft.without_key("gears").with_line(DraftLine("units.torque", "mN m", explained))
-        return draft.with_line(DraftLine("side.torque", "joint", "as the unit"))
+        draft = draft.without_key("gears").with_line("units.torque", "mN m", explained)
+        return draft.with_line("side.torque", "joint", "as the unit")
     unclear = f"the torque is {explained}: no wrong zero, sign, unit or gravity would explain that"
     return draft.with_notes(*(wrong or (unclear,)))

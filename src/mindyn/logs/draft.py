@@ -64,13 +64,12 @@ class SidecarDraft(ShortRepr):
             draft = draft if value == "" else replace(draft, lines=(*draft.lines, line))
         return draft
 
-    def with_line(self, line: DraftLine) -> SidecarDraft:
+    def with_line(self, key: str, value: Any, evidence: str) -> SidecarDraft:
         """Return the draft with this line in place of any line with the same key; lines of the user stay."""
-        if self.is_given(line.key):
+        if self.is_given(key):
             return self
-        if all(other.key != line.key for other in self.lines):
-            return replace(self, lines=(*self.lines, line))
-        return replace(self, lines=tuple(line if other.key == line.key else other for other in self.lines))
+        lines = {line.key: line for line in self.lines} | {key: DraftLine(key, value, evidence)}
+        return replace(self, lines=tuple(lines.values()))
 
     def without_key(self, key: str) -> SidecarDraft:
         """Return the draft without the line of a key, of its table's entries, or of the whole table."""

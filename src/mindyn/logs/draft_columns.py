@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mindyn.errors import Code, list_names, suggest_name
 from mindyn.logs.checks import expand_pattern
-from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
+from mindyn.logs.draft import UNANSWERED, SidecarDraft, format_toml_value
 from mindyn.logs.draft_blocks import Candidates, recognise_signals
 from mindyn.logs.draft_head import LogHead, read_log_head
 from mindyn.logs.draft_names import (
@@ -166,7 +166,7 @@ def recognise_missing(
             found[signal] = free[0]
         elif signal not in found and signal in missing:
             free += [group for group in wide if named.get(id(group)) == signal]  # commanded, or of a model
-            draft = draft.with_line(DraftLine(f"columns.{signal}", UNANSWERED, _describe_candidates(free, head)))
+            draft = draft.with_line(f"columns.{signal}", UNANSWERED, _describe_candidates(free, head))
     taken = {name for group in found.values() for name in group.columns}
     asked = draft.questions
     others = [(group, named[id(group)]) for group in wide if id(group) in named]

@@ -6,7 +6,7 @@ A draft is not used until a person has read and confirmed it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
-from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
+from mindyn.logs.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.draft_blocks import round_rate
 from mindyn.logs.draft_columns import (
     add_unit_words,
@@ -49,13 +49,33 @@ from mindyn.logs.draft_numbers import (
     largest_magnitude,
     velocity_slope,
 )
-from mindyn.logs.metadata import UNIT_FACTORS, LogMetadata
+from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata
 from mindyn.robots.robot import Robot
 
 MAX_DRIVE_CURRENT_A: Final = 200.0
 """Largest plausible drive current; larger numbers are mA."""
 MIN_RATE_AGREEMENT: Final = 0.95
 """Smallest squared correlation of velocities and changes of positions that determine the rate of a log without time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogContents:
+    """First rows of a log, the columns of each signal, those in other files, the clock, and the robot."""
+
+    head: LogHead
+    chosen: Mapping[str, ColumnGroup]
+    files: Mapping[str, str]
+    clock: Clock
+    robot: Robot | None
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kinds of the robot's joints."""
+        return [] if self.robot is None else [joint.kind for joint in self.robot.primary_joints]
+
+    def values(self, signal: str) -> Array:
+        """Return the values (rows, k) of a signal."""
+        return _stack_values(self.chosen[signal], self.head)
 
 
 def draft_sidecar(
@@ -97,9 +117,9 @@ def draft_sidecar(
     chosen, draft = recognise_missing(draft, chosen, missing, groups, head, robot, clock)
     if not clock.columns:
         clock = _estimate_clock(clock, chosen, head, metadata)
-    draft = _add_time(draft, clock)
-    draft = _add_columns(draft, path, chosen, files, joints, head)
-    return _add_units(draft, chosen, files, head, clock, robot, assumed)
+    contents = LogContents(head, chosen, files, clock, robot)
+    draft = _add_columns(_add_time(draft, clock), path, contents, joints)
+    return _add_units(draft, contents, assumed)
 
 
 def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
@@ -136,46 +156,39 @@ def _estimate_clock(clock: Clock, chosen: Mapping[str, ColumnGroup], head: LogHe
 
 def _add_time(draft: SidecarDraft, clock: Clock) -> SidecarDraft:
     if not clock.columns and clock.rate_hz is not None:
-        return draft.with_line(DraftLine("rate_hz", clock.rate_hz, clock.evidence))
+        return draft.with_line("rate_hz", clock.rate_hz, clock.evidence)
     if not clock.columns:
-        return draft.with_line(DraftLine("rate_hz", UNANSWERED, f"{clock.evidence}: how many rows per second?"))
+        return draft.with_line("rate_hz", UNANSWERED, f"{clock.evidence}: how many rows per second?")
     column = clock.columns[0] if len(clock.columns) == 1 else list(clock.columns)
-    draft = draft.with_line(DraftLine("columns.time", column, clock.evidence))
+    draft = draft.with_line("columns.time", column, clock.evidence)
     if len(clock.columns) == 1:
         options = f"one of {', '.join(UNIT_FACTORS['time'])}: " if clock.unit is None else ""
-        draft = draft.with_line(DraftLine("units.time", clock.unit or UNANSWERED, options + clock.evidence))
+        draft = draft.with_line("units.time", clock.unit or UNANSWERED, options + clock.evidence)
     if clock.restarts:
         times = "once" if clock.restarts == 1 else f"{clock.restarts} times"
         back = f"the time goes back {times}: a new recording begins there, or the clock was set back"
-        draft = draft.with_line(DraftLine("accept", ["restarts"], back))
+        draft = draft.with_line("accept", ["restarts"], back)
     return draft
 
 
-def _add_columns(
-    draft: SidecarDraft,
-    path: Path,
-    chosen: Mapping[str, ColumnGroup],
-    files: Mapping[str, str],
-    joints: Sequence[str],
-    head: LogHead,
-) -> SidecarDraft:
-    for signal, group in chosen.items():
+def _add_columns(draft: SidecarDraft, path: Path, log: LogContents, joints: Sequence[str]) -> SidecarDraft:
+    for signal, group in log.chosen.items():
         entry = group.entry if isinstance(group.entry, str) else list(group.entry)
-        draft = draft.with_line(DraftLine(f"columns.{signal}", entry, _describe_order(group, joints)))
-    for signal, file in files.items():
-        draft = draft.with_line(DraftLine(f"files.{signal}", file, "from its name; it has a column for each joint"))
-    counted = [group for group in chosen.values() if group.order in ("numbers", "array")]
+        draft = draft.with_line(f"columns.{signal}", entry, _describe_order(group, joints))
+    for signal, file in log.files.items():
+        draft = draft.with_line(f"files.{signal}", file, "from its name; it has a column for each joint")
+    counted = [group for group in log.chosen.values() if group.order in ("numbers", "array")]
     if not counted or not joints:
         return draft
-    named = head.metadata.get("joints") or _read_joint_order(head, max(group.count for group in counted))
+    named = log.head.metadata.get("joints") or _read_joint_order(log.head, max(group.count for group in counted))
     if named is None and counted[0].order == "array":
         named = read_lerobot_names(path, counted[0].columns[0], joints)
     if named is not None:
-        return draft.with_line(DraftLine("joints", named, "the order of the joint names in the file"))
+        return draft.with_line("joints", named, "the order of the joint names in the file")
     further = [f"column {k + 1}" for k in range(len(joints), max(group.count for group in counted))]
     if any(group.order == "array" for group in counted) or further:
         order = "assumed to be the robot's" + (f"; the log has {len(further)} more" if further else "")
-        draft = draft.with_line(DraftLine("joints", [*joints, *further], order))
+        draft = draft.with_line("joints", [*joints, *further], order)
     return draft
 
 
@@ -209,45 +222,36 @@ def _reorder_columns(values: Array, draft: SidecarDraft, robot: Robot | None) ->
     return np.asarray(values[:, [list(joints).index(name) for name in robot.primary_names]])
 
 
-def _add_units(
-    draft: SidecarDraft,
-    chosen: Mapping[str, ColumnGroup],
-    files: Mapping[str, str],
-    head: LogHead,
-    clock: Clock,
-    robot: Robot | None,
-    assumed: str | None,
-) -> SidecarDraft:
-    kinds = [] if robot is None else [joint.kind for joint in robot.primary_joints]
-    if robot is not None and len({kind == "prismatic" for kind in kinds}) > 1:
+def _add_units(draft: SidecarDraft, log: LogContents, assumed: str | None) -> SidecarDraft:
+    chosen, robot = log.chosen, log.robot
+    if robot is not None and len({kind == "prismatic" for kind in log.kinds}) > 1:
         draft = draft.with_notes(f"the robot has revolute and prismatic joints: set {_describe_units_per_joint(robot)}")
     known = _standard_units(chosen)
     if "position" not in chosen:
         return draft
     position = chosen["position"]
-    q = _reorder_columns(_stack_values(position, head), draft, robot)
-    named_unit, guess = guess_unit("position", position.words, position.ending), guess_position_unit(q, robot, kinds)
-    if "observation.state" in head.columns:  # positions beyond the limits are then not those of motors
+    q = _reorder_columns(log.values("position"), draft, robot)
+    named_unit = guess_unit("position", position.words, position.ending)
+    guess = guess_position_unit(q, robot, log.kinds)
+    if "observation.state" in log.head.columns:  # positions beyond the limits are then not those of motors
         assumed = assumed or "deg"
     unit = draft.value("units.position") or named_unit or known.get("position") or guess.value or assumed
     unit = unit if isinstance(unit, str) else None
     if is_normalised(q) and named_unit is None and not draft.is_given("units.position"):
-        return _add_normalised_units(draft, chosen, head, robot)
+        return _add_normalised_units(draft, log)
     why = "from the name" if named_unit else "defined by the format" if known.get("position") else ""
     options = f"one of {', '.join(UNIT_FACTORS['position'])}: " if unit is None else ""
-    draft = draft.with_line(
-        DraftLine("units.position", unit or UNANSWERED, options + "; ".join(filter(None, [why, guess.evidence])))
-    )
-    draft = _add_velocity(draft, chosen, files, head, clock, unit, kinds)
+    evidence = options + "; ".join(filter(None, [why, guess.evidence]))
+    draft = _add_velocity(draft.with_line("units.position", unit or UNANSWERED, evidence), log, unit)
     if "acceleration" in chosen:
         per_second = f"{unit}/s^2" if unit in ("rad", "deg", "m", "mm") else UNANSWERED
-        draft = draft.with_line(DraftLine("units.acceleration", per_second, "as for the position"))
+        draft = draft.with_line("units.acceleration", per_second, "as for the position")
     if "target" in chosen and "torque" not in chosen:
-        draft = _add_targets(draft, chosen, head, unit)
+        draft = _add_targets(draft, log, unit)
         return _add_side(draft, {s: g for s, g in chosen.items() if s in ("position", "velocity")}, q, unit, robot)
     if "torque" in chosen:
-        draft = _add_torque(draft, chosen["torque"], known, head if "torque" not in files else None)
-        constant = [] if "torque" in files else _find_constant_columns(chosen["torque"], head, draft, robot)
+        draft = _add_torque(draft, log, known)
+        constant = [] if "torque" in log.files else _find_constant_columns(draft, log)
         stuck = f"the torque never changes in {list_names(constant)}: is a sensor broken?"
         draft = draft.with_notes(stuck) if constant else draft
     excluded = () if draft.value("columns.velocity") is not None else ("velocity",)
@@ -255,23 +259,21 @@ def _add_units(
     return _add_side(draft, used, q, unit, robot)
 
 
-def _add_normalised_units(
-    draft: SidecarDraft, chosen: Mapping[str, ColumnGroup], head: LogHead, robot: Robot | None
-) -> SidecarDraft:
+def _add_normalised_units(draft: SidecarDraft, log: LogContents) -> SidecarDraft:
     """Add the conversion from -100 ... 100 to the range of each joint, if the robot has limits."""
     why = "a position reaches 100 and none exceeds it: normalised to -100 ... 100"
-    limits = [] if robot is None else [(j.limits.lower, j.limits.upper) for j in robot.primary_joints]
+    limits = [] if log.robot is None else [(j.limits.lower, j.limits.upper) for j in log.robot.primary_joints]
     ends = [(low, high) for low, high in limits if low is not None and high is not None and high > low]
     answers: tuple[Any, Any] = (UNANSWERED, UNANSWERED)
     if ends and len(ends) == len(limits):
         answers = [200 / (high - low) for low, high in ends], [(high + low) / 2 for low, high in ends]
         why += " of the limits of the robot file, which may differ from the calibrated range"
-    unit = "m" if robot is not None and robot.primary_joints[0].kind == "prismatic" else "rad"
-    draft = draft.with_line(DraftLine("units.position", unit, why))
-    draft = draft.with_line(DraftLine("side", "motor", "gears convert from -100 ... 100"))
-    draft = draft.with_line(DraftLine("gears", answers[0], f"200 / range of each joint in {unit}"))
-    draft = draft.with_line(DraftLine("position_offset", answers[1], f"middle of the range of each joint in {unit}"))
-    return _add_targets(draft, chosen, head, unit) if "target" in chosen else draft
+    unit = "m" if log.kinds[:1] == ["prismatic"] else "rad"
+    draft = draft.with_line("units.position", unit, why)
+    draft = draft.with_line("side", "motor", "gears convert from -100 ... 100")
+    draft = draft.with_line("gears", answers[0], f"200 / range of each joint in {unit}")
+    draft = draft.with_line("position_offset", answers[1], f"middle of the range of each joint in {unit}")
+    return _add_targets(draft, log, unit) if "target" in log.chosen else draft
 
 
 def _describe_units_per_joint(robot: Robot) -> str:
@@ -298,30 +300,20 @@ def _standard_units(chosen: Mapping[str, ColumnGroup]) -> dict[str, str]:
     return {}
 
 
-def _add_velocity(
-    draft: SidecarDraft,
-    chosen: Mapping[str, ColumnGroup],
-    files: Mapping[str, str],
-    head: LogHead,
-    clock: Clock,
-    position: str | None,
-    kinds: Sequence[str],
-) -> SidecarDraft:
-    group = chosen.get("velocity")
-    if group is None:
+def _add_velocity(draft: SidecarDraft, log: LogContents, position: str | None) -> SidecarDraft:
+    group = log.chosen.get("velocity")
+    if group is None or draft.is_given("units.velocity"):
         return draft
-    named_unit = guess_unit("velocity", group.words, group.ending) or _standard_units(chosen).get("velocity")
-    if draft.is_given("units.velocity"):
-        return draft
-    still = is_still(_stack_values(chosen["position"], head))
-    if "velocity" in files or clock.seconds is None or position is None or still:
+    named_unit = guess_unit("velocity", group.words, group.ending) or _standard_units(log.chosen).get("velocity")
+    q, seconds = log.values("position"), log.clock.seconds
+    if "velocity" in log.files or seconds is None or position is None or is_still(q):
         why = "from the name" if named_unit else "rad/s, deg/s, rpm, ...?"
-        return draft.with_line(DraftLine("units.velocity", named_unit or UNANSWERED, why))
-    q, v = _stack_values(chosen["position"], head), _stack_values(group, head)
+        return draft.with_line("units.velocity", named_unit or UNANSWERED, why)
+    v = log.values("velocity")
     count = min(q.shape[1], v.shape[1])
     turn = 2 * np.pi / UNIT_FACTORS["position"][position] if position in ("rad", "deg") else np.inf
-    slope, agreement = velocity_slope(q[:, :count], v[:, :count], clock.seconds, turn)
-    fitting = fitting_velocity_units(position, slope, kinds[0] if kinds else "revolute")
+    slope, agreement = velocity_slope(q[:, :count], v[:, :count], seconds, turn)
+    fitting = fitting_velocity_units(position, slope, next(iter(log.kinds), "revolute"))
     if agreement < MIN_SQUARED_CORRELATION or not fitting:
         kept = tuple(line for line in draft.lines if line.key != "columns.velocity")
         return replace(draft, lines=kept).with_notes(
@@ -332,53 +324,47 @@ def _add_velocity(
     ratio = slope * UNIT_FACTORS["velocity"][unit] / UNIT_FACTORS["position"][position]
     why = f"{ratio:.3f} times the derivative of the position, which explains {100 * agreement:.1f} % of it"
     why += f"; the unit in its name, {named_unit}, does not fit" if named_unit not in (None, unit) else ""
-    return draft.with_line(DraftLine("units.velocity", unit, why))
+    return draft.with_line("units.velocity", unit, why)
 
 
-def _add_torque(
-    draft: SidecarDraft, group: ColumnGroup, known: Mapping[str, Any], head: LogHead | None
-) -> SidecarDraft:
+def _add_torque(draft: SidecarDraft, log: LogContents, known: Mapping[str, Any]) -> SidecarDraft:
+    group = log.chosen["torque"]
     named_unit = guess_unit("torque", group.words, group.ending)
     unit = draft.value("units.torque") or named_unit or known.get("torque")
     why = "from the name" if named_unit else "defined by the format" if unit else ""
-    peak = None if head is None else largest_magnitude(_stack_values(group, head))
+    peak = None if "torque" in log.files else largest_magnitude(log.values("torque"))
     size = "" if peak is None else f"up to {peak:.4g}"
     if unit is None and group.is_current and peak is not None:
         unit, why = ("A" if peak < MAX_DRIVE_CURRENT_A else "mA"), "the name contains current"
     options = f"one of {', '.join(UNIT_FACTORS['torque'])}" if unit is None else ""
-    draft = draft.with_line(
-        DraftLine("units.torque", unit or UNANSWERED, "; ".join(filter(None, [options, why, size])))
-    )
-    if unit in ("A", "mA"):
+    draft = draft.with_line("units.torque", unit or UNANSWERED, "; ".join(filter(None, [options, why, size])))
+    if unit in CURRENT_UNITS:
         asked = 'N m/A at each joint, or "unknown": mindyn identify estimates them up to a common scale'
-        draft = draft.with_line(DraftLine("current_gains", UNANSWERED, asked))
+        draft = draft.with_line("current_gains", UNANSWERED, asked)
     return draft
 
 
-def _add_targets(
-    draft: SidecarDraft, chosen: Mapping[str, ColumnGroup], head: LogHead, position: str | None
-) -> SidecarDraft:
+def _add_targets(draft: SidecarDraft, log: LogContents, position: str | None) -> SidecarDraft:
     """Add the units of targets, compared with the positions, and ask for the gains of the servos."""
-    q, target = _stack_values(chosen["position"], head), _stack_values(chosen["target"], head)
+    q, target = log.values("position"), log.values("target")
     q, target = (values - np.nanmean(values, axis=0) for values in (q[:, : target.shape[1]], target[:, : q.shape[1]]))
     slope = float(np.nansum(q * target) / max(float(np.nansum(q * q)), 1e-300))
-    named = guess_unit("position", chosen["target"].words, chosen["target"].ending)
+    named = guess_unit("position", log.chosen["target"].words, log.chosen["target"].ending)
     other = {("rad", True): "deg", ("deg", False): "rad"}.get((position or "", slope > 1))
     is_other = other is not None and abs(np.log(abs(slope) or 1e-300)) > np.log(57.3) / 2
     unit = named or (other if is_other else position)
     why = f"from the name; {slope:.3g} times the position" if named else f"{slope:.3g} times the position"
-    draft = draft.with_line(DraftLine("units.target", unit or UNANSWERED, why))
-    if "target_velocity" in chosen:
-        per_second = f"{unit}/s" if unit else UNANSWERED
-        draft = draft.with_line(DraftLine("units.target_velocity", per_second, "as for the target"))
+    draft = draft.with_line("units.target", unit or UNANSWERED, why)
+    if "target_velocity" in log.chosen:
+        draft = draft.with_line("units.target_velocity", f"{unit}/s" if unit else UNANSWERED, "as for the target")
     asked = "N m/rad at each joint: the torque is kp (target - q) + kd (target_velocity - qd)"
-    draft = draft.with_line(DraftLine("kp", UNANSWERED, f'{asked}; or "unknown": mindyn identify estimates them'))
-    return draft.with_line(DraftLine("kd", UNANSWERED, 'N m s/rad at each joint, or "unknown"'))
+    draft = draft.with_line("kp", UNANSWERED, f'{asked}; or "unknown": mindyn identify estimates them')
+    return draft.with_line("kd", UNANSWERED, 'N m s/rad at each joint, or "unknown"')
 
 
-def _find_constant_columns(group: ColumnGroup, head: LogHead, draft: SidecarDraft, robot: Robot | None) -> list[str]:
-    """Return the columns of the robot's joints that are constant."""
-    values = _stack_values(group, head)
+def _find_constant_columns(draft: SidecarDraft, log: LogContents) -> list[str]:
+    """Return the torque columns of the robot's joints that are constant."""
+    group, robot, values = log.chosen["torque"], log.robot, log.values("torque")
     names = group.columns if group.order != "array" else [f"{group.columns[0]}[{k}]" for k in range(group.count)]
     joints = draft.value("joints")
     used = [joints is None or robot is None or joints[k] in robot.primary_names for k in range(len(names))]
@@ -400,21 +386,19 @@ def _add_side(
         where, why = "joint", "from the name"
     for signal in chosen:
         if signal != "torque":
-            draft = draft.with_line(
-                DraftLine(f"side.{signal}", where, why if signal == "position" else "as the position")
-            )
+            draft = draft.with_line(f"side.{signal}", where, why if signal == "position" else "as the position")
     words = set(chosen["torque"].words) if "torque" in chosen else set()
-    if draft.value("units.torque") in ("A", "mA"):
-        return draft.with_line(DraftLine("side.torque", "joint", "current_gains are then N m per A at the joint"))
+    if draft.value("units.torque") in CURRENT_UNITS:
+        return draft.with_line("side.torque", "joint", "current_gains are then N m per A at the joint")
     if _standard_units(chosen).get("torque") or words & {"effort"}:
-        draft = draft.with_line(DraftLine("side.torque", "joint", "defined by the format"))
+        draft = draft.with_line("side.torque", "joint", "defined by the format")
     elif "torque" in chosen and words & MOTOR_WORDS:
-        draft = draft.with_line(DraftLine("side.torque", "motor", "from the name"))
+        draft = draft.with_line("side.torque", "motor", "from the name")
     elif "torque" in chosen:
-        draft = draft.with_line(DraftLine("side.torque", UNANSWERED, "motor or joint: they differ by the gears"))
+        draft = draft.with_line("side.torque", UNANSWERED, "motor or joint: they differ by the gears")
     at_motor = any(line.key.startswith("side.") and line.value in ("motor", UNANSWERED) for line in draft.lines)
     # Robot files without gears have a ratio of 1 at every joint, which cannot convert from the motor side.
     if at_motor and (robot is None or all(drive.ratio == 1 and not drive.coupling for drive in robot.drives)):
         needed = "needed if a side is motor: q_motor = G q_joint; delete the line if all sides are joint"
-        draft = draft.with_line(DraftLine("gears", UNANSWERED, needed))
+        draft = draft.with_line("gears", UNANSWERED, needed)
     return draft
