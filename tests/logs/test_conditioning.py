@@ -25,7 +25,7 @@ from mindyn.logs.filters import (
 )
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.pipeline import condition, condition_stream, find_long_rest, join_samples
-from mindyn.logs.resolving import estimate_delay, noise_floor_cutoff
+from mindyn.logs.resolving import DelayScan, estimate_delay, noise_floor_cutoff
 
 ROBOT = arm()
 MOTION = sines(4000)
@@ -147,7 +147,9 @@ def test_the_delay_is_found_and_undone(seconds):
     def model(q, qd, qdd):
         return 2.0 * qdd + 1.5 * qd + 5.0 * np.cos(q)
 
-    assert estimate_delay(raw.samples, model).seconds == pytest.approx(seconds, abs=1e-4)
+    tau = model(raw.samples.q, raw.samples.qd, raw.samples.qdd)
+    scan = DelayScan(raw.samples, lambda rows: [column[rows, None] for column in tau.T])
+    assert scan.best().seconds == pytest.approx(seconds, abs=1e-4)
     assert estimate_delay(raw.samples).seconds == pytest.approx(seconds, abs=5e-4)
     made = condition(ROBOT, log_of(late), Conditioning(position_cutoff_hz=60.0).with_delay(seconds)).samples
     assert_close(model(made.q, made.qd, made.qdd), made.tau, 1e-3)

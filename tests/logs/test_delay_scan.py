@@ -33,7 +33,8 @@ def delayed_samples(seconds, rate=200.0, rows=3000):
 
 @pytest.mark.parametrize("seconds", [0.03, -0.0123, 0.0999])
 def test_a_delay_is_found_to_a_hundredth_of_a_row(seconds):
-    found = estimate_delay(delayed_samples(seconds), lambda _q, _qd, qdd: qdd)
+    samples = delayed_samples(seconds)
+    found = DelayScan(samples, lambda rows: [qdd[rows, None] for qdd in samples.qdd.T]).best()
     assert abs(found.seconds - seconds) < 2 * 0.01 / 200
     assert found.unexplained < 1e-6 < found.unexplained_without
 

@@ -45,9 +45,9 @@ PLACE = RemoteFile("s3://key:secret@store.example/runs/one.parquet?token=abc")
 def test_what_a_store_says_of_a_file():
     day = datetime(2024, 5, 1, tzinfo=UTC)
     full = _list_remote(PLACE, {"ETag": '"a1"', "size": 7, "LastModified": day})
-    assert (full.size, full.version, full.changed, full.is_content) == (7, "etag:a1", day.timestamp(), True)
+    assert (full.size, full.version, full.changed) == (7, "etag:a1", day.timestamp())
     bare = _list_remote(PLACE, {})
-    assert (bare.size, bare.version, bare.changed, bare.is_content) == (0, "changed:0:None", None, False)
+    assert (bare.size, bare.version, bare.changed) == (0, "changed:0:None", None)
     dated = _list_remote(PLACE, {"Size": 9, "mtime": 12.5})
     assert (dated.size, dated.version, dated.changed) == (9, "changed:9:12.5", None)
 

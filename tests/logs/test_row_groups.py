@@ -35,7 +35,7 @@ def test_a_large_group_is_read_column_by_column_to_the_same_values(table, tmp_pa
     path = tmp_path / "log.parquet"
     table.write_parquet(path, row_group_size=ROWS)
     plain = list(ParquetTable(path).chunks(table.columns, 700))
-    monkeypatch.setattr(parquet_table, "MAX_SLICED_GROUP_ROWS", 1000)
+    monkeypatch.setattr(parquet_table, "MAX_WHOLE_GROUP_ROWS", 1000)
     monkeypatch.setattr(pl.LazyFrame, "slice", None)  # the other way of reading would fail
     spooled = list(ParquetTable(path).chunks(table.columns, 700))
     assert len(spooled) == len(plain)

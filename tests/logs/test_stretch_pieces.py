@@ -320,7 +320,8 @@ def test_a_basis_spans_the_columns_and_no_more():
 
 def test_early_torques_are_found_as_late_ones_are():
     assert estimate_delay(in_steps(-0.03)).seconds == pytest.approx(-0.03, abs=1e-3)
-    assert estimate_delay(in_steps(0.02), lambda _q, _qd, qdd: qdd).seconds == pytest.approx(0.02, abs=1e-4)
+    samples = in_steps(0.02)
+    assert DelayScan(samples, own_accelerations(samples)).best().seconds == pytest.approx(0.02, abs=1e-4)
 
 
 def test_a_chosen_delay_is_that_of_all_segments():

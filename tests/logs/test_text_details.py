@@ -18,7 +18,7 @@ from mindyn.logs.draft_numbers import (
     guess_position_unit,
 )
 from mindyn.logs.errors import LogError
-from mindyn.logs.locations import FileListing, RemoteFile, list_matching, parse_location
+from mindyn.logs.locations import RemoteFile, list_matching, parse_location
 from mindyn.logs.tables import require_numbers
 from mindyn.logs.text_table import TextTable
 from mindyn.robots.loading import load_robot
@@ -256,8 +256,6 @@ def test_places_have_names_and_neighbours(tmp_path):
     assert parse_location(".").name  # a folder by its own name
     assert parse_location("a/b.csv").as_posix() == "a/b.csv"
     assert parse_location("file:///a/b%20c.csv").as_posix() == "/a/b c.csv"
-    assert FileListing(place, 1, "etag:x", None).is_content
-    assert not FileListing(place, 1, "changed:1:2", None).is_content
     for name in ("b.csv", "a.csv", "c.txt"):
         (tmp_path / name).write_text("12345")
     found = list_matching(f"{tmp_path}/*.csv")

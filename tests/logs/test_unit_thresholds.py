@@ -18,7 +18,7 @@ from mindyn.logs.checks import ColumnSelection, LogInspector, check_units, reach
 from mindyn.logs.cleaning import Cleaner
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, LogError
 from mindyn.logs.log import Log, SourceFile, join_logs, log_from_arrays
-from mindyn.logs.metadata import UNIT_FACTORS, LogMetadata, is_current, unit_factor
+from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata, unit_factor
 from mindyn.logs.resolving import _joint_cutoff, _power_density, noise_floor_cutoff
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
@@ -182,7 +182,7 @@ def test_factors_of_all_units():
     assert_close(list(UNIT_FACTORS["velocity"].values()), [1, turn, 2 * np.pi / 60, 1, 1e-3], SAME_ALGEBRA)
     assert_close(list(UNIT_FACTORS["acceleration"].values()), [1, turn, 1, 1e-3], EXACT)
     assert_close(list(UNIT_FACTORS["torque"].values()), [1, 1e-3, 1, 1e-3, 1, 1e-3], EXACT)
-    assert [is_current(unit) for unit in UNIT_FACTORS["torque"]] == [False] * 4 + [True] * 2
+    assert [unit in CURRENT_UNITS for unit in UNIT_FACTORS["torque"]] == [False] * 4 + [True] * 2
     assert unit_factor("torque", "Nm", "revolute", "j") == 1.0
     assert unit_factor("time", "ms", "prismatic", "j") == 1e-3
     with raises(LogError, code=Code.WRONG_UNIT, subject="units.torque"):

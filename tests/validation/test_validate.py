@@ -17,7 +17,7 @@ from mindyn.logs.conditioning import AS_LOGGED
 from mindyn.logs.log import log_from_arrays
 from mindyn.regression.settings import EquationSettings
 from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION, pool_errors, torque_error
-from mindyn.validation.validate import compare, cross_validate, fold_numbers, validate
+from mindyn.validation.validate import compare, validate
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +102,3 @@ def test_a_wrong_model_is_reported(robot):
     other = log_of(robot, 3)
     wrong = log_from_arrays(robot.joint_names, other.time, other.q, -other.tau, other.qd, other.qdd)
     assert "is not predicted" in validate(fit, wrong).sentences[0]
-
-
-def test_folds_are_contiguous_and_cover_all_rows_once(robot):
-    assert np.bincount(fold_numbers(np.zeros(100, dtype=np.int64), 4)).tolist() == [25] * 4
-    assert np.bincount(fold_numbers(np.repeat(np.arange(6), 10), 3)).tolist() == [20] * 3
-    with raises(InputError, Code.TOO_LITTLE_DATA, "folds"):
-        fold_numbers(np.zeros(100, dtype=np.int64), 1)
-    errors = cross_validate(LeastSquares(), robot, smooth_samples(robot, 2000), folds=4)
-    assert sum(item.rows for item in errors) == 2000
-    assert max(error.total for error in errors) < 1e-6

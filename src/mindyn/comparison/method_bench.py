@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 from mindyn.simulation.inputs import require_count
 
+RESULT_KEYS: Final = (
+    *("method", "bias", "spread", "total_bias", "total_spread", "parameter_bias"),
+    *("seconds", "tests", "failed", "reason"),
+)
+"""Entries of a method in JSON."""
 Progress = Callable[[int, int], None]
 """Function that is called with the number of finished repetitions and their total number."""
 
@@ -112,21 +117,7 @@ class MethodComparison(ShortRepr):
             "joints": list(self.joint_names),
             "setting": asdict(self.setting),
             "seconds": self.seconds,
-            "methods": [
-                {
-                    "method": result.method,
-                    "bias": _format_numbers(result.bias),
-                    "spread": _format_numbers(result.spread),
-                    "total_bias": _format_numbers([result.total_bias])[0],
-                    "total_spread": _format_numbers([result.total_spread])[0],
-                    "parameter_bias": _format_numbers([result.parameter_bias])[0],
-                    "seconds": result.seconds,
-                    "tests": result.tests,
-                    "failed": result.failed,
-                    "reason": result.reason,
-                }
-                for result in self.results
-            ],
+            "methods": [{name: _to_json(getattr(result, name)) for name in RESULT_KEYS} for result in self.results],
         }
 
 
@@ -247,11 +238,7 @@ def _summarise_method(name: str, fits: list[Repetition], bench: Bench, regressor
 
 
 def _format_line(result: MethodResult, repetitions: int) -> tuple[str, ...]:
-    shown = (
-        _format_percent(result.total_bias),
-        _format_percent(result.total_spread),
-        _format_percent(result.parameter_bias),
-    )
+    shown = map(_format_percent, (result.total_bias, result.total_spread, result.parameter_bias))
     return (result.method, *shown, f"{result.seconds:.3f}", str(result.tests), f"{result.failed} of {repetitions}")
 
 
@@ -259,5 +246,8 @@ def _format_percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.3g}"
 
 
-def _format_numbers(values: Iterable[float]) -> list[float | None]:
-    return [float(v) if np.isfinite(v) else None for v in values]
+def _to_json(value: Any) -> Any:
+    """Return an array as a list, and None in place of NaN."""
+    if isinstance(value, np.ndarray):
+        return [_to_json(v) for v in value.tolist()]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

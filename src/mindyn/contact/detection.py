@@ -13,7 +13,7 @@ has been at rest for a while, changes of r are compared with the threshold of mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import log as natural_log
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from mindyn.logs.samples import Samples
 from mindyn.regression.accumulators import FACTORED_ROWS
 from mindyn.regression.row_blocks import segment_ends
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_positive
 
 OBSERVER_GAIN_PER_S: Final = 20.0
 """Default gain of the observer, 1/s: contacts appear within 50 ms."""
@@ -84,15 +85,9 @@ class ContactThresholds(ShortRepr):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the thresholds in types that JSON can store."""
-        return {
-            "joint_names": list(self.joint_names),
-            "moving": self.moving.tolist(),
-            "standstill": self.standstill.tolist(),
-            "gain": self.gain,
-            "alarms_per_hour": self.alarms_per_hour,
-            "seconds": self.seconds,
-            "deviations": None if self.deviations is None else self.deviations.tolist(),
-        }
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        lists = {name: v.tolist() for name, v in values.items() if isinstance(v, np.ndarray)}
+        return {**values, **lists, "joint_names": list(self.joint_names)}
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> ContactThresholds:
@@ -233,13 +228,7 @@ def contact_thresholds(
     InputError
         If `alarms_per_hour` is not positive, or the logs are too short.
     """
-    if not (np.isfinite(alarms_per_hour) and alarms_per_hour > 0):
-        raise InputError(
-            f"alarms_per_hour must be positive, got {alarms_per_hour!r}",
-            hint="1.0 means one false alarm per hour",
-            code=Code.OUT_OF_RANGE,
-            subject="alarms_per_hour",
-        )
+    require_positive(alarms_per_hour, "alarms_per_hour", "1.0 means one false alarm per hour")
     peaks: list[Array] = []
     hidden, seconds = np.zeros(len(estimate.regressor.joint_names)), 0.0
     squares, rows_in_all = np.zeros_like(hidden), 0
@@ -342,14 +331,7 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
     InputError
         If the thresholds belong to other joints than the estimate.
     """
-    if thresholds.joint_names != estimate.regressor.joint_names:
-        raise InputError(
-            f"the thresholds have the joints {', '.join(thresholds.joint_names)}, the estimate has "
-            f"{', '.join(estimate.regressor.joint_names)}",
-            hint="compute them for this estimate: contact_thresholds(estimate, logs)",
-            code=Code.DISAGREEMENT,
-            subject="thresholds",
-        )
+    _require_joints(thresholds, estimate.regressor.joint_names, "estimate")
     samples, time, r, _ = external_torque(estimate, log, thresholds.gain)
     lower, upper = np.zeros_like(r), np.zeros_like(r)
     for start, stop in segment_ends(samples.segments):
@@ -357,6 +339,16 @@ def contact_trace(estimate: Estimate, log: Log, thresholds: ContactThresholds) -
         for row in range(start, stop):
             lower[row], upper[row] = limits.bounds(r[row], samples.qd[row])
     return ContactTrace(thresholds.joint_names, time, r, lower, upper, samples.q, samples.qd)
+
+
+def _require_joints(thresholds: ContactThresholds, joints: tuple[str, ...], owner: str) -> None:
+    if thresholds.joint_names != joints:
+        raise InputError(
+            f"the thresholds have the joints {', '.join(thresholds.joint_names)}, the {owner} has {', '.join(joints)}",
+            hint="compute them for this robot: contact_thresholds(estimate, logs)",
+            code=Code.DISAGREEMENT,
+            subject="thresholds",
+        )
 
 
 def find_contacts(trace: ContactTrace, robot: Robot) -> tuple[Contact, ...]:
@@ -481,14 +473,7 @@ class ContactDetector:
     """
 
     def __init__(self, model: Model, thresholds: ContactThresholds, dt: float) -> None:
-        if thresholds.joint_names != model.robot.primary_names:
-            raise InputError(
-                f"the thresholds have the joints {', '.join(thresholds.joint_names)}, the model has "
-                f"{', '.join(model.robot.primary_names)}",
-                code=Code.DISAGREEMENT,
-                subject="thresholds",
-            )
-        self.thresholds = thresholds
+        _require_joints(thresholds, model.robot.primary_names, "model")
         self._observer = MomentumObserver(model, thresholds.gain, dt)
         self._limits = ResidualBounds(thresholds.moving, thresholds.standstill, thresholds.gain, dt)
         self.residual = np.zeros(len(thresholds.joint_names))

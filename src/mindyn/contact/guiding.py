@@ -96,8 +96,8 @@ def hand_guiding(estimate: Estimate, *, rng: RandomSource = 0) -> HandGuiding:
     q = _sample_poses(estimate, np.random.default_rng(seed))
     fastest = np.array([joint.limits.velocity or DEFAULT_MAX_SPEED for joint in robot.primary_joints])
     uncertainty = _holding_uncertainty(estimate, q)
-    least = _least_friction(estimate, q, fastest)
     steps = np.linspace(0.0, 1.0, CHECKED_SPEEDS)[:, None] ** 2 * (fastest - MIN_CHECKED_SPEED) + MIN_CHECKED_SPEED
+    least = _least_friction(estimate, q, steps)
     spare = np.where(np.isfinite(uncertainty), least - np.where(np.isfinite(uncertainty), uncertainty, 0.0), 0.0)
     coulomb = np.clip(spare.min(axis=0), 0.0, None)
     viscous = np.where(coulomb > 0, np.clip(((spare - coulomb) / steps).min(axis=0), 0.0, None), 0.0)
@@ -128,12 +128,8 @@ def _sample_poses(estimate: Estimate, rng: np.random.Generator) -> Array:
     robot, ends = estimate.robot, []
     for joint in robot.primary_joints:
         wide = np.pi if joint.kind == "revolute" else 0.5
-        ends.append(
-            (
-                -wide if joint.limits.lower is None else joint.limits.lower,
-                wide if joint.limits.upper is None else joint.limits.upper,
-            )
-        )
+        limits = (joint.limits.lower, joint.limits.upper)
+        ends.append([free if end is None else end for free, end in zip((-wide, wide), limits, strict=True)])
     low, high = np.array(ends).T
     p = np.asarray(rng.uniform(low, high, (CHECKED_POSES, len(low))))
     if is_affine(robot):
@@ -161,20 +157,18 @@ def _holding_uncertainty(estimate: Estimate, q: Array) -> Array:
     return np.array([estimate.half_widths_of(Y[:, j]).max() for j in range(Y.shape[1])])
 
 
-def _least_friction(estimate: Estimate, q: Array, fastest: Array) -> Array:
-    """Return the lower end (speeds, n) of the 95 % interval of friction, over both directions and all poses."""
+def _least_friction(estimate: Estimate, q: Array, steps: Array) -> Array:
+    """Return the lower end, over both directions and all poses, of the 95 % interval of friction at `steps` (m, n)."""
     names = estimate.regressor.joint_names
     is_friction = np.array(
         [parameter.is_friction and parameter.link_or_joint in names for parameter in estimate.parameters]
     )
-    least = np.full((CHECKED_SPEEDS, len(fastest)), np.inf)
-    for k, part in enumerate(np.linspace(0.0, 1.0, CHECKED_SPEEDS) ** 2):
+    least = np.full(steps.shape, np.inf)
+    for k, speeds in enumerate(steps):
         for sign in (1.0, -1.0):
-            qd = np.broadcast_to(
-                sign * (part * (fastest - MIN_CHECKED_SPEED) + MIN_CHECKED_SPEED), (len(q), len(fastest))
-            )
-            Y = np.where(is_friction, _rows(estimate, q, np.ascontiguousarray(qd), sign), 0.0)
-            for j in range(len(fastest)):
+            qd = np.tile(sign * speeds, (len(q), 1))
+            Y = np.where(is_friction, _rows(estimate, q, qd, sign), 0.0)
+            for j in range(len(speeds)):
                 ends = sign * (Y[:, j] @ estimate.beta) - estimate.half_widths_of(Y[:, j])
                 least[k, j] = min(least[k, j], float(ends.min()))
     return np.where(np.isfinite(least), least, 0.0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -83,16 +83,7 @@ class Factor:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file: triangles without their zeros, then their SHA-256."""
-        known = {
-            "name": self.name,
-            "version": self.version,
-            "content": self.content,
-            "fields": dict(self.fields),
-            "day": self.day,
-            "rows": self.rows,
-            "counts": list(self.counts),
-            "notes": list(self.notes),
-        }
+        known = {name: getattr(self, name) for name in _RECORDED_FIELDS}
         packed: dict[str, Any] = {f"R{k}": R[np.triu_indices(len(R))] for k, R in enumerate(self.factors)}
         file = BytesIO()
         np.savez(file, known=np.frombuffer(json.dumps(known).encode(), dtype=np.uint8), **packed)
@@ -112,17 +103,11 @@ class Factor:
         with np.load(BytesIO(content[:-CHECKSUM_BYTES]), allow_pickle=False) as arrays:
             known = json.loads(arrays["known"].tobytes())
             factors = tuple(_unpack_triangle(arrays[f"R{k}"]) for k in range(len(known["counts"])))
-        return Factor(
-            known["name"],
-            known["version"],
-            known["content"],
-            known["fields"],
-            known["day"],
-            known["rows"],
-            factors,
-            tuple(known["counts"]),
-            tuple(known["notes"]),
-        )
+        known |= {name: tuple(known[name]) for name in ("counts", "notes")}
+        return Factor(**known, factors=factors)
+
+
+_RECORDED_FIELDS: Final = tuple(entry.name for entry in fields(Factor) if entry.name != "factors")
 
 
 def _unpack_triangle(packed: Array) -> Array:
@@ -214,7 +199,7 @@ class FactorStore:
         """Read one factor, or raise `InputError` if the file was changed or damaged."""
         try:
             factor = Factor.from_file(path)
-        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+        except (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError) as error:
             raise InputError(
                 f"the factor file {path} cannot be read: {describe_exception(error)}",
                 hint=_DELETE_HINT,

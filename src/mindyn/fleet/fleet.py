@@ -274,7 +274,7 @@ def study_tally(
         tally.robots
     )
     type_entries = [entry for entry in tally.entries if entry.robot in set(healthy)]
-    robots = [_build_member(tally, (robot,), tally.logs_of_robot(robot)) for robot in tally.robots]
+    robots = [_build_member(tally, (robot,), tally.by_robot[robot]) for robot in tally.robots]
     groups = []
     if len(keys) > 1:
         groups = [_build_member(tally, key, tally.logs_of_group(key)) for key in tally.groups]
@@ -327,7 +327,7 @@ def _collect_evidence(tally: Tally, causes: FleetCauses, estimate: Estimate) -> 
     return {
         robot: [
             summarise_evidence(tally.information(log), causes, beta, weights, np.nan if log.day is None else log.day)
-            for log in tally.logs_of_robot(robot)
+            for log in tally.by_robot[robot]
         ]
         for robot in tally.robots
     }
@@ -368,12 +368,9 @@ def _build_member(
     estimate = known or _fit_total(tally, tally.total(entries))
     days = [entry.day for entry in entries if entry.day is not None]
     span = (min(days), max(days)) if days else None
-    if estimate is None:
-        nothing = np.full(tally.regressor.plain_count, np.nan)
-        return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, None, nothing)
-    return FleetMember(
-        key, len(entries), sum(entry.rows for entry in entries), span, estimate, _deviations(estimate, logs)
-    )
+    nothing = np.full(tally.regressor.plain_count, np.nan)
+    deviations = nothing if estimate is None else _deviations(estimate, logs)
+    return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, estimate, deviations)
 
 
 def _deviations(estimate: Estimate, logs: Sequence[Information]) -> Array:
@@ -400,7 +397,7 @@ def _build_history(difference: RobotDifference, logs: Sequence[LogEvidence]) -> 
 
 def _logged_days(tally: Tally, robot: str) -> int:
     """Return the number of different days on which a robot has logs."""
-    return len({math.floor(log.day) for log in tally.logs_of_robot(robot) if log.day is not None})
+    return len({math.floor(log.day) for log in tally.by_robot[robot] if log.day is not None})
 
 
 def _describe_limits(tally: Tally) -> list[str]:
@@ -410,7 +407,7 @@ def _describe_limits(tally: Tally) -> list[str]:
         limits.append(
             f"with {len(tally.robots)} robots only drift is tested; differences need at least {MIN_ROBOTS} robots"
         )
-    few = [robot for robot in tally.robots if len(tally.logs_of_robot(robot)) < MIN_LOGS]
+    few = [robot for robot in tally.robots if len(tally.by_robot[robot]) < MIN_LOGS]
     if few:
         limits.append(f"not tested, because they have fewer than {MIN_LOGS} logs: {', '.join(few[:20])}")
     if not any(_logged_days(tally, robot) >= MIN_DRIFT_DAYS for robot in tally.robots):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -56,29 +57,23 @@ class Tally:
         self.excluded = tuple(excluded)
 
     @cached_property
+    def by_robot(self) -> dict[str, list[Entry]]:
+        """Return the logs of every robot."""
+        return {robot: list(entries) for robot, entries in groupby(self.entries, key=lambda entry: entry.robot)}
+
+    @property
     def robots(self) -> tuple[str, ...]:
         """Return the names of the robots."""
-        return tuple(dict.fromkeys(entry.robot for entry in self.entries))
+        return tuple(self.by_robot)
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups, with the name of the robot first."""
         return tuple(sorted({entry.group for entry in self.entries}))
 
-    def logs_of_robot(self, robot: str) -> list[Entry]:
-        """Return the logs of one robot."""
-        return self._by_robot[robot]
-
     def logs_of_group(self, group: tuple[str, ...]) -> list[Entry]:
         """Return the logs of one group."""
-        return [entry for entry in self._by_robot[group[0]] if entry.group == group]
-
-    @cached_property
-    def _by_robot(self) -> dict[str, list[Entry]]:
-        by_robot: dict[str, list[Entry]] = {}
-        for entry in self.entries:
-            by_robot.setdefault(entry.robot, []).append(entry)
-        return by_robot
+        return [entry for entry in self.by_robot[group[0]] if entry.group == group]
 
     def information(self, entry: Entry) -> Information:
         """Return the information of one log."""
@@ -90,7 +85,7 @@ class Tally:
 
     def totals(self) -> dict[str, Information]:
         """Return the sum of the logs of every robot."""
-        return {robot: self.total(self.logs_of_robot(robot)) for robot in self.robots}
+        return {robot: self.total(entries) for robot, entries in self.by_robot.items()}
 
     def exclude_logs(self, dropped: Callable[[Entry], str]) -> Tally:
         """Return the tally without the logs for which the function returns a reason."""
@@ -134,7 +129,8 @@ def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Calla
     entries: list[Entry] = []
     excluded: list[Excluded] = []
     seen: dict[str, str] = {}
-    light_factors = ((path, _drop_numbers(factor)) for path, factor in store.factors())
+    # Without their numbers, a million factors fit into memory.
+    light_factors = ((path, replace(factor, factors=(), notes=())) for path, factor in store.factors())
     for path, factor in sorted(light_factors, key=lambda pair: pair[1].name):
         if exclude_logs(factor.name):
             excluded.append(Excluded(factor.name, "excluded by the user"))
@@ -146,11 +142,6 @@ def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Calla
             seen[factor.content] = factor.name
             entries.append(Entry(factor.name, path, keys[0], keys, factor.day, factor.rows))
     return Tally(store, entries, excluded)
-
-
-def _drop_numbers(factor: Factor) -> Factor:
-    """Return the factor without its numbers: a million of them fit into memory."""
-    return replace(factor, factors=(), notes=())
 
 
 def _group_key(factor: Factor, group_by: Sequence[str]) -> tuple[str, ...] | str:

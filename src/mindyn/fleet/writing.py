@@ -60,28 +60,18 @@ def parameter_rows(study: FleetStudy) -> dict[str, list[Any]]:
         *(("robot", member) for member in study.robots),
         *(("group", member) for member in study.groups),
     ]
-    columns: dict[str, list[Any]] = {
-        name: []
-        for name in ("level", *study.group_by, "parameter", "value", "deviation", "unit", "logs", "rows", "from", "to")
-    }
+    names = ("level", *study.group_by, "parameter", "value", "deviation", "unit", "logs", "rows", "from", "to")
+    rows: list[tuple[Any, ...]] = []
     for level, member in levels:
         if member.estimate is None:
             continue
-        days = _span(member)
-        rows = zip(member.estimate.parameters, member.estimate.beta, member.deviations, strict=True)
-        for parameter, value, deviation in rows:
-            columns["level"].append(level)
-            for k, name in enumerate(study.group_by):
-                columns[name].append(member.key[k] if k < len(member.key) else None)
-            columns["parameter"].append(parameter.name)
-            columns["value"].append(float(value))
-            columns["deviation"].append(float(deviation) if math.isfinite(deviation) else None)
-            columns["unit"].append(parameter.unit)
-            columns["logs"].append(member.logs)
-            columns["rows"].append(member.rows)
-            columns["from"].append(days[0])
-            columns["to"].append(days[1])
-    return columns
+        key = [*member.key, *[None] * len(study.group_by)][: len(study.group_by)]
+        numbers = zip(member.estimate.parameters, member.estimate.beta, member.deviations, strict=True)
+        for parameter, value, deviation in numbers:
+            known = float(deviation) if math.isfinite(deviation) else None
+            value_and_unit = (parameter.name, float(value), known, parameter.unit)
+            rows.append((level, *key, *value_and_unit, member.logs, member.rows, *_span(member)))
+    return {name: [row[k] for row in rows] for k, name in enumerate(names)}
 
 
 def _span(member: FleetMember) -> tuple[str | None, str | None]:

@@ -32,6 +32,7 @@ from mindyn.regression.row_blocks import gather, require_joints
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_positive
 
 MAX_GAIN_STEPS: Final = 100
 GAIN_CHANGE_TOLERANCE: Final = 1e-10
@@ -210,11 +211,10 @@ def drive_gains(
             subject="phi, mass",
         )
     carrier = find_load_carrier(robot, link)
-    if mass is not None and not (np.isfinite(mass) and mass > 0):
-        raise InputError(f"mass must be a positive number in kg, got {mass!r}", code=Code.OUT_OF_RANGE, subject="mass")
-    mass_only = np.zeros(PARAMETERS_PER_LINK)
-    mass_only[0] = 0.0 if mass is None else mass
-    load = mass_only if phi is None else np.asarray(phi, dtype=np.float64)
+    if mass is None:
+        load = np.asarray(phi, dtype=np.float64)
+    else:
+        load = require_positive(mass, "mass", "the mass of the load in kg") * np.eye(PARAMETERS_PER_LINK)[0]
     if load.shape != (PARAMETERS_PER_LINK,):
         raise InputError(
             f"phi must have shape ({PARAMETERS_PER_LINK},), got {load.shape}", code=Code.WRONG_SHAPE, subject="phi"
@@ -226,10 +226,10 @@ def drive_gains(
             code=Code.WRONG_TYPE,
             subject="unloaded, loaded",
         )
-    known = load_torque(robot, loaded, carrier, load)
+    Y = _load_regressor(robot, loaded, carrier)
+    known = np.asarray(Y @ load)
     if phi is None:
-        Y = compile_model(robot).standard_regressor(all_joint_positions(robot, loaded), loaded.qd, loaded.qdd)
-        return _solve_gains(robot, unloaded, loaded, known, Y[:, :, load_columns(robot, carrier)][:, :, 1:])
+        return _solve_gains(robot, unloaded, loaded, known, Y[:, :, 1:])
     unloaded_joints = [
         name for name, size in zip(robot.primary_names, np.abs(known).max(axis=0), strict=True) if size < 1e-9
     ]
@@ -335,8 +335,13 @@ def load_columns(robot: Robot, link: str) -> slice:
 
 def load_torque(robot: Robot, samples: Samples, link: str, phi: Array) -> Array:
     """Return the torque (N, n) of the load."""
+    return np.asarray(_load_regressor(robot, samples, link) @ phi)
+
+
+def _load_regressor(robot: Robot, samples: Samples, link: str) -> Array:
+    """Return the columns (N, n, 10) of a load."""
     Y = compile_model(robot).standard_regressor(all_joint_positions(robot, samples), samples.qd, samples.qdd)
-    return np.asarray(Y[:, :, load_columns(robot, link)] @ phi)
+    return Y[:, :, load_columns(robot, link)]
 
 
 def regressor_with_load(plain: Regressor, link: str, phi: Array | None = None) -> Regressor:

@@ -37,6 +37,7 @@ from mindyn.regression.regressor import RIGID
 from mindyn.regression.rows import Rows
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
+from mindyn.simulation.inputs import require_positive
 
 LOAD_SIZE_M: Final = 0.1
 """Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2
@@ -111,8 +112,7 @@ def calibrate_load(estimate: Estimate, run: Samples | Log, mass: float, *, link:
     InputError
         If the mass is not positive, or the run does not determine it.
     """
-    if not (np.isfinite(mass) and mass > 0):
-        raise InputError(f"mass must be a positive number in kg, got {mass!r}", code=Code.OUT_OF_RANGE, subject="mass")
+    require_positive(mass, "mass", "the mass of the load in kg")
     load = payload(estimate, run, link=link, gain_deviation=0.0)
     if "m" in load.unidentifiable or not load.is_feasible:
         raise InputError(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mindyn.errors import Code, MissingExtraError
 from mindyn.hints import install_command
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import Chunk, raise_as_damaged, require_numbers
+from mindyn.logs.tables import COPY_HINT, Chunk, raise_as_damaged, require_numbers, unreadable_error
 from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
 _HEADER, _TAG = 128, 8
@@ -57,8 +57,7 @@ def read_mat(path: Path) -> dict[str, NDArray[Any]]:
         old = 0 in data[:4]
         return dict(_read_version_4(data, path.name) if old else _read_arrays(data, path.name))
     except (DamagedError, struct.error, zlib.error, ValueError, OverflowError) as error:
-        message = f"{path.name} cannot be read as a MATLAB file: {error}"
-        raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=path.name) from error
+        raise unreadable_error(path.name, "a MATLAB file", str(error)) from error
 
 
 @dataclass(slots=True)
@@ -378,7 +377,7 @@ class Hdf5Array:
         if stored < declared and are_limits_active():
             what = "bytes" if data.chunks is None else "chunks"
             message = f"{name} declares {declared} {what}, but the file holds {stored}"
-            raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=name)
+            raise LogError(message, hint=COPY_HINT, code=Code.UNREADABLE, subject=name)
 
     def __getitem__(self, where: slice | tuple[slice, slice]) -> NDArray[Any]:
         """Return the values of a range of rows or columns."""

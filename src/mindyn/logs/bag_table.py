@@ -26,7 +26,8 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, MissingExtraError, list_names
 from mindyn.hints import Command, install_command
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import Chunk
+from mindyn.logs.metadata import si_units
+from mindyn.logs.tables import Chunk, unreadable_error
 from mindyn.reading import (
     LIFT_LIMITS_HINT,
     MAX_COLUMNS,
@@ -74,7 +75,7 @@ class BagTable:
         signals = {"position": "position", "velocity": "velocity", "effort": "torque"}
         self.metadata: Mapping[str, Any] = {
             "columns": {"time": "stamp", **{signals[kind]: f"{{joint}}.{kind}" for kind in filled}},
-            "units": {"time": "ns", **_joint_state_units(robot)},
+            "units": {"time": "ns", **si_units(robot)},
         }
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
@@ -84,12 +85,6 @@ class BagTable:
         fitting = (message for message in _iterate_messages(self.path, self.topic) if wanted <= set(message.names))
         while batch := list(islice(fitting, rows)):
             yield stack_messages(batch, names, self.name)
-
-
-def _joint_state_units(robot: Robot) -> dict[str, Any]:
-    """Return the units that the comments of JointState.msg prescribe: rad or m, rad/s or m/s, N m or N."""
-    units = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
-    return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.primary_joints} for key, pair in units.items()}
 
 
 def _list_parts(path: Path) -> list[Path]:
@@ -162,8 +157,7 @@ def _run_query(path: Path, text: str, values: Sequence[str] = ()) -> Iterator[tu
                 budget.take_bytes(sum(len(cell) for cell in row if isinstance(cell, bytes | str)))
                 yield row
     except sqlite3.DatabaseError as error:
-        message = f"{path.name} cannot be read as rosbag2: {error}"
-        raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=path.name) from error
+        raise unreadable_error(path.name, "rosbag2", str(error)) from error
 
 
 def _require_tables(base: sqlite3.Connection, name: str) -> None:
@@ -230,8 +224,7 @@ def _read_mcap(stream: Any, path: Path, topics: list[str] | None) -> Iterator[tu
         else:
             yield from reader.iter_messages(topics=topics)
     except (McapError, EOFError, ValueError, struct.error) as error:
-        message = f"{path.name} cannot be read as MCAP: {error!r}"
-        raise LogError(message, hint="is the copy complete?", code=Code.UNREADABLE, subject=path.name) from error
+        raise unreadable_error(path.name, "MCAP", repr(error)) from error
 
 
 JOINT_STATE_FIELDS: Final = ("position", "velocity", "effort")

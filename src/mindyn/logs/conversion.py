@@ -19,7 +19,7 @@ from mindyn.equations.loop_closure import primary_gears
 from mindyn.errors import Code, InputError
 from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.locations import FileLocation
-from mindyn.logs.metadata import UNKNOWN, LogMetadata, PerJoint, PerJointGain, is_current, read_sidecar, unit_factor
+from mindyn.logs.metadata import CURRENT_UNITS, UNKNOWN, LogMetadata, PerJoint, PerJointGain, read_sidecar, unit_factor
 from mindyn.robots.drive_matrices import MAX_GEAR_CONDITION, gear_condition, gear_matrix
 from mindyn.robots.edits import with_gravity
 from mindyn.robots.parts import Drive
@@ -68,19 +68,13 @@ def create_conversion(
             S = np.diag(scales)
             solved = G.T @ S if signal == "torque" else np.linalg.solve(G, S)
             matrices[signal] = np.asarray(S if side == "joint" else solved, dtype=np.float64)
-    gains = faults.collect(lambda: _drive_gains(metadata, robot))
+    gains = None
+    if (given := metadata.drive_gains) is not None:
+        gains = faults.collect(lambda: array_per_joint(given, robot.primary_names, "drive_gains"))
     if "torque" in matrices and gains is not None:
         matrices["torque"] = gains[:, None] * matrices["torque"]
     offset = faults.collect(lambda: _position_offset(metadata, robot))
     return Conversion(matrices, np.zeros(0) if offset is None else offset)
-
-
-def _drive_gains(metadata: LogMetadata, robot: Robot) -> Array | None:
-    return (
-        None
-        if metadata.drive_gains is None
-        else array_per_joint(metadata.drive_gains, robot.primary_names, "drive_gains")
-    )
 
 
 def motor_gears(metadata: LogMetadata, robot: Robot) -> Array:
@@ -119,7 +113,7 @@ def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
     joints = robot.primary_joints
     units = [metadata.unit(signal, joint.name) for joint in joints]
     scales = [unit_factor(signal, unit, j.kind, j.name) for unit, j in zip(units, joints, strict=True)]
-    if signal != "torque" or not any(map(is_current, units)):
+    if signal != "torque" or not set(units) & set(CURRENT_UNITS):
         return np.array(scales)
     if metadata.current_gains is None:
         raise LogError(
@@ -139,7 +133,7 @@ def _unit_scales(signal: str, metadata: LogMetadata, robot: Robot) -> Array:
                 subject="current_gains",
             )
     gains = np.where(np.isnan(gains), 1.0, gains)
-    return np.array([s * (g if is_current(u) else 1.0) for s, g, u in zip(scales, gains, units, strict=True)])
+    return np.array([s * (g if u in CURRENT_UNITS else 1.0) for s, g, u in zip(scales, gains, units, strict=True)])
 
 
 def _position_offset(metadata: LogMetadata, robot: Robot) -> Array:

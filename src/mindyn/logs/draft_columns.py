@@ -72,14 +72,11 @@ def group_given_columns(
 def group_torques_and_forces(head: LogHead, robot: Robot | None) -> ColumnGroup | None:
     """Group torques of revolute joints and forces of prismatic joints by joint name; None if a joint has none."""
     columns = []
+    single = {name: set(split_words(name)) for name, values in head.columns.items() if values.ndim == 1}
     for joint in () if robot is None else robot.primary_joints:
         words = ("force", "forces") if joint.kind == "prismatic" else SIGNAL_WORDS["torque"]
-        matches = [
-            name for name in head.columns if has_joint_name(joint.name, name) and set(split_words(name)) & set(words)
-        ]
-        matches = [
-            name for name in matches if head.columns[name].ndim == 1 and not set(split_words(name)) & UNMEASURED_WORDS
-        ]
+        measured = [name for name, spelled in single.items() if spelled & set(words) and not spelled & UNMEASURED_WORDS]
+        matches = [name for name in measured if has_joint_name(joint.name, name)]
         if len(matches) != 1:
             return None
         columns += matches

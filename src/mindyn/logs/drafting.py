@@ -49,7 +49,7 @@ from mindyn.logs.draft_numbers import (
     largest_magnitude,
     velocity_slope,
 )
-from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata
+from mindyn.logs.metadata import CURRENT_UNITS, UNIT_FACTORS, LogMetadata, si_units
 from mindyn.robots.robot import Robot
 
 MAX_DRIVE_CURRENT_A: Final = 200.0
@@ -279,8 +279,8 @@ def _add_normalised_units(draft: SidecarDraft, log: LogContents) -> SidecarDraft
 def _describe_units_per_joint(robot: Robot) -> str:
     """Show how to give units per joint: rad and N m for revolute joints, m and N for prismatic joints."""
     examples = []
-    for signal, turning, sliding in (("position", "rad", "m"), ("torque", "N m", "N")):
-        units = (f'{j.name} = "{sliding if j.kind == "prismatic" else turning}"' for j in robot.primary_joints)
+    for signal in ("position", "torque"):
+        units = (f'{joint} = "{unit}"' for joint, unit in si_units(robot)[signal].items())
         examples.append(f"units.{signal} = {{{', '.join(units)}}}")
     return f"units per joint, as in {' and '.join(examples)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
 from mindyn.errors import Code, MindynError
@@ -36,8 +36,8 @@ class FaultCollector:
     A single error is raised unchanged; several errors are raised as one, so that a user can fix them all at once.
     """
 
-    def __init__(self) -> None:
-        self.errors: list[MindynError] = []
+    def __init__(self, errors: Iterable[MindynError] = ()) -> None:
+        self.errors = list(errors)
 
     def collect(self, step: Callable[[], T]) -> T | None:
         """Return the result of a step; if it raises, keep the error and return None."""

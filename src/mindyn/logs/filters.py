@@ -152,8 +152,6 @@ def _require_below_nyquist(cutoff_hz: float, rate_hz: float) -> None:
 
 
 DifferentiationMethod = Literal["central", "savitzky-golay", "spline"]
-SPLINE_ORDER: Final = 2
-"""A smoothing spline is a zero-phase Butterworth filter of this order (see `fit_smoothing_spline`)."""
 
 
 def central_difference(x: Array, rate_hz: float) -> Array:

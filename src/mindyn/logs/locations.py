@@ -25,8 +25,6 @@ from mindyn.reading import describe_exception
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COLLAPSED_URL: Final = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?|file):/(?!/)", re.IGNORECASE)
 """Start of a URL that was converted to a `pathlib.Path`."""
-TESTED_SCHEMES: Final = ("s3", "file")
-"""Schemes that are tested; others work if fsspec and polars support them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -111,11 +109,6 @@ class FileListing:
     size: int
     version: str
     changed: float | None
-
-    @property
-    def is_content(self) -> bool:
-        """Whether equal versions mean equal bytes."""
-        return self.version.startswith("etag:")
 
 
 def parse_location(given: str | FileLocation) -> FileLocation:

@@ -16,6 +16,7 @@ from mindyn.hints import Command
 from mindyn.logs.errors import ACCEPTABLE_FINDINGS, FaultCollector, LogError
 from mindyn.logs.locations import FileLocation
 from mindyn.reading import MAX_SETTINGS_BYTES, are_limits_active, parse_toml, read_toml
+from mindyn.robots.robot import Robot
 from mindyn.schemas import (
     ANY_NUMBER,
     ANY_TEXT,
@@ -64,11 +65,6 @@ def unit_factor(signal: str, unit: str, kind: str, joint: str) -> float:
             subject=f"units.{signal}",
         )
     return known[unit]
-
-
-def is_current(unit: str) -> bool:
-    """Return whether a unit of the torque is a current."""
-    return unit in CURRENT_UNITS
 
 
 SIGNALS: Final = ("position", "velocity", "acceleration", "torque", "target", "target_velocity")
@@ -149,11 +145,8 @@ class LogMetadata:
     accept: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        faults = FaultCollector()
-        for entry in fields(self):
-            for fault in find_key_faults(entry.name, getattr(self, entry.name)):
-                faults.errors.append(fault)
-        faults.raise_all("the log")
+        faults = [fault for key in fields(self) for fault in find_key_faults(key.name, getattr(self, key.name))]
+        FaultCollector(faults).raise_all("the log")
 
     def unit(self, signal: str, joint: str) -> str:
         """Return the unit of a signal of a joint; raise `LogError` if it is missing."""
@@ -190,9 +183,7 @@ class LogMetadata:
     def merge_with(self, over: Mapping[str, Any]) -> LogMetadata:
         """Return the metadata updated with `over`; the tables columns, units and files are merged key by key."""
         merged, errors = self.merge_valid(over)
-        faults = FaultCollector()
-        faults.errors.extend(errors)
-        faults.raise_all("the log")
+        FaultCollector(errors).raise_all("the log")
         return merged
 
     def merge_valid(self, over: Mapping[str, Any]) -> tuple[LogMetadata, list[LogError]]:
@@ -310,6 +301,12 @@ SIDECAR_SCHEMA: Final[Schema] = {
     ),
 }
 """JSON Schema of a sidecar file: the keys of `LogMetadata`."""
+
+
+def si_units(robot: Robot) -> dict[str, dict[str, str]]:
+    """Return the SI unit of each joint's position, velocity and torque, which are also those of JointState.msg."""
+    units = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
+    return {key: {j.name: pair[j.kind == "prismatic"] for j in robot.primary_joints} for key, pair in units.items()}
 
 
 SHARED_SIDECAR_NAME: Final = "logs.toml"

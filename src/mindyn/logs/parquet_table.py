@@ -16,19 +16,16 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
-from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
-from mindyn.logs.tables import Chunk, column_expressions, numbers_in, stack_lists
+from mindyn.logs.tables import Chunk, column_expressions, numbers_in, stack_lists, unreadable_error
 from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception
 
 _STDERR_LOCK: Final = Lock()
 _SAVED_STDERR: list[int | None] = []
 MAX_WHOLE_GROUP_ROWS: Final = 2**19
-"""Larger row groups are read in slices; writers make groups of 1e5 to 1e6 rows, and 13 columns take 55 MB."""
-MAX_SLICED_GROUP_ROWS: Final = 2_000_000
-"""Larger row groups are decoded to temporary files."""
+"""Files with larger row groups are decoded to temporary files; 13 columns of such a group take 55 MB."""
 
 
 class ParquetTable:
@@ -56,10 +53,10 @@ class ParquetTable:
         return self.path if isinstance(self.path, Path) else self.path.url
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Yield slices of `rows` rows; row groups of usual size are decoded once, larger ones for each slice."""
+        """Yield slices of `rows` rows; every row group is decoded once."""
         self._require_plausible(names)
         groups = group_rows(self._footer)
-        if max(groups, default=0) > MAX_SLICED_GROUP_ROWS:
+        if max(groups, default=0) > MAX_WHOLE_GROUP_ROWS:
             yield from self._spooled(names, rows)
             return
         frame = pl.scan_parquet(self._source, glob=False).select([self._entries[name] for name in names])
@@ -118,17 +115,13 @@ class ParquetTable:
 
 
 def _plan_fetches(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """Yield first row and number of rows of each read: whole row groups of usual size, or slices of larger groups."""
+    """Yield first row and number of rows of each read: whole row groups, together at least `rows` if they are small."""
     start = held = 0
     for group in [*groups, 0]:
         if held and (held >= rows or held + group > MAX_WHOLE_GROUP_ROWS or not group):
             yield start, held
             start, held = start + held, 0
-        if group <= MAX_WHOLE_GROUP_ROWS:
-            held += group
-            continue
-        yield from ((start + first, min(rows, group - first)) for first in range(0, group, rows))
-        start += group
+        held += group
 
 
 @contextmanager
@@ -183,12 +176,8 @@ def _to_numbers(series: pl.Series, file: str) -> NDArray[Any]:
 def _parquet_error(path: FileLocation, error: BaseException) -> LogError:
     if isinstance(path, RemoteFile) and not isinstance(error, PanicException):
         return remote_error(path, error)
-    return LogError(
-        f"{path.name} cannot be read as Parquet: {describe_exception(error)}",
-        hint="a Parquet file ends with its index: a truncated copy or an unfinished recording cannot be read",
-        code=Code.UNREADABLE,
-        subject=path.name,
-    )
+    hint = "a Parquet file ends with its index: a truncated copy or an unfinished recording cannot be read"
+    return unreadable_error(path.name, "Parquet", describe_exception(error), hint)
 
 
 _SCHEMA, _ROW_GROUPS, _GROUP_CHUNKS, _GROUP_ROWS = 2, 4, 1, 3
@@ -211,12 +200,7 @@ def read_footer(path: FileLocation) -> dict[int, Any]:
         tail = file.read(8)
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] != b"PAR1" or length > size - 12:
-            raise LogError(
-                f"{path.name} cannot be read as Parquet: it does not end like a Parquet file",
-                hint="is the copy complete?",
-                code=Code.UNREADABLE,
-                subject=path.name,
-            )
+            raise unreadable_error(path.name, "Parquet", "it does not end like a Parquet file")
         file.seek(size - 8 - length)
         return _ThriftReader(file.read(length), path.name).struct()
 

@@ -59,6 +59,7 @@ class SampleStream:
 
     findings        dropped rows, gaps and selected settings so far
     first_segments  number of the first segment of every log so far
+    count           number of samples so far
     """
 
     def __init__(
@@ -78,17 +79,12 @@ class SampleStream:
         self.first_segments: list[int] = []
         self._block, self._min_samples = block, min_samples
         self._segment = -1
-        self._total = 0
+        self.count = 0
 
     @property
     def rate_hz(self) -> float:
         """Rate of the samples."""
         return require_resolved(self.conditioning.rate_hz, "rate_hz") / self.conditioning.decimation
-
-    @property
-    def count(self) -> int:
-        """Number of samples of the last iteration."""
-        return self._total
 
     def __iter__(self) -> Iterator[Samples]:
         return (samples for samples, _, _, _ in self.blocks())
@@ -96,7 +92,7 @@ class SampleStream:
     def blocks(self) -> Iterator[tuple[Samples, NDArray[np.int64], Array, int]]:
         """Yield samples with the file rows that they come from, their times, and the index of their log."""
         c = self.conditioning
-        self.findings, self._segment, self._total = list(self.choices), -1, 0
+        self.findings, self._segment, self.count = list(self.choices), -1, 0
         self.first_segments.clear()
         follower = LoopFollower(self.robot)
         for number_of_log, log in enumerate(self.logs):
@@ -115,7 +111,7 @@ class SampleStream:
                 if len(kept):
                     segments = self._number_segments(index, window.segment, last)
                     last = (window.segment, int(index[-1]))
-                    self._total += len(kept)
+                    self.count += len(kept)
                     rows, time = window.rows.rows[kept], window.rows.time[kept]
                     yield follower.follow(self._samples(motion, kept, segments), rows), rows, time, number_of_log
                 elif window.is_last and window.index == 0:
@@ -123,7 +119,7 @@ class SampleStream:
             self.findings.extend([*_report_short_segments(short, c), *log.findings])
         if note := follower.note():
             self.findings.append(info(Kind.FOLLOWED_LOOPS, note))
-        require_samples(self._total, self.findings, self._min_samples)
+        require_samples(self.count, self.findings, self._min_samples)
 
     def _uniform(self, chunks: Iterable[Log]) -> Iterator[SegmentPiece]:
         c = self.conditioning
@@ -290,14 +286,12 @@ def condition(
     LogError
         If no log is given, or too few samples are left.
     """
-    listed = _list_logs(logs)
-    resolved, choices = resolve_conditioning(conditioning or Conditioning(), listed, cutoff_rule)
-    stream = SampleStream(listed, robot, resolved, None, choices)
+    stream = condition_stream(robot, logs, conditioning, cutoff_rule=cutoff_rule, block_rows=None)
     blocks = list(stream.blocks())
     rows, time = (np.concatenate([block[k] for block in blocks]) for k in (1, 2))
     owners = np.concatenate([np.full(len(rows), owner, dtype=np.int64) for _, rows, _, owner in blocks])
     samples = join_samples([block for block, _, _, _ in blocks])
-    return ConditionedSamples(samples, rows, time, owners, resolved, tuple(stream.findings))
+    return ConditionedSamples(samples, rows, time, owners, stream.conditioning, tuple(stream.findings))
 
 
 def join_samples(blocks: Sequence[Samples]) -> Samples:

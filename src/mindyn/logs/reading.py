@@ -71,11 +71,10 @@ class LogScan:
         self._made_of = (path, robot, dict(metadata), chunk_rows, sidecar, outside_files)
         self.tables: dict[str, LogTable] = {}
         self.picks: dict[str, ColumnSelection] = {}
-        faults = FaultCollector()
         sidecar = read_sidecar(path) if sidecar is None else sidecar
         of_sidecar, sidecar_errors = LogMetadata().merge_valid(sidecar)
         given, call_errors = of_sidecar.merge_valid(metadata)
-        faults.errors.extend([*sidecar_errors, *call_errors])
+        faults = FaultCollector([*sidecar_errors, *call_errors])
         main = open_table(path, robot, given)
         of_file, _ = LogMetadata().merge_with(main.metadata).merge_valid(sidecar)
         self.metadata, _ = of_file.merge_valid(metadata)
@@ -95,10 +94,9 @@ class LogScan:
         used = {*self.time_columns, *(name for pick in self.picks.values() for name in pick.names)}
         self.servo = servo
         needed = {signal: self.tables[signal] for signal in self.signals if signal in ("position", "torque", "target")}
-        unused = [
-            *_describe_unused_joints(list_unused_joints(self.metadata, robot, needed, used)),
-            *list_unused_columns(self.metadata, robot, self.tables),
-        ]
+        unused = list_unused_columns(self.metadata, robot, self.tables)
+        if joints := list_unused_joints(self.metadata, robot, needed, used):
+            unused = [f"logged joints that the robot does not have are not used: {', '.join(joints)}", *unused]
         remedy = "Check that the log belongs to this robot"
         self._of_columns = tuple(warning(Kind.UNUSED_COLUMNS, message, remedy) for message in unused)
         self.findings: tuple[Finding, ...] = self._of_columns
@@ -108,7 +106,8 @@ class LogScan:
         return Servo.from_metadata(self.metadata, self.robot.primary_names, moves=moves)
 
     def _pick(self, signal: str, main: LogTable) -> None:
-        self.tables[signal] = self._table(signal, main)
+        file = self.metadata.files.get(signal)
+        self.tables[signal] = main if file is None else open_table(self.path.parent / file, self.robot, self.metadata)
         self.picks[signal] = select_columns(signal, self.metadata, self.robot, self.tables[signal])
 
     @property
@@ -123,10 +122,6 @@ class LogScan:
         path, robot, metadata, chunk_rows, sidecar, outside = self._made_of
         known = {**metadata, key: np.where(np.isnan(given), gains, given).tolist()}
         return LogScan(path, robot, known, chunk_rows, sidecar, outside)
-
-    def _table(self, signal: str, main: LogTable) -> LogTable:
-        file = self.metadata.files.get(signal)
-        return main if file is None else open_table(self.path.parent / file, self.robot, self.metadata)
 
     def sources(self) -> tuple[SourceFile, ...]:
         """Return the files that are read, with their hashes."""
@@ -291,12 +286,6 @@ def _require_inside(path: FileLocation, files: Mapping[str, str]) -> None:
                 code=Code.UNSAFE_INPUT,
                 subject=f"files.{signal}",
             )
-
-
-def _describe_unused_joints(joints: Sequence[str]) -> tuple[str, ...]:
-    if not joints:
-        return ()
-    return (f"logged joints that the robot does not have are not used: {', '.join(joints)}",)
 
 
 def _describe_source(path: FileLocation, sidecar: Mapping[str, Any]) -> str:

@@ -29,9 +29,6 @@ from mindyn.logs.reading import LogScan
 from mindyn.logs.samples import Samples
 from mindyn.logs.segments import SegmentPiece, resample_pieces, split_at_gaps
 
-ColumnFunction = Callable[[Array, Array, Array], Array]
-"""Function of q, qd, qdd (N, n) that returns regressor columns (N, n, p), or a model's prediction with p = 1."""
-
 MAX_DELAY_S: Final = 0.1
 SCAN_STEPS: Final = 20
 MAX_COMPARED_ROWS: Final = 2500
@@ -109,32 +106,28 @@ class DelayScan:
         return np.array([self._share(joint, seconds) for joint in range(len(self._parts))])
 
     def best(self) -> Delay:
-        """Return the best common delay; all joints have the same weight."""
-        return self._least(lambda seconds: float(self.unexplained(seconds).mean()))
-
-    def _moved(self, joint: int, seconds: float) -> tuple[Array, Array]:
-        """Return the torque of the rows `seconds` later, and the basis of their columns."""
-        rows, U = self._parts[joint]
-        # A delayed torque must be moved to earlier times: a negative delay.
-        return delay_selected_rows(self._torque[:, joint], -seconds * self.samples.rate_hz, rows), U
-
-    def _share(self, joint: int, seconds: float) -> float:
-        torque, U = self._moved(joint, seconds)
-        centred = float(((torque - torque.mean()) ** 2).sum())
-        if not centred > 0:
-            return 1.0
-        return max(0.0, float(torque @ torque) - float(((U.T @ torque) ** 2).sum())) / centred
-
-    def _least(self, unexplained: Callable[[float], float]) -> Delay:
-        """Scan the whole range, then search between the neighbours of the best value."""
+        """Return the best common delay, with equal weights of all joints: scan the range, then search near the best."""
         if not self.is_enough:
             return Delay(0.0, 1.0, 1.0)
+
+        def unexplained(seconds: float) -> float:
+            return float(self.unexplained(seconds).mean())
+
         scan = np.linspace(-self.longest_s, self.longest_s, 2 * SCAN_STEPS + 1)
         best = int(np.argmin([unexplained(value) for value in scan]))
         bounds = (scan[max(0, best - 1)], scan[min(len(scan) - 1, best + 1)])
         xatol = 0.01 / self.samples.rate_hz
         result = minimize_scalar(unexplained, bounds=bounds, method="bounded", options={"xatol": xatol})
         return Delay(float(result.x), float(result.fun), unexplained(0.0))
+
+    def _share(self, joint: int, seconds: float) -> float:
+        rows, U = self._parts[joint]
+        # A delayed torque must be moved to earlier times: a negative delay.
+        torque = delay_selected_rows(self._torque[:, joint], -seconds * self.samples.rate_hz, rows)
+        centred = float(((torque - torque.mean()) ** 2).sum())
+        if not centred > 0:
+            return 1.0
+        return max(0.0, float(torque @ torque) - float(((U.T @ torque) ** 2).sum())) / centred
 
 
 def _keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
@@ -144,14 +137,13 @@ def _keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
     return np.asarray(padded[2 * reach :] == padded[: len(turns)])
 
 
-def estimate_delay(samples: Samples, columns: ColumnFunction = joint_columns, longest_s: float = MAX_DELAY_S) -> Delay:
-    """Return the common delay at which a least-squares fit of the columns leaves the least torque (`DelayScan`)."""
+def estimate_delay(samples: Samples) -> Delay:
+    """Return the common delay at which a least-squares fit of `joint_columns` leaves the least torque."""
 
     def of_joints(rows: NDArray[np.intp]) -> list[Array]:
-        Y = columns(samples.q[rows], samples.qd[rows], samples.qdd[rows])
-        return [Y[:, j] if Y.ndim == 3 else Y[:, j : j + 1] for j in range(Y.shape[1])]
+        return list(joint_columns(samples.q[rows], samples.qd[rows], samples.qdd[rows]).swapaxes(0, 1))
 
-    return DelayScan(samples, of_joints, longest_s).best()
+    return DelayScan(samples, of_joints).best()
 
 
 def _select_compared_rows(segments: NDArray[np.int64], margin: int) -> NDArray[np.intp]:

@@ -84,12 +84,10 @@ class Samples(NotebookDisplay):
                 code=Code.OUT_OF_RANGE,
                 subject="tau",
             )
-        if self.segments.shape != shape[:1]:
-            message = f"segments has shape {self.segments.shape}, but {shape[:1]} is needed"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject="segments")
-        if self.usable is not None and self.usable.shape != shape:
-            message = f"usable has shape {self.usable.shape}, but {shape} is needed"
-            raise InputError(message, code=Code.WRONG_SHAPE, subject="usable")
+        for name, needed in (("segments", shape[:1]), ("usable", shape)):
+            if (given := getattr(self, name)) is not None and given.shape != needed:
+                message = f"{name} has shape {given.shape}, but {needed} is needed"
+                raise InputError(message, code=Code.WRONG_SHAPE, subject=name)
         for name in ("dependent_q", "closure"):
             if (given := getattr(self, name)) is None:
                 continue

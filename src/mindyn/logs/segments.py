@@ -80,15 +80,8 @@ def resample_pieces(parts: Iterable[SegmentPiece], rate_hz: float) -> Iterator[S
             done = count
         elif part.is_last:
             yield replace(part, rows=known.take(slice(0, 0)))
-        rest = (
-            None
-            if part.is_last
-            else known.take(slice(max(0, _first_needed_row(known.time, start + done / rate_hz)), None))
-        )
-
-
-def _first_needed_row(time: Array, following: float) -> int:
-    return int(np.searchsorted(time, following)) - 2 * NEIGHBOUR_ROWS
+        first_needed = int(np.searchsorted(known.time, start + done / rate_hz)) - 2 * NEIGHBOUR_ROWS
+        rest = None if part.is_last else known.take(slice(max(0, first_needed), None))
 
 
 def _interpolate_log(known: Log, wanted: Array) -> Log:

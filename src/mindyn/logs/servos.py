@@ -127,11 +127,9 @@ class ServoStream:
 def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
     """Return whether the gain (n,) of each joint's torque is unknown: that of its current, or kp of its servo."""
     gains = log.metadata.current_gains if log.target is None else log.metadata.kp
-    return np.zeros(len(log.joint_names), dtype=bool) if gains is None else _is_unknown(gains, log.joint_names)
-
-
-def _is_unknown(gains: PerJointGain, joints: Sequence[str]) -> NDArray[np.bool_]:
-    return np.isnan(gains_per_joint(gains, joints, "gains"))
+    if gains is None:
+        return np.zeros(len(log.joint_names), dtype=bool)
+    return np.isnan(gains_per_joint(gains, log.joint_names, "gains"))
 
 
 def apply_gains(log: Log, gains: ArrayLike) -> Log:

@@ -20,6 +20,7 @@ from mindyn.reading import describe_exception
 
 BLOCK_BYTES: Final = 16 * 2**20
 """Bytes of a text file that are read at once."""
+COPY_HINT: Final = "is the copy complete?"
 Chunk = Mapping[str, NDArray[Any]]
 """Columns of some rows: (rows,) numbers, or (rows, k) for a column of arrays."""
 
@@ -67,8 +68,13 @@ def raise_as_damaged(form: str, name: str) -> Iterator[None]:
 
 def _damage_error(form: str, name: str, error: BaseException) -> LogError:
     system = isinstance(error, OSError) and error.strerror
-    hint = "check the permissions of the file" if isinstance(error, PermissionError) else "is the copy complete?"
-    message = f"{name} cannot be read{'' if system else f' as {form}'}: {describe_exception(error)}"
+    hint = "check the permissions of the file" if isinstance(error, PermissionError) else COPY_HINT
+    return unreadable_error(name, "" if system else form, describe_exception(error), hint)
+
+
+def unreadable_error(name: str, form: str, reason: str, hint: str = COPY_HINT) -> LogError:
+    """Return the error for a file that cannot be read as `form`."""
+    message = f"{name} cannot be read{f' as {form}' if form else ''}: {reason}"
     return LogError(message, hint=hint, code=Code.UNREADABLE, subject=name)
 
 

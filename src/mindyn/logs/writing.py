@@ -10,13 +10,12 @@ from typing import Final
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.escaping import toml_key, toml_string
 from mindyn.executors import require_polars_threads
 from mindyn.files import write_files_atomically
+from mindyn.logs.draft import format_toml_value
+from mindyn.logs.metadata import si_units
 from mindyn.robots.robot import Robot
 
-_SI_UNITS: Final = {"position": ("rad", "m"), "velocity": ("rad/s", "m/s"), "torque": ("N m", "N")}
-"""Units of revolute and of prismatic joints."""
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
 """Names that a text header can hold unchanged: no separators, quotes, braces, comment marks or outer blanks."""
 
@@ -60,24 +59,12 @@ def write_log(
 def _format_sidecar(
     robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str], pattern: str
 ) -> str:
-    columns = {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}}
-    units = {signal: _units_per_joint(robot, _SI_UNITS[signal]) for signal in signals}
-    lines = [
-        f"side = {_inline_table({signal: toml_string(side[signal]) for signal in signals})}",
-        f"columns = {_inline_table({key: toml_string(value) for key, value in columns.items()})}",
-        f"units = {_inline_table({'time': toml_string('s'), **units})}",
-    ]
-    if "{i}" in pattern:
-        lines.insert(0, f"joints = [{', '.join(map(toml_string, robot.primary_names))}]")
-    if accept:
-        lines.append(f"accept = [{', '.join(map(toml_string, accept))}]")
-    return "\n".join(lines) + "\n"
-
-
-def _units_per_joint(robot: Robot, pair: tuple[str, str]) -> str:
-    return _inline_table({joint.name: toml_string(pair[joint.kind == "prismatic"]) for joint in robot.primary_joints})
-
-
-def _inline_table(values: Mapping[str, str]) -> str:
-    """Format an inline TOML table of keys and formatted values."""
-    return "{ " + ", ".join(f"{toml_key(key)} = {value}" for key, value in values.items()) + " }"
+    units = si_units(robot)
+    entries = {
+        **({"joints": list(robot.primary_names)} if "{i}" in pattern else {}),
+        "side": {signal: side[signal] for signal in signals},
+        "columns": {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}},
+        "units": {"time": "s", **{signal: units[signal] for signal in signals}},
+        **({"accept": list(accept)} if accept else {}),
+    }
+    return "".join(f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())

@@ -1,4 +1,4 @@
-"""`validate`: how well an estimate predicts logs that were not used in the fit; cross-validation and comparison.
+"""`validate`: how well an estimate predicts logs that were not used in the fit, compared with other estimates.
 
 `prior_estimate` turns the parameters of a robot file into an estimate, so that it can be validated in the same way.
 """
@@ -10,23 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, Estimator
+from mindyn.estimators.estimate import Estimate
 from mindyn.logs.conditioning import torque_cutoff
 from mindyn.logs.log import Log
-from mindyn.logs.samples import Samples
 from mindyn.pages.notebook import NotebookDisplay
 from mindyn.parameters.base import all_parameters, has_same_mechanism
-from mindyn.regression.row_blocks import segment_ends
-from mindyn.regression.rows import build_rows
-from mindyn.regression.settings import EquationSettings
 from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
-from mindyn.validation.errors import TorqueError, pool_errors, torque_error
+from mindyn.validation.errors import TorqueError, pool_errors
 from mindyn.validation.noise_floor import is_at_floor, pool_floors
 from mindyn.validation.prediction import TorquePrediction, predict_log
 
@@ -227,46 +222,6 @@ def _comparable_fit_error(estimate: Estimate, joint: str) -> float:
         return float("nan")
     fits = (r.rms / r.rms_torque for r in estimate.residuals if r.joint == joint and r.rms_torque > 0)
     return next(fits, float("nan"))
-
-
-def cross_validate(
-    estimator: Estimator, robot: Robot, samples: Samples, settings: EquationSettings | None = None, *, folds: int = 5
-) -> tuple[TorqueError, ...]:
-    """Return one error for each fold: segments, or contiguous parts of them, are held out in turn."""
-    numbers = fold_numbers(samples.segments, folds)
-    errors = []
-    for fold in range(folds):
-        held = numbers == fold
-        estimate = estimator.fit(build_rows(robot, _take_rows(samples, ~held, numbers), settings))
-        held_out = _take_rows(samples, held, numbers)
-        errors.append(torque_error(samples.joint_names, held_out.tau, estimate.predict(held_out)))
-    return tuple(errors)
-
-
-def fold_numbers(segments: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
-    """Return the fold (N,) of each row: whole segments if there are enough, else equal contiguous parts."""
-    if folds < 2 or len(segments) < 2 * folds:
-        raise InputError(
-            f"cross-validation needs at least 2 folds of 2 rows, got {folds} folds of {len(segments)} rows",
-            code=Code.TOO_LITTLE_DATA,
-            subject="folds",
-        )
-    ends = segment_ends(segments)
-    if len(ends) < folds:
-        return np.asarray(np.arange(len(segments)) * folds // len(segments), dtype=np.int64)
-    numbers = np.empty(len(segments), dtype=np.int64)
-    for k, (start, stop) in enumerate(ends):
-        numbers[start:stop] = k * folds // len(ends)
-    return numbers
-
-
-def _take_rows(samples: Samples, rows: NDArray[np.bool_], folds: NDArray[np.int64]) -> Samples:
-    """Return the selected rows, with a new segment wherever the fold changes."""
-    arrays: dict[str, Any] = {name: getattr(samples, name)[rows] for name in ("q", "qd", "qdd", "tau")}
-    marks = np.stack([samples.segments, folds])[:, rows]
-    starts = (np.diff(marks, axis=1, prepend=marks[:, :1] - 1) != 0).any(axis=0)
-    usable = None if samples.usable is None else samples.usable[rows]
-    return replace(samples, **arrays, segments=np.cumsum(starts).astype(np.int64), usable=usable)
 
 
 def compare(estimates: Mapping[str, Estimate], logs: Log | Sequence[Log]) -> str:
