@@ -78,10 +78,8 @@ class SizeDistribution:
         return float(np.sqrt(variance)), float(both**2 / parts) if parts > 0 else freedom
 
 
-def fit_distribution(sizes: Sequence[FittedSize]) -> SizeDistribution | None:
-    """Fit the distribution; return None without sizes."""
-    if not sizes:
-        return None
+def fit_distribution(sizes: Sequence[FittedSize]) -> SizeDistribution:
+    """Fit the distribution."""
     values, variances = np.array([size.value for size in sizes]), np.array([size.variance for size in sizes])
     if len(sizes) < MIN_ROBOTS:
         return SizeDistribution(0.0, 0.0, 0.0, 0.0, len(sizes))
@@ -153,7 +151,6 @@ class RobotDifference:
     size          difference from the median of the fleet
     deviation     standard deviation of the size, including differences between healthy robots
     p             probability of such a size by chance, for this one test
-    days          first and last day of the logs of the robot; None if unknown
     alternatives  other causes that the logs cannot distinguish from this one
     """
 
@@ -163,7 +160,6 @@ class RobotDifference:
     size: float
     deviation: float
     p: float
-    days: tuple[float, float] | None
     alternatives: tuple[FleetCause, ...] = ()
 
     @property
@@ -223,24 +219,25 @@ class FleetAssessment(NamedTuple):
 
 def assess_fleet(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> FleetAssessment:
     """Find robots that differ or drift significantly; `evidence` has every log of every robot."""
-    tests = _list_tests(causes, evidence)
     effects = _fit_random_effects(causes, evidence)
     sizes = {
-        test: {robot: _fit_size(causes, effects, logs, [], test) for robot, logs in evidence.items()} for test in tests
+        test: {robot: _fit_size(effects, logs, [], test) for robot, logs in evidence.items()}
+        for test in _list_tests(causes, evidence)
     }
     fleets = {
-        test: fit_distribution([size for size in by_robot.values() if size is not None])
+        test: fit_distribution(known)
         for test, by_robot in sizes.items()
+        if (known := [size for size in by_robot.values() if size is not None])
     }
     count = max(1, sum(size is not None for by_robot in sizes.values() for size in by_robot.values()))
     named: list[RobotDifference] = []
     others: list[RobotDifference] = []
     for robot, logs in evidence.items():
         alone = {test: by_robot[robot] for test, by_robot in sizes.items()}
-        of_robot = list(_find_causes(robot, logs, causes, effects, fleets, alone, FAMILY_WISE_ERROR / count))
+        of_robot = list(_find_causes(robot, logs, effects, fleets, alone, FAMILY_WISE_ERROR / count))
         named += of_robot
         if not of_robot:
-            tried = (_compare_with_fleet(robot, logs, causes, test, alone[test], fleets[test]) for test in tests)
+            tried = (_compare_with_fleet(robot, causes, test, alone[test], fleet) for test, fleet in fleets.items())
             others += [difference for difference in tried if difference is not None]
     nearest = min(others, key=lambda difference: difference.p, default=None)
     chance = 1.0 if nearest is None else min(1.0, count * nearest.p)
@@ -249,22 +246,15 @@ def assess_fleet(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidenc
 
 
 def _compare_with_fleet(
-    robot: str,
-    logs: Sequence[LogEvidence],
-    causes: FleetCauses,
-    test: Test,
-    size: FittedSize | None,
-    fleet: SizeDistribution | None,
+    robot: str, causes: FleetCauses, test: Test, size: FittedSize | None, fleet: SizeDistribution
 ) -> RobotDifference | None:
     """Compare a size with the fleet; return None if the logs do not determine it."""
-    if size is None or fleet is None:
+    if size is None:
         return None
     deviation, freedom = fleet.deviation(size)
     value = size.value - fleet.centre
     p = float(2 * stats.t.sf(abs(value) / deviation, freedom))
-    days = [log.day for log in logs if np.isfinite(log.day)]
-    span = (min(days), max(days)) if days else None
-    return RobotDifference(robot, causes.listed[test[0]], test[1], value, deviation, p, span)
+    return RobotDifference(robot, causes.listed[test[0]], test[1], value, deviation, p)
 
 
 def _list_tests(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> list[Test]:
@@ -276,9 +266,8 @@ def _list_tests(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence
 def _find_causes(
     robot: str,
     logs: Sequence[LogEvidence],
-    causes: FleetCauses,
     effects: _RandomEffects,
-    fleets: Mapping[Test, SizeDistribution | None],
+    fleets: Mapping[Test, SizeDistribution],
     alone: Mapping[Test, FittedSize | None],
     limit: float,
 ) -> Iterator[RobotDifference]:
@@ -291,34 +280,35 @@ def _find_causes(
     while len(accepted) < MAX_CAUSES:
         significant: list[tuple[float, Test, RobotDifference]] = []
         for test, fleet in fleets.items():
-            if fleet is None or any(test[0] == number for number, _ in accepted):
+            if any(test[0] == number for number, _ in accepted):
                 continue
-            size = _fit_size(causes, effects, logs, accepted, test) if accepted else alone[test]
-            difference = _compare_with_fleet(robot, logs, causes, test, size, fleet)
+            size = _fit_size(effects, logs, accepted, test) if accepted else alone[test]
+            difference = _compare_with_fleet(robot, effects.causes, test, size, fleet)
             if size is not None and difference is not None and difference.p <= limit:
                 significant.append((size.misfit, test, difference))
         if not significant:
             return
         misfit, test, difference = min(significant, key=lambda candidate: candidate[:2])
-        explained = _misfit(causes, effects, logs, accepted) - misfit
+        explained = _misfit(effects, logs, accepted) - misfit
         first = first or explained
         if explained < MIN_SECOND_CAUSE_FRACTION * first:
             return
         accepted.append(test)
-        near = {number for other, (number, _), _ in significant if other - misfit < UNDECIDED_MISFIT * effects.unit} - {
-            test[0]
-        }
-        yield replace(difference, alternatives=tuple(causes.listed[number] for number in sorted(near)))
+        near = {number for other, (number, _), _ in significant if other - misfit < UNDECIDED_MISFIT * effects.unit}
+        others = sorted(near - {test[0]})
+        yield replace(difference, alternatives=tuple(effects.causes.listed[number] for number in others))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RandomEffects:
     """Distribution of individual parameters among healthy robots: each adds the misfit weight (a - centre)^2.
 
+    causes          all causes of the type
     centre, weight  (K,) of all directions; weight is zero if the variance is unknown, which leaves them free
     unit            misfit of one degree of freedom of noise
     """
 
+    causes: FleetCauses
     centre: Array
     weight: Array
     unit: float
@@ -340,18 +330,18 @@ def _fit_random_effects(causes: FleetCauses, evidence: Mapping[str, Sequence[Log
             if fit is not None:
                 fits.append((*fit, np.diag(np.linalg.inv(H.sum(axis=0)))))
     if len(fits) < MIN_ROBOTS:
-        return _RandomEffects(nothing, nothing, 1.0)
+        return _RandomEffects(causes, nothing, nothing, 1.0)
     values, variances, expected = (np.array(column) for column in zip(*fits, strict=True))
     centre, typical = np.median(values, axis=0), np.median(variances, axis=0)
     between = np.maximum(biweight_variance(values) - typical, MIN_BETWEEN_FRACTION * typical)
     unit = float(np.median(variances / expected))
     centres, weights = nothing.copy(), nothing.copy()
     centres[columns], weights[columns] = centre, unit / between
-    return _RandomEffects(centres, weights, unit)
+    return _RandomEffects(causes, centres, weights, unit)
 
 
 def _fit_size(
-    causes: FleetCauses, effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test], test: Test
+    effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test], test: Test
 ) -> FittedSize | None:
     """Fit the size of a cause in addition to accepted ones; return None if the logs do not determine it."""
     drifting = test[1] or any(drift for _, drift in accepted)
@@ -361,7 +351,7 @@ def _fit_size(
         return None
     if test[1] and len(np.unique(np.floor(days))) < MIN_DRIFT_DAYS:
         return None
-    problem = _CauseFit.of(causes, effects, logs, [test, *accepted])
+    problem = _CauseFit.of(effects, logs, [test, *accepted])
     fit = _jackknife(problem.H, problem.s, problem.weight)
     if fit is None:
         return None
@@ -369,11 +359,9 @@ def _fit_size(
     return FittedSize(float(values[0]), float(variances[0]), freedom, problem.misfit(values))
 
 
-def _misfit(
-    causes: FleetCauses, effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test]
-) -> float:
+def _misfit(effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test]) -> float:
     """Return the smallest misfit with accepted causes alone, relative to that of the values of the type."""
-    problem = _CauseFit.of(causes, effects, logs, accepted)
+    problem = _CauseFit.of(effects, logs, accepted)
     values = _solve_normal(problem.H.sum(axis=0) + np.diag(problem.weight), problem.s.sum(axis=0)[None])
     return 0.0 if values is None else problem.misfit(values[0])
 
@@ -391,14 +379,12 @@ class _CauseFit:
     constant: float
 
     @staticmethod
-    def of(
-        causes: FleetCauses, effects: _RandomEffects, logs: Sequence[LogEvidence], tests: Sequence[Test]
-    ) -> _CauseFit:
+    def of(effects: _RandomEffects, logs: Sequence[LogEvidence], tests: Sequence[Test]) -> _CauseFit:
         """Build the fit with the columns of the causes first, in their order."""
         days = np.array([log.day for log in logs])
         drifting = any(drift for _, drift in tests)
         years = (days - days.mean()) / DAYS_PER_YEAR if drifting else np.zeros(len(logs))
-        fixed, random = _fixed_columns(causes, tests), _random_columns(causes, tests)
+        fixed, random = _fixed_columns(effects.causes, tests), _random_columns(effects.causes, tests)
         columns = np.array([column for column, _ in [*fixed, *random]], dtype=np.intp)
         grows = np.array([power for _, power in [*fixed, *random]], dtype=np.bool_)
         scale = np.where(grows, years[:, None], 1.0)

@@ -32,7 +32,7 @@ from mindyn.regression.settings import SETTINGS_SCHEMA, EquationSettings
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
-FACTOR_FORMAT: Final = 4
+FACTOR_FORMAT: Final = 5
 """Version of factor files; a change of their content starts a new generation."""
 CHECKSUM_BYTES: Final = 32
 """Length of the SHA-256 at the end of a factor file."""
@@ -45,7 +45,6 @@ GENERATION_SCHEMA: Final = table_schema(
         "settings": SETTINGS_SCHEMA,
         "reference": list_schema(ANY_NUMBER),
         "names": list_schema(ANY_TEXT),
-        "notes": list_schema(ANY_TEXT),
         "sha256": ANY_TEXT,
     }
 )
@@ -64,7 +63,6 @@ class Factor:
     rows         number of samples
     factors      R of [Y | zeros | tau] for each joint
     counts       rows of each joint
-    notes        remarks about dropped rows or splits
     """
 
     name: str
@@ -75,7 +73,6 @@ class Factor:
     rows: int
     factors: tuple[Array, ...]
     counts: tuple[int, ...]
-    notes: tuple[str, ...]
 
     def information(self, regressor: ZeroRegressor) -> Information:
         """Return the R factors as information of the columns of the regressor."""
@@ -94,17 +91,11 @@ class Factor:
         """Read a factor file, or raise `InputError` if its checksum is wrong."""
         content = path.read_bytes()
         if hashlib.sha256(content[:-CHECKSUM_BYTES]).digest() != content[-CHECKSUM_BYTES:]:
-            raise InputError(
-                f"the factor file {path} was changed or damaged: its checksum differs",
-                hint=_DELETE_HINT,
-                code=Code.UNREADABLE,
-                subject=path,
-            )
+            raise _file_error(f"the factor file {path} was changed or damaged: its checksum differs", path)
         with np.load(BytesIO(content[:-CHECKSUM_BYTES]), allow_pickle=False) as arrays:
             known = json.loads(arrays["known"].tobytes())
             factors = tuple(_unpack_triangle(arrays[f"R{k}"]) for k in range(len(known["counts"])))
-        known |= {name: tuple(known[name]) for name in ("counts", "notes")}
-        return Factor(**known, factors=factors)
+        return Factor(**{**known, "counts": tuple(known["counts"])}, factors=factors)
 
 
 _RECORDED_FIELDS: Final = tuple(entry.name for entry in fields(Factor) if entry.name != "factors")
@@ -147,7 +138,7 @@ class Generation:
 class FactorStore:
     """Factor files of one generation in a folder."""
 
-    def __init__(self, out: Path, generation: Generation, context: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, generation: Generation, robot: Robot) -> None:
         self.generation = generation
         self.regressor = generation.regressor
         self.folder = out / "factors" / generation.name(self.regressor)
@@ -156,12 +147,11 @@ class FactorStore:
         if not about.exists():
             record = {
                 "format": FACTOR_FORMAT,
-                "robot": robot_hash(context["robot"]),
+                "robot": robot_hash(robot),
                 "completed": robot_record(generation.robot),
                 "settings": generation.settings.to_dict(),
                 "reference": generation.reference.tolist(),
                 "names": list(self.regressor.names),
-                "notes": list(context.get("notes", ())),
             }
             write_file_atomically(about, json.dumps(record | {"sha256": _record_hash(record)}, indent=1) + "\n")
 
@@ -200,21 +190,16 @@ class FactorStore:
         try:
             factor = Factor.from_file(path)
         except (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError) as error:
-            raise InputError(
-                f"the factor file {path} cannot be read: {describe_exception(error)}",
-                hint=_DELETE_HINT,
-                code=Code.UNREADABLE,
-                subject=path,
-            ) from error
+            raise _file_error(f"the factor file {path} cannot be read: {describe_exception(error)}", path) from error
         widths = [len(columns) + 1 for columns in self.regressor.columns]
         if [len(R) for R in factor.factors] != widths or not all(np.isfinite(R).all() for R in factor.factors):
-            raise InputError(
-                f"the factor file {path} has other parameters than its generation",
-                hint=_DELETE_HINT,
-                code=Code.DISAGREEMENT,
-                subject=path,
-            )
+            message = f"the factor file {path} has other parameters than its generation"
+            raise _file_error(message, path, Code.DISAGREEMENT)
         return factor
+
+
+def _file_error(message: str, path: Path, code: Code = Code.UNREADABLE) -> InputError:
+    return InputError(message, hint=_DELETE_HINT, code=code, subject=path)
 
 
 def _record_hash(record: Mapping[str, Any]) -> str:
@@ -244,12 +229,7 @@ def read_generation(out: Path, robot: Robot) -> Generation | None:
         return None
     require_valid(record, GENERATION_SCHEMA, str(about), hint=_DELETE_HINT)
     if record["sha256"] != _record_hash(record):
-        raise InputError(
-            f"{about} was changed or damaged: its checksum differs",
-            hint=_DELETE_HINT,
-            code=Code.UNREADABLE,
-            subject=about,
-        )
+        raise _file_error(f"{about} was changed or damaged: its checksum differs", about)
     if record["robot"] != robot_hash(robot):
         return None
     return Generation(

@@ -184,7 +184,7 @@ def study_fleet(
     make_folder(folder)
     listed, excluded = list_tasks(template, keys)
     generation = _choose_generation(robot, folder, listed, settings, say)
-    store = FactorStore(folder, generation, {"robot": robot})
+    store = FactorStore(folder, generation, robot)
     write_pointer(folder, store)
 
     def is_excluded(name: str) -> bool:

@@ -130,7 +130,7 @@ def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Calla
     excluded: list[Excluded] = []
     seen: dict[str, str] = {}
     # Without their numbers, a million factors fit into memory.
-    light_factors = ((path, replace(factor, factors=(), notes=())) for path, factor in store.factors())
+    light_factors = ((path, replace(factor, factors=())) for path, factor in store.factors())
     for path, factor in sorted(light_factors, key=lambda pair: pair[1].name):
         if exclude_logs(factor.name):
             excluded.append(Excluded(factor.name, "excluded by the user"))

@@ -100,8 +100,7 @@ def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor)
     total = add_information([block.information for block in blocks])
     fields = {**_read_constants(task.place, task.constants), **task.fields}
     content = task.version if task.version.startswith("etag:") else _hash_content(task.place)
-    notes = tuple(map(str, stream.findings))
-    return Factor(task.name, task.version, content, fields, task.day, stream.count, total.factors, total.counts, notes)
+    return Factor(task.name, task.version, content, fields, task.day, stream.count, total.factors, total.counts)
 
 
 def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:

@@ -219,7 +219,7 @@ def find_key_faults(key: str, value: Any) -> list[LogError]:
         errors += [LogError(v.message, hint=v.hint, code=Code.INVALID_VALUE, subject=key) for v in violations]
     if key in ("rows", "times") and not errors and value is not None and not value[0] < value[1]:
         message = f"{key} = {quote_value(value)} must begin before it ends"
-        errors.append(LogError(message, hint=f"like {_EXAMPLES[key]}", code=Code.OUT_OF_RANGE, subject=key))
+        errors.append(LogError(message, hint=f"like {key} = {_KEYS[key][1]}", code=Code.OUT_OF_RANGE, subject=key))
     return errors
 
 
@@ -237,68 +237,65 @@ _CONFIRM_HINT: Final = (
     "check its lines, replace each ?, and delete the line `draft = true`; if no ? is left, "
     f"{Command('log', 'LOG', 'ROBOT', '--confirm')} does that"
 )
-_EXAMPLES: Final = {
-    "columns": 'columns = { time = "t", position = "q{i}", torque = "tau{i}" }',
-    "units": 'units = { time = "s", position = "rad", torque = "N m" }',
-    "side": 'side = "motor", or side = { position = "motor", torque = "joint" }',
-    "files": 'files = { torque = "torque.csv" }',
-    "accept": 'accept = ["rate"]',
-    "joints": 'joints = ["shoulder", "elbow"]',
-    "rows": "rows = [100, 5000], which selects rows 100 to 4999 of the file, counted from 0",
-    "times": "times = [0.5, 20.0], which selects rows by the seconds after the first row",
-    "gravity": "gravity = [0, 0, -9.81]",
-    "gears": "gears = [100, 100]",
-    "current_gains": "current_gains = [11.2, 11.2]",
-    "kp": "kp = [20.0, 20.0]",
-    "kd": "kd = [0.5, 0.5]",
-    "target_delay_s": "target_delay_s = 0.005",
-    "torque_limit": "torque_limit = [23.7, 23.7]",
-    "drive_gains": "drive_gains = [1.05, 0.97]",
-    "position_offset": "position_offset = [0, 0]",
-    "rate_hz": "rate_hz = 1000",
-}
 _SIDE: Final = allow_also({}, "motor", "joint")
 _PER_JOINT: Final = list_schema(ANY_NUMBER, "object", "null")
 _PER_JOINT_GAIN: Final = allow_also(list_schema(allow_also(ANY_NUMBER, UNKNOWN), "object", "null"), UNKNOWN)
 _PER_JOINT_TEXT: Final[Schema] = {"type": ["string", "object"], "additionalProperties": ANY_TEXT}
 _ROW: Final = {"type": "integer", "minimum": 0, "maximum": 2**53}
-_KEYS: Final[Mapping[str, Schema]] = {
-    "columns": table_schema(
-        {},
-        {"time": list_schema(ANY_TEXT, "string"), **dict.fromkeys(SIGNALS, list_schema(ANY_TEXT, "string", "object"))},
+_KEYS: Final[Mapping[str, tuple[Schema, str]]] = {
+    "columns": (
+        table_schema(
+            {},
+            {
+                "time": list_schema(ANY_TEXT, "string"),
+                **dict.fromkeys(SIGNALS, list_schema(ANY_TEXT, "string", "object")),
+            },
+        ),
+        '{ time = "t", position = "q{i}", torque = "tau{i}" }',
     ),
-    "units": table_schema({}, {"time": ANY_TEXT, **dict.fromkeys(SIGNALS, _PER_JOINT_TEXT)}),
-    "side": {
-        **table_schema({}, dict.fromkeys(SIGNALS, _SIDE)),
-        **allow_also({"type": "object"}, "motor", "joint", null=True),
-    },
-    "joints": list_schema(ANY_TEXT, "null"),
-    "files": table_schema({}, dict.fromkeys(SIGNALS, ANY_TEXT)),
-    "gears": list_schema(list_schema(ANY_NUMBER, "number"), "null"),
-    "current_gains": _PER_JOINT_GAIN,
-    "kp": _PER_JOINT_GAIN,
-    "kd": _PER_JOINT_GAIN,
-    "target_delay_s": {"type": "number", "minimum": 0, "maximum": 1},
-    "torque_limit": _PER_JOINT,
-    "drive_gains": _PER_JOINT,
-    "position_offset": _PER_JOINT,
-    "rate_hz": allow_also(POSITIVE_NUMBER, null=True),
-    "topic": allow_also(ANY_TEXT, null=True),
-    "separator": {"enum": [*SEPARATORS, None]},
-    "decimal": {"enum": [".", ",", None]},
-    "skip_rows": {"type": "integer", "minimum": 0, "maximum": MAX_SKIPPED_ROWS},
-    "rows": list_schema(_ROW, "null", minItems=2, maxItems=2),
-    "times": list_schema({"type": "number", "minimum": 0}, "null", minItems=2, maxItems=2),
-    "gravity": list_schema(ANY_NUMBER, "null", minItems=3, maxItems=3),
-    "mount": list_schema(ANY_NUMBER, "string", "null", minItems=3, maxItems=3),
-    "draft": {"type": "boolean"},
-    "accept": list_schema({"enum": ACCEPTABLE_FINDINGS}),
+    "units": (
+        table_schema({}, {"time": ANY_TEXT, **dict.fromkeys(SIGNALS, _PER_JOINT_TEXT)}),
+        '{ time = "s", position = "rad", torque = "N m" }',
+    ),
+    "side": (
+        {
+            **table_schema({}, dict.fromkeys(SIGNALS, _SIDE)),
+            **allow_also({"type": "object"}, "motor", "joint", null=True),
+        },
+        '"motor", or side = { position = "motor", torque = "joint" }',
+    ),
+    "joints": (list_schema(ANY_TEXT, "null"), '["shoulder", "elbow"]'),
+    "files": (table_schema({}, dict.fromkeys(SIGNALS, ANY_TEXT)), '{ torque = "torque.csv" }'),
+    "gears": (list_schema(list_schema(ANY_NUMBER, "number"), "null"), "[100, 100]"),
+    "current_gains": (_PER_JOINT_GAIN, "[11.2, 11.2]"),
+    "kp": (_PER_JOINT_GAIN, "[20.0, 20.0]"),
+    "kd": (_PER_JOINT_GAIN, "[0.5, 0.5]"),
+    "target_delay_s": ({"type": "number", "minimum": 0, "maximum": 1}, "0.005"),
+    "torque_limit": (_PER_JOINT, "[23.7, 23.7]"),
+    "drive_gains": (_PER_JOINT, "[1.05, 0.97]"),
+    "position_offset": (_PER_JOINT, "[0, 0]"),
+    "rate_hz": (allow_also(POSITIVE_NUMBER, null=True), "1000"),
+    "topic": (allow_also(ANY_TEXT, null=True), ""),
+    "separator": ({"enum": [*SEPARATORS, None]}, ""),
+    "decimal": ({"enum": [".", ",", None]}, ""),
+    "skip_rows": ({"type": "integer", "minimum": 0, "maximum": MAX_SKIPPED_ROWS}, ""),
+    "rows": (
+        list_schema(_ROW, "null", minItems=2, maxItems=2),
+        "[100, 5000], which selects rows 100 to 4999 of the file, counted from 0",
+    ),
+    "times": (
+        list_schema({"type": "number", "minimum": 0}, "null", minItems=2, maxItems=2),
+        "[0.5, 20.0], which selects rows by the seconds after the first row",
+    ),
+    "gravity": (list_schema(ANY_NUMBER, "null", minItems=3, maxItems=3), "[0, 0, -9.81]"),
+    "mount": (list_schema(ANY_NUMBER, "string", "null", minItems=3, maxItems=3), ""),
+    "draft": ({"type": "boolean"}, ""),
+    "accept": (list_schema({"enum": ACCEPTABLE_FINDINGS}), '["rate"]'),
 }
+"""Schema of each key, and an example."""
 SIDECAR_SCHEMA: Final[Schema] = {
     "title": "The sidecar file of a log",
-    **table_schema(
-        {}, {key: {**v, **({"examples": [_EXAMPLES[key]]} if key in _EXAMPLES else {})} for key, v in _KEYS.items()}
-    ),
+    **table_schema({}, {key: {**v, **({"examples": [f"{key} = {e}"]} if e else {})} for key, (v, e) in _KEYS.items()}),
 }
 """JSON Schema of a sidecar file: the keys of `LogMetadata`."""
 
