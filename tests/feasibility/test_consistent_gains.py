@@ -13,8 +13,7 @@ from robots import random_robot, with_random_drives
 
 from mindyn.algebra.inertia import check_consistency, phi_about_origin
 from mindyn.errors import Code, InputError
-from mindyn.loads.consistent_gains import consistent_drive_gains
-from mindyn.loads.from_runs import drive_gains
+from mindyn.loads.from_runs import consistent_drive_gains, drive_gains
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Link

@@ -23,7 +23,7 @@ from mindyn.feasibility.check import check_plausible
 from mindyn.feasibility.intervals import INTERVAL_MARGIN, physical_ends
 from mindyn.feasibility.nearest import _adjoint, relative_metric
 from mindyn.feasibility.physical_space import space_of
-from mindyn.loads import consistent_gains
+from mindyn.loads import from_runs
 from mindyn.loads.from_runs import MAX_LOAD_HALF_WIDTHS, Payload, load_torque
 from mindyn.loads.payload import _unseen_covariance, make_consistent
 
@@ -129,12 +129,12 @@ def test_gains_and_links_are_fitted_in_turns_until_they_stay(monkeypatch):
     unloaded, loaded = exact_samples(robot, 80, seed=1, noise=0.3), exact_samples(robot, 90, seed=2, noise=0.3)
     loaded = replace(loaded, tau=loaded.tau + load_torque(robot, loaded, robot.link_names[-1], LOAD))
     turns = []
-    one_turn = consistent_gains._information
-    monkeypatch.setattr(consistent_gains, "_information", lambda *given: turns.append(given[2]) or one_turn(*given))
-    gains = consistent_gains.consistent_drive_gains(robot, unloaded, loaded, LOAD)
-    assert 2 <= len(turns) < consistent_gains.MAX_GAIN_ROUNDS
-    assert_close(gains.gains.values, turns[-1], 2 * consistent_gains.GAIN_TOLERANCE)
-    assert np.abs(turns[1] / turns[0] - 1).max() > consistent_gains.GAIN_TOLERANCE
+    one_turn = from_runs._information
+    monkeypatch.setattr(from_runs, "_information", lambda *given: turns.append(given[2]) or one_turn(*given))
+    gains = from_runs.consistent_drive_gains(robot, unloaded, loaded, LOAD)
+    assert 2 <= len(turns) < from_runs.MAX_GAIN_ROUNDS
+    assert_close(gains.gains.values, turns[-1], 2 * from_runs.GAIN_TOLERANCE)
+    assert np.abs(turns[1] / turns[0] - 1).max() > from_runs.GAIN_TOLERANCE
 
 
 def test_ends_of_values_inside_the_physical_set_are_those_of_the_covariance():

@@ -13,8 +13,7 @@ from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, contents, group, head, limited
 
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
-from mindyn.logs.draft_columns import choose_groups
-from mindyn.logs.draft_errors import find_missing_joints
+from mindyn.logs.draft_columns import choose_groups, find_missing_joints
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import split_words
 from mindyn.logs.draft_numbers import (

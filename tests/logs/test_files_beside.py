@@ -21,8 +21,7 @@ from mindyn.logs import array_table, formats, json_table
 from mindyn.logs.array_table import read_mat
 from mindyn.logs.checks import _expand_column_names
 from mindyn.logs.cleaning import MAX_LATE_ROWS, RESTART_GAP_S, Cleaner
-from mindyn.logs.draft_columns import find_signal_files
-from mindyn.logs.draft_errors import _hint_for_missing_joints
+from mindyn.logs.draft_columns import _hint_for_missing_joints, find_signal_files
 from mindyn.logs.draft_names import _group_by_number
 from mindyn.logs.errors import LogError
 from mindyn.logs.json_table import JsonLinesTable

@@ -17,17 +17,17 @@ import numpy as np
 from mindyn.algebra.values import Array
 from mindyn.errors import list_names
 from mindyn.logs.draft import UNANSWERED, SidecarDraft
-from mindyn.logs.draft_blocks import round_rate
 from mindyn.logs.draft_columns import (
     add_unit_words,
     choose_groups,
     choose_targets,
+    find_missing_joints,
     find_signal_files,
     group_given_columns,
     group_torques_and_forces,
     recognise_missing,
+    round_rate,
 )
-from mindyn.logs.draft_errors import find_missing_joints
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, LogHead, read_lerobot_names, read_log_head
 from mindyn.logs.draft_names import (
     JOINT_WORDS,
