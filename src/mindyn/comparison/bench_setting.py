@@ -118,6 +118,10 @@ class BenchSetting:
             )
         require_choice(self.differentiation, get_args(Differentiation), "differentiation")
 
+    def bench(self, robot: Robot) -> Bench:
+        """Return recordings of a robot with known parameters."""
+        return make_bench(robot, self)
+
     @property
     def conditioning(self) -> Conditioning:
         """Return the conditioning of recordings."""
