@@ -170,6 +170,17 @@ def test_wrong_arguments_raise_with_their_name():
         mindyn.compile_model("puma560")
 
 
+def test_a_wrong_number_of_joints_is_answered_with_their_names():
+    """Positions of a loop that is solved numerically may cover all joints, speeds the primary ones."""
+    robot = mindyn.load_robot("five_bar")
+    model, n, k = mindyn.compile_model(robot), robot.joint_count, len(robot.primary_names)
+    for shapes, subject, names in (((n - 1, k, k), "q", robot.joint_names), ((n, n, k), "qd", robot.primary_names)):
+        with raises(InputError, Code.WRONG_SHAPE, subject) as raised:
+            model.inverse_dynamics(*map(np.zeros, shapes))
+        assert raised.value.hint is not None
+        assert raised.value.hint.endswith(": " + ", ".join(names))
+
+
 def test_standard_regressor_does_not_depend_on_how_parameters_enter():
     robot = mindyn.load_robot("puma560")
     motion = np.random.default_rng(1).uniform(-2, 2, (3, 4, 6))

@@ -22,7 +22,7 @@ from mindyn.cli.runs import load_run_estimate
 from mindyn.errors import Code, InputError, MissingExtraError
 from mindyn.files import finish_replacement, make_output_folder
 from mindyn.fleet.fleet import FleetStudy, study_fleet
-from mindyn.fleet.page import explain_no_difference
+from mindyn.fleet.page import explain_no_difference, format_probability
 from mindyn.fleet.writing import STUDY_FILES, summarise_study, write_study
 from mindyn.hints import install_command
 from mindyn.logs.locations import strip_credentials
@@ -150,5 +150,7 @@ def _print_study(study: FleetStudy) -> None:
         return
     lines = [("robot", "difference", "deviations", "p")]
     for entry in study.differences:
-        lines.append((entry.robot, entry.sentence, f"{abs(entry.size) / entry.deviation:.1f}", f"{entry.p:.0e}"))
+        lines.append(
+            (entry.robot, entry.sentence, f"{abs(entry.size) / entry.deviation:.1f}", format_probability(entry.p))
+        )
     print_table(lines, numbers=(2, 3))

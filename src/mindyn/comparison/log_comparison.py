@@ -164,7 +164,7 @@ def compare_on_logs(
                 start = sum(len(other.held_out) for other in group[: group.index(split)])
                 score = score_method(result, split.held_out, start)
                 done[split.name] = score if split is group[0] else replace(score, seconds=0.0, wall_s=0.0)
-    agreements = {split.name: agreement for split in splits if (agreement := _measure_agreement(split)) is not None}
+    agreements = {split.name: agreement for split in splits if (agreement := measure_agreement(split)) is not None}
     return LogComparison(tuple(split.name for split in splits), scores, agreements)
 
 
@@ -213,7 +213,7 @@ def score_method(result: MethodResult, held_out: Sequence[HeldOut], start: int) 
     )
 
 
-def _measure_agreement(split: Split) -> Agreement | None:
+def measure_agreement(split: Split) -> Agreement | None:
     """Compare fits to each training recording alone; return None if fewer than two can be fitted."""
     if len(split.training) < 2:
         return None

@@ -81,17 +81,17 @@ def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
 
 def _summary(design: MotionDesign) -> Section:
     """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
-    first, *others = design.summary()
-    bold = first if design.check is None else design.check.headline
-    rest = first.removeprefix(bold).removeprefix("; ")
-    others = [f"{rest[:1].upper()}{rest[1:]}", *others] if rest else others
+    first, duration, *others = design.summary()
+    checked = "Nothing was checked" if design.check is None else design.check.headline
+    rest = first.removeprefix(checked).removeprefix("; ")
+    others = [*others, f"{rest[:1].upper()}{rest[1:]}"] if rest else others
     assumed = [tag("li", {}, typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, design.findings)]
     cards = [
         card("Next steps", [p(NEXT), class_tag("code", "command", IDENTIFY)]),
-        card("Used limits", [p(typeset(other)) for other in others]),
+        card("What to expect", [p(typeset(other)) for other in others]),
         *([card("Assumptions", [tag("ul", {}, assumed)])] if assumed else []),
     ]
-    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(bold))))
+    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), typeset(f" {checked}.")))
     return Section("motion", "The motion", to_html([lead, class_tag("div", "cards", cards)]))
 
 

@@ -25,6 +25,7 @@ from mindyn.export.writing import (
     comment_text,
     describe_held_joints,
     describe_omissions,
+    describe_rotors,
     find_held_links,
     find_held_poses,
     find_unsupported,
@@ -144,7 +145,7 @@ def render_urdf(
 
 def _rotor_advice(robot: Robot) -> str:
     """Return advice for simulators that read the file without rotor inertia."""
-    if not any(drive.rotor_inertia for drive in robot.drives):
+    if not describe_rotors(robot):
         return ""
     return (
         "Without rotor inertia, simulators other than Drake, which has tags for it, underestimate the inertia of these "

@@ -41,7 +41,8 @@ NEGLIGIBLE: Final = 1e-12
 """N m, N, kg m^2 or kg: smaller values are rounding errors of zero."""
 
 NEGLIGIBLE_FRACTION: Final = 1e-3
-"""Torque of a term relative to the torque of its joint, below which notes do not mention it."""
+"""Torque of a term relative to that of its joint, or rotor inertia relative to that of the links, below which notes do
+not mention it."""
 INTERVAL_DEVIATIONS: Final = 2.0
 """Half of an interval in standard deviations."""
 SAME_PLACE_TOLERANCE = 1e-4
@@ -97,11 +98,11 @@ def find_unsupported(
     `armature` and `springs` say whether joints of the format can have them; `closing` lists the loops it can close.
     """
     lost = [f"loop {loop.name!r}" for loop in robot.loops if loop.kind not in closing]
-    lost += [
-        f"the extra torque {extra.name!r} ({extra.coefficient:.4g} times {extra.formula})"
-        for extra in robot.extras
-        if not (springs and is_spring(extra))
-    ]
+    of_formulas: dict[str, list[str]] = {}
+    for extra in robot.extras:
+        if not (springs and is_spring(extra)):
+            of_formulas.setdefault(extra.formula, []).append(f"{extra.name!r} ({extra.coefficient:.4g})")
+    lost += [f"the extra torque {formula} times {', '.join(terms)}" for formula, terms in of_formulas.items()]
     of_drives: dict[str, list[str]] = {}
     for drive in robot.drives:
         unit = "N" if _is_prismatic(robot, drive) else "N m"
@@ -111,7 +112,7 @@ def find_unsupported(
         offset = drive.offset * (drive.ratio if drive.side == "motor" else 1.0)
         if abs(offset) > NEGLIGIBLE:
             of_drives.setdefault("torque offset", []).append(f"{drive.joint!r} ({offset:.4g} {unit})")
-    rotors = [] if armature else _describe_rotors(robot)
+    rotors = [] if armature else describe_rotors(robot)
     comparison = " (in brackets: of the links at q = 0)" if _has_known_inertia(robot) else ""
     lost += [
         f"the {what} of the drives of {', '.join(descriptions)}"
@@ -130,8 +131,8 @@ def _has_known_inertia(robot: Robot) -> bool:
     return robot.has_parameters and not robot.has_dependents
 
 
-def _describe_rotors(robot: Robot) -> list[str]:
-    """Describe each rotor: its inertia at the joint and, in brackets, that of the links (diagonal of M at q = 0)."""
+def describe_rotors(robot: Robot) -> list[str]:
+    """Describe each rotor that matters: its inertia at the joint, and that of the links (diagonal of M at q = 0)."""
     turning = [drive for drive in robot.drives if joint_side_values(drive)[0] > NEGLIGIBLE]
     links = None
     if turning and _has_known_inertia(robot):
@@ -139,9 +140,12 @@ def _describe_rotors(robot: Robot) -> list[str]:
         links = np.diag(np.array(M))
     descriptions = []
     for drive in turning:
-        comparison = "" if links is None else f" ({links[robot.joint_index(drive.joint)]:.3g})"
+        rotor = joint_side_values(drive)[0]
+        inertia = 0.0 if links is None else links[robot.joint_index(drive.joint)]
+        if rotor < NEGLIGIBLE_FRACTION * inertia:
+            continue
         unit = "kg" if _is_prismatic(robot, drive) else "kg m^2"
-        descriptions.append(f"{drive.joint!r} {joint_side_values(drive)[0]:.3g} {unit}{comparison}")
+        descriptions.append(f"{drive.joint!r} {rotor:.3g} {unit}" + ("" if links is None else f" ({inertia:.3g})"))
     return descriptions
 
 

@@ -33,6 +33,7 @@ from mindyn.pages.plots import axis, interval_series, pane, plot, series
 
 MAX_HISTORIES: Final = 24
 """Largest number of histories that are drawn."""
+MIN_PROBABILITY: Final = 1e-99
 MAX_LISTED_LOGS: Final = 200
 """Largest number of excluded logs on the page; the Parquet file has all."""
 PLOT_HEIGHT_PX: Final = 170
@@ -87,12 +88,17 @@ def _draw_differences(study: FleetStudy) -> Section:
             Column("p", number=True),
         ]
         lines = [
-            (d.robot, typeset(d.sentence), f"{abs(d.size) / d.deviation:.1f}", typeset(f"{d.p:.0e}"))
+            (d.robot, typeset(d.sentence), f"{abs(d.size) / d.deviation:.1f}", typeset(format_probability(d.p)))
             for d in study.differences
         ]
         body.append(table(columns, lines, "Robots that differ from the type, most significant first"))
     body += [class_tag("p", "note", str(finding)) for finding in study.findings]
     return Section("differing", "Robots that differ", Html("".join(body)))
+
+
+def format_probability(p: float) -> str:
+    """Format a probability; that of very large differences is zero in floating point."""
+    return f"{p:.0e}" if p >= MIN_PROBABILITY else f"< {MIN_PROBABILITY:.0e}"
 
 
 def _format_headline(study: FleetStudy) -> list[Content]:
@@ -171,7 +177,7 @@ def _draw_comparison(study: FleetStudy) -> Section | None:
         figures.append(figure(key, f"{parameter.name} of every robot", caption, shape="small"))
     lead = (
         "Friction and offset of every robot, compared with the type. Bars: two standard deviations on both sides, from "
-        f"the differences between at least {MIN_LOGS} logs"
+        f"the differences between at least {MIN_LOGS} logs; none where fewer logs of a robot are informative"
     )
     if len(known) > MAX_NAMED_ROBOTS:
         lead += (

@@ -110,7 +110,7 @@ class Kernel:
             )
         self.check_finite = check_finite
         self.not_finite_hint = not_finite_hint
-        self.shape_hint = ""
+        self.shape_hints: dict[int, str] = {}
         self._input_names = tuple(argument.name for argument in self.program.inputs)
         self._output_names = tuple(argument.name for argument in self.program.outputs)
         self._shared = tuple(sorted(_positions_of_names("input", shared, self._input_names)))
@@ -226,7 +226,8 @@ class Kernel:
 
     def _batch(self, arrays: list[Array]) -> tuple[int, ...]:
         inputs = zip(arrays, self.input_shapes, self._input_names, strict=True)
-        batches = [batch_shape(array, shape, name, self.shape_hint) for array, shape, name in inputs]
+        hints = self.shape_hints
+        batches = [batch_shape(array, s, name, hints.get(s[-1], "") if s else "") for array, s, name in inputs]
         for k in self._shared:
             if batches[k]:
                 raise InputError(

@@ -366,8 +366,11 @@ class Model(NotebookDisplay):
                 matrices=_matrices(function, key),
                 not_finite_hint=SINGULAR_INERTIA_HINT if key[1] == "forward_dynamics" else "",
             )
-            joints = list_names(self.robot.primary_names)
-            self._kernels[key].shape_hint = f"one value for each of robot.primary_names: {joints}"
+            joints = {"joint_names": self.robot.joint_names, "primary_names": self.robot.primary_names}
+            self._kernels[key].shape_hints = {
+                len(names): f"one value for each of robot.{which}: {list_names(names)}"
+                for which, names in joints.items()
+            }
         return self._kernels[key]
 
     @property

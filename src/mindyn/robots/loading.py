@@ -280,7 +280,8 @@ ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
 
 
 def _suggest_robot(given: str) -> str:
-    return suggest_name(given, bundled_robots(), f"pass the file of your robot: {', '.join(ROBOT_FORMATS)}")
+    names = (*bundled_robots(), *identified_robots())
+    return suggest_name(given, names, f"pass the file of your robot: {', '.join(ROBOT_FORMATS)}")
 
 
 def _path_exists(path: Path) -> bool:
@@ -295,7 +296,8 @@ def _read_file(path: Path, snapper: Snapper) -> Description:
         if not _path_exists(path):
             given = shorten_text(str(path), 200)
             raise UnknownNameError(
-                f"{given!r} is neither a bundled robot nor a file; bundled: {', '.join(bundled_robots())}",
+                f"{given!r} is neither a bundled robot nor a file; bundled: "
+                f"{', '.join((*bundled_robots(), *identified_robots()))}",
                 hint=_suggest_robot(given),
                 subject=given,
             )

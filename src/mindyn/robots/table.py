@@ -76,8 +76,9 @@ def robot_table(robot: Robot, *, details: bool = False) -> str:
     if not all(joint.tip.is_identity for joint in robot.joints):
         tips = [_TIP_HEADER, *(_pose(joint.tip) for joint in robot.joints)]
         rows = [(*row[:8], *tip, *row[8:]) for row, tip in zip(rows, tips, strict=True)]
+    primary = f" ({len(robot.primary_names)} primary, which equations take)" if robot.has_dependents else ""
     parts = [
-        make_printable(f"{robot.name}: {robot.joint_count} joints, root {robot.root.name}")
+        make_printable(f"{robot.name}: {robot.joint_count} joints{primary}, root {robot.root.name}")
         + f", gravity {_vector(robot.gravity)} m/s^2",
         format_table(rows),
     ]

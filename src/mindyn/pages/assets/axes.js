@@ -89,14 +89,16 @@ class Scale {
     for (let k = first; k <= last; k += stride) found.push({ value: 10 ** k, text: Scale.power(k) });
     return found;
   }
-  /* Return ticks without overlapping texts: keep zero first, then the outermost. */
+  /* Return ticks without overlapping texts: keep zero first, then the outermost; a text at the right edge ends there. */
   apart(ticks) {
     const taken = [];
     const order = [...ticks].sort((a, b) => (b.text === "0") - (a.text === "0") || Math.abs(b.value) - Math.abs(a.value));
     for (const tick of order) {
       const at = this.at(tick.value), half = 4 * tick.text.length + 2;
-      if (taken.some(([low, high]) => at + half > low && at - half < high)) tick.text = "";
-      else taken.push([at - half, at + half]);
+      tick.anchor = at + half > this.to + 12 ? "end" : "middle";
+      const left = tick.anchor === "end" ? at - 2 * half : at - half;
+      if (taken.some(([low, high]) => left + 2 * half > low && left < high)) tick.text = "";
+      else taken.push([left, left + 2 * half]);
     }
     return ticks;
   }

@@ -172,7 +172,7 @@ class Plot {
     for (const tick of this.x.apart(fixed || this.x.ticks(Math.max(3, (width - LEFT) / 85)))) {
       const at = this.x.at(tick.value);
       Svg.add(this.svg, "line", { class: "rule", x1: at, x2: at, y1: top, y2: top + height });
-      if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": at > width - RIGHT - 10 ? "end" : "middle" }, tick.text);
+      if (last) Svg.add(this.svg, "text", { class: "tick", x: at, y: top + height + 17, "text-anchor": tick.anchor }, tick.text);
     }
     const title = pane.y.unit ? `${pane.y.label}, ${pane.y.unit}` : pane.y.label;
     const lines = named ? [] : title.length * CHARACTER > height + BETWEEN && pane.y.unit ? [pane.y.label, pane.y.unit] : [title];
