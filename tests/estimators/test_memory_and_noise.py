@@ -98,7 +98,7 @@ def test_fits_that_look_at_rows_need_samples():
     assert LeastSquares(robust=True).needs == LeastSquares(covariance="correlated").needs == "samples"
     with raises(InputError, Code.INVALID_VALUE, "weights"):
         LeastSquares(weights="equal")
-    with raises(InputError, Code.INVALID_VALUE, "covariance"):
+    with raises(InputError, Code.UNKNOWN_NAME, "grey"):
         LeastSquares(covariance="grey")
 
 

@@ -149,8 +149,8 @@ def test_what_it_cannot_treat_is_rejected_by_name():
     controller = tracking(robot, sines(robot))
     samples = tracked(robot, controller, method="fixed", seconds=1.0).samples()
     for settings, message in (
-        ({"compare": "energy"}, "compare = 'energy'"),
-        ({"jacobian": "guess"}, "jacobian = 'guess'"),
+        ({"compare": "energy"}, "compare must be one of torque, position; got 'energy'"),
+        ({"jacobian": "guess"}, "jacobian must be one of regressor, exact; got 'guess'"),
         ({"compare": "position", "jacobian": "regressor"}, "no regressor"),
         ({"iterations": 0}, "iterations must be a whole number of at least 1, got 0"),
         ({"iterations": 2.5}, "iterations must be a whole number"),

@@ -12,9 +12,8 @@ import pytest
 from closeness import SAME_ALGEBRA, assert_close
 
 from mindyn.errors import InputError
-from mindyn.estimators.closed_loop_instruments import _require_stable
 from mindyn.estimators.output_error import _size
-from mindyn.estimators.simulated_states import InitialModel, _require_simulable
+from mindyn.estimators.simulated_states import InitialModel, _require_simulable, require_stable
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.loading import load_robot
@@ -35,7 +34,7 @@ def test_a_motion_that_runs_away_is_rejected_with_the_likely_cause(pivot, reason
     with pytest.raises(InputError, match=reason):
         InitialModel(np.zeros(3), lost, "given")
     with pytest.raises(InputError, match=reason):
-        _require_stable(lost, 2)
+        require_stable(lost, "the model of pass 2", "", "model")
     InitialModel(np.zeros(3), SimpleNamespace(stable=np.array([True]), pivots=np.array([pivot])), "given")
 
 

@@ -21,7 +21,7 @@ from mindyn.estimators.estimate_parts import (
     infinite_variances,
     joint_residuals,
     read_covariance,
-    save_covariance,
+    save_matrix,
     unexplained_fraction,
 )
 from mindyn.loads.from_runs import Payload, drive_gains
@@ -172,7 +172,7 @@ def test_what_is_unidentifiable_has_an_infinite_variance_alone():
         [0, np.inf, 0],
         [0.5, 0, 1.0],
     ]
-    saved = save_covariance(infinite_variances(C, ["a", "b"], ["a"]))
+    saved = save_matrix(infinite_variances(C, ["a", "b"], ["a"]))
     assert saved == [[None, 0.5], [0.5, 1.0]]
     assert read_covariance(saved).tolist() == [[np.inf, 0.5], [0.5, 1.0]]
 

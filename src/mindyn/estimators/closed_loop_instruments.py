@@ -11,22 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, Estimator, Needs
-from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
-from mindyn.estimators.instrumental_variables import coloured_instrument_covariance, instrument_step
+from mindyn.estimators.estimate import Estimate, Estimator
+from mindyn.estimators.instrumental_variables import repeat_passes, report_passes
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import Initial, LoopReplay, LoopSettings
-from mindyn.regression.information import identifiable_directions
+from mindyn.estimators.simulated_states import LoopReplay, LoopSettings, require_stable
+from mindyn.logs.samples import Samples
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
 from mindyn.simulation.inputs import require_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClosedLoopInstruments(Estimator):
+class ClosedLoopInstruments(LoopSettings, Estimator):
     """Instrumental-variables fit with instruments from a simulated closed loop.
 
     Parameters
@@ -50,22 +47,15 @@ class ClosedLoopInstruments(Estimator):
         Longest step of the integration, in s.
     """
 
-    controller: CandidateController
     model: Estimate | None = None
     passes: int = 10
     weights: Weights | tuple[float, ...] = "joint"
-    control_rate_hz: float | None = None
-    start_s: float = 0.0
-    initial: Initial = "measured"
-    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
+        LoopSettings.__post_init__(self)
         require_count(self.passes, "passes")
 
-    @property
-    def needs(self) -> Needs:
-        """Always "samples": the loop is simulated at them."""
-        return "samples"
+    needs = "samples"
 
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Return the settings with friction that forward dynamics supports."""
@@ -74,58 +64,22 @@ class ClosedLoopInstruments(Estimator):
     def fit(self, rows: Rows) -> Estimate:
         """Fit the rows; the status reports whether the passes settled and whether a model was indefinite."""
         samples = rows.all_samples("closed-loop instruments")
-        loop = LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
-        replay = LoopReplay(loop, rows.regressor, samples)
+        replay = LoopReplay(self, rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
-        basis = identifiable_directions(rows.information.stacked(plain.joint_weights)[0])
-        cutoff, thinned = rows.settings.cutoff_hz, rows.settings.step
-        first = replay.first(plain, self.model)
-        estimate, motion = plain, first.motion
-        indefinite, moved, count = 0, True, 0
-        while moved and count < self.passes:
-            count += 1
-            _require_stable(motion, count)
-            indefinite += int(motion.pivots[0] <= 0)
-            expected = replay.samples(motion)
-            step = instrument_step(estimate, samples, expected, basis, cutoff, thinned)
-            moved = step.matters(estimate.beta)
-            estimate = step.applied(estimate)
-            if moved and count < self.passes:
-                motion = replay.run(estimate.beta[None])
-        covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
-        estimate = replace(estimate, covariance=covariance)
-        reported = _report(estimate, plain, count, indefinite, settled=not moved)
-        return reported.with_provenance(first_model=first.source)
+        first, pivots = replay.first(plain, self.model), list[float]()
 
+        def instruments(estimate: Estimate, number: int) -> tuple[Samples, None]:
+            motion = first.motion if number == 1 else replay.run(estimate.beta[None])
+            hint = "pass a physically consistent estimate as model=, or condition the samples better"
+            require_stable(motion, f"the model of pass {number}", hint, "model")
+            pivots.append(motion.pivots[0])
+            return replay.samples(motion), None
 
-def _require_stable(motion: CandidateMotions, number: int) -> None:
-    if not motion.stable[0]:
-        reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
-        raise InputError(
-            f"the model of pass {number} is unstable under this controller ({reason})",
-            hint="pass a physically consistent estimate as model=, or condition the samples better",
-            code=Code.NOT_CONVERGED,
-            subject="model",
+        estimate, settled = repeat_passes(plain, rows.information, samples, self.passes, instruments)
+        indefinite = sum(int(pivot <= 0) for pivot in pivots)
+        notes = (
+            [f"the inertia matrix of the simulated model was indefinite in {indefinite} passes"] if indefinite else []
         )
-
-
-def _report(estimate: Estimate, plain: Estimate, passes: int, indefinite: int, *, settled: bool) -> Estimate:
-    """Return the estimate with status, provenance, and infinite variances of unidentifiable parameters."""
-    sentences = [
-        f"{len(plain.names)} parameters, {passes} passes{'' if settled else ', NOT settled'}, leave "
-        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
-    ]
-    if indefinite:
-        sentences.append(f"the inertia matrix of the simulated model was indefinite in {indefinite} passes")
-    provenance = {
-        "passes": passes,
-        "settled": settled,
-        "indefinite_passes": indefinite,
-    }
-    return replace(
-        estimate,
-        covariance=infinite_variances(estimate.covariance, plain.names, plain.unidentifiable),
-        status=describe_status(sentences, plain.unidentifiable),
-        method="instrumental variables, closed loop",
-        provenance={**estimate.provenance, **provenance},
-    )
+        method = "instrumental variables, closed loop"
+        reported = report_passes(estimate, method, len(pivots), notes, settled=settled)
+        return reported.with_provenance(indefinite_passes=indefinite, first_model=first.source)

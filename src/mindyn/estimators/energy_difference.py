@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from mindyn.estimators.estimate import Estimate, Estimator, Needs
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.integrated import Integration, integrate_rows
 from mindyn.regression.rows import Rows
@@ -38,10 +38,7 @@ class EnergyDifference(Integration, Estimator):
         If a name is unknown, or the interval is not positive.
     """
 
-    @property
-    def needs(self) -> Needs:
-        """Always "samples": they are integrated."""
-        return "samples"
+    needs = "samples"
 
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Return the settings without filter, which integration does not need, and without load-dependent friction."""

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError, shorten_text, suggest_name
 from mindyn.estimators.estimate_columns import columns_of, table_of
 from mindyn.estimators.estimate_files import (
+    base_record,
     read_base,
     require_agreement,
     require_physical,
@@ -39,8 +40,7 @@ from mindyn.estimators.estimate_parts import (
     joint_residuals,
     read_covariance,
     read_ends,
-    save_covariance,
-    save_ends,
+    save_matrix,
     unexplained_fraction,
 )
 from mindyn.files import locate_beside, relative_path, write_file_atomically
@@ -66,9 +66,47 @@ from mindyn.robots.robot import Robot
 
 if TYPE_CHECKING:
     import polars as pl
-from typing import Literal, Protocol
 
 ESTIMATE_FORMAT: Final = "mindyn estimate 5"
+Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+def _save_settings(settings: EquationSettings) -> dict[str, Any]:
+    friction = settings.friction
+    if isinstance(friction, Friction):
+        friction = replace(friction, reference=())  # on loading, the estimate's own values
+    return replace(settings, friction=friction).to_dict()
+
+
+_UNCHANGED: Final[Codec] = (lambda value: value, lambda saved: saved)
+_NAMES: Final[Codec] = (list, tuple)
+_ARRAY: Final[Codec] = (np.ndarray.tolist, np.array)
+_SAVED_ENTRIES: Final[Mapping[str, Codec]] = {
+    "beta": _ARRAY,
+    "covariance": (save_matrix, read_covariance),
+    "status": _UNCHANGED,
+    "residuals": (lambda given: list(map(asdict, given)), lambda saved: tuple(JointResidual(**row) for row in saved)),
+    "settings": (_save_settings, EquationSettings.from_dict),
+    "dropped": _NAMES,
+    "dropped_ends": (save_matrix, read_ends),
+    "dropped_shifts": _ARRAY,
+    "unidentifiable": _NAMES,
+    "method": _UNCHANGED,
+    "residual_of": _UNCHANGED,
+    "joint_weights": _ARRAY,
+    "condition_number": _UNCHANGED,
+    "physical": (Physical.to_dict, Physical.from_dict),
+    "projected": _UNCHANGED,
+    "shifts": _ARRAY,
+    "jackknife": (JackknifeDeviation.to_dict, JackknifeDeviation.from_dict),
+    "identifiable": (asdict, lambda saved: Identifiability(**saved)),
+    "findings": (lambda given: [item.to_dict() for item in given], lambda saved: tuple(map(Finding.from_dict, saved))),
+    "sources": (lambda given: list(map(asdict, given)), lambda saved: tuple(map(SourceFile.from_dict, saved))),
+    "cross_validated": (asdict, lambda saved: CrossValidated(**saved)),
+    "provenance": (dict, dict),
+    "servo": (Servo.to_dict, Servo.from_dict),
+}
+"""How the fields of an estimate are saved and loaded, in the order of the file; None stays None."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -434,44 +472,13 @@ class Estimate(NotebookDisplay):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all entries as a dictionary for JSON."""
-        physical, base, friction = self.physical, self.base, self.settings.friction
-        if isinstance(friction, Friction):
-            friction = replace(friction, reference=())  # on loading, the estimate's own values
+        entries = {name: getattr(self, name) for name in _SAVED_ENTRIES}
         return {
             "format": ESTIMATE_FORMAT,
             "robot": robot_record(self.robot),
-            "base": {
-                "form": base.form,
-                "drives": base.drives,
-                "matrix": base.matrix.tolist(),
-                "names": list(base.names),
-                "survivors": None if base.survivors is None else list(base.survivors),
-                "notes": list(base.notes),
-            },
+            "base": base_record(self.base),
             "names": list(self.names),
-            "beta": self.beta.tolist(),
-            "covariance": save_covariance(self.covariance),
-            "status": self.status,
-            "residuals": [asdict(residual) for residual in self.residuals],
-            "settings": replace(self.settings, friction=friction).to_dict(),
-            "dropped": list(self.dropped),
-            "dropped_ends": None if self.dropped_ends is None else save_ends(self.dropped_ends),
-            "dropped_shifts": None if self.dropped_shifts is None else self.dropped_shifts.tolist(),
-            "unidentifiable": list(self.unidentifiable),
-            "method": self.method,
-            "residual_of": self.residual_of,
-            "joint_weights": None if self.joint_weights is None else self.joint_weights.tolist(),
-            "condition_number": self.condition_number,
-            "physical": physical and physical.to_dict(),
-            "projected": self.projected,
-            "shifts": None if self.shifts is None else self.shifts.tolist(),
-            "jackknife": self.jackknife and self.jackknife.to_dict(),
-            "identifiable": self.identifiable and asdict(self.identifiable),
-            "findings": [finding.to_dict() for finding in self.findings],
-            "sources": [asdict(source) for source in self.sources],
-            "cross_validated": self.cross_validated and asdict(self.cross_validated),
-            "provenance": dict(self.provenance),
-            "servo": self.servo and self.servo.to_dict(),
+            **{name: value if value is None else _SAVED_ENTRIES[name][0](value) for name, value in entries.items()},
         }
 
     def save(self, path: str | Path, folder: str | Path | None = None) -> Path:
@@ -546,37 +553,12 @@ def _estimate_of(values: Mapping[str, Any], path: str) -> Estimate:
         message = f"{path} has other parameters than this version of mindyn derives for its robot"
         raise InputError(message, hint="identify again", code=Code.DISAGREEMENT, subject=path)
     require_physical(regressor, np.array(values["beta"]), values["physical"])
-    physical, score, blocks = values["physical"], values["cross_validated"], values.get("jackknife")
-    identifiable, ends, shifts = (values.get(key) for key in ("identifiable", "dropped_ends", "dropped_shifts"))
-    return Estimate(
-        regressor,
-        np.array(values["beta"]),
-        read_covariance(values["covariance"]),
-        values["status"],
-        tuple(JointResidual(**entry) for entry in values["residuals"]),
-        settings,
-        tuple(values["dropped"]),
-        tuple(values["unidentifiable"]),
-        values["method"],
-        values["residual_of"],
-        None if values["joint_weights"] is None else np.array(values["joint_weights"]),
-        values["condition_number"],
-        physical and Physical.from_dict(physical),
-        values["projected"],
-        None if values["shifts"] is None else np.array(values["shifts"]),
-        blocks and JackknifeDeviation.from_dict(blocks),
-        identifiable and Identifiability(identifiable["holds"], identifiable["uncertainty"]),
-        tuple(map(Finding.from_dict, values["findings"])),
-        tuple(
-            replace(source, path=locate_beside(source.path, Path(path).parent))
-            for source in map(SourceFile.from_dict, values["sources"])
-        ),
-        score and CrossValidated(**score),
-        values["provenance"],
-        None if ends is None else read_ends(ends),
-        None if shifts is None else np.array(shifts).reshape(-1, len(regressor.names)),
-        Servo.from_dict(values["servo"]) if values.get("servo") else None,
-    )
+    entries = {name: load(values[name]) for name, (_, load) in _SAVED_ENTRIES.items() if values.get(name) is not None}
+    folder = Path(path).parent
+    entries["sources"] = tuple(replace(s, path=locate_beside(s.path, folder)) for s in entries["sources"])
+    if "dropped_shifts" in entries:
+        entries["dropped_shifts"] = entries["dropped_shifts"].reshape(-1, len(regressor.names))
+    return Estimate(**entries | {"regressor": regressor, "settings": settings})
 
 
 Needs = Literal["information", "samples"]

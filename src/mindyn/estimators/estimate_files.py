@@ -118,6 +118,18 @@ def _covariance_faults(
         yield "covariance of a dropped parameter must be zero"
 
 
+def base_record(base: BaseParameters) -> dict[str, Any]:
+    """Return a base set as a dictionary for `read_base`."""
+    return {
+        "form": base.form,
+        "drives": base.drives,
+        "matrix": base.matrix.tolist(),
+        "names": list(base.names),
+        "survivors": None if base.survivors is None else list(base.survivors),
+        "notes": list(base.notes),
+    }
+
+
 def read_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
     """Return the base set of the robot; raise `InputError` if the saved one does not belong to the robot.
 

@@ -25,13 +25,13 @@ FEWEST_BLOCKS: Final = 3.0
 """Effective number of blocks below which a parameter keeps the deviation of the noise model."""
 
 
-def save_ends(ends: Array) -> list[list[float | None]]:
-    """Return ends of intervals for JSON."""
-    return [[float(v) if np.isfinite(v) else None for v in row] for row in ends]
+def save_matrix(values: Array) -> list[list[float | None]]:
+    """Return a matrix for JSON, with None for what is not finite."""
+    return [[float(v) if np.isfinite(v) else None for v in row] for row in values]
 
 
 def read_ends(saved: Sequence[Sequence[float | None]]) -> Array:
-    """Return the ends of intervals from `save_ends`."""
+    """Return the ends of intervals that `save_matrix` saved."""
     return np.array([[np.nan if v is None else v for v in row] for row in saved])
 
 
@@ -83,7 +83,7 @@ class Physical:
             "unconstrained": self.unconstrained.tolist(),
             "prior_links": list(self.prior_links),
             "prior_fractions": None if self.prior_fractions is None else self.prior_fractions.tolist(),
-            "ends": None if self.ends is None else save_ends(self.ends),
+            "ends": None if self.ends is None else save_matrix(self.ends),
         }
 
     @staticmethod
@@ -221,11 +221,6 @@ def depends_on_unidentifiable(covariance: Array, identifiable: NDArray[np.bool_]
     return result
 
 
-def save_covariance(covariance: Array) -> list[list[float | None]]:
-    """Return the covariance for JSON, with None for infinity."""
-    return [[float(v) if np.isfinite(v) else None for v in row] for row in covariance]
-
-
 def read_covariance(rows: Sequence[Sequence[float | None]]) -> Array:
-    """Return the covariance from `save_covariance`."""
+    """Return the covariance that `save_matrix` saved."""
     return np.array([[np.inf if v is None else v for v in row] for row in rows], dtype=np.float64)

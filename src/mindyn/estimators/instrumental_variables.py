@@ -16,7 +16,7 @@ Y is the regressor at measured samples, Omega at those that a model predicts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, Estimator, Needs
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances, unexplained_fraction
 from mindyn.estimators.least_squares import LeastSquares, Weights, coloured_covariance_of, colouring_of, sandwich
 from mindyn.estimators.simulated_states import ModelAcceleration, model_acceleration
@@ -113,6 +113,39 @@ def coloured_instrument_covariance(
     colouring = colouring_of(estimate.regressor, estimate.beta, measured, cutoff_hz, decimation)
     spread = coloured_covariance_of(estimate.regressor, expected, colouring, step.weights, cutoff_hz, decimation)
     return sandwich(step.inverse, np.asarray(sum(spread)))
+
+
+Instruments = Callable[[Estimate, int], tuple[Samples, Sequence[Array] | None]]
+"""Of the estimate so far and the number of a pass: the samples with instruments, and the products of their common noise
+with the residuals (`common` of `instrument_step`)."""
+
+
+def repeat_passes(
+    plain: Estimate, information: Information, samples: Samples, passes: int, instruments: Instruments
+) -> tuple[Estimate, bool]:
+    """Return the estimate after passes with new instruments, and whether it settled before the last of them."""
+    basis = identifiable_directions(information.stacked(plain.joint_weights)[0])
+    cutoff, thinned = plain.settings.cutoff_hz, plain.settings.step
+    estimate, moved, count = plain, True, 0
+    while moved and count < passes:
+        count += 1
+        expected, common = instruments(estimate, count)
+        step = instrument_step(estimate, samples, expected, basis, cutoff, thinned, common)
+        moved = step.matters(estimate.beta)
+        estimate = step.applied(estimate)
+    covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
+    covariance = infinite_variances(covariance, plain.names, plain.unidentifiable)
+    return replace(estimate, covariance=covariance), not moved
+
+
+def report_passes(estimate: Estimate, method: str, passes: int, notes: Sequence[str], *, settled: bool) -> Estimate:
+    """Return the estimate with method, status and provenance."""
+    summary = (
+        f"{len(estimate.names)} parameters, {passes} passes{'' if settled else ', not settled'}, leave "
+        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
+    )
+    status = describe_status([summary, *notes], estimate.unidentifiable)
+    return replace(estimate, status=status, method=method).with_provenance(passes=passes, settled=settled)
 
 
 @dataclass(slots=True, eq=False)
@@ -216,10 +249,7 @@ class InstrumentalVariables(Estimator):
     def __post_init__(self) -> None:
         require_count(self.passes, "passes")
 
-    @property
-    def needs(self) -> Needs:
-        """Always "samples": the model predicts accelerations at them."""
-        return "samples"
+    needs = "samples"
 
     @property
     def filters_alike(self) -> bool:
@@ -238,23 +268,28 @@ class InstrumentalVariables(Estimator):
 
     def passes_from(self, plain: Estimate, information: Information, samples: Samples) -> Estimate:
         """Repeat passes until the estimate settles; the initial beta affects only rounding, not the first solution."""
-        basis = identifiable_directions(information.stacked(plain.joint_weights)[0])
-        cutoff, thinned = plain.settings.cutoff_hz, plain.settings.step
-        estimate, model, moved = plain, self._first_model(plain), True
-        shares: list[float] = []
-        while moved and len(shares) < self.passes:
+        first, shares = self._first_model(plain), list[float]()
+
+        def instruments(estimate: Estimate, number: int) -> tuple[Samples, list[Array]]:
+            model = first if number == 1 else estimate
             instrument = model_acceleration(model.regressor, model.beta, samples)
-            _require_definite(instrument, len(shares) + 1)
+            _require_definite(instrument, number)
             shares.append(instrument.indefinite_part)
             expected = _expected_columns(samples, instrument)
-            common = noise_in_both(estimate, expected, instrument.M, cutoff)
-            step = instrument_step(estimate, samples, expected, basis, cutoff, thinned, common)
-            moved = step.matters(estimate.beta)
-            estimate = model = step.applied(estimate)
-        covariance = coloured_instrument_covariance(step, estimate, samples, expected, cutoff, thinned)
-        estimate = replace(estimate, covariance=covariance)
+            return expected, noise_in_both(estimate, expected, instrument.M, plain.settings.cutoff_hz)
+
+        estimate, settled = repeat_passes(plain, information, samples, self.passes, instruments)
         left = model_acceleration(estimate.regressor, estimate.beta, samples).indefinite_part
-        return _report(estimate, plain, shares, left, settled=not moved)
+        notes = []
+        if max(shares) > 0:
+            notes.append(
+                f"the inertia matrix of the instrument model was indefinite at up to {100 * max(shares):.3g} % of the "
+                "samples, which were excluded"
+            )
+        if left > 0:
+            notes.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
+        reported = report_passes(estimate, "instrumental variables", len(shares), notes, settled=settled)
+        return reported.with_provenance(indefinite_parts=shares, indefinite_part_of_estimate=left)
 
     def _first_model(self, plain: Estimate) -> Estimate:
         model = self.instrument_model
@@ -289,34 +324,6 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
             code=Code.NOT_FEASIBLE,
             subject="instrument_model",
         )
-
-
-def _report(estimate: Estimate, plain: Estimate, shares: list[float], left: float, *, settled: bool) -> Estimate:
-    """Return the estimate with status, provenance, and infinite variances of unidentifiable parameters."""
-    sentences = [
-        f"{len(plain.names)} parameters, {len(shares)} passes{'' if settled else ', not settled'}, leave "
-        f"{100 * unexplained_fraction(estimate.residuals):.3g} % of the torque unexplained"
-    ]
-    if max(shares) > 0:
-        sentences.append(
-            f"the inertia matrix of the instrument model was indefinite at up to {100 * max(shares):.3g} % of the "
-            "samples, which were excluded"
-        )
-    if left > 0:
-        sentences.append(f"the inertia matrix of the estimate is indefinite at {100 * left:.3g} % of the samples")
-    provenance = {
-        "passes": len(shares),
-        "settled": settled,
-        "indefinite_parts": shares,
-        "indefinite_part_of_estimate": left,
-    }
-    return replace(
-        estimate,
-        covariance=infinite_variances(estimate.covariance, plain.names, plain.unidentifiable),
-        status=describe_status(sentences, plain.unidentifiable),
-        method="instrumental variables",
-        provenance={**estimate.provenance, **provenance},
-    )
 
 
 def torque_noise(samples: Samples) -> Array:

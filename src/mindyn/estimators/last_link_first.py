@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, Estimator, Needs
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.estimate_parts import joint_residuals, unexplained_fraction
 from mindyn.parameters.lin import lin_structure
 from mindyn.regression.information import Information, Solution, null_space, solve
@@ -31,10 +31,7 @@ from mindyn.robots.robot import Robot
 class LastLinkFirst(Estimator):
     """Lin's recursive procedure, for rows of the base form "lin"."""
 
-    @property
-    def needs(self) -> Needs:
-        """Always "information": R factors suffice."""
-        return "information"
+    needs = "information"
 
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:
         """Return the settings with Lin's columns, and without load-dependent friction, which needs other columns."""

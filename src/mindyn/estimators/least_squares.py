@@ -181,9 +181,7 @@ class LeastSquares(Estimator):
                 code=Code.INVALID_VALUE,
                 subject="weights",
             )
-        if self.covariance not in ("white", "correlated"):
-            message = f'covariance must be "white" or "correlated"; got {self.covariance!r}'
-            raise InputError(message, code=Code.INVALID_VALUE, subject="covariance")
+        require_choice(self.covariance, ("white", "correlated"), "covariance")
 
     @property
     def needs(self) -> Needs:
@@ -298,12 +296,17 @@ def _solve_weighted(
     if limited is not None:
         beta = friction_limits(limited).apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
     variances = _variances(information, beta, inverse, weights)
-    meat = np.zeros((p, p))
-    for columns, factor, weight, variance in zip(
-        information.columns, information.factors, weights, variances, strict=True
-    ):
-        meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
-    return WeightedFit(beta, sandwich(inverse, meat), inverse, part.rank, variances, weights, kept)
+    covariance = sandwich(inverse, noise_covariance(information, weights, variances))
+    return WeightedFit(beta, covariance, inverse, part.rank, variances, weights, kept)
+
+
+def noise_covariance(information: Information, weights: Array, variances: Array) -> Array:
+    """Return the covariance (p, p) of sum_i W_i Y_i^T e_i for white residuals e_i of these variances (n,)."""
+    total = np.zeros((len(information.names), len(information.names)))
+    joints = zip(information.columns, information.factors, weights, variances, strict=True)
+    for columns, factor, weight, variance in joints:
+        total[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
+    return total
 
 
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:

@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
-from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate, Estimator, Needs
+from mindyn.errors import Code, InputError, require_choice
+from mindyn.estimators.estimate import Estimate, Estimator
 from mindyn.estimators.estimate_parts import JointResidual, describe_status
 from mindyn.estimators.least_squares import LeastSquares, Weights
-from mindyn.estimators.simulated_states import Initial, InitialModel, LoopReplay, LoopSettings
+from mindyn.estimators.simulated_states import InitialModel, LoopReplay, LoopSettings
 from mindyn.logs.samples import Samples
 from mindyn.regression.accumulators import triangle_of
 from mindyn.regression.information import Information
 from mindyn.regression.rows import Rows, build_rows
 from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
-from mindyn.simulation.closed_loop import MAX_STEP_S, CandidateController, CandidateMotions
+from mindyn.simulation.closed_loop import CandidateMotions
 from mindyn.simulation.inputs import require_count
 
 Compare = Literal["torque", "position"]
@@ -45,7 +45,7 @@ STUCK: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OutputError(Estimator):
+class OutputError(LoopSettings, Estimator):
     """Output-error fit.
 
     Parameters
@@ -74,39 +74,23 @@ class OutputError(Estimator):
         Longest step of the integration, in s.
     """
 
-    controller: CandidateController
     compare: Compare = "torque"
     jacobian: Jacobian | None = None
     start: Estimate | None = None
     iterations: int = 20
     weights: Weights | tuple[float, ...] = "joint"
-    control_rate_hz: float | None = None
-    start_s: float = 0.0
-    initial: Initial = "measured"
-    longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
-        if self.compare not in get_args(Compare):
-            raise InputError(
-                f"compare = {self.compare!r}; it may be: {', '.join(get_args(Compare))}",
-                code=Code.UNKNOWN_NAME,
-                subject="compare",
-            )
-        if self.jacobian not in (None, *get_args(Jacobian)):
-            raise InputError(
-                f"jacobian = {self.jacobian!r}; it may be: {', '.join(get_args(Jacobian))}",
-                code=Code.UNKNOWN_NAME,
-                subject="jacobian",
-            )
+        LoopSettings.__post_init__(self)
+        require_choice(self.compare, get_args(Compare), "compare")
+        if self.jacobian is not None:
+            require_choice(self.jacobian, get_args(Jacobian), "jacobian")
         if (self.compare, self.jacobian) == ("position", "regressor"):
             message = 'compare="position" needs jacobian="exact": positions have no regressor'
             raise InputError(message, code=Code.DISAGREEMENT, subject="jacobian")
         require_count(self.iterations, "iterations")
 
-    @property
-    def needs(self) -> Needs:
-        """Always "samples": the loop is simulated at them."""
-        return "samples"
+    needs = "samples"
 
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Return the settings without filter, and with friction that forward dynamics supports."""
@@ -115,16 +99,13 @@ class OutputError(Estimator):
     def fit(self, rows: Rows) -> Estimate:
         """Fit the rows; the status reports whether it settled, and indefinite or unstable candidates."""
         samples = rows.all_samples("output error")
-        replay = LoopReplay(self._loop(), rows.regressor, samples)
+        replay = LoopReplay(self, rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
         search = _Search(self, rows, replay, samples, replay.first(plain, self.start))
         for _ in range(self.iterations):
             if not search.step():
                 break
         return search.estimate()
-
-    def _loop(self) -> LoopSettings:
-        return LoopSettings(self.controller, self.control_rate_hz, self.start_s, self.initial, self.longest_step_s)
 
 
 class _Search:

@@ -10,10 +10,11 @@ of A^-1 loses: the result is the batch solution of eq. 3.22 to rounding.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,9 +38,66 @@ WAITING_ROWS: Final = 128
 """Samples that are factored together, so that the kernel and the QR work on a block. An estimate that is read in
 between includes them without adding them to the state."""
 SIGNALS: Final = ("q", "qd", "qdd", "tau")
+State = TypeVar("State")
 
 
-class RecursiveLeastSquares:
+def require_sample(names: Sequence[str], count: int, *signals: ArrayLike) -> Array:
+    """Return q, qd, qdd and tau of one sample as an array (4, n); raise if one has another shape or is not finite."""
+    try:
+        sample = np.array([np.asarray(signal, dtype=np.float64).reshape(len(names)) for signal in signals])
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"sample {count}: q, qd, qdd and tau must each be {len(names)} numbers, one for each joint: "
+            f"{', '.join(names)}",
+            code=Code.WRONG_SHAPE,
+            subject="sample",
+        ) from error
+    if not np.isfinite(sample).all():
+        signal, joint = np.argwhere(~np.isfinite(sample))[0]
+        raise InputError(
+            f"{SIGNALS[signal]} of joint {names[joint]!r} is not finite at sample {count}",
+            code=Code.NOT_FINITE,
+            subject=names[joint],
+        )
+    return sample
+
+
+class _OnlineFit(Generic[State]):
+    """Samples that wait until a block of them is added to the state; reading the result never changes the state."""
+
+    def __init__(self, regressor: Regressor, forgetting: float, state: State) -> None:
+        if not 0 < forgetting <= 1:
+            raise InputError(
+                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
+            )
+        if regressor.friction.direction == "stop":
+            raise InputError(
+                'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',
+                code=Code.UNSUPPORTED,
+                subject="stop",
+            )
+        self.regressor, self.forgetting, self.count = regressor, forgetting, 0
+        self._state = state
+        self._waiting: list[Array] = []
+
+    def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
+        """Add one sample, arrays (n,)."""
+        self._waiting.append(require_sample(self.regressor.joint_names, self.count, q, qd, qdd, tau))
+        self.count += 1
+        if len(self._waiting) == WAITING_ROWS:
+            self._state, self._waiting = self._state_so_far(), []
+
+    @abstractmethod
+    def _state_so_far(self) -> State:
+        """Return the state with the waiting samples added; the state itself stays as it is."""
+
+    def _waiting_samples(self) -> Samples:
+        """Return the waiting samples, each without the motion before it."""
+        q, qd, qdd, tau = np.ascontiguousarray(np.array(self._waiting).transpose(1, 0, 2))
+        return Samples(self.regressor.joint_names, q, qd, qdd, tau, 1.0, np.zeros(len(q), dtype=np.int64))
+
+
+class RecursiveLeastSquares(_OnlineFit[list[Triangle]]):
     """Online least squares in square-root form: R factors for each joint, rows weighted by forgetting^age.
 
     Parameters
@@ -62,37 +120,15 @@ class RecursiveLeastSquares:
         weights: Weights | tuple[float, ...] = "joint",
         friction: Friction = PLAIN_FRICTION,
     ) -> None:
-        if not 0 < forgetting <= 1:
-            raise InputError(
-                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
-            )
-        if friction.direction == "stop":
-            raise InputError(
-                'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',
-                code=Code.UNSUPPORTED,
-                subject="stop",
-            )
-        self.forgetting = forgetting
+        regressor = Regressor(robot, friction)
+        triangles = [Triangle(regressor.width(i) + 1) for i in range(regressor.joint_count)]
+        super().__init__(regressor, forgetting, triangles)
         self.settings = LeastSquares(weights=weights)
-        self.regressor = Regressor(robot, friction)
-        self.count = 0
-        n = self.regressor.joint_count
-        self._samples = np.zeros((WAITING_ROWS, len(SIGNALS), n))
-        self._waiting = 0
-        self._triangles = [Triangle(self.regressor.width(i) + 1) for i in range(n)]
-
-    def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
-        """Add one sample, arrays (n,)."""
-        self._samples[self._waiting] = require_sample(self.regressor.joint_names, self.count, q, qd, qdd, tau)
-        self._waiting += 1
-        self.count += 1
-        if self._waiting == WAITING_ROWS:
-            self._triangles, self._waiting = self._factors_so_far(), 0
 
     @property
     def information(self) -> Information:
         """R factors of all samples so far; rows count by their weights, like the squares in the factors."""
-        factors = tuple(triangle.R for triangle in self._factors_so_far())
+        factors = tuple(triangle.R for triangle in self._state_so_far())
         names, counts = self.regressor.joint_names, (self._forget(),) * len(factors)
         return Information(names, self.regressor.names, self.regressor.columns, factors, counts)
 
@@ -119,40 +155,18 @@ class RecursiveLeastSquares:
         fitted = self.settings.fit(Rows.of_information(self.regressor, self.information, settings))
         return replace(fitted, method="recursive least squares").with_provenance(forgetting=self.forgetting)
 
-    def _factors_so_far(self) -> list[Triangle]:
-        """Return copies of the factors with the waiting samples added: reading must not change the state."""
-        m, triangles = self._waiting, [copy(triangle) for triangle in self._triangles]
+    def _state_so_far(self) -> list[Triangle]:
+        m, triangles = len(self._waiting), [copy(triangle) for triangle in self._state]
         if not m:
             return triangles
-        q, qd, qdd, tau = np.ascontiguousarray(self._samples[:m].transpose(1, 0, 2))
-        directions = self.regressor.directions(q, qd, np.zeros(m, dtype=np.int64), 1.0)
+        new, regressor = self._waiting_samples(), self.regressor
+        directions = regressor.directions(new.q, new.qd, new.segments, 1.0)
         ages = np.sqrt(self.forgetting) ** np.arange(m - 1, -1, -1.0)[:, None]
-        for joint, parts in enumerate(self.regressor.parts(q, qd, qdd, directions)):
-            rows = [*parts, tau[:, joint : joint + 1]]
+        for joint, parts in enumerate(regressor.parts(new.q, new.qd, new.qdd, directions)):
+            rows = [*parts, new.tau[:, joint : joint + 1]]
             weighted = [part * ages for part in rows] if self.forgetting < 1 else rows
             triangles[joint].append(weighted, faded=float(np.sqrt(self.forgetting) ** m))
         return triangles
-
-
-def require_sample(names: Sequence[str], count: int, *signals: ArrayLike) -> Array:
-    """Return q, qd, qdd and tau of one sample as an array (4, n); raise if one has another shape or is not finite."""
-    try:
-        sample = np.array([np.asarray(signal, dtype=np.float64).reshape(len(names)) for signal in signals])
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"sample {count}: q, qd, qdd and tau must each be {len(names)} numbers, one for each joint: "
-            f"{', '.join(names)}",
-            code=Code.WRONG_SHAPE,
-            subject="sample",
-        ) from error
-    if not np.isfinite(sample).all():
-        signal, joint = np.argwhere(~np.isfinite(sample))[0]
-        raise InputError(
-            f"{SIGNALS[signal]} of joint {names[joint]!r} is not finite at sample {count}",
-            code=Code.NOT_FINITE,
-            subject=names[joint],
-        )
-    return sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +188,7 @@ class _Sums:
     dropped: int = 0
 
 
-class RecursiveInstruments:
+class RecursiveInstruments(_OnlineFit[_Sums]):
     """Online instrumental variables: the regressor at the measured motion, its instruments at a model's accelerations.
 
     Reading `beta`, `covariance` or `estimate()` never changes later results: they depend on the samples alone, to the
@@ -197,40 +211,21 @@ class RecursiveInstruments:
     def __init__(
         self, model: Estimate, *, forgetting: float = 1.0, largest_acceleration: ArrayLike | None = None
     ) -> None:
-        if not 0 < forgetting <= 1:
-            raise InputError(
-                f"forgetting = {forgetting!r} must lie in (0, 1]", code=Code.OUT_OF_RANGE, subject="forgetting"
-            )
-        if model.regressor.friction.direction == "stop":
-            raise InputError(
-                'friction direction "stop" remembers the motion before a sample; use "tanh" or "sign"',
-                code=Code.UNSUPPORTED,
-                subject="stop",
-            )
-        self.model = model
-        self.forgetting = forgetting
-        self.largest_acceleration = _bounds(model, largest_acceleration)
-        self.count = 0
         p = len(model.beta)
-        self._sums = _Sums(np.zeros((p, p)), np.zeros(p), np.zeros((p + 1, p + 1)), np.zeros((p, p)))
-        self._waiting: list[Array] = []
-
-    def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
-        """Add one sample, arrays (n,)."""
-        self._waiting.append(require_sample(self.model.regressor.joint_names, self.count, q, qd, qdd, tau))
-        self.count += 1
-        if len(self._waiting) == WAITING_ROWS:
-            self._sums, self._waiting = self._sums_so_far(), []
+        sums = _Sums(np.zeros((p, p)), np.zeros(p), np.zeros((p + 1, p + 1)), np.zeros((p, p)))
+        super().__init__(model.regressor, forgetting, sums)
+        self.model = model
+        self.largest_acceleration = _bounds(model, largest_acceleration)
 
     @property
     def dropped(self) -> int:
         """Samples so far at which the model's inertia matrix is not positive definite."""
-        return self._sums_so_far().dropped
+        return self._state_so_far().dropped
 
     @property
     def beta(self) -> Array:
         """The values so far; raises while the samples do not determine every parameter that the model has."""
-        return self._beta(self._sums_so_far())
+        return self._beta(self._state_so_far())
 
     @property
     def covariance(self) -> Array:
@@ -239,11 +234,11 @@ class RecursiveInstruments:
         s^2 is the residual variance of rows that are not forgotten, relative to the weights of the joints. Parameters
         that no sample moves have an infinite variance.
         """
-        return self._covariance(self._sums_so_far())
+        return self._covariance(self._state_so_far())
 
     def estimate(self) -> Estimate:
         """Return the model with the values so far and their covariance."""
-        sums = self._sums_so_far()
+        sums = self._state_so_far()
         status = f"recursive instrumental variables after {self.count} samples, {sums.dropped} left out"
         method = "recursive instrumental variables"
         return replace(
@@ -276,7 +271,7 @@ class RecursiveInstruments:
         """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
         d = np.sqrt(np.abs(np.diag(sums.A)))
         is_seen = d > 0
-        if not is_seen.any() or self.count * self.model.regressor.joint_count < is_seen.sum():
+        if not is_seen.any() or self.count * self.regressor.joint_count < is_seen.sum():
             raise InputError(
                 f"too few rows: {self.count} samples so far for {len(d)} parameters",
                 code=Code.TOO_LITTLE_DATA,
@@ -293,19 +288,16 @@ class RecursiveInstruments:
             )
         return d, is_seen, A
 
-    def _sums_so_far(self) -> _Sums:
-        """Return the sums with the waiting samples added; the state stays as it is."""
+    def _state_so_far(self) -> _Sums:
         if not self._waiting:
-            return self._sums
-        regressor, model, sums = self.model.regressor, self.model, self._sums
-        q, qd, qdd, tau = np.ascontiguousarray(np.array(self._waiting).transpose(1, 0, 2))
-        m = len(q)
-        segments = np.zeros(m, dtype=np.int64)
-        samples = Samples(regressor.joint_names, q, qd, qdd, tau, 1.0, segments)
-        expected = model_acceleration(regressor, model.beta, samples, self.largest_acceleration)
-        directions = regressor.directions(q, qd, segments, 1.0)
-        Y = regressor.dense(regressor.parts(q, qd, qdd, directions))
-        Omega = regressor.dense(regressor.parts(q, qd, expected.qdd, directions))
+            return self._state
+        regressor, model, sums = self.regressor, self.model, self._state
+        new = self._waiting_samples()
+        m, tau = len(new), new.tau
+        expected = model_acceleration(regressor, model.beta, new, self.largest_acceleration)
+        directions = regressor.directions(new.q, new.qd, new.segments, 1.0)
+        Y = regressor.dense(regressor.parts(new.q, new.qd, new.qdd, directions))
+        Omega = regressor.dense(regressor.parts(new.q, new.qd, expected.qdd, directions))
         ages = self.forgetting ** np.arange(m - 1, -1, -1.0) * expected.definite
         joints = np.ones(regressor.joint_count) if model.joint_weights is None else model.joint_weights
         weights = ages[:, None, None] * (joints / joints.max())[:, None]

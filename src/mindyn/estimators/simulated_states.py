@@ -5,7 +5,7 @@ Accelerations that a model predicts under the measured torque: instruments free 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mindyn.algebra.values import Array
 from mindyn.equations.loop_closure import home_closure
-from mindyn.errors import Code, InputError
+from mindyn.errors import Code, InputError, require_choice
 from mindyn.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.logs.loop_follower import add_dependent_positions
 from mindyn.logs.samples import Samples
@@ -95,18 +95,14 @@ class LoopSettings:
     """
 
     controller: CandidateController
+    _: KW_ONLY
     control_rate_hz: float | None = None
     start_s: float = 0.0
     initial: Initial = "measured"
     longest_step_s: float = MAX_STEP_S
 
     def __post_init__(self) -> None:
-        if self.initial not in get_args(Initial):
-            raise InputError(
-                f"initial = {self.initial!r}; it may be: {', '.join(get_args(Initial))}",
-                code=Code.UNKNOWN_NAME,
-                subject="initial",
-            )
+        require_choice(self.initial, get_args(Initial), "initial")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,14 +114,16 @@ class InitialModel:
     source: str
 
     def __post_init__(self) -> None:
-        if not self.motion.stable[0]:
-            reason = "its inertia matrix is indefinite" if self.motion.pivots[0] <= 0 else "gains may not suit it"
-            raise InputError(
-                f"the first candidate ({self.source}) is unstable under this controller ({reason})",
-                hint="start from a physically consistent estimate; controller, rates and start_s must be the log's",
-                code=Code.NOT_CONVERGED,
-                subject=self.source,
-            )
+        hint = "start from a physically consistent estimate; controller, rates and start_s must be the log's"
+        require_stable(self.motion, f"the first candidate ({self.source})", hint, self.source)
+
+
+def require_stable(motion: CandidateMotions, what: str, hint: str, subject: str) -> None:
+    """Raise `InputError` if a simulated motion is unstable; `what` names the model that moves."""
+    if not motion.stable[0]:
+        reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
+        message = f"{what} is unstable under this controller ({reason})"
+        raise InputError(message, hint=hint, code=Code.NOT_CONVERGED, subject=subject)
 
 
 def regular_values(plain: Estimate, samples: Samples) -> Array:

@@ -20,7 +20,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, Estimator, Needs
 from mindyn.estimators.estimate_parts import describe_status, infinite_variances
-from mindyn.estimators.least_squares import LeastSquares, Weights, sandwich
+from mindyn.estimators.least_squares import LeastSquares, Weights, noise_covariance, sandwich
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, identifiable_directions, solve
 from mindyn.regression.regressor import Regressor
@@ -225,12 +225,7 @@ def _estimate(
     settings: TotalLeastSquares, plain: Estimate, information: Information, weights: Array, solution: TotalSolution
 ) -> Estimate:
     squares, counts = information.residuals(solution.beta), np.array(information.counts)
-    meat = np.zeros_like(solution.inverse)
-    for columns, factor, weight, variance in zip(
-        information.columns, information.factors, weights, squares / counts, strict=True
-    ):
-        meat[np.ix_(columns, columns)] += weight**2 * variance * (factor[:, :-1].T @ factor[:, :-1])
-    covariance = sandwich(solution.inverse, meat)
+    covariance = sandwich(solution.inverse, noise_covariance(information, weights, squares / counts))
     rms = np.sqrt(squares / counts)
     moved = np.abs(solution.beta - plain.beta).max() / max(float(np.abs(plain.beta).max()), 1e-300)
     status = (
