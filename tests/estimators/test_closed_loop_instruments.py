@@ -61,5 +61,5 @@ def test_models_that_cannot_be_simulated_are_rejected():
         )
     with pytest.raises(InputError, match="passes must be a whole number of at least 1, got 0"):
         ClosedLoopInstruments(controller, passes=0)
-    with pytest.raises(InputError, match="initial = 'guess'"):
+    with pytest.raises(InputError, match="initial must be one of measured, reference; got 'guess'"):
         ClosedLoopInstruments(controller, initial="guess").fit(equations(robot, samples))

@@ -45,9 +45,7 @@ def test_residuals_and_percentages_are_those_of_the_replayed_loop(compare):
     truth = LeastSquares().fit(rows)
     truth = replace(truth, beta=truth.base.values)
     found = OutputError(controller, compare, start=truth, **LOOP).fit(rows)
-    replay = LoopReplay(
-        LoopSettings(controller, control_rate_hz=CONTROL_HZ, initial="reference"), rows.regressor, samples
-    )
+    replay = LoopReplay(LoopSettings(controller, **LOOP), rows.regressor, samples)
     again = replay.run(found.beta[None])
     measured = samples.tau if compare == "torque" else samples.q
     left = measured - (again.tau if compare == "torque" else again.q)[0]
@@ -122,9 +120,7 @@ def test_replayed_samples_of_a_linkage_have_the_positions_of_its_loops():
     controller = tracking(robot, SineMotion([0.4], [[1.0]], [[0.5]], [[0.0]]))
     recorded = tracked(robot, controller, method="fixed", seconds=0.3).samples()
     rows = equations(robot, recorded)
-    replay = LoopReplay(
-        LoopSettings(controller, control_rate_hz=CONTROL_HZ, initial="reference"), rows.regressor, recorded
-    )
+    replay = LoopReplay(LoopSettings(controller, **LOOP), rows.regressor, recorded)
     motions = replay.run(np.stack([rows.regressor.base.values, 1.5 * rows.regressor.base.values]))
     closure = home_closure(robot)
     for number in range(2):

@@ -8,7 +8,13 @@ import numpy as np
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.algebra.poses import IDENTITY, Pose
+from mindyn.feasibility.consistent import check_values
+from mindyn.feasibility.inertia_family import find_member
+from mindyn.feasibility.physical_space import space_of
+from mindyn.feasibility.projection import find_nearest_positive_definite
+from mindyn.feasibility.worst_configurations import joint_ranges
 from mindyn.kernels.model import compile_model
+from mindyn.regression.regressor import Regressor
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
 
@@ -49,3 +55,20 @@ def grid(ranges, points):
     """(points^d, n) of the joints with a range; the others at their one position."""
     axes = [np.linspace(low, high, points) if high > low else np.array([low]) for low, high in ranges]
     return np.array(list(product(*axes)))
+
+
+def space_of_base(base):
+    """The physical parameters behind a base set."""
+    return space_of(Regressor(base.robot, base=base))
+
+
+def check_base_values(base, values):
+    """Whether some links have these base values."""
+    return check_values(space_of_base(base), np.asarray(values, dtype=np.float64))
+
+
+def project_values(robot_or_base, values, weights, *, eps, seed=0):
+    """The base values that minimise |weights * (beta - values)| with M(q) >= eps; infinite weights keep a value."""
+    member, w = find_member((robot_or_base, values)), np.asarray(weights, dtype=np.float64)
+    spread = np.diag(1 / w)[:, np.isfinite(w)]
+    return find_nearest_positive_definite(member, np.asarray(values), spread, eps, joint_ranges(member.family), seed)

@@ -9,12 +9,11 @@ import pytest
 from feasibility.physical_draws import energy_functional, least_over_point_masses
 from raising import raises
 from robots import random_robot, random_robots, with_random_drives
+from small_arms import check_base_values, space_of_base
 
 import mindyn
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.consistent import check_base_values
 from mindyn.feasibility.nearest import find_nearest_consistent
-from mindyn.feasibility.physical_space import space_of_base
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_paper import yoshida_puma
 from mindyn.parameters.structural import structural_base

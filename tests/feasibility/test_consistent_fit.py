@@ -13,6 +13,7 @@ from estimators.recovered import exact_samples, smooth_samples
 from feasibility.small_arms import long_rod_on_a_slide
 from raising import raises
 from robots import random_robot, with_random_drives
+from small_arms import space_of_base
 
 import mindyn
 from mindyn import Bounds, Friction, LeastSquares, PhysicallyConsistent
@@ -21,7 +22,7 @@ from mindyn.errors import Code, InputError
 from mindyn.feasibility.conic import ConicProgram
 from mindyn.feasibility.consistent import check_consistent
 from mindyn.feasibility.constrained_fit import FitProblem
-from mindyn.feasibility.physical_space import space_of, space_of_base
+from mindyn.feasibility.physical_space import space_of
 from mindyn.feasibility.priors import build_prior, find_placeholders
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.regression.regressor import Regressor, with_estimated_drives

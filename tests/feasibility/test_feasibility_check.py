@@ -290,11 +290,11 @@ def test_an_estimate_keeps_its_full_model_through_its_file(bad, tmp_path):
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("total_mass = 3", Code.WRONG_FORMAT),
-        ("total_mass = '55'", Code.WRONG_FORMAT),
-        ("total_mass = [1, 2, 3]", Code.WRONG_FORMAT),
+        ("total_mass = 3", Code.INVALID_VALUE),
+        ("total_mass = '55'", Code.INVALID_VALUE),
+        ("total_mass = [1, 2, 3]", Code.INVALID_VALUE),
         ("mass = 1", Code.UNKNOWN_NAME),
-        ("[masses]\na = 'x'", Code.WRONG_FORMAT),
+        ("[masses]\na = 'x'", Code.INVALID_VALUE),
     ],
 )
 def test_invalid_bounds_files_raise(tmp_path, text, code):

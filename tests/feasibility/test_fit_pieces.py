@@ -16,7 +16,7 @@ from small_arms import planar_arm
 
 from mindyn.algebra.inertia import phi_about_origin
 from mindyn.errors import Code, InputError
-from mindyn.feasibility.bounds import Bounds, _parse_numbers, read_bounds
+from mindyn.feasibility.bounds import Bounds, read_bounds
 from mindyn.feasibility.conic import ConeRows
 from mindyn.feasibility.constrained_fit import FitProblem, _stack_rows
 from mindyn.feasibility.intervals import Intervals, _expand_columns, _fit_conditions, _root_of_inverse
@@ -89,11 +89,11 @@ def test_the_mean_of_squares_and_the_prior_balance(space):
     problem = FitProblem(space, prior, compact=False)
     weights, weight = np.array([1.0, 2.0]), 0.05
     result = problem.polish(information, weights, weight, problem.solve(information, weights, weight))
-    slope = weight * prior.gradient(space, result)
+    slope = weight * prior.expand(space, result)[1]
     for table, w in zip(tables, weights, strict=True):
         A = table[:, :-1] @ space.matrix
         slope = slope + w * A.T @ (A @ result - table[:, -1]) / 120
-    assert np.abs(slope * space.units).max() < 1e-9 * np.abs(weight * prior.gradient(space, x) * space.units).max()
+    assert np.abs(slope * space.units).max() < 1e-9 * np.abs(weight * prior.expand(space, x)[1] * space.units).max()
 
 
 def test_fractions_of_the_prior_follow_from_both_curvatures(space):
@@ -104,7 +104,7 @@ def test_fractions_of_the_prior_follow_from_both_curvatures(space):
     result = FitProblem(space, prior, zero=held, compact=False).prior_fractions(information, weights, weight, x)
     kept = [k for k in range(space.size) if k not in held]
     A = np.vstack([np.sqrt(w) * table[:, :-1] @ space.matrix for w, table in zip(weights, tables, strict=True)])
-    of_data, of_prior = (A.T @ A / 120)[np.ix_(kept, kept)], weight * prior.curvature(space, x)[np.ix_(kept, kept)]
+    of_data, of_prior = (A.T @ A / 120)[np.ix_(kept, kept)], weight * prior.expand(space, x)[2][np.ix_(kept, kept)]
     U = space.units[kept]
     inverse = np.linalg.pinv((of_data + of_prior) * np.outer(U, U), rcond=1e-12, hermitian=True) * np.outer(U, U)
     rows = space.matrix[:, kept]
@@ -236,9 +236,7 @@ def test_bounds_come_from_a_file(tmp_path, space):
     with raises(InputError, Code.UNKNOWN_NAME, "weights"):
         read_bounds(path)
     path.write_text('total_mass = ["a", 2]\n')
-    with raises(InputError, Code.WRONG_FORMAT, str(path)):
+    with raises(InputError, Code.INVALID_VALUE, f"{path}.total_mass[0]"):
         read_bounds(path)
-    with pytest.raises(TypeError, match="is not a list of numbers"):
-        _parse_numbers((1.0, 2.0))
     with raises(InputError, Code.INVALID_VALUE, "base"):
         Bounds(masses={"base": (0.0, 1.0)}).rows(space)

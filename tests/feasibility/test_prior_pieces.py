@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from closeness import DERIVATIVE, EXACT, ORACLE, SAME_ALGEBRA, SOLVED, assert_close
 from raising import raises
-from small_arms import long_rod_on_a_slide, planar_arm
+from small_arms import long_rod_on_a_slide, planar_arm, space_of_base
 
 from mindyn.algebra.inertia import mass_com_inertia, phi_about_origin, pseudo_inertia
 from mindyn.algebra.poses import Pose
@@ -20,13 +20,11 @@ from mindyn.errors import Code, InputError
 from mindyn.feasibility.conic import ConeRows, ConicProgram, matrix_of_triangle
 from mindyn.feasibility.nearest import (
     _adjoint,
-    _scale_rows,
-    _shift_rows,
     certificate_slack,
     match_values,
     relative_metric,
 )
-from mindyn.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of, space_of_base
+from mindyn.feasibility.physical_space import MIN_LENGTH_M, physical_values, space_of
 from mindyn.feasibility.priors import (
     Prior,
     _add_entropic,
@@ -75,13 +73,13 @@ def test_a_prior_its_slope_and_its_curvature_agree(space, divergence):
     if divergence == "entropic":
         ratios = np.linalg.eigvals(np.linalg.inv(P0) @ P).real
         constant = np.log(np.linalg.det(P0))
-        assert_close(prior.value(space, x), float((ratios - np.log(ratios)).sum() - constant), ORACLE)
+        assert_close(prior.expand(space, x)[0], float((ratios - np.log(ratios)).sum() - constant), ORACLE)
     else:
         off, size = (np.linalg.norm(_scaled(item, 0.5)) for item in (x[space.link(1)] - BALL, BALL))
-        assert_close(prior.value(space, x), (off / size) ** 2, ORACLE)
-    assert_close(prior.gradient(space, x), by_differences(lambda v: prior.value(space, v), x), DERIVATIVE)
-    assert_close(prior.curvature(space, x), by_differences(lambda v: prior.gradient(space, v), x), DERIVATIVE)
-    assert not prior.gradient(space, x)[space.link(0)].any()
+        assert_close(prior.expand(space, x)[0], (off / size) ** 2, ORACLE)
+    assert_close(prior.expand(space, x)[1], by_differences(lambda v: prior.expand(space, v)[0], x), DERIVATIVE)
+    assert_close(prior.expand(space, x)[2], by_differences(lambda v: prior.expand(space, v)[1], x), DERIVATIVE)
+    assert not prior.expand(space, x)[1][space.link(0)].any()
 
 
 def _scaled(phi, length):
@@ -91,12 +89,12 @@ def _scaled(phi, length):
 
 def test_an_entropic_prior_is_infinite_outside_of_the_physical_set(space):
     x = state(space)
-    assert np.isfinite(Prior((None, BALL), "entropic", ()).value(space, x))
+    assert np.isfinite(Prior((None, BALL), "entropic", ()).expand(space, x)[0])
     x[space.link(1)] = phi_about_origin(1.0, np.zeros(3), np.diag([0.1, 0.1, 0.3]))
-    assert Prior((None, BALL), "entropic", ()).value(space, x) == np.inf
-    assert np.isfinite(Prior((None, BALL), "euclidean", ()).value(space, x))
-    assert np.isfinite(Prior((BALL, None), "entropic", ()).value(space, x))
-    assert Prior((None, None), "entropic", ()).value(space, x) == 0.0
+    assert Prior((None, BALL), "entropic", ()).expand(space, x)[0] == np.inf
+    assert np.isfinite(Prior((None, BALL), "euclidean", ()).expand(space, x)[0])
+    assert np.isfinite(Prior((BALL, None), "entropic", ()).expand(space, x)[0])
+    assert Prior((None, None), "entropic", ()).expand(space, x)[0] == 0.0
 
 
 @pytest.mark.parametrize("divergence", ["entropic", "euclidean"])
@@ -115,7 +113,9 @@ def test_at_the_minimum_costs_cancel_the_gradient_of_the_prior(space, divergence
     others[space.link(1)] = False
     program.add_squares(np.eye(space.size)[others], np.zeros(int(others.sum())))
     x = units * program.solve().x[: space.size]
-    assert_close(weight * prior.gradient(space, x)[space.link(1)] * units[space.link(1)], -(price * units)[10:20], 1e-2)
+    assert_close(
+        weight * prior.expand(space, x)[1][space.link(1)] * units[space.link(1)], -(price * units)[10:20], 1e-2
+    )
 
 
 def test_the_sentence_of_a_prior_names_its_links():
@@ -304,10 +304,10 @@ def test_values_are_reached_by_the_shortest_way(space):
     assert np.abs(null @ step).max() < 1e-12
     rows = space.cone_rows(space.units)[0]
     start = x / space.units
-    moved = _shift_rows(rows, start)
+    moved = rows.from_start(start)
     assert_close(moved.matrix @ (0.3 * start) + moved.offset, 1.3 * rows.matrix @ start, ORACLE)
     plain = space.cone_rows()[0]
-    assert_close(_scale_rows(plain, space.units).matrix @ start, plain.matrix @ x, ORACLE)
+    assert_close(plain.in_units(space.units).matrix @ start, plain.matrix @ x, ORACLE)
 
 
 def test_the_cost_of_the_entropic_program_equals_the_divergence(space):

@@ -10,7 +10,7 @@ from closeness import assert_close
 from equations import equations
 from raising import raises
 from robots import random_robot, with_random_drives
-from small_arms import grid, planar_arm, regressor_matrices
+from small_arms import grid, planar_arm, project_values, regressor_matrices
 
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate, load_estimate
@@ -18,7 +18,7 @@ from mindyn.estimators.estimate_parts import JointResidual
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.feasibility.inertia_family import InertiaFamily
 from mindyn.feasibility.positive_definite import check_positive_definite
-from mindyn.feasibility.projection import project_to_positive_definite, project_values
+from mindyn.feasibility.projection import project_to_positive_definite
 from mindyn.feasibility.worst_configurations import joint_ranges
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.model import compile_model
@@ -310,5 +310,3 @@ def test_invalid_arguments_of_projections_raise():
     for eps in (0.0, -1.0, np.nan):
         with raises(InputError, Code.OUT_OF_RANGE, "eps"):
             project_to_positive_definite(estimate, eps=eps)
-    with raises(InputError, Code.INVALID_VALUE, "weights"):
-        project_values(TWO_LINKS, EXAMPLE, np.ones(2), eps=1e-3)

@@ -13,7 +13,7 @@ import pytest
 from closeness import EXACT, ORACLE, assert_close
 
 from mindyn.errors import InputError
-from mindyn.feasibility.projection import _check_eps, _format_move, _moves, covariance_moves, data_moves, project_values
+from mindyn.feasibility.projection import _check_eps, _format_move, _moves, covariance_moves, data_moves
 from mindyn.logs.conversion import _create_drive, _gears_by_joint
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft, format_toml_value
 from mindyn.logs.filters import central_difference, fit_smoothing_spline, savitzky_golay, spline_settling_rows
@@ -221,16 +221,6 @@ def test_moves_by_the_data_cost_the_squares_that_they_add():
     tied = Information(("j",), ("a", "b", "c"), (np.arange(3),), (triangle_of(weak),), (30,))
     wide = data_moves(SimpleNamespace(names=("a", "b", "c"), beta=beta), tied)
     assert np.abs(wide[2]).max() > 1e4 * np.abs(wide[:2]).max()
-
-
-@pytest.mark.parametrize("weights", [np.ones(3), np.array([1.0, 0.0, 1.0, 1.0]), np.array([1.0, -1.0, 1.0, 1.0])])
-def test_weights_of_values_are_positive_and_one_for_each(weights):
-    from mindyn.identifiability.base_sets import base_parameters
-
-    base = base_parameters(PLANAR)
-    given = np.resize(weights, base.count + (len(weights) == 3))
-    with pytest.raises(InputError, match=f"weights must be {base.count} positive numbers"):
-        project_values(base, base.values, given, eps=1e-3)
 
 
 def test_logs_whose_stamps_begin_late_have_the_same_line():

@@ -18,6 +18,7 @@ from mindyn.notation import LINK_PARAMETERS
 from mindyn.reading import read_toml
 from mindyn.robots.parts import Shape
 from mindyn.robots.robot import Robot
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, list_schema, require_valid, table_schema
 
 Range = tuple[float, float]
 CentreBox = tuple[tuple[float, float, float], tuple[float, float, float]]
@@ -168,7 +169,16 @@ def _box_corners(shape: Shape) -> Array:
     return np.asarray(signs * half @ shape.pose.rotation.T + shape.pose.translation)
 
 
-BOUND_TABLES = ("masses", "centres", "total_mass", "symmetric")
+_RANGE: Final = list_schema(ANY_NUMBER, minItems=2, maxItems=2)
+_BOX: Final = list_schema(list_schema(ANY_NUMBER, minItems=3, maxItems=3), minItems=2, maxItems=2)
+_LINKS: Final = {
+    name: {"type": "object", "additionalProperties": schema}
+    for name, schema in {"masses": _RANGE, "centres": _BOX, "symmetric": ANY_TEXT}.items()
+}
+BOUNDS_SCHEMA: Final = table_schema({}, {**_LINKS, "total_mass": _RANGE})
+BOUNDS_HINT: Final = (
+    "total_mass = [5, 20]; [masses] link1 = [1, 3]; [centres] link1 = [[-0.1, -0.1, 0], [0.1, 0.1, 0.3]]"
+)
 
 
 def read_bounds(path: str | Path) -> Bounds:
@@ -192,45 +202,9 @@ def read_bounds(path: str | Path) -> Bounds:
     """
     hint = "write lines such as: total_mass = [20.0, 30.0]"
     content = read_toml(Path(path), "file of bounds", InputError, hint)
-    unknown = [name for name in content if name not in BOUND_TABLES]
-    if unknown:
-        raise InputError(
-            f"{path} has unknown keys {', '.join(unknown)}; valid keys are: {', '.join(BOUND_TABLES)}",
-            code=Code.UNKNOWN_NAME,
-            subject=", ".join(unknown),
-        )
-    try:
-        return _parse_bounds(content)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"the bounds in {path} are not valid: {error}",
-            hint="total_mass = [5, 20]; [masses] link1 = [1, 3]; [centres] link1 = [[-0.1, -0.1, 0], [0.1, 0.1, 0.3]]",
-            code=Code.WRONG_FORMAT,
-            subject=path,
-        ) from error
-
-
-def _parse_bounds(content: dict[str, Any]) -> Bounds:
+    require_valid(content, BOUNDS_SCHEMA, str(path), hint=BOUNDS_HINT)
     total = content.get("total_mass")
-    return Bounds(
-        {link: _parse_range(pair) for link, pair in content.get("masses", {}).items()},
-        {link: (_parse_corner(a), _parse_corner(b)) for link, (a, b) in content.get("centres", {}).items()},
-        None if total is None else _parse_range(total),
-        {link: str(plane) for link, plane in content.get("symmetric", {}).items()},
-    )
-
-
-def _parse_range(values: Any) -> tuple[float, float]:
-    low, high = _parse_numbers(values)
-    return low, high
-
-
-def _parse_corner(values: Any) -> tuple[float, float, float]:
-    x, y, z = _parse_numbers(values)
-    return x, y, z
-
-
-def _parse_numbers(values: Any) -> list[float]:
-    if not isinstance(values, list) or not all(isinstance(value, (int, float)) for value in values):
-        raise TypeError(f"{values!r} is not a list of numbers")
-    return [float(value) for value in values]
+    masses, centres, symmetric = (content.get(name, {}) for name in ("masses", "centres", "symmetric"))
+    boxes: Any = {link: tuple(tuple(map(float, corner)) for corner in box) for link, box in centres.items()}
+    ranges = {link: (float(low), float(high)) for link, (low, high) in masses.items()}
+    return Bounds(ranges, boxes, None if total is None else (float(total[0]), float(total[1])), symmetric)

@@ -7,7 +7,7 @@ of 7 joints a modelling layer takes longer to set up the program than the solver
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, Literal
 
@@ -61,6 +61,14 @@ class ConeRows:
     def count(self) -> int:
         """Return the number of rows."""
         return len(self.offset)
+
+    def in_units(self, units: Array) -> ConeRows:
+        """Return the rows as conditions on v, x = units * v."""
+        return replace(self, matrix=self.matrix * units)
+
+    def from_start(self, start: Array) -> ConeRows:
+        """Return the rows as conditions on the step from `start`."""
+        return replace(self, offset=self.offset + self.matrix @ start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,15 +183,12 @@ def _widen_matrix(matrix: Array, width: int) -> Array:
 
 
 def _build_cones(rows: ConeRows, clarabel: Any) -> list[Any]:
-    if rows.kind == "zero":
-        return [clarabel.ZeroConeT(rows.count)]
-    if rows.kind == "nonnegative":
-        return [clarabel.NonnegativeConeT(rows.count)]
-    if rows.kind == "second order":
-        return [clarabel.SecondOrderConeT(rows.count)]
+    if rows.kind == "exponential":
+        return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]
     if rows.kind == "semidefinite":
         return [clarabel.PSDTriangleConeT(rows.order)]
-    return [clarabel.ExponentialConeT() for _ in range(rows.count // 3)]
+    names = {"zero": "ZeroConeT", "nonnegative": "NonnegativeConeT", "second order": "SecondOrderConeT"}
+    return [getattr(clarabel, names[rows.kind])(rows.count)]
 
 
 def _build_settings(clarabel: Any, tolerance: float, regularisation: float) -> Any:

@@ -26,8 +26,7 @@ from mindyn.feasibility.nearest import (
     relative_metric,
     root_of_inverse,
 )
-from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of, space_of_base
-from mindyn.parameters.base import BaseParameters
+from mindyn.feasibility.physical_space import PhysicalSpace, physical_values, space_of
 
 CONSISTENT_DISTANCE: Final = 1e-5
 """Largest relative rms distance at which values count as consistent: the precision of the solver."""
@@ -72,11 +71,6 @@ def _add_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) ->
     sentence += f"{'within' if is_within else 'beyond'} the 95 % region ({region:.2g})."
     witness = {**answer.witness, "deviations": nearest.distance, "region": region, "within_uncertainty": is_within}
     return replace(answer, reason=f"{answer.reason}{sentence}", witness=witness)
-
-
-def check_base_values(base: BaseParameters, values: Array) -> Answer:
-    """Check values of a base set."""
-    return check_values(space_of_base(base), np.asarray(values, dtype=np.float64))
 
 
 def check_values(space: PhysicalSpace, beta: Array) -> Answer:

@@ -237,11 +237,8 @@ class FitProblem:
         units, weight = self.space.units, max(prior_weight, MIN_PRIOR_WEIGHT)
 
         def prior(v: Array) -> tuple[float, Array, Array]:
-            value = self.prior.value(self.space, units * v)
-            if not np.isfinite(value):
-                return value, np.full(len(v), np.inf), np.full((len(v), len(v)), np.inf)
-            H = self.prior.curvature(self.space, units * v) * np.outer(units, units)
-            return weight * value, weight * self.prior.gradient(self.space, units * v) * units, weight * H
+            value, gradient, H = self.prior.expand(self.space, units * v)
+            return weight * value, weight * gradient * units, weight * (H * np.outer(units, units))
 
         zero = self._zero_numbers(information, weights)
         rows += [ConeRows("zero", np.eye(self.space.size)[zero], np.zeros(len(zero)))]
@@ -271,7 +268,7 @@ class FitProblem:
     def _bound_rows(self, units: Array) -> list[ConeRows]:
         """Return bounds and compactness as rows on v, x = units * v."""
         rows = [*self.rows, *([self.space.compact_rows(self.prior.links)] if self.compact else [])]
-        return [ConeRows(group.kind, group.matrix * units, group.offset, group.order) for group in rows]
+        return [group.in_units(units) for group in rows]
 
     def prior_fractions(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
         """Return the fraction (p,) of the certainty of each beta at the minimum x that comes from the prior.
@@ -282,7 +279,7 @@ class FitProblem:
         units, kept = self.space.units, np.setdiff1d(np.arange(self.space.size), self.zero)
         R = information.stacked(weights)[0] @ self.space.matrix * units / np.sqrt(sum(information.counts))
         prior_curvature = (
-            max(prior_weight, MIN_PRIOR_WEIGHT) * self.prior.curvature(self.space, x) * np.outer(units, units)
+            max(prior_weight, MIN_PRIOR_WEIGHT) * self.prior.expand(self.space, x)[2] * np.outer(units, units)
         )
         data_curvature, prior_curvature = (H[np.ix_(kept, kept)] for H in (R.T @ R, prior_curvature))
         curvature = data_curvature + prior_curvature

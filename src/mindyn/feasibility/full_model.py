@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from mindyn.regression.friction import Friction
 from mindyn.robots.drive_matrices import drive_load_matrix, friction_matrix
 from mindyn.robots.floating_base import BASE_COUNT
 from mindyn.robots.friction_laws import FRICTION_LAWS
-from mindyn.robots.parts import Drive, ExtraTorque, Link
+from mindyn.robots.parts import ExtraTorque, Link
 from mindyn.robots.robot import Robot
 
 KEPT_MARGIN_FRACTION: Final = 1e-2
@@ -306,7 +306,8 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
     if space.base.drives:
         stop = start + len(DRIVE_PARAMETERS) * len(drives)
         table = x[start:stop].reshape(-1, len(DRIVE_PARAMETERS)).tolist()
-        drives = tuple(_replace_drive_values(drive, *row) for drive, row in zip(drives, table, strict=True))
+        named_rows: list[dict[str, Any]] = [dict(zip(DRIVE_PARAMETERS, row, strict=True)) for row in table]
+        drives = tuple(replace(drive, **row) for drive, row in zip(drives, named_rows, strict=True))
         start = stop
     extras = robot.extras
     if space.base.drives:
@@ -326,10 +327,6 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
         extras=(*extras, *shapes),
         findings=(*robot.findings, *(info(FindingKind.COMPLETED_PARAMETERS, note) for note in notes)),
     )
-
-
-def _replace_drive_values(drive: Drive, rotor_inertia: float, viscous: float, coulomb: float, offset: float) -> Drive:
-    return replace(drive, rotor_inertia=rotor_inertia, viscous=viscous, coulomb=coulomb, offset=offset)
 
 
 def _describe_transition(friction: Friction) -> str:

@@ -154,11 +154,8 @@ def _find_extremes(
     B = space.matrix * units
     shift = W @ (space.matrix @ start - free)[known]
     ball = ConeRows("second order", np.vstack([np.zeros(space.size), W @ B[known]]), np.concatenate([[0.0], shift]))
-    others = [
-        *space.cone_rows(units),
-        *(ConeRows(rows.kind, rows.matrix * units, rows.offset, rows.order) for rows in further),
-    ]
-    program.add_rows(ball, *(replace(rows, offset=rows.offset + rows.matrix @ (start / units)) for rows in others))
+    others = (*space.cone_rows(units), *(rows.in_units(units) for rows in further))
+    program.add_rows(ball, *(rows.from_start(start / units) for rows in others))
     costs = B[numbers] / deviations[:, None]
     return np.array([program.find_least_values(costs, 0, radii), -program.find_least_values(-costs, 0, radii)])
 

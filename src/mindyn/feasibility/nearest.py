@@ -129,9 +129,8 @@ def _solve_from(
     program.add_squares(W @ space.matrix * units / size, W @ (beta - space.matrix @ start) / size)
     program.cost[space.masses] = mass_cost
     cones = space.cone_rows(units)
-    program.add_rows(
-        *(_shift_rows(cone, start / units) for cone in (*cones, *(_scale_rows(row, units) for row in rows)))
-    )
+    conditions = (*cones, *(group.in_units(units) for group in rows))
+    program.add_rows(*(group.from_start(start / units) for group in conditions))
     minimum = program.solve()
     x = start + units * minimum.x
     braking = (
@@ -152,15 +151,6 @@ def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
     least = max(rms.values()) or 1.0
     floors = [MIN_RELATIVE_SIZE * (rms[family] or least) for family in families]
     return np.asarray(np.diag(1 / np.maximum(np.abs(beta), floors)))
-
-
-def _scale_rows(rows: ConeRows, units: Array) -> ConeRows:
-    return ConeRows(rows.kind, rows.matrix * units, rows.offset, rows.order)
-
-
-def _shift_rows(rows: ConeRows, start: Array) -> ConeRows:
-    """Return the rows as conditions on the step from `start`."""
-    return ConeRows(rows.kind, rows.matrix, rows.offset + rows.matrix @ start, rows.order)
 
 
 def match_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:

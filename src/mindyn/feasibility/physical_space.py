@@ -20,7 +20,7 @@ from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.conic import ConeRows, triangle
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
-from mindyn.parameters.parameter import Kind, Parameter, list_base_parameters, standard_parameters
+from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.friction_limits import NONNEGATIVE_FRICTION, friction_rows, parameters_behind
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
@@ -187,25 +187,13 @@ def _squares(s: float) -> Array:
     return scaled / np.where(np.eye(4) > 0, 1.0, np.sqrt(2.0))
 
 
-def space_of_base(base: BaseParameters) -> PhysicalSpace:
-    """Return the physical space of a base set alone."""
-    behind = standard_parameters(base.robot, drives=base.drives)
-    none = np.zeros((0, len(behind)))
-    return PhysicalSpace(
-        base.robot, base, list_base_parameters(base), behind, base.matrix, _nonnegative_numbers(behind), none
-    )
-
-
 def space_of(regressor: Regressor) -> PhysicalSpace:
     """Return the physical space of all parameters of a regressor, with friction shapes and joint-side friction."""
     base = regressor.base
     behind, matrix = parameters_behind(regressor)
     brakes = friction_rows(base, regressor.friction, behind)
-    return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, _nonnegative_numbers(behind), brakes)
-
-
-def _nonnegative_numbers(columns: Sequence[Parameter]) -> tuple[int, ...]:
-    return tuple(k for k, column in enumerate(columns) if column.kind in _NONNEGATIVE_KINDS)
+    nonnegative = tuple(k for k, column in enumerate(behind) if column.kind in _NONNEGATIVE_KINDS)
+    return PhysicalSpace(base.robot, base, regressor.parameters, behind, matrix, nonnegative, brakes)
 
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:

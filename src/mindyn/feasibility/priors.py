@@ -73,53 +73,32 @@ class Prior:
             else:
                 _add_euclidean(program, space, i, phi, units, weight)
 
-    def value(self, space: PhysicalSpace, x: Array) -> float:
-        """Return the divergence at x without its constant; infinite if an entropic divergence is undefined."""
-        total = 0.0
+    def expand(self, space: PhysicalSpace, x: Array) -> tuple[float, Array, Array]:
+        """Return the divergence at x without its constant, its gradient (size,) and its curvature (size, size).
+
+        All are infinite where an entropic divergence is undefined; links without a prior add nothing.
+        """
+        value, gradient, curvature = 0.0, np.zeros(space.size), np.zeros((space.size, space.size))
         for i, phi in enumerate(self.links):
+            link = space.link(i)
             if phi is None:
                 continue
-            P, P0 = pseudo_inertia(x[space.link(i)]), pseudo_inertia(phi)
             if self.divergence == "entropic":
+                P, P0 = pseudo_inertia(x[link]), pseudo_inertia(phi)
                 if not np.isfinite(P).all() or np.linalg.eigvalsh(P)[0] <= 0:
-                    return float("inf")
-                total += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
+                    return float("inf"), np.full_like(gradient, np.inf), np.full_like(curvature, np.inf)
+                value += float(np.trace(np.linalg.solve(P0, P)) - np.linalg.slogdet(P)[1])
+                change = np.linalg.inv(P0) - np.linalg.inv(P)
+                gradient[link] = np.einsum("aij,ji->a", _UNIT_MATRICES, change)
+                turned = np.linalg.solve(P, _UNIT_MATRICES)
+                curvature[link, link] = np.einsum("aij,bji->ab", turned, turned)
             else:
                 triangles = triangle(_UNIT_MATRICES) / space.link_units
-                difference = triangles @ (x[space.link(i)] - phi)
-                total += float(difference @ difference) / float(np.linalg.norm(triangles @ phi)) ** 2
-        return total
-
-    def gradient(self, space: PhysicalSpace, x: Array) -> Array:
-        """Return the gradient (size,) of the divergence at x; zero for links without a prior."""
-        g = np.zeros(space.size)
-        for i, phi in enumerate(self.links):
-            if phi is None:
-                continue
-            P = pseudo_inertia(x[space.link(i)])
-            if self.divergence == "entropic":
-                change = np.linalg.inv(pseudo_inertia(phi)) - np.linalg.inv(P)
-                g[space.link(i)] = np.einsum("aij,ji->a", _UNIT_MATRICES, change)
-            else:
-                triangles = triangle(_UNIT_MATRICES) / space.link_units
-                slope = triangles.T @ (triangles @ (x[space.link(i)] - phi))
-                g[space.link(i)] = 2 * slope / float(np.linalg.norm(triangles @ phi)) ** 2
-        return g
-
-    def curvature(self, space: PhysicalSpace, x: Array) -> Array:
-        """Return the second derivative (size, size) of the divergence at x; zero for links without a prior."""
-        H = np.zeros((space.size, space.size))
-        for i, phi in enumerate(self.links):
-            if phi is None:
-                continue
-            block = np.ix_(range(space.size)[space.link(i)], range(space.size)[space.link(i)])
-            if self.divergence == "entropic":
-                turned = np.linalg.solve(pseudo_inertia(x[space.link(i)]), _UNIT_MATRICES)
-                H[block] = np.einsum("aij,bji->ab", turned, turned)
-            else:
-                triangles = triangle(_UNIT_MATRICES) / space.link_units
-                H[block] = 2 * triangles.T @ triangles / float(np.linalg.norm(triangles @ phi)) ** 2
-        return H
+                difference, square = triangles @ (x[link] - phi), float(np.linalg.norm(triangles @ phi)) ** 2
+                value += float(difference @ difference) / square
+                gradient[link] = 2 * (triangles.T @ difference) / square
+                curvature[link, link] = 2 * triangles.T @ triangles / square
+        return value, gradient, curvature
 
 
 def require_valid_prior(given: Robot | str | None, divergence: str) -> None:

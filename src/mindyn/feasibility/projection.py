@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mindyn.algebra.values import Array, RandomSource, seed_from
 from mindyn.errors import Code, InputError
@@ -33,10 +32,8 @@ from mindyn.feasibility.worst_configurations import (
 )
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
-from mindyn.parameters.base import BaseParameters
 from mindyn.regression.information import Information
 from mindyn.regression.row_blocks import gather
-from mindyn.robots.robot import Robot
 
 CONFIGURATIONS_PER_ROUND: Final = 6_000
 """Configurations sampled in each round."""
@@ -277,35 +274,6 @@ def _project_by_covariance(
         return find_nearest_positive_definite(
             member, estimate.beta, np.column_stack([moves, dropped]), eps, ranges, seed
         )
-
-
-def project_values(
-    robot_or_base: Robot | BaseParameters,
-    values: ArrayLike,
-    weights: ArrayLike,
-    *,
-    eps: float,
-    drives: bool | None = None,
-    ranges: Ranges | None = None,
-    within_limits: bool = False,
-    seed: int = 0,
-) -> NearestPositiveDefinite:
-    """Return the base values that minimise |weights * (beta - values)| with M(q) >= eps in every configuration.
-
-    `weights` (count,) are positive, and infinite for values that must not move.
-    """
-    member = find_member((robot_or_base, values), drives=drives)
-    beta = np.asarray(values, dtype=np.float64)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != beta.shape or not (w > 0).all():
-        raise InputError(
-            f"weights must be {len(beta)} positive numbers, one for each base value, got shape {w.shape}",
-            code=Code.INVALID_VALUE,
-            subject="weights",
-        )
-    bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
-    spread = np.diag(1 / w)[:, np.isfinite(w)]
-    return find_nearest_positive_definite(member, beta, spread, _check_eps(eps), bounds, seed)
 
 
 def _check_eps(eps: float) -> float:

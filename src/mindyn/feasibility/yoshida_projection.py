@@ -82,11 +82,6 @@ class Minor:
         """Return the smallest f . p on a grid, or exactly if the cone is circular and `points` is None."""
         if points is not None:
             return float((self.facets(points) @ p).min())
-        self.require_circular()
-        return float(p[2] - np.hypot(p[0], p[1]))
-
-    def require_circular(self) -> None:
-        """Raise `InputError` if the cone is not circular, so that no exact answer exists."""
         if not self.is_circular:
             raise InputError(
                 f"the cone of the minor of order {self.order} is not circular: it has {self.count} functions",
@@ -94,15 +89,11 @@ class Minor:
                 code=Code.UNSUPPORTED,
                 subject="points",
             )
+        return float(p[2] - np.hypot(p[0], p[1]))
 
 
-def leading_minors(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tuple[Minor, ...]:
-    """Return the leading minors of the inertia matrix of a robot, of order 1 to n."""
-    return minors_of(find_member((robot_or_base, values)))
-
-
-def minors_of(member: FamilyMember) -> tuple[Minor, ...]:
-    """Return the leading minors of a member, or raise `RobotError` if there are too many functions."""
+def leading_minors(member: FamilyMember) -> tuple[Minor, ...]:
+    """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many functions."""
     family = member.family
     sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
     if sliding or len(family.moving) > MAX_ANGLES:
@@ -124,7 +115,7 @@ def check_by_cones(
     `points` is the number of grid points per angle; None: exact cones, if they are circular.
     """
     member = find_member((robot_or_base, values))
-    orders = [_order_record(minor, member.values, points) for minor in minors_of(member)]
+    orders = [_order_record(minor, member.values, points) for minor in leading_minors(member)]
     failing = [record for record in orders if record["margin"] <= 0]
     cone = "exact cone" if points is None else f"cone of a grid of {points} points"
     if not failing:
@@ -250,7 +241,7 @@ def project_by_cones(
     may fail from values far outside, which raises `InputError`.
     """
     member = find_member((robot_or_base, values))
-    minors = minors_of(member)
+    minors = leading_minors(member)
     facets = [minor.facets(points) for minor in minors]
     beta = member.values.copy()
     for _ in range(MAX_PROJECTION_ROUNDS):
