@@ -26,11 +26,6 @@ class Command(tuple[str, ...]):
     def __str__(self) -> str:
         return shlex.join(("mindyn", *self))
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the command can be run as it is."""
-        return not any(word.isupper() and word.isalpha() for word in self)
-
 
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra."""

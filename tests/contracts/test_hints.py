@@ -41,9 +41,14 @@ def test_commands_are_found():
     assert {"identify", "export", "log", "check"} <= {words[0] for _, words in PROPOSED}
 
 
+def is_complete(words):
+    """Words in capitals stand for what the user knows."""
+    return not any(word.isupper() and word.isalpha() for word in words)
+
+
 @pytest.mark.parametrize(("path", "words"), PROPOSED, ids=lambda value: str(value))
 def test_every_proposed_command_parses_and_complete_ones_run(path, words):
-    if None not in words and Command(*words).is_complete:
+    if None not in words and is_complete(words):
         assert mindyn_program(*words).code == 0
         return
     command = load_command(words[0])
@@ -67,8 +72,6 @@ def test_hints_hold_no_command_as_plain_text():
 def test_a_command_is_written_as_a_shell_takes_it():
     command = Command("log", Path("run 1.csv"), "ROBOT")
     assert str(command) == "mindyn log 'run 1.csv' ROBOT"
-    assert not command.is_complete
-    assert Command("count", "puma560").is_complete
     error = MindynError("wrong", hint="plan first", command=command)
     assert error.hint == "plan first: mindyn log 'run 1.csv' ROBOT"
     assert error.to_dict()["command"] == ["mindyn", "log", "run 1.csv", "ROBOT"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -153,7 +153,7 @@ def test_other_estimates_and_the_prior_are_validated_on_the_same_rows(data, robo
 
 
 def test_report_data_is_json_and_pages_are_reproducible(data):
-    assert json.loads(json.dumps(data.to_dict()))["robot"] == data.robot
+    assert json.loads(json.dumps(asdict(data)))["robot"] == data.robot
     assert build_page(data) == build_page(data)
 
 

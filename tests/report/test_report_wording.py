@@ -34,11 +34,9 @@ from mindyn.report.headlines import (
 from mindyn.report.inputs import MotionComparison, ReportInputs
 from mindyn.report.parameter_table import PHYSICAL_INTERVALS_NOTE, UNBOUNDED_INTERVALS_NOTE, parameter_section
 from mindyn.report.residuals import motion_section, provenance_section, residual_section
-from mindyn.report.summary import find_weakest_joint
+from mindyn.report.summary import FEASIBILITY_NOT_CHECKED, find_weakest_joint
 from mindyn.report.verdict_sections import (
-    FEASIBILITY_UNCHECKED,
     NO_HELD_OUT_NOTE,
-    report_headline,
     summarize_report,
     torque_section,
     verdict_section,
@@ -47,6 +45,12 @@ from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
 
 STOOD = Finding(Kind.STILL_JOINT, Severity.ERROR, "it stood", "Record it moving")
 LOADED = Finding(Kind.PAYLOAD_CHANGE, Severity.WARNING, "log 2 carries another payload")
+
+
+def report_headline(data):
+    """The headline of a report and the grade that colours it."""
+    summary = summarize_report(data)
+    return summary.headline, summary.grade
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +109,7 @@ def test_a_fit_without_held_out_logs_is_never_good(estimate):
 def test_a_poor_model_stays_poor(good):
     poor = replace(good, verdict=replace(good.verdict, grade="poor", held_out=False), feasibility=())
     assert report_headline(poor) == ("The model is poor.", "poor")
-    assert FEASIBILITY_UNCHECKED in text_of(verdict_section(poor))
+    assert FEASIBILITY_NOT_CHECKED in text_of(verdict_section(poor))
     joints = (replace(good.verdict.joints[0], grade="unusable"), *good.verdict.joints[1:])
     uneven = replace(good, verdict=replace(good.verdict, joints=joints))
     assert report_headline(uneven) == (SOME_JOINTS_GOOD, "fair")

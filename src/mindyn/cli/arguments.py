@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -57,34 +57,12 @@ MESHES_OPTION = typer.Option(
 """For `meshes: Annotated[bool, MESHES_OPTION]`."""
 
 
-FLOOR_OPTION = typer.Option(
-    help="Height of the floor above the origin of the root, m; 0.0 if neither this nor a workspace is given."
-)
-NO_FLOOR_OPTION = typer.Option("--no-floor", help="Do not check against a floor.")
-CLEARANCE_OPTION = typer.Option(help="Smallest distance to the floor, to obstacles and between links, m.")
-TRACKING_ERROR_OPTION = typer.Option(help="Largest tracking error of the tip, m; added to the clearance.")
-TIP_SPEED_OPTION = typer.Option(help="Largest speed of any point of the arm, m/s.")
-LIMITS_OPTION = typer.Option(
-    "--limits", help=".toml file with limits, workspace, obstacles, capsules, tool, noise, start and home."
-)
-RADIUS_OPTION = typer.Option(
-    help="Give a link a capsule of this radius, m, between its joints. Repeatable.", metavar="LINK=M"
-)
-ACCEPT_UNCHECKED_OPTION = typer.Option(
-    help="Accept that this link has no volume and is not checked. Repeatable.", metavar="LINK"
-)
-"""Options of the commands that check motions."""
-
-
-MOVE_OPTION = typer.Option(help="Also move this joint of a gripper or propeller. Repeatable.", metavar="JOINT")
-
-
 def load_and_hold(
-    options: RobotOptions, source: str, move: Sequence[str] | None
+    options: RobotOptions, source: str, move: Sequence[str]
 ) -> tuple[Robot, RobotOptions, tuple[Finding, ...]]:
     """Return the robot with held grippers and propellers, its options, and findings about the held joints."""
     robot = options.load(source)
-    held, findings = joints_to_hold(robot, move or ())
+    held, findings = joints_to_hold(robot, move)
     if not held:
         return robot, options, findings
     chosen = options.selection
@@ -107,71 +85,51 @@ def require_companion(option: str, given: object, needed: str, present: object) 
         raise InputError(f"{option} needs {needed}", hint=hint, code=Code.MISSING_VALUE, subject=option)
 
 
-def resolve_floor(height: float | None, absent: bool) -> float | Literal["base plane"] | None:
-    """Return the floor that --floor and --no-floor give."""
-    require_exclusive({"--floor": height is not None, "--no-floor": absent})
-    return None if absent else "base plane" if height is None else height
+def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a parameter of a command by those of `parse`, with their options and defaults; pass it the result."""
+    declared = inspect.signature(parse).parameters.values()
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_group(*args: Any, **keywords: Any) -> None:
+            given = {entry.name: keywords.pop(entry.name, entry.default) for entry in declared}
+            command(*args, **keywords, **{parameter: parse(**given)})
+
+        hints = get_type_hints(parse, include_extras=True) | get_type_hints(command, include_extras=True)
+        own = inspect.signature(command).parameters.values()
+        listed = [entry for given in own for entry in (declared if given.name == parameter else [given])]
+        parameters = [entry.replace(kind=entry.KEYWORD_ONLY, annotation=hints[entry.name]) for entry in listed]
+        with_group.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_group.__annotations__ = {entry.name: entry.annotation for entry in parameters} | {"return": None}
+        return with_group
+
+    return decorate
 
 
-_ROBOT_OPTIONS: Final[dict[str, Any]] = {
-    "lock": Annotated[
+def parse_robot_options(
+    lock: Annotated[
         list[str] | None,
         typer.Option(help="Hold a joint at this position, rad or m. Repeatable.", metavar="JOINT=VALUE"),
-    ],
-    "root": Annotated[str | None, typer.Option(help="Use this link as root and drop the links above it.")],
-    "tip": Annotated[str | None, typer.Option(help="End the chain at this link or frame and drop side branches.")],
-    "gravity": Annotated[
+    ] = None,
+    root: Annotated[str | None, typer.Option(help="Use this link as root and drop the links above it.")] = None,
+    tip: Annotated[str | None, typer.Option(help="End the chain at this link or frame and drop side branches.")] = None,
+    gravity: Annotated[
         tuple[float, float, float] | None, typer.Option(help="Gravity in the world frame, m/s^2.", metavar="X Y Z")
-    ],
-    "mount": Annotated[
+    ] = None,
+    mount: Annotated[
         str | None, typer.Option(help=f"Mounting of the root: {', '.join(MOUNTS)}, or 'ROLL PITCH YAW' in rad.")
-    ],
-    "assembly": Annotated[
+    ] = None,
+    assembly: Annotated[
         list[str] | None,
         typer.Option(
             help="Approximate position of a joint, rad or m, that selects how loops are assembled. Repeatable.",
             metavar="JOINT=VALUE",
         ),
-    ],
-    "base": Annotated[Base, typer.Option(help="floating: the root moves freely, on six massless joints.")],
-    "snap": Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")],
-}
-"""Options of every command that takes a robot: the options of `load_robot`."""
-
-_ROBOT_DEFAULTS: Final[dict[str, Any]] = dict.fromkeys(_ROBOT_OPTIONS) | {"base": "fixed", "snap": True}
-"""Default values of these options."""
-
-
-def with_robot_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `options: RobotOptions` of a command by the options of `_ROBOT_OPTIONS`."""
-
-    @wraps(command)
-    def with_options(*args: Any, **keywords: Any) -> None:
-        given_options = {name: keywords.pop(name, default) for name, default in _ROBOT_DEFAULTS.items()}
-        command(*args, **keywords, options=parse_robot_options(**given_options))
-
-    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    parameters = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values() if p.name != "options"]
-    robot_parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=_ROBOT_DEFAULTS[name])
-        for name, kind in _ROBOT_OPTIONS.items()
-    ]
-    with_options.__signature__ = signature.replace(parameters=[*parameters, *robot_parameters])  # type: ignore[attr-defined]
-    with_options.__annotations__ = {p.name: p.annotation for p in (*parameters, *robot_parameters)} | {"return": None}
-    return with_options
-
-
-def parse_robot_options(
-    lock: Sequence[str] | None,
-    root: str | None,
-    tip: str | None,
-    gravity: tuple[float, ...] | None,
-    mount: str | None,
-    assembly: Sequence[str] | None,
-    base: Base,
-    snap: bool,
+    ] = None,
+    base: Annotated[Base, typer.Option(help="floating: the root moves freely, on six massless joints.")] = "fixed",
+    snap: Annotated[bool, typer.Option(help="Round angles within 1e-5 rad of a multiple of 15 degrees.")] = True,
 ) -> RobotOptions:
-    """Return the robot options that a command line gives."""
+    """Return the options of `load_robot` that a command line gives."""
     held, stands = parse_assignments("--lock", lock), parse_assignments("--assembly", assembly)
     if gravity is not None and not all(map(isfinite, gravity)):
         raise InputError(
@@ -181,6 +139,10 @@ def parse_robot_options(
             subject="--gravity",
         )
     return RobotOptions(snap, gravity, _parse_mount(mount), Selection(held, root, tip), stands or None, base)
+
+
+with_robot_options = option_group("options", parse_robot_options)
+"""Replace the parameter `options: RobotOptions` of a command that takes a robot."""
 
 
 def _parse_mount(text: str | None) -> str | tuple[float, ...] | None:
@@ -208,19 +170,28 @@ def parse_assignments(
     for text in texts or ():
         name, _, value = text.rpartition("=")
         try:
-            position = float(value)
-            if not name or not isfinite(position):
+            number = float(value)
+            if not name or not isfinite(number):
                 raise ValueError(value)
         except ValueError as error:
-            raise InputError(
-                f"{option} must be NAME=VALUE, got {text!r}",
-                hint=f"such as {option} {example}",
-                code=Code.WRONG_FORMAT,
-                subject=option,
-            ) from error
+            raise assignment_error(option, "NAME=VALUE", text, f"{option} {example}") from error
         if name in numbers:
             raise InputError(
                 f"{option} is given twice for {name!r}", hint="pass each name once", code=Code.DUPLICATE, subject=name
             )
-        numbers[name] = position
+        numbers[name] = number
     return numbers
+
+
+def assignment_error(option: str, form: str, text: str, example: str) -> InputError:
+    """Return the error of an option that is not of the form NAME=VALUE."""
+    message = f"{option} must be {form}, got {text!r}"
+    return InputError(message, hint=f"such as {example}", code=Code.WRONG_FORMAT, subject=option)
+
+
+def split_assignment(option: str, form: str, text: str, example: str) -> tuple[str, str]:
+    """Return both sides of NAME=FILE."""
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise assignment_error(option, form, text, example)
+    return name, file

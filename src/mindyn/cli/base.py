@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
-from mindyn.cli.printing import print_output, print_status, print_table
+from mindyn.cli.printing import print_json, print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.loads.gain_structure import TARGET_STRUCTURE, gain_groups
 from mindyn.parameters.base import BaseParameters, Coefficients, latex_expression, latex_symbol
@@ -48,7 +47,7 @@ def base(
         print_status("note: link parameters are in modified DH frames, with lengths a_i and d_i")
     base_set = base_parameters(loaded, form=form, drives=drives)
     if as_json:
-        typer.echo(json.dumps(_base_data(base_set), indent=2))
+        print_json(_base_data(base_set), indent=2)
     elif latex:
         typer.echo(_format_latex(base_set))
     else:
@@ -59,7 +58,7 @@ def base(
 
 def _print_gain_structure(groups: tuple[tuple[str, ...], ...], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"gain_groups": groups, "position_targets": TARGET_STRUCTURE}, indent=1))
+        print_json({"gain_groups": groups, "position_targets": TARGET_STRUCTURE})
         return
     print_output("Gains and parameters are identifiable up to one factor for each group of joints:")
     for group in groups:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
-from mindyn.cli.printing import print_output, print_status, print_table
+from mindyn.cli.printing import print_json, print_output, print_status, print_table
 from mindyn.export.pinocchio_model import to_pinocchio
 from mindyn.identifiability.base_sets import base_parameters
 from mindyn.kernels.kernel import Kernel
@@ -53,7 +52,7 @@ def bench(
     arm = options.load(robot)
     speeds = measure_kernels(arm, repetitions)
     if as_json:
-        typer.echo(json.dumps(_times_data(arm, speeds), indent=2))
+        print_json(_times_data(arm, speeds), indent=2)
     else:
         _print_times(arm, speeds)
     if any(speed.pinocchio is not None for speed in speeds):
@@ -105,7 +104,8 @@ def _pinocchio_calls(robot: Robot, motion: Array) -> Mapping[str, tuple[int, Tim
 def _print_times(robot: Robot, speeds: list[KernelTime]) -> None:
     rows = [("kernel", "one thread [ns]", f"{usable_cores()} threads [ns]", "Pinocchio [ns]", "ratio")]
     for speed in speeds:
-        comparison = ("-", "-") if speed.pinocchio is None else _format_ratio(speed.pinocchio, speed.one_thread)
+        theirs, ours = speed.pinocchio, speed.one_thread
+        comparison = ("-", "-") if theirs is None else (f"{theirs:.1f}", f"{theirs / ours:.1f}x")
         rows.append((speed.kernel, f"{speed.one_thread:.1f}", f"{speed.all_threads:.1f}", *comparison))
     title = (
         f"{robot.name} on {host().cpu}, {host().lanes(64)} float64 lanes: time per sample in a batch of {BATCH_ROWS}"
@@ -113,10 +113,6 @@ def _print_times(robot: Robot, speeds: list[KernelTime]) -> None:
     print_output(title)
     print_output()
     print_table(rows, numbers=range(1, 5))
-
-
-def _format_ratio(theirs: float, ours: float) -> tuple[str, str]:
-    return f"{theirs:.1f}", f"{theirs / ours:.1f}x"
 
 
 def _times_data(robot: Robot, speeds: list[KernelTime]) -> dict[str, Any]:
@@ -127,11 +123,6 @@ def _times_data(robot: Robot, speeds: list[KernelTime]) -> dict[str, Any]:
         "threads": usable_cores(),
         "batch": BATCH_ROWS,
         "ns_per_sample": {
-            speed.kernel: {
-                "one_thread": speed.one_thread,
-                "all_threads": speed.all_threads,
-                "pinocchio": speed.pinocchio,
-            }
-            for speed in speeds
+            speed.kernel: {name: value for name, value in asdict(speed).items() if name != "kernel"} for speed in speeds
         },
     }

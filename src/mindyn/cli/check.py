@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,7 +10,7 @@ import typer
 from mindyn.cli.arguments import VERBOSE_OPTION, complete_from
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
-from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.errors import InputError, require_choice
 from mindyn.estimators.estimate import Estimate
@@ -53,7 +52,7 @@ def check(
         return
     feasibility = check_feasible(estimate, None if bounds is None else read_bounds(bounds))
     if as_json:
-        typer.echo(json.dumps(feasibility.to_dict(), indent=1))
+        print_json(feasibility.to_dict())
     else:
         _print_answers(feasibility, verbose=verbose)
     refuted = feasibility.is_infeasible is not False
@@ -91,7 +90,7 @@ def _check_by_cones(estimate: Estimate, as_json: bool) -> None:
         except InputError as error:
             print_status(f"note: {error.message}")
     if as_json:
-        typer.echo(json.dumps({**answer.to_dict(), "modified": modified}, indent=1))
+        print_json({**answer.to_dict(), "modified": modified})
     else:
         typer.echo(answer.sentence)
         for name, value in (modified or {}).items():

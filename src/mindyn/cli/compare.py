@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from math import inf
 from pathlib import Path
@@ -16,10 +15,11 @@ from mindyn.cli.arguments import (
     complete_from,
     require_companion,
     require_exclusive,
+    split_assignment,
     with_robot_options,
 )
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.progress_bars import progress_bar
 from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import BenchSetting, Differentiation
@@ -141,7 +141,7 @@ def compare(
             subject="--method",
         )
     if as_json:
-        typer.echo(json.dumps(comparison.to_dict(), indent=1))
+        print_json(comparison.to_dict())
     else:
         print_output(comparison.table(), "  ")
     print_status(f"{repetitions} repetitions of {len(comparison.results)} methods in {comparison.seconds:.0f} s")
@@ -181,24 +181,13 @@ def _compare_on_logs(
 
     taken = methods or list(LOG_METHODS)
     require_methods(taken)
-    splits = read_sets(folder, sets, dict(map(_parse_model, models or ())))
+    pairs = [split_assignment("--model", "SET=FILE", text, "--model set1=arm.urdf") for text in models or ()]
+    splits = read_sets(folder, sets, {name: Path(file) for name, file in pairs})
     comparison = compare_on_logs(splits, taken, folder, print_status)
     if out is not None:
         write_file_atomically(out, comparison_page(comparison))
     if as_json:
-        typer.echo(json.dumps(comparison.to_dict(), indent=1))
+        print_json(comparison.to_dict())
     else:
         print_output(comparison.table(), "    ")
     print_status(f"wrote {out}: open it in a browser" if out is not None else "write a page with --out compared.html")
-
-
-def _parse_model(text: str) -> tuple[str, Path]:
-    name, _, file = text.partition("=")
-    if not name or not file:
-        raise InputError(
-            f"--model must be SET=FILE, got {text!r}",
-            hint="such as --model set1=arm.urdf",
-            code=Code.WRONG_FORMAT,
-            subject="--model",
-        )
-    return name, Path(file)

@@ -13,7 +13,7 @@ import typer
 from mindyn.algebra.deviations import NORMAL_95
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
-from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate, read_logs
 from mindyn.contact.detection import (
     ALARMS_PER_HOUR,
@@ -96,7 +96,7 @@ def contact(
     if as_json:
         data = _contacts_data(bounds, events)
         rows = [{"time_s": time, **_wrench_data(found)} for time, found in wrenches]
-        typer.echo(json.dumps({**data, "wrenches": rows} if wrench else data, indent=1))
+        print_json({**data, "wrenches": rows} if wrench else data)
     else:
         print_output(_format_contacts(bounds, events), "  ")
         for time, found in wrenches:
@@ -158,16 +158,8 @@ def _format_contacts(bounds: ContactThresholds, events: Sequence[Contact]) -> st
 
 
 def _contacts_data(bounds: ContactThresholds, events: Sequence[Contact]) -> dict[str, Any]:
-    rows = [
-        {
-            "start_s": event.start_s,
-            "end_s": event.end_s,
-            "link": event.link,
-            "joints": event.joints,
-            "torque": event.torque,
-        }
-        for event in events
-    ]
+    keys = ("start_s", "end_s", "link", "joints", "torque")
+    rows = [{key: getattr(event, key) for key in keys} for event in events]
     return {"contacts": rows, "thresholds": bounds.to_dict()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -11,7 +10,7 @@ import casadi
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
-from mindyn.cli.printing import print_output, print_status, print_table
+from mindyn.cli.printing import print_json, print_output, print_status, print_table
 from mindyn.equations.catalogue import equation
 from mindyn.equations.composite_bodies import FORMULATIONS, composite_inertia_matrix
 from mindyn.equations.kane import kane_inverse_dynamics
@@ -60,14 +59,14 @@ def count(
     if robot is None:
         rows, lines = paper_rows(), table_ii()
         if as_json:
-            typer.echo(json.dumps(_papers_data(rows, lines), indent=2))
+            print_json(_papers_data(rows, lines), indent=2)
         else:
             print_output(_papers_text(rows, lines), "      ")
         return
     loaded = options.load(robot)
     counted = list(count_formulations(loaded))
     if as_json:
-        typer.echo(json.dumps(_robot_data(loaded, counted), indent=2))
+        print_json(_robot_data(loaded, counted), indent=2)
     else:
         _print_counts(loaded, counted)
     if loaded.has_dependents:
@@ -154,29 +153,19 @@ SERIAL_FORMULATIONS: dict[str, Callable[[Robot], Iterator[FormulationCount]]] = 
 def _print_counts(robot: Robot, counted: list[FormulationCount]) -> None:
     rows: list[tuple[str, ...]] = [("equation", "formulation", "mult.", "add.", "div.", "sincos")]
     for entry in counted:
-        c = entry.counts
-        numbers = (c.multiplications, c.additions, c.divisions, c.sincos)
-        rows.append((entry.equation, entry.formulation, *(str(v) for v in numbers)))
+        rows.append((entry.equation, entry.formulation, *map(str, _list_counts(entry).values())))
     print_output(f"{robot.name}: operations of one evaluation")
     print_output()
     print_table(rows, numbers=range(2, 6))
 
 
 def _robot_data(robot: Robot, counted: list[FormulationCount]) -> dict[str, object]:
-    return {
-        "robot": robot.name,
-        "counts": [
-            {
-                "equation": entry.equation,
-                "formulation": entry.formulation,
-                "multiplications": entry.counts.multiplications,
-                "additions": entry.counts.additions,
-                "divisions": entry.counts.divisions,
-                "sincos": entry.counts.sincos,
-            }
-            for entry in counted
-        ],
-    }
+    rows = [{"equation": entry.equation, "formulation": entry.formulation, **_list_counts(entry)} for entry in counted]
+    return {"robot": robot.name, "counts": rows}
+
+
+def _list_counts(entry: FormulationCount) -> dict[str, int]:
+    return {name: getattr(entry.counts, name) for name in ("multiplications", "additions", "divisions", "sincos")}
 
 
 def _papers_text(rows: list[PaperRow], lines: list[TableLine]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +11,7 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, VERBOSE_OPTION
-from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.progress_bars import MessageProgress, count_messages
 from mindyn.cli.runs import write_run_report
 from mindyn.errors import MindynError
@@ -97,7 +96,7 @@ def _run_demo(truth: Robot, out: Path, talk: MessageProgress, start: float, *, a
             "status": estimate.status,
             "second_motion": errors,
         }
-        typer.echo(json.dumps(summary, indent=1))
+        print_json(summary)
         return
     if verbose:
         typer.echo(parameter_table(truth, estimates))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -21,7 +20,7 @@ import typer
 import mindyn
 from mindyn.cli.arguments import JSON_OPTION
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import print_status, print_table
+from mindyn.cli.printing import print_json, print_status, print_table
 from mindyn.hints import install_command
 from mindyn.numerics.threads import usable_cores
 
@@ -73,7 +72,7 @@ def doctor(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
     findings = [_run_check(name, check) for name, check in CHECKS.items()] + list(check_extras())
     works = all(check_result.state != "failed" for check_result in findings)
     if as_json:
-        typer.echo(json.dumps(_checks_data(findings, works=works), indent=2))
+        print_json(_checks_data(findings, works=works), indent=2)
     else:
         _print_checks(findings)
     if not works:

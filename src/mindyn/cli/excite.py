@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, get_args
 
@@ -10,28 +10,17 @@ import numpy as np
 import typer
 
 from mindyn.cli.arguments import (
-    ACCEPT_UNCHECKED_OPTION,
-    CLEARANCE_OPTION,
-    FLOOR_OPTION,
     JSON_OPTION,
-    LIMITS_OPTION,
     MESHES_OPTION,
-    MOVE_OPTION,
-    NO_FLOOR_OPTION,
-    RADIUS_OPTION,
     ROBOT_ARGUMENT,
-    TIP_SPEED_OPTION,
-    TRACKING_ERROR_OPTION,
     VERBOSE_OPTION,
     complete_from,
     load_and_hold,
-    parse_assignments,
-    resolve_floor,
     with_robot_options,
 )
-from mindyn.cli.limits_file import read_limits_file
+from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
 from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.criteria import Name
@@ -41,7 +30,6 @@ from mindyn.excitation.fourier import Fourier
 from mindyn.excitation.limits import MotionLimits
 from mindyn.excitation.motion_design import MotionDesign, Prediction
 from mindyn.excitation.motion_files import files_at
-from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
 from mindyn.excitation.splines import BSpline
 from mindyn.files import require_writable
 from mindyn.robots.loading import RobotOptions
@@ -54,6 +42,7 @@ MAX_NAMED_PARAMETERS: Final = 6
 
 
 @with_robot_options
+@with_motion_options
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
     seconds: Annotated[float, typer.Option(help="Length of the motion.")] = 20.0,
@@ -75,9 +64,6 @@ def excite(
             autocompletion=complete_from(get_args(Purpose)),
         ),
     ] = "arm",
-    limits: Annotated[Path | None, LIMITS_OPTION] = None,
-    floor: Annotated[float | None, FLOOR_OPTION] = None,
-    no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
     speed: Annotated[
         float, typer.Option(help="Fraction of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
@@ -89,12 +75,6 @@ def excite(
     controller_hz: Annotated[
         float | None, typer.Option(help="Rate of the samples that are written; that of the log if left out.")
     ] = None,
-    clearance: Annotated[float, CLEARANCE_OPTION] = CLEARANCE_M,
-    tracking_error: Annotated[float, TRACKING_ERROR_OPTION] = TRACKING_ERROR_M,
-    tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
-    radius: Annotated[list[str] | None, RADIUS_OPTION] = None,
-    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED_OPTION] = None,
-    move: Annotated[list[str] | None, MOVE_OPTION] = None,
     starts: Annotated[int, typer.Option(help="Searches from random motions.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the random motions.")] = 0,
     deadline_s: Annotated[
@@ -104,10 +84,11 @@ def excite(
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
     *,
+    motion: MotionOptions,
     options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""
-    arm, options, held = load_and_hold(options, robot, move)
+    arm, options, held = load_and_hold(options, robot, motion.move)
     if meshes and out is None:
         raise InputError(
             "--meshes needs --out: meshes are drawn in the motion's page",
@@ -115,20 +96,9 @@ def excite(
             code=Code.MISSING_VALUE,
             subject="--out",
         )
-    given = read_limits_file(limits, arm, held)
+    given = read_limits_file(motion.limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
-    safety = SafetySettings(
-        obstacles=given.obstacles,
-        workspace=given.workspace,
-        floor=resolve_floor(floor, no_floor),
-        tool=given.tool,
-        capsules=given.capsules,
-        radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
-        accept_unchecked=accept_unchecked or (),
-        clearance_m=clearance,
-        tracking_error_m=tracking_error,
-        tip_speed=tip_speed,
-    )
+    safety = replace(motion.safety, **given.surroundings)
     search = SearchSettings(starts, deadline_s)
     if out is not None:
         require_writable(files_at(out)[0].parent)  # raise before the search, not after it
@@ -148,7 +118,7 @@ def excite(
             acceleration=acceleration,
             safety=safety,
             search=search,
-            move=tuple(move or ()),
+            move=motion.move,
             rng=seed,
             progress=talk,
         )
@@ -157,7 +127,7 @@ def excite(
     for note in _describe_uncertain_parameters(design.prediction):
         print_status(f"note: {note}")
     if as_json:
-        typer.echo(json.dumps(design.to_dict(), indent=1))
+        print_json(design.to_dict())
     elif verbose:
         print_output(design.table())
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
-from mindyn.cli.printing import print_status, print_status_lines
+from mindyn.cli.printing import print_json, print_status, print_status_lines
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.contact.guiding import hand_guiding
 from mindyn.errors import Code, InputError, require_choice
@@ -212,7 +211,7 @@ def export(
             "check": {who: {"relative": e.relative.tolist(), "total": e.total} for who, e in errors.items()} or None,
             "position_check": {who: rms.tolist() for who, rms in positions.items()} or None,
         }
-        typer.echo(json.dumps(summary, indent=1))
+        print_json(summary)
     if to in ("urdf", "mjcf", "toml"):
         print_next_command("robots", out)
 

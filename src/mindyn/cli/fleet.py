@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -16,7 +15,7 @@ import typer
 
 from mindyn import __version__
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, require_exclusive, with_robot_options
-from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.progress_bars import progress_bar
 from mindyn.cli.runs import load_run_estimate
 from mindyn.errors import Code, InputError, MissingExtraError
@@ -107,7 +106,7 @@ def fleet(
     if len(study.excluded) > 20:
         print_status(f"{len(study.excluded) - 20} more logs are excluded: see {out / 'excluded.parquet'}")
     if as_json:
-        typer.echo(json.dumps(summarise_study(study), indent=1))
+        print_json(summarise_study(study))
     else:
         _print_study(study)
     print_status(f"wrote {out}: open {out / 'report.html'} in a browser")

@@ -20,6 +20,7 @@ from mindyn.cli.arguments import (
     JSON_OPTION,
     ROBOT_ARGUMENT,
     VERBOSE_OPTION,
+    assignment_error,
     complete_from,
     require_companion,
     require_exclusive,
@@ -27,7 +28,7 @@ from mindyn.cli.arguments import (
 )
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.next_step import print_next_command
-from mindyn.cli.printing import print_findings, print_output, print_status
+from mindyn.cli.printing import print_findings, print_json, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
 from mindyn.cli.runs import (
     CALIBRATION_FILE,
@@ -56,7 +57,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.conversion import apply_logged_mount
 from mindyn.logs.locations import FileLocation, expand_locations, strip_credentials
 from mindyn.logs.log import Log, hash_sources
-from mindyn.logs.reading import LogScan, scan_log
+from mindyn.logs.reading import scan_log
 from mindyn.reading import read_toml
 from mindyn.regression.gather_blocks import sources_of
 from mindyn.regression.settings import EquationSettings
@@ -174,7 +175,7 @@ def identify(
         arm = apply_logged_mount(arm, [*places, *apart])
     prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
-    training = _scan_logs(places, arm) if stream else whole
+    training = [scan_log(place, arm) for place in places] if stream else whole
     require_held_out([source for log in training for source in sources_of(log)], others, _HELD_OUT_HINT)
     if hold_out:
         training, others = _split_logs(whole, hold_out)
@@ -213,7 +214,7 @@ def identify(
     print_findings(findings, verbose=verbose)
     following = ""
     if as_json:
-        typer.echo(json.dumps(_result_data(estimate, verdict, feasibility, findings), indent=1))
+        print_json(_result_data(estimate, verdict, feasibility, findings))
     else:
         predictions = [predict_log(estimate, log) for log in whole] if verdict is None else verdict.predictions
         patterns = find_patterns(predictions) if predictions else None
@@ -230,16 +231,12 @@ def identify(
 def _parse_scale(text: str) -> Scale:
     if text in ("robot", "free"):
         return text  # type: ignore[return-value]
-    name, mark, value = text.partition("=")
+    name, _, value = text.partition("=")
     try:
         return {name.strip(): float(value)}
     except ValueError:
-        raise InputError(
-            f"--scale must be robot, free or NAME=VALUE, got {text!r}" + ("" if mark else "; a value is missing"),
-            hint="such as --scale mcz2R=-0.31; mindyn base --drives lists the parameters",
-            code=Code.WRONG_FORMAT,
-            subject="--scale",
-        ) from None
+        example = "--scale mcz2R=-0.31; mindyn base --drives lists the parameters"
+        raise assignment_error("--scale", "robot, free or NAME=VALUE", text, example) from None
 
 
 def _read_drive_file(path: Path | None) -> tuple[Drive, ...]:
@@ -266,10 +263,6 @@ def _split_logs(logs: Sequence[Log], part: float) -> tuple[list[Log], list[Log]]
             subject="--hold-out",
         )
     return first, last
-
-
-def _scan_logs(paths: Sequence[FileLocation], robot: Robot) -> list[LogScan]:
-    return [scan_log(path, robot) for path in paths]
 
 
 def _read_conditioning(path: Path | None) -> Conditioning | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
+
+from mindyn.cli.arguments import option_group, parse_assignments, require_exclusive
 from mindyn.errors import Code, InputError
 from mindyn.excitation.capsules import Capsule
 from mindyn.excitation.constraints import Box
 from mindyn.excitation.limits import LIMITS
+from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
 from mindyn.findings import Finding
 from mindyn.reading import read_toml
 from mindyn.robots.robot import Robot
@@ -32,14 +36,71 @@ LIMITS_FILE_SCHEMA: Final = {**LIMITS, "properties": {**LIMITS["properties"], **
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MotionOptions:
+    """The options --limits to --move: the file of limits, joints that also move, and what a motion must not hit."""
+
+    limits: Path | None
+    move: tuple[str, ...]
+    safety: SafetySettings
+
+
+def parse_motion_options(
+    limits: Annotated[
+        Path | None,
+        typer.Option(
+            "--limits", help=".toml file with limits, workspace, obstacles, capsules, tool, noise, start and home."
+        ),
+    ] = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(
+            help="Height of the floor above the origin of the root, m; 0.0 if neither this nor a workspace is given."
+        ),
+    ] = None,
+    no_floor: Annotated[bool, typer.Option("--no-floor", help="Do not check against a floor.")] = False,
+    clearance: Annotated[
+        float, typer.Option(help="Smallest distance to the floor, to obstacles and between links, m.")
+    ] = CLEARANCE_M,
+    tracking_error: Annotated[
+        float, typer.Option(help="Largest tracking error of the tip, m; added to the clearance.")
+    ] = TRACKING_ERROR_M,
+    tip_speed: Annotated[float, typer.Option(help="Largest speed of any point of the arm, m/s.")] = TIP_SPEED,
+    radius: Annotated[
+        list[str] | None,
+        typer.Option(help="Give a link a capsule of this radius, m, between its joints. Repeatable.", metavar="LINK=M"),
+    ] = None,
+    accept_unchecked: Annotated[
+        list[str] | None,
+        typer.Option(help="Accept that this link has no volume and is not checked. Repeatable.", metavar="LINK"),
+    ] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option(help="Also move this joint of a gripper or propeller. Repeatable.", metavar="JOINT"),
+    ] = None,
+) -> MotionOptions:
+    """Return the options of commands that check motions."""
+    require_exclusive({"--floor": floor is not None, "--no-floor": no_floor})
+    safety = SafetySettings(
+        floor=None if no_floor else "base plane" if floor is None else floor,
+        radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
+        accept_unchecked=tuple(accept_unchecked or ()),
+        clearance_m=clearance,
+        tracking_error_m=tracking_error,
+        tip_speed=tip_speed,
+    )
+    return MotionOptions(limits, tuple(move or ()), safety)
+
+
+with_motion_options = option_group("motion", parse_motion_options)
+"""Replace the parameter `motion: MotionOptions` of a command."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LimitsFile:
-    """What a limits file states: `bounds` are the limits of joints by key, the others as `SafetySettings` has them."""
+    """What a limits file states: the limits of joints by key, and arguments of `SafetySettings` by name."""
 
     bounds: dict[str, Any] = field(default_factory=dict)
-    obstacles: tuple[Capsule | Box, ...] = ()
-    workspace: Box | None = None
-    tool: tuple[Capsule, ...] = ()
-    capsules: tuple[Capsule, ...] = ()
+    surroundings: dict[str, Any] = field(default_factory=dict)
     noise: Any = None
     start: Any = None
     home: Any = None
@@ -63,16 +124,13 @@ def read_limits_file(path: Path | None, robot: Robot, held: Iterable[Finding] = 
         for key, value in given.items()
         if key not in SURROUNDINGS_SCHEMAS
     }
-    return LimitsFile(
-        bounds,
-        _read_obstacles(given.get("obstacles", [])),
-        _read_workspace(given.get("workspace")),
-        _read_capsules(given.get("tool", []), robot.link_names[-1]),
-        _read_capsules(given.get("capsules", [])),
-        given.get("noise"),
-        given.get("start"),
-        given.get("home"),
-    )
+    surroundings = {
+        "obstacles": _read_obstacles(given.get("obstacles", [])),
+        "workspace": _read_workspace(given.get("workspace")),
+        "tool": _read_capsules(given.get("tool", []), robot.link_names[-1]),
+        "capsules": _read_capsules(given.get("capsules", [])),
+    }
+    return LimitsFile(bounds, surroundings, given.get("noise"), given.get("start"), given.get("home"))
 
 
 def _read_obstacles(entries: Any) -> tuple[Capsule | Box, ...]:

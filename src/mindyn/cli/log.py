@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, complete_robot, with_robot_options
+from mindyn.cli.arguments import JSON_OPTION, assignment_error, complete_robot, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.hints import Command
@@ -63,7 +62,7 @@ def log(
     else:
         draft = draft_with_sidecar(file, arm, given)
         if as_json:
-            typer.echo(json.dumps(_draft_data(draft), indent=1))
+            print_json(_draft_data(draft))
         elif not confirm:
             typer.echo(draft.toml(), nl=False)
         for note in draft.notes:
@@ -85,12 +84,8 @@ def parse_entries(lines: Sequence[str]) -> dict[str, Any]:
     for line in lines:
         key, mark, text = line.partition("=")
         if not mark or not key.strip():
-            raise InputError(
-                f"--state must be KEY=VALUE, got {line!r}",
-                hint="such as --state units.torque='N m' --state side.torque=joint",
-                code=Code.WRONG_FORMAT,
-                subject="--state",
-            )
+            example = "--state units.torque='N m' --state side.torque=joint"
+            raise assignment_error("--state", "KEY=VALUE", line, example)
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -177,7 +172,7 @@ def _check_sidecar(file: Path, sidecar: Path, arm: Robot | None, as_json: bool) 
     data["findings"] = [finding.to_dict() for finding in log.findings]
     summary = f"{file.name} with {sidecar.name}: {len(log)} rows, {rate:.5g} Hz, {log.duration_s:.4g} s"
     if as_json:
-        typer.echo(json.dumps(data, indent=1))
+        print_json(data)
         return
     print_output(f"{summary}; rad or m, N m or N")
     print_output()

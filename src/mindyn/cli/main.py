@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typer.main import get_command
 
 from mindyn import __version__
 from mindyn.cli.exit_codes import EXIT_CODES_HELP, ExitCode
-from mindyn.cli.printing import print_status, terminal_columns
+from mindyn.cli.printing import print_json, print_status, terminal_columns
 from mindyn.errors import Code, InputError, MindynError, UnsafeMotionError, shorten_text
 from mindyn.escaping import TERMINAL_COLUMNS
 from mindyn.interrupts import exit_on_interrupt, reraise_interrupts
@@ -217,7 +216,7 @@ def run() -> None:
 def _print_json_error(error: Mapping[str, Any]) -> None:
     """Print an error as JSON on stdout if the command was asked for JSON."""
     if "--json" in sys.argv:
-        typer.echo(json.dumps({"error": error}, indent=1))
+        print_json({"error": error})
 
 
 def _print_interrupted(kept: str) -> None:

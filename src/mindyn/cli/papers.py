@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.printing import print_output, print_status, print_table
+from mindyn.cli.printing import print_json, print_output, print_status, print_table
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.files import write_file_atomically
 from mindyn.papers import angeles_paper, lin_fang_paper, lin_paper, sheu_walker_paper, yoshida_paper
@@ -65,7 +64,7 @@ def papers(
             raise unknown_name_error("paper", name, PAPERS, has="there are")
     reproductions = [_reproduce_paper(name) for name in chosen]
     if as_json:
-        typer.echo(json.dumps([to_data(reproduction) for reproduction in reproductions], indent=2))
+        print_json([to_data(reproduction) for reproduction in reproductions], indent=2)
     else:
         print_output("\n\n\n".join(map(format_text, reproductions)), "    ")
     if out is not None:
@@ -84,7 +83,7 @@ def _reproduce_paper(name: str) -> Reproduction:
 def _print_papers(as_json: bool) -> None:
     if as_json:
         listed = [{"paper": k, "citation": p.citation, "holds": p.holds} for k, p in PAPERS.items()]
-        typer.echo(json.dumps(listed, indent=2))
+        print_json(listed, indent=2)
         return
     print_table(
         [("paper", "reproduced parts", "citation"), *((name, p.holds, p.citation) for name, p in PAPERS.items())]

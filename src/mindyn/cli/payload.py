@@ -12,7 +12,7 @@ import typer
 
 from mindyn.algebra.poses import rpy_from_rotation
 from mindyn.cli.arguments import JSON_OPTION, require_companion, require_exclusive
-from mindyn.cli.printing import print_findings, print_output, print_status, print_table
+from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.errors import Code, InputError, unknown_name_error
 from mindyn.files import write_file_atomically
@@ -99,7 +99,7 @@ def payload(
     load_in_frame = _express_in_frame(estimate.robot, load, frame)
     print_findings(load.findings)
     if as_json:
-        typer.echo(json.dumps(_payload_data(load, load_in_frame), indent=1))
+        print_json(_payload_data(load, load_in_frame))
         return
     print_output(_describe_load(load))
     print_output(_describe_scale(load, known))
@@ -232,7 +232,7 @@ def print_wrench_payload(
     if c is not None:
         found.write_c(c, *(() if arm is None else (arm.gravity,)))
     if as_json:
-        typer.echo(json.dumps(_payload_data(found.load, found.load) | _sensor_data(found), indent=1))
+        print_json(_payload_data(found.load, found.load) | _sensor_data(found))
     else:
         print_output(_describe_load(found.load))
         print_output()

@@ -5,6 +5,7 @@ In pipes and files, lines are not wrapped or coloured, and tables have their ful
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import textwrap
@@ -105,6 +106,11 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
 def print_output(text: str = "", indent: str = "") -> None:
     """Print a result on stdout, wrapped; continued lines start with `indent`."""
     typer.echo(wrap_lines(make_printable(text, keep="\n"), terminal_columns(sys.stdout), indent))
+
+
+def print_json(value: object, indent: int = 1) -> None:
+    """Print a result on stdout as JSON."""
+    typer.echo(json.dumps(value, indent=indent))
 
 
 def print_table(

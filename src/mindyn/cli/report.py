@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION
-from mindyn.cli.printing import print_status
+from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
+from mindyn.cli.printing import print_json, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, write_run_report
 from mindyn.errors import Code, InputError
-from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.check import check_feasible
 from mindyn.files import locate_beside
 from mindyn.reading import read_json
@@ -51,9 +49,10 @@ def report(
     """Write a report about the quality of an estimate, as a single self-contained HTML file."""
     run, estimate = runs[0], load_run_estimate(runs[0])
     (name, _), *other_runs = _name_runs(runs)
-    others = {other: load_run_estimate(path) for other, path in other_runs} | dict(
-        _parse_comparison(entry) for entry in compare or ()
-    )
+    example = "--compare ordinary=other/estimate.json"
+    pairs = [split_assignment("--compare", "NAME=FILE", entry, example) for entry in compare or ()]
+    named = [*other_runs, *((other, Path(file)) for other, file in pairs)]
+    others = {other: load_run_estimate(path) for other, path in named}
     validation_logs = read_logs(held_out or (), estimate.robot, estimate.conditioning)
     training_logs = read_logs(training or (), estimate.robot)
     fit_sources = estimate.sources
@@ -75,7 +74,7 @@ def report(
     if as_json:
         validation = earlier if verdict is None else verdict.to_dict()
         summary = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": validation}
-        typer.echo(json.dumps(summary, indent=1))
+        print_json(summary)
 
 
 def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> Meshes | None:
@@ -129,15 +128,3 @@ def _read_validation(run: Path) -> dict[str, Any] | None:
         "show these logs in the report with --validate LOG"
     )
     return record
-
-
-def _parse_comparison(entry: str) -> tuple[str, Estimate]:
-    name, mark, path = entry.partition("=")
-    if not (name and mark and path):
-        raise InputError(
-            f"--compare must be NAME=FILE, got {entry!r}",
-            hint="such as --compare ordinary=other/estimate.json",
-            code=Code.WRONG_FORMAT,
-            subject="--compare",
-        )
-    return name, load_run_estimate(Path(path))

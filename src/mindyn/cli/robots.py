@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Final
 
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, VERBOSE_OPTION, with_robot_options
-from mindyn.cli.printing import print_output, print_table
+from mindyn.cli.printing import print_json, print_output, print_table
 from mindyn.robots.loading import RobotOptions, bundled_robots, identified_robots, load_robot
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import joint_rows, robot_table
@@ -36,7 +35,7 @@ def robots(
     if robot is not None:
         shown = options.load(robot)
         if as_json:
-            typer.echo(json.dumps(_robot_data(shown), indent=2))
+            print_json(_robot_data(shown), indent=2)
         elif details or verbose:
             typer.echo(robot_table(shown, details=details))
         else:
@@ -47,7 +46,7 @@ def robots(
         return
     listed = [load_robot(name) for name in bundled_robots()]
     if as_json:
-        typer.echo(json.dumps([_robot_data(entry) for entry in listed], indent=2))
+        print_json([_robot_data(entry) for entry in listed], indent=2)
         return
     rows = [("name", "joints", "drives", "source"), *(_robot_row(entry) for entry in listed)]
     print_table(rows, cut=(3,))
@@ -56,7 +55,7 @@ def robots(
 def _print_identified(*, as_json: bool) -> None:
     zoo = identified_robots()
     if as_json:
-        typer.echo(json.dumps(zoo, indent=2))
+        print_json(zoo, indent=2)
         return
     rows = [("name", "robot", "held-out error", "rows", "licence", "date")]
     for name, entry in zoo.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_status
+from mindyn.cli.printing import print_json, print_status
 from mindyn.errors import Code, ExportError, InputError, list_names, unknown_name_error
 from mindyn.excitation.run import run_of
 from mindyn.hints import Command
@@ -118,7 +117,7 @@ def simulate(
         joints = list(run.measured.joint_names)
         rows, rate = len(run.measured.t), fitted.rate_hz
         summary = {"log": str(out), "samples": rows, "rate_hz": rate, "joints": joints, "drives": with_drives}
-        typer.echo(json.dumps(summary, indent=2))
+        print_json(summary, indent=2)
     print_next_command(
         "identify",
         robot,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,30 +9,18 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import (
-    ACCEPT_UNCHECKED_OPTION,
-    CLEARANCE_OPTION,
-    FLOOR_OPTION,
     JSON_OPTION,
-    LIMITS_OPTION,
-    MOVE_OPTION,
-    NO_FLOOR_OPTION,
-    RADIUS_OPTION,
     ROBOT_ARGUMENT,
-    TIP_SPEED_OPTION,
-    TRACKING_ERROR_OPTION,
     complete_from,
     load_and_hold,
-    parse_assignments,
-    resolve_floor,
     with_robot_options,
 )
 from mindyn.cli.exit_codes import ExitCode
-from mindyn.cli.limits_file import read_limits_file
+from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_output, print_status
+from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.excitation.limits import with_limits
-from mindyn.excitation.safety import CLEARANCE_M, TIP_SPEED, TRACKING_ERROR_M, SafetySettings
 from mindyn.files import replace_folder_files
 from mindyn.findings import name_warnings
 from mindyn.hints import Command
@@ -49,6 +36,7 @@ ACTIONS = ("plan", "simulate", "identify")
 
 
 @with_robot_options
+@with_motion_options
 def step_by_step(
     action: Annotated[str, typer.Argument(help="plan, simulate or identify.", autocompletion=complete_from(ACTIONS))],
     robot: Annotated[str, ROBOT_ARGUMENT],
@@ -60,37 +48,18 @@ def step_by_step(
     seed: Annotated[int, typer.Option(help="Seed. plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
     through: Annotated[str | None, typer.Option(help="identify: use only the tests up to this one.")] = None,
-    limits: Annotated[Path | None, LIMITS_OPTION] = None,
-    floor: Annotated[float | None, FLOOR_OPTION] = None,
-    no_floor: Annotated[bool, NO_FLOOR_OPTION] = False,
-    clearance: Annotated[float, CLEARANCE_OPTION] = CLEARANCE_M,
-    tracking_error: Annotated[float, TRACKING_ERROR_OPTION] = TRACKING_ERROR_M,
-    tip_speed: Annotated[float, TIP_SPEED_OPTION] = TIP_SPEED,
-    radius: Annotated[list[str] | None, RADIUS_OPTION] = None,
-    accept_unchecked: Annotated[list[str] | None, ACCEPT_UNCHECKED_OPTION] = None,
-    move: Annotated[list[str] | None, MOVE_OPTION] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
     *,
+    motion: MotionOptions,
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
     require_choice(action, ACTIONS, "the action of mindyn step-by-step")
-    loaded, options, held = load_and_hold(options, robot, move)
+    loaded, options, held = load_and_hold(options, robot, motion.move)
     words = format_robot_options(options)
     if action == "plan":
-        given = read_limits_file(limits, loaded, held)
-        around = SafetySettings(
-            obstacles=given.obstacles,
-            workspace=given.workspace,
-            tool=given.tool,
-            capsules=given.capsules,
-            floor=resolve_floor(floor, no_floor),
-            radius=parse_assignments("--radius", radius, "link5=0.08, in m"),
-            accept_unchecked=tuple(accept_unchecked or ()),
-            clearance_m=clearance,
-            tracking_error_m=tracking_error,
-            tip_speed=tip_speed,
-        )
+        given = read_limits_file(motion.limits, loaded, held)
+        around = replace(motion.safety, **given.surroundings)
         stated = with_limits(loaded, given.bounds)
         plan, check = plan_safe_tests(stated, around, home=given.home, seconds=seconds, seed=seed)
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +72,7 @@ def step_by_step(
         headline = f"{check.headline}; {ways}{name_warnings(check.findings)}."
         write_motions(plan, folder, rate_hz=rate_hz, comments=[headline, *check.lines()])
         if as_json:
-            typer.echo(json.dumps({**plan.to_dict(), "check": check.to_dict()}, indent=1))
+            print_json({**plan.to_dict(), "check": check.to_dict()})
         else:
             print_output(headline)
             print_output(f"Largest speed of any point of the arm {check.speed:.3g} m/s ({check.fastest}).")
@@ -135,7 +104,7 @@ def step_by_step(
         logs = simulate_tests(loaded, load_plan(folder / PLAN), rate_hz=rate_hz, sensors=sensors, rng=seed)
         write_test_logs(logs, folder, loaded, load_plan(folder / PLAN))
         if as_json:
-            typer.echo(json.dumps({"logs": sorted(logs)}, indent=1))
+            print_json({"logs": sorted(logs)})
         print_status(f"wrote {len(logs)} logs to {folder}")
         print_next_command("step-by-step", "identify", robot, folder, *words)
         return
@@ -150,7 +119,7 @@ def step_by_step(
     with replace_folder_files(folder, ["estimate.json"]) as target:
         estimate.save(target / "estimate.json")
     if as_json:
-        typer.echo(json.dumps(estimate.to_dict(), indent=1))
+        print_json(estimate.to_dict())
     else:
         print_output(f"{estimate.table()}\n\n{checked.table()}", "  ")
     print_status(f"wrote {folder / 'estimate.json'}")

@@ -239,17 +239,15 @@ def _base_with_loops(robot: Robot, form: str, *, drives: bool, seed: int, home: 
             code=Code.UNSUPPORTED,
             subject=form,
         )
-    if drives:
-        base = numeric_base(robot, "torque", drives=True, seed=seed, home=home)
-        return replace(base, notes=("numeric: no closed form covers dependent joints with drives", *base.notes))
-    if robot.mimics:
-        base = numeric_base(robot, seed=seed, home=home)
-        return replace(base, notes=("numeric: no closed form covers mimic joints", *base.notes))
-    closed = loop_closure(robot, home).home
-    try:
-        return parallelogram_base(robot, closed)
-    except RobotError as uncovered:
-        if form == "mayeda":
-            raise
-        base = numeric_base(robot, seed=seed, home=home)
-        return replace(base, notes=(f"numeric: {uncovered.message}", *base.notes))
+    if drives or robot.mimics:
+        why = f"no closed form covers {'dependent joints with drives' if drives else 'mimic joints'}"
+    else:
+        closed = loop_closure(robot, home).home
+        try:
+            return parallelogram_base(robot, closed)
+        except RobotError as uncovered:
+            if form == "mayeda":
+                raise
+            why = uncovered.message
+    base = numeric_base(robot, "torque" if drives else "energy", drives=drives, seed=seed, home=home)
+    return replace(base, notes=(f"numeric: {why}", *base.notes))

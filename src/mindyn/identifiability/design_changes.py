@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from mindyn.algebra.inertia import check_consistency, phi_about_origin, transform_phi
+from mindyn.algebra.poses import Pose
 from mindyn.algebra.values import Array, ShortRepr, frozen_array
 from mindyn.errors import Code, InputError, require_choice
 from mindyn.identifiability.essential_space import essential_space
 from mindyn.identifiability.random_states import make_regressors
 from mindyn.notation import PARAMETERS_PER_LINK
 from mindyn.parameters.base import BaseParameters
+from mindyn.robots.robot import Robot
 
 Motion = tuple[ArrayLike, ArrayLike, ArrayLike]
 """q, qd, qdd (N, joints), of the primary joints if the robot has loops."""
@@ -134,18 +136,23 @@ def evaluate_added_body(
     verdict = check_consistency(body)
     if not verdict.is_feasible:
         raise InputError(f"no body can have these parameters: {verdict.reason}")
-    index, X = base.robot.locate(place)
-    if index < 0:
-        raise InputError(
-            f"a body on the root {base.robot.root.name!r} has no effect on the dynamics",
-            code=Code.NOT_IDENTIFIABLE,
-            subject=place,
-        )
+    X, block = _locate(base.robot, place)
     phi = transform_phi(X, body)
-    block = slice(PARAMETERS_PER_LINK * index, PARAMETERS_PER_LINK * (index + 1))
     q, qd, qdd = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in motion)
     Y = make_regressors(base.robot).torque_rows(q, qd, qdd)[:, :, block]
     return DesignChange(base.names, phi, np.asarray(base.matrix[:, block] @ phi), np.asarray(Y @ phi))
+
+
+def _locate(robot: Robot, place: str) -> tuple[Pose, slice]:
+    """Return the pose of a link or frame in its link, and the columns of the parameters of that link."""
+    index, X = robot.locate(place)
+    if index < 0:
+        raise InputError(
+            f"a body on the root {robot.root.name!r} has no effect on the dynamics",
+            code=Code.NOT_IDENTIFIABLE,
+            subject=place,
+        )
+    return X, slice(PARAMETERS_PER_LINK * index, PARAMETERS_PER_LINK * (index + 1))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -233,14 +240,7 @@ def place_point_mass(
 def _cost(base: BaseParameters, place: str, motion: Motion, aim: Aim) -> Callable[[Array], float]:
     """Return the objective as a function of mass and position, a quadratic form of the added parameters."""
     robot = base.robot
-    index, X = robot.locate(place)
-    if index < 0:
-        raise InputError(
-            f"a mass on the root {robot.root.name!r} has no effect on the dynamics",
-            code=Code.NOT_IDENTIFIABLE,
-            subject=place,
-        )
-    block = slice(PARAMETERS_PER_LINK * index, PARAMETERS_PER_LINK * (index + 1))
+    X, block = _locate(robot, place)
 
     def added(x: Array) -> Array:
         return transform_phi(X, phi_about_origin(float(x[0]), x[1:], np.zeros((3, 3))))

@@ -6,7 +6,7 @@ The state of a robot with loops is that of its primary joints.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,23 +33,6 @@ the first.
 """
 
 
-class Regressors(Protocol):
-    """The energy and torque regressors of a robot over its independent joints."""
-
-    @property
-    def drives(self) -> bool:
-        """Whether torques include drives."""
-
-    def energy_rows(self, q: Array, qd: Array) -> Array:
-        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
-
-    def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Return rows (N, k, p) with tau = rows @ phi."""
-
-    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
-        """Return positions (count, k) of the independent joints."""
-
-
 @dataclass(frozen=True, slots=True)
 class TreeRegressors:
     """Regressors of an open tree."""
@@ -58,11 +41,11 @@ class TreeRegressors:
     drives: bool
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
-        """See `Regressors`."""
+        """Return rows (N, p) with kinetic plus potential energy = rows @ phi."""
         return np.asarray(evaluate_batch(equation(self.robot, "energy_regressor"), q, qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """See `Regressors`."""
+        """Return rows (N, k, p) with tau = rows @ phi."""
         return evaluate_batch(equation(self.robot, "standard_regressor", drives=self.drives), q, qd, qdd)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
@@ -83,11 +66,11 @@ class LoopRegressors:
         return self.dynamics.drives
 
     def energy_rows(self, q: Array, qd: Array) -> Array:
-        """See `Regressors`."""
+        """See `TreeRegressors`."""
         return np.asarray(self.dynamics.energy_regressor(q, qd).sum(axis=1))
 
     def torque_rows(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """See `Regressors`."""
+        """See `TreeRegressors`."""
         return self.dynamics.standard_regressor(q, qd, qdd)
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
@@ -126,6 +109,9 @@ class LoopRegressors:
         lower = np.array([-np.inf if limit.lower is None else limit.lower for limit in limits])
         upper = np.array([np.inf if limit.upper is None else limit.upper for limit in limits])
         return np.minimum(lower, closure.home), np.maximum(upper, closure.home)
+
+
+Regressors = TreeRegressors | LoopRegressors
 
 
 def characteristic_length(robot: Robot) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mindyn.export.writing import RobotFormat
@@ -248,7 +248,3 @@ class ReportData:
     folder: str = ""
     file_format: RobotFormat = "urdf"
     name: str = DEFAULT_ESTIMATE_NAME
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary that can be written as JSON."""
-        return asdict(self)

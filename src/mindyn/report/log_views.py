@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -130,15 +130,13 @@ def summarize_residuals(evidence: Sequence[LogView]) -> tuple[ResidualData, ...]
     shown = round_to_six_digits(_average_ranges(frequency[:, None], kept)[:, 0])
     left = np.concatenate([view.prediction.residual[view.prediction.scored] for view in evidence])
     return tuple(
-        replace(
-            _summarize_residual(
-                left[:, joint],
-                shown,
-                round_to_six_digits(powers[0][:, joint]),
-                round_to_six_digits(powers[1][:, joint]),
-            ),
-            samples=thin_values(longest.residual[:, joint], longest.scored),
-            against=_residual_regressors(longest, joint),
+        ResidualData(
+            *_summarize_histogram(left[:, joint]),
+            shown,
+            round_to_six_digits(powers[0][:, joint]),
+            round_to_six_digits(powers[1][:, joint]),
+            thin_values(longest.residual[:, joint], longest.scored),
+            _residual_regressors(longest, joint),
         )
         for joint in range(left.shape[1])
     )
@@ -156,9 +154,8 @@ def _residual_regressors(prediction: TorquePrediction, joint: int) -> tuple[tupl
     return tuple((name, thin_values(values[:, joint], prediction.scored)) for name, values in kinds)
 
 
-def _summarize_residual(
-    left: Array, frequency: Numbers, residual_power: Numbers, torque_power: Numbers
-) -> ResidualData:
+def _summarize_histogram(left: Array) -> tuple[float, float, float, Numbers, Numbers, Numbers]:
+    """Return the first fields of `ResidualData`, from the mean to the normal density."""
     mean, deviation = float(left.mean()), float(left.std())
     width = deviation or 1.0
     edges = mean + width * np.linspace(-HISTOGRAM_DEVIATIONS, HISTOGRAM_DEVIATIONS, HISTOGRAM_BINS + 1)
@@ -168,7 +165,7 @@ def _summarize_residual(
     )
     beyond = float(np.mean(np.abs(left - mean) > 3 * width))
     shapes = round_to_six_digits(edges), round_to_six_digits(density), round_to_six_digits(normal)
-    return ResidualData(mean, deviation, beyond, *shapes, frequency, residual_power, torque_power)
+    return mean, deviation, beyond, *shapes
 
 
 def _log_ranges(count: int) -> list[tuple[int, int]]:

@@ -163,21 +163,12 @@ def provenance_section(data: ReportData) -> Section:
     settings = [[tag("code", {}, name), typeset(value)] for name, value in provenance.settings]
     versions = [[name, value] for name, value in provenance.versions]
     parts += [
-        tag(
-            "details",
-            {"class": "raw"},
-            tag("summary", {}, "Settings"),
-            _pairs_table("Setting", settings, "Settings of the fit"),
-        ),
-        tag(
-            "details",
-            {"class": "raw"},
-            tag("summary", {}, "Versions"),
-            _pairs_table("Package", versions, "Versions of the packages"),
-        ),
+        _raw_table("Settings", "Setting", settings, "Settings of the fit"),
+        _raw_table("Versions", "Package", versions, "Versions of the packages"),
     ]
     return Section("making", "Provenance", to_html(parts))
 
 
-def _pairs_table(title: str, rows: list[list[Content]] | list[list[str]], caption: str) -> Html:
-    return table([Column(title), Column("Value")], rows, caption)
+def _raw_table(title: str, column: str, rows: list[list[Content]] | list[list[str]], caption: str) -> Html:
+    shown = table([Column(column), Column("Value")], rows, caption)
+    return class_tag("details", "raw", tag("summary", {}, title), shown)

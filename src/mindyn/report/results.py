@@ -19,6 +19,7 @@ from mindyn.report.data import (
     ExcitationData,
     FrictionData,
     JointVerdict,
+    Numbers,
     ParameterRow,
     ParameterState,
     VerdictData,
@@ -78,19 +79,12 @@ def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[Paramete
         state = _parameter_state(estimate, k, relative[k])
         formula = "" if formulas[k] == name else formulas[k]
         before = None if prior is None else float(prior.beta[k])
-        uncertainty: tuple[float | None, float | None, float | None, float | None, bool] = (
-            None,
-            None,
-            None,
-            None,
-            False,
-        )
-        if np.isfinite(low):
-            clipped = low < 0 and name in not_negative
-            part = None if np.isnan(relative[k]) else float(relative[k])
-            deviation = None if state == "dropped" else float(estimate.deviations[k])
-            uncertainty = (deviation, part, 0.0 if clipped else low, high, clipped)
-        rows.append(ParameterRow(name, formula, units[k], value, *uncertainty, state, before))
+        known = bool(np.isfinite(low))
+        clipped = known and low < 0 and name in not_negative
+        part = float(relative[k]) if known and not np.isnan(relative[k]) else None
+        deviation = float(estimate.deviations[k]) if known and state != "dropped" else None
+        low, high = (0.0 if clipped else low, high) if known else (None, None)
+        rows.append(ParameterRow(name, formula, units[k], value, deviation, part, low, high, clipped, state, before))
     return tuple(rows)
 
 
@@ -125,41 +119,33 @@ def friction_data(
         return ()
     longest = max((view.prediction for view in evidence), key=lambda prediction: len(prediction.scored))
     return tuple(
-        replace(_friction_data(estimate, prior, joint, motion.speed), **_friction_samples(estimate, joint, longest))
+        _friction_data(estimate, prior, joint, motion.speed, _friction_samples(estimate, joint, longest))
         for joint, motion in enumerate(excitation.joints)
     )
 
 
-def _friction_samples(estimate: Estimate, joint: int, prediction: TorquePrediction) -> dict[str, Any]:
-    """Return samples around the friction curve."""
+def _friction_samples(estimate: Estimate, joint: int, prediction: TorquePrediction) -> tuple[Numbers, Numbers]:
+    """Return speeds and torques of samples around the friction curve."""
     speed = thin_values(prediction.samples.qd[:, joint], prediction.scored)
     residual = thin_values(prediction.residual[:, joint], prediction.scored)
     order = np.argsort(speed)
     sorted_speed = np.array(speed)[order]
     torque = friction_curve(estimate, joint, sorted_speed).torque + np.array(residual)[order]
-    return {"data_speed": tuple(sorted_speed.tolist()), "data_torque": thin_values(torque, np.arange(len(torque)))}
+    return tuple(sorted_speed.tolist()), thin_values(torque, np.arange(len(torque)))
 
 
-def _friction_data(estimate: Estimate, prior: Estimate | None, joint: int, fastest: float) -> FrictionData:
+def _friction_data(
+    estimate: Estimate, prior: Estimate | None, joint: int, fastest: float, samples: tuple[Numbers, Numbers]
+) -> FrictionData:
     shares = np.unique([*np.geomspace(1e-3, 1.0, CURVE_POINTS), *np.linspace(0.02, 1.0, CURVE_POINTS)])
     half = (fastest or 1.0) * shares
     speeds = np.concatenate([-half[::-1], half])
     curve: FrictionCurve = friction_curve(estimate, joint, speeds)
     reach, is_finite = curve.half_width, bool(np.isfinite(curve.half_width).all())
-    low, high = (
-        (round_to_six_digits(curve.torque - reach), round_to_six_digits(curve.torque + reach))
-        if is_finite
-        else (None, None)
-    )
+    band = [round_to_six_digits(end) if is_finite else None for end in (curve.torque - reach, curve.torque + reach)]
     before = None if prior is None else round_to_six_digits(friction_curve(prior, joint, speeds).torque)
-    return FrictionData(
-        round_to_six_digits(speeds),
-        round_to_six_digits(curve.torque),
-        low,
-        high,
-        before,
-        load_friction(estimate, joint),
-    )
+    shown, torque = round_to_six_digits(speeds), round_to_six_digits(curve.torque)
+    return FrictionData(shown, torque, band[0], band[1], before, load_friction(estimate, joint), *samples)
 
 
 def comparison_data(

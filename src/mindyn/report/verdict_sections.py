@@ -29,10 +29,18 @@ from mindyn.pages.document import (
 )
 from mindyn.pages.plots import axis, pane, plot, series
 from mindyn.report.data import JointTrace, JointVerdict, ReportData, TorqueTrace, VerdictData
-from mindyn.report.headlines import GRADE_LABELS, choose_headline
-from mindyn.report.summary import WEAK_GRADES, Advice, Summary, describe_ends, find_weakest_joint, summarize_verdict
+from mindyn.report.headlines import GRADE_LABELS
+from mindyn.report.summary import (
+    FEASIBILITY_NOT_CHECKED,
+    WEAK_GRADES,
+    Advice,
+    Summary,
+    describe_ends,
+    find_weakest_joint,
+    summarize_verdict,
+)
 from mindyn.validation.errors import EDGE_S, MAX_EDGE_FRACTION
-from mindyn.validation.validate import GRADE_LIMITS, Grade
+from mindyn.validation.validate import GRADE_LIMITS
 
 NO_HELD_OUT_NOTE: Final = (
     "No held-out log was given. The errors below are those of the fit itself, which are optimistic."
@@ -41,7 +49,6 @@ EARLIER_VALIDATION_NOTE: Final = (
     "When the model was identified, its error on held-out logs was {} of the torque. Pass these logs to show them: "
     "mindyn report RUN --validate LOG. The errors below are those of the fit itself, which are optimistic."
 )
-FEASIBILITY_UNCHECKED: Final = "Physical consistency was not checked."
 ERROR_DEFINITION: Final = (
     "Torque error: root mean square of measured minus predicted torque, relative to that of the measured torque. In "
     "the error over all joints, joints with large torques have the largest weight. Bars: 100 % minus the error, from "
@@ -53,11 +60,6 @@ SHADED_NOTE: Final = (
     f" Shaded: {EDGE_S:g} s, or {100 * MAX_EDGE_FRACTION:g} % of a short segment, at the ends of each segment, which "
     "the errors exclude because filters are one-sided there; the residual is clipped there."
 )
-
-
-def report_headline(data: ReportData) -> tuple[str, Grade]:
-    """Return the headline of a report and the grade that colours it."""
-    return choose_headline(data.verdict, _is_feasible(data))
 
 
 def _is_feasible(data: ReportData) -> bool | None:
@@ -162,7 +164,7 @@ def _describe_grades(data: ReportData) -> str:
 def _feasibility_notes(data: ReportData) -> list[Html]:
     """Return notes about physical consistency, or that it was not checked."""
     if not data.feasibility:
-        return [class_tag("p", "fine", FEASIBILITY_UNCHECKED)]
+        return [class_tag("p", "fine", FEASIBILITY_NOT_CHECKED)]
     exists = _is_feasible(data)
     if exists:
         return []
