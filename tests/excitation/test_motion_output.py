@@ -243,7 +243,9 @@ def test_the_command_writes_all_files_and_prints_data_alone(arm):
     robot = mindyn.load_robot(arm / "arm.toml")
     asked, draft = (read_limits_file(path / "limits.toml", robot) for path in (arm, arm / "out"))
     for key in ("obstacles", "tool", "workspace"):
-        assert surfaces(draft.surroundings[key]) == surfaces(asked.surroundings[key]), "a draft without them is not safe"
+        assert surfaces(draft.surroundings[key]) == surfaces(asked.surroundings[key]), (
+            "a draft without them is not safe"
+        )
 
 
 def surfaces(solids):

@@ -96,8 +96,8 @@ def option_group(parameter: str, parse: Callable[..., Any]) -> Callable[[Callabl
             command(*args, **keywords, **{parameter: parse(**given)})
 
         hints = get_type_hints(parse, include_extras=True) | get_type_hints(command, include_extras=True)
-        own = inspect.signature(command).parameters.values()
-        listed = [entry for given in own for entry in (declared if given.name == parameter else [given])]
+        accepted = inspect.signature(command).parameters.values()
+        listed = [entry for given in accepted for entry in (declared if given.name == parameter else [given])]
         parameters = [entry.replace(kind=entry.KEYWORD_ONLY, annotation=hints[entry.name]) for entry in listed]
         with_group.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_group.__annotations__ = {entry.name: entry.annotation for entry in parameters} | {"return": None}

@@ -95,13 +95,13 @@ def contact(
         print_status(f"wrote {', '.join(map(str, write_contact_c(model, bounds, c)))}")
     if as_json:
         data = _contacts_data(bounds, events)
-        rows = [{"time_s": time, **_wrench_data(found)} for time, found in wrenches]
+        rows = [{"time_s": time, **_wrench_data(external)} for time, external in wrenches]
         print_json({**data, "wrenches": rows} if wrench else data)
     else:
         print_output(_format_contacts(bounds, events), "  ")
-        for time, found in wrenches:
+        for time, external in wrenches:
             print_output()
-            print_output(_format_wrench(time, found), "  ")
+            print_output(_format_wrench(time, external), "  ")
     if save is not None:
         print_status(f"wrote {save}: reuse it with --thresholds {save}")
     if plot_to is not None:
@@ -163,25 +163,25 @@ def _contacts_data(bounds: ContactThresholds, events: Sequence[Contact]) -> dict
     return {"contacts": rows, "thresholds": bounds.to_dict()}
 
 
-def _format_wrench(time: float, found: ExternalWrench) -> str:
+def _format_wrench(time: float, external: ExternalWrench) -> str:
     """Format moment and force with 95 % intervals, and the directions that the posture does not observe."""
     rows: list[tuple[str, ...]] = [("", "value", "95 % +-", "unit")]
     names = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
-    for name, value, deviation in zip(names, found.wrench, found.deviations, strict=True):
+    for name, value, deviation in zip(names, external.wrench, external.deviations, strict=True):
         known = isfinite(deviation)
         unit = "N m" if name.startswith("moment") else "N"
         rows.append((name, f"{value:.3g}" if known else "-", f"{NORMAL_95 * deviation:.2g}" if known else "-", unit))
-    count = int(found.unobservable_count)
+    count = int(external.unobservable_count)
     note = f"; this posture does not observe {format_plural(count, 'direction')}" if count else ""
-    return f"wrench on {found.link} in its axes at {time:.2f} s{note}\n{format_table(rows)}"
+    return f"wrench on {external.link} in its axes at {time:.2f} s{note}\n{format_table(rows)}"
 
 
-def _wrench_data(found: ExternalWrench) -> dict[str, Any]:
+def _wrench_data(external: ExternalWrench) -> dict[str, Any]:
     return {
-        "link": found.link,
-        "wrench": found.wrench.tolist(),
-        "covariance": found.covariance.tolist(),
-        "unobservable_directions": found.unobservable_directions().tolist(),
+        "link": external.link,
+        "wrench": external.wrench.tolist(),
+        "covariance": external.covariance.tolist(),
+        "unobservable_directions": external.unobservable_directions().tolist(),
     }
 
 

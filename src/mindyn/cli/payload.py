@@ -227,49 +227,44 @@ def print_wrench_payload(
     arm = None if robot is None else load_robot(robot)
     readings = read_wrench_log(log, arm, {} if frame is None else {"frame": frame})
     print_status(f"read {log}: {len(readings)} rows")
-    found = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
-    print_findings(found.findings, verbose=True)
+    payload_on_sensor = payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
+    print_findings(payload_on_sensor.findings, verbose=True)
     if c is not None:
-        found.write_c(c, *(() if arm is None else (arm.gravity,)))
+        payload_on_sensor.write_c(c, *(() if arm is None else (arm.gravity,)))
     if as_json:
-        print_json(_payload_data(found.load, found.load) | _sensor_data(found))
+        print_json(_payload_data(payload_on_sensor.load, payload_on_sensor.load) | _sensor_data(payload_on_sensor))
     else:
-        print_output(_describe_load(found.load))
+        print_output(_describe_load(payload_on_sensor.load))
         print_output()
-        _print_parameters(found.load)
+        _print_parameters(payload_on_sensor.load)
         print_output()
-        _print_sensor(found)
-        if found.load.is_feasible:
-            _print_for_controllers(found.load, found.load)
+        _print_sensor(payload_on_sensor)
+        if payload_on_sensor.load.is_feasible:
+            _print_for_controllers(payload_on_sensor.load, payload_on_sensor.load)
     if c is not None:
         print_status(f"wrote {c}")
 
 
-def _print_sensor(found: WrenchPayload) -> None:
+def _print_sensor(sensed: WrenchPayload) -> None:
     units, names = ["N m"] * 3 + ["N"] * 3, [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
     rows: list[tuple[str, ...]] = [("bias", "value", "95 % +-", "unit")]
-    for name, value, width, unit in zip(names, found.bias, found.bias_half_widths, units, strict=True):
+    for name, value, width, unit in zip(names, sensed.bias, sensed.bias_half_widths, units, strict=True):
         rows.append((name, f"{value:.4g}", f"{width:.2g}", unit))
     print_table(rows, numbers=(1, 2))
     print_output()
-    if found.rotation_half_widths.any():
-        angles = zip(rpy_from_rotation(found.rotation), found.rotation_half_widths, strict=True)
+    if sensed.rotation_half_widths.any():
+        angles = zip(rpy_from_rotation(sensed.rotation), sensed.rotation_half_widths, strict=True)
         listed = ", ".join(f"{degrees(a):.2f} +- {degrees(w):.2f}" for a, w in angles)
         print_output(f"Rotation of the sensor, roll, pitch, yaw: {listed} deg.")
-    print_output(f"Held-out error: {found.held_out_force:.3g} N, {found.held_out_moment:.3g} N m (rms).")
+    print_output(f"Held-out error: {sensed.held_out_force:.3g} N, {sensed.held_out_moment:.3g} N m (rms).")
 
 
-def _sensor_data(found: WrenchPayload) -> dict[str, Any]:
+def _sensor_data(sensed: WrenchPayload) -> dict[str, Any]:
+    arrays = ("bias", "bias_half_widths", "rotation", "rotation_half_widths")
     return {
-        "bias": found.bias.tolist(),
-        "bias_half_widths": found.bias_half_widths.tolist(),
-        "rotation": found.rotation.tolist(),
-        "rotation_half_widths": found.rotation_half_widths.tolist(),
-        "held_out_moment": found.held_out_moment,
-        "held_out_force": found.held_out_force,
-        "frame": found.frame,
-        "acts_on": found.acts_on,
-        "findings": [finding.to_dict() for finding in found.findings],
+        **{name: getattr(sensed, name).tolist() for name in arrays},
+        **{name: getattr(sensed, name) for name in ("held_out_moment", "held_out_force", "frame", "acts_on")},
+        "findings": [finding.to_dict() for finding in sensed.findings],
     }
 
 

@@ -170,8 +170,7 @@ class _Search:
 
     def _linearise(self) -> Estimate:
         """Fit the step to the residuals of the simulation by least squares."""
-        left = self._measured_values - self._simulate(self._motion)[0]
-        settings = self._settings
+        left, settings = self._left, self._settings
         exact = settings.jacobian == "exact" or settings.compare == "position"
         if not exact:
             states = self._replay.samples(self._motion)
@@ -211,6 +210,11 @@ class _Search:
         return motions.tau if self._settings.compare == "torque" else motions.q
 
     @property
+    def _left(self) -> Array:
+        """Residuals of the current candidate."""
+        return np.asarray(self._measured_values - self._simulate(self._motion)[0])
+
+    @property
     def _usable(self) -> NDArray[np.bool_]:
         given = self._samples.usable
         return np.full(self._samples.q.shape, True) if given is None else given
@@ -222,16 +226,14 @@ class _Search:
         return np.where(motions.stable & np.isfinite(squares), squares, np.inf)
 
     def _residuals(self, local: Estimate) -> tuple[JointResidual, ...]:
-        left = self._measured_values - self._simulate(self._motion)[0]
-        usable, measured = self._usable, self._measured_values
+        left, usable, measured = self._left, self._usable, self._measured_values
         return tuple(
             replace(residual, rms=_rms(left[usable[:, i], i]), rms_torque=_rms(measured[usable[:, i], i]))
             for i, residual in enumerate(local.residuals)
         )
 
     def _status(self, local: Estimate) -> str:
-        left, measured = self._measured_values - self._simulate(self._motion)[0], self._measured_values
-        error = _rms(left[self._usable]) / max(_rms(measured[self._usable]), 1e-300)
+        error = _rms(self._left[self._usable]) / max(_rms(self._measured_values[self._usable]), 1e-300)
         sentences = [
             f"{self._regressor.count} parameters, {self.count} Gauss-Newton steps"
             f"{'' if self.settled else ', NOT settled'}: the simulated loop misses {100 * error:.3g} % of the "

@@ -26,29 +26,29 @@ const Svg = {
   space: document.getElementById("space").namespaceURI,
   /* Add an element with attributes to `parent`. */
   add(parent, name, attributes = {}, text = null) {
-    const made = document.createElementNS(Svg.space, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text !== null) made.textContent = text;
-    parent.appendChild(made);
-    return made;
+    const element = document.createElementNS(Svg.space, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== null) element.textContent = text;
+    parent.appendChild(element);
+    return element;
   },
 };
 
 const Page = {
   /* Create an HTML element with a class and text. */
   make(name, kind = "", text = "") {
-    const made = document.createElement(name);
-    if (kind) made.className = kind;
-    if (text) made.textContent = text;
-    return made;
+    const element = document.createElement(name);
+    if (kind) element.className = kind;
+    if (text) element.textContent = text;
+    return element;
   },
   button(text, label, act) {
-    const made = Page.make("button", "", text);
-    made.type = "button";
-    made.setAttribute("aria-label", label);
-    made.title = label;
-    made.addEventListener("click", act);
-    return made;
+    const element = Page.make("button", "", text);
+    element.type = "button";
+    element.setAttribute("aria-label", label);
+    element.title = label;
+    element.addEventListener("click", act);
+    return element;
   },
 };
 
@@ -75,19 +75,19 @@ class Scale {
     const off = (k) => Math.abs(Math.log(k / rough));
     const step = [1, 2, 5, 10].map((k) => k * power).reduce((best, k) => (off(k) < off(best) ? k : best));
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    const found = [];
+    const ticks = [];
     for (let k = Math.ceil(this.low / step - 1e-9); k * step <= this.high + step * 1e-9; k++) {
-      found.push({ value: k * step, text: Scale.text(k * step, digits, step) });
+      ticks.push({ value: k * step, text: Scale.text(k * step, digits, step) });
     }
-    return found;
+    return ticks;
   }
   decades(most) {
     const first = Math.ceil(Math.log10(this.low) - 1e-9);
     const last = Math.floor(Math.log10(this.high) + 1e-9);
     const stride = Math.max(1, Math.ceil((last - first + 1) / most));
-    const found = [];
-    for (let k = first; k <= last; k += stride) found.push({ value: 10 ** k, text: Scale.power(k) });
-    return found;
+    const ticks = [];
+    for (let k = first; k <= last; k += stride) ticks.push({ value: 10 ** k, text: Scale.power(k) });
+    return ticks;
   }
   /* Return ticks without overlapping texts: keep zero first, then the outermost; a text at the right edge ends there. */
   apart(ticks) {

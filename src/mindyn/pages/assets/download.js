@@ -4,15 +4,15 @@ const Download = {
   PAINT: ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "visibility"],
 
   menu(plot) {
-    const made = Page.make("details", "download"), list = Page.make("div", "formats");
+    const details = Page.make("details", "download"), list = Page.make("div", "formats");
     const summary = Page.make("summary", "", "Save");
     summary.setAttribute("aria-label", `Save ${plot.area.dataset.label}`);
     for (const [name, make] of [["CSV", Download.csv], ["SVG", Download.svg], ["PNG", Download.png]]) {
-      list.append(Page.button(name, `${name} of ${plot.area.dataset.label}`, () => { if (!plot.x) plot.draw(); make(plot); made.open = false; }));
+      list.append(Page.button(name, `${name} of ${plot.area.dataset.label}`, () => { if (!plot.x) plot.draw(); make(plot); details.open = false; }));
     }
-    made.append(summary, list);
-    made.addEventListener("keydown", (event) => { if (event.key === "Escape") { made.open = false; summary.focus(); } });
-    return made;
+    details.append(summary, list);
+    details.addEventListener("keydown", (event) => { if (event.key === "Escape") { details.open = false; summary.focus(); } });
+    return details;
   },
 
   file(plot, ending, blob) {
@@ -26,7 +26,7 @@ const Download = {
   /* Return one line per point: series, x, y, and the second edge of a band or the ends of an interval. */
   csv(plot) {
     const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
-    const axis = (one) => (one.unit ? `${one.label} [${one.unit}]` : one.label);
+    const axis = (described) => (described.unit ? `${described.label} [${described.unit}]` : described.label);
     const lines = [["quantity", "series", axis(plot.spec.x), "value", "low", "high"].map(quoted).join(",")];
     for (const pane of plot.spec.panes) {
       for (const series of pane.series) {
@@ -40,7 +40,7 @@ const Download = {
         const x = Packing.array(series.x), y = Packing.array(series.y), upper = series.y2 && Packing.array(series.y2);
         const head = [quoted(axis(pane.y)), quoted(series.name)];
         for (let k = 0; k < y.length; k++) {
-          if (series.kind === "intervals") lines.push([...head, quoted(series.names[k]), ...series.raw[k].map((one) => one ?? "")].join(","));
+          if (series.kind === "intervals") lines.push([...head, quoted(series.names[k]), ...series.raw[k].map((value) => value ?? "")].join(","));
           else lines.push([...head, x[k], y[k], upper ? y[k] : "", upper ? upper[k] : ""].join(","));
         }
       }
@@ -52,10 +52,10 @@ const Download = {
   drawing(plot) {
     plot.leave();
     const copy = plot.svg.cloneNode(true), all = [...plot.svg.querySelectorAll("*")];
-    [...copy.querySelectorAll("*")].forEach((one, k) => {
+    [...copy.querySelectorAll("*")].forEach((element, k) => {
       const style = getComputedStyle(all[k]);
-      for (const name of Download.PAINT) if (style.getPropertyValue(name)) one.setAttribute(name, style.getPropertyValue(name));
-      one.removeAttribute("class");
+      for (const name of Download.PAINT) if (style.getPropertyValue(name)) element.setAttribute(name, style.getPropertyValue(name));
+      element.removeAttribute("class");
     });
     const { width, height } = plot.svg.viewBox.baseVal;
     for (const [key, value] of [["xmlns", Svg.space], ["width", width], ["height", height]]) copy.setAttribute(key, value);

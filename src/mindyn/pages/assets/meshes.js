@@ -36,8 +36,8 @@ class MeshLayer {
     this.links = skeleton.places ? this.places.length / (12 * skeleton.frames.length) : 0;
   }
   loaded(part) {
-    const { gl } = this, corners = Float32Array.from(Packing.array(part.corners)), faces = Packing.array(part.faces), made = gl.createVertexArray();
-    gl.bindVertexArray(made);
+    const { gl } = this, corners = Float32Array.from(Packing.array(part.corners)), faces = Packing.array(part.faces), vertices = gl.createVertexArray();
+    gl.bindVertexArray(vertices);
     gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
     gl.bufferData(gl.ARRAY_BUFFER, corners, gl.STATIC_DRAW);
     const place = gl.getAttribLocation(this.program, "corner");
@@ -46,12 +46,12 @@ class MeshLayer {
     gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
     gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, faces, gl.STATIC_DRAW);
     const low = [0, 1, 2].map((axis) => MeshLayer.end(corners, axis, Math.min)), high = [0, 1, 2].map((axis) => MeshLayer.end(corners, axis, Math.max));
-    return { made, link: part.link, count: faces.length, type: faces instanceof Uint16Array ? gl.UNSIGNED_SHORT : gl.UNSIGNED_INT, low, high };
+    return { vertices, link: part.link, count: faces.length, type: faces instanceof Uint16Array ? gl.UNSIGNED_SHORT : gl.UNSIGNED_INT, low, high };
   }
   static end(corners, axis, least) {
-    let found = corners[axis];
-    for (let k = axis; k < corners.length; k += 3) found = least(found, corners[k]);
-    return found;
+    let extreme = corners[axis];
+    for (let k = axis; k < corners.length; k += 3) extreme = least(extreme, corners[k]);
+    return extreme;
   }
   /* Return the rows of a link's pose. */
   pose(frame, link) {
@@ -94,7 +94,7 @@ class MeshLayer {
       matrix[15] = 1;
       gl.uniformMatrix4fv(this.where.seen, false, matrix);
       gl.uniform3fv(this.where.colour, colours[part.link === 0 ? 1 : 0]);
-      gl.bindVertexArray(part.made);
+      gl.bindVertexArray(part.vertices);
       gl.drawElements(gl.TRIANGLES, part.count, part.type, 0);
     }
   }

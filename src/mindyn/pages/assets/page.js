@@ -49,10 +49,10 @@ const Logs = {
 
 const Table = {
   start() {
-    Table.made = document.querySelector("#parameter-table table");
-    if (!Table.made) return;
-    Table.bodies = [...Table.made.tBodies]; /* one per parameter: its row and its formula */
-    const states = [...Table.made.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "State");
+    Table.element = document.querySelector("#parameter-table table");
+    if (!Table.element) return;
+    Table.bodies = [...Table.element.tBodies]; /* one per parameter: its row and its formula */
+    const states = [...Table.element.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "State");
     const find = document.getElementById("find"), state = document.getElementById("state");
     const filter = () => {
       const wanted = find.value.trim().toLowerCase();
@@ -65,7 +65,7 @@ const Table = {
     };
     find.addEventListener("input", filter);
     state.addEventListener("change", filter);
-    for (const button of Table.made.querySelectorAll("button.sort")) button.addEventListener("click", () => Table.sort(button.parentElement));
+    for (const button of Table.element.querySelectorAll("button.sort")) button.addEventListener("click", () => Table.sort(button.parentElement));
   },
   sort(head) {
     const column = head.cellIndex, up = head.getAttribute("aria-sort") !== "ascending";
@@ -81,7 +81,7 @@ const Table = {
       if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
       return up ? a - b : b - a;
     });
-    Table.made.append(...ordered.map(([, body]) => body));
+    Table.element.append(...ordered.map(([, body]) => body));
   },
 };
 
@@ -91,7 +91,7 @@ const Frames = {
     const head = document.querySelector("body > header");
     const look = () => {
       document.documentElement.style.setProperty("--head", `${head.offsetHeight}px`);
-      for (const one of document.querySelectorAll(".scroll")) one.classList.toggle("wider", one.scrollWidth > one.clientWidth + 1);
+      for (const frame of document.querySelectorAll(".scroll")) frame.classList.toggle("wider", frame.scrollWidth > frame.clientWidth + 1);
     };
     new ResizeObserver(look).observe(document.body);
     document.addEventListener("toggle", look, true); /* tables inside <details> */
@@ -115,5 +115,5 @@ const Navigation = {
 Plot.start();
 if (Numbers.skeleton) new RobotView(document.getElementById("robot-view"), Numbers.skeleton);
 for (const part of [Tabs, Theme, Logs, Table, Frames, Navigation]) part.start();
-addEventListener("beforeprint", () => document.querySelectorAll("details:not(.raw)").forEach((one) => { one.dataset.was = one.open; one.open = true; }));
-addEventListener("afterprint", () => document.querySelectorAll("details:not(.raw)").forEach((one) => { one.open = one.dataset.was === "true"; }));
+addEventListener("beforeprint", () => document.querySelectorAll("details:not(.raw)").forEach((details) => { details.dataset.was = details.open; details.open = true; }));
+addEventListener("afterprint", () => document.querySelectorAll("details:not(.raw)").forEach((details) => { details.open = details.dataset.was === "true"; }));

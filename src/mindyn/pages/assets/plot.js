@@ -38,33 +38,33 @@ class Plot {
 
   /* Create a button that shows or hides one curve, or all bands of one name. */
   toggle(series, alike) {
-    const made = Page.make("button", "toggle");
-    made.type = "button";
-    made.append(Page.make("span", "swatch"), document.createTextNode(series.name));
-    made.setAttribute("aria-pressed", "true");
-    made.addEventListener("click", () => {
+    const button = Page.make("button", "toggle");
+    button.type = "button";
+    button.append(Page.make("span", "swatch"), document.createTextNode(series.name));
+    button.setAttribute("aria-pressed", "true");
+    button.addEventListener("click", () => {
       const hide = !this.hidden.has(series);
-      for (const one of alike) hide ? this.hidden.add(one) : this.hidden.delete(one);
-      made.setAttribute("aria-pressed", String(!this.hidden.has(series)));
+      for (const curve of alike) hide ? this.hidden.add(curve) : this.hidden.delete(curve);
+      button.setAttribute("aria-pressed", String(!this.hidden.has(series)));
       this.draw();
     });
-    return made;
+    return button;
   }
   shown(pane) { return pane.series.filter((series) => !this.hidden.has(series)); }
 
   tools() {
-    const made = Page.make("div", "tools");
-    made.setAttribute("role", "group");
-    made.setAttribute("aria-label", `${this.area.dataset.label}: zoom and download`);
+    const tools = Page.make("div", "tools");
+    tools.setAttribute("role", "group");
+    tools.setAttribute("aria-label", `${this.area.dataset.label}: zoom and download`);
     if (this.spec.group && !this.figure.classList.contains("small")) {
-      made.append(
+      tools.append(
         Page.button("+", "Zoom in", () => this.zoomBy(0.5)),
         Page.button("−", "Zoom out", () => this.zoomBy(2)),
         Page.button("All", "Show all", () => this.setRange(null)),
       );
     }
-    made.append(Download.menu(this));
-    return made;
+    tools.append(Download.menu(this));
+    return tools;
   }
 
   buildArea() {
@@ -245,11 +245,11 @@ class Plot {
   points(series, values, y) {
     const x = Packing.array(series.x);
     const [from, to] = this.visible(series);
-    const found = [];
-    const put = (at, value) => found.push(`${at.toFixed(1)} ${y.at(y.log ? Math.max(value, y.low / 10) : value).toFixed(1)}`);
+    const points = [];
+    const put = (at, value) => points.push(`${at.toFixed(1)} ${y.at(y.log ? Math.max(value, y.low / 10) : value).toFixed(1)}`);
     if (to - from < 2.5 * (this.x.to - this.x.from)) {
       for (let k = from; k <= to; k++) put(this.x.at(x[k]), values[k]);
-      return found;
+      return points;
     }
     let column = null, first = 0, last = 0;
     const flush = () => { put(column, values[Math.min(first, last)]); put(column, values[Math.max(first, last)]); };
@@ -263,7 +263,7 @@ class Plot {
       if (values[k] > values[last]) last = k;
     }
     flush();
-    return found;
+    return points;
   }
   /* Draw every point as a dot. */
   pointPath(series, y) {
@@ -340,13 +340,13 @@ class Plot {
     const box = this.svg.getBoundingClientRect(), scale = this.svg.viewBox.baseVal.width / box.width;
     const [at, height] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
     if (at < this.x.from || at > this.x.to) return this.leave();
-    const row = this.rows.find((one) => one.pane.y.names && height >= one.top && height <= one.top + one.height);
-    if (row) return this.tell(at, this.ofRow(row, Math.round(row.y.back(height))));
+    const row = this.rows.find((candidate) => candidate.pane.y.names && height >= candidate.top && height <= candidate.top + candidate.height);
+    if (row) return this.showTip(at, this.ofRow(row, Math.round(row.y.back(height))));
     for (const plot of Plot.together(this)) if (plot.x && plot.area.clientWidth) plot.read(this.x.back(at));
   }
   /* Show x and the value of every visible curve there. */
   read(value) {
-    const at = this.x.at(value), told = [`${this.spec.x.label} ${shortNumber(value)} ${this.spec.x.unit}`];
+    const at = this.x.at(value), lines = [`${this.spec.x.label} ${shortNumber(value)} ${this.spec.x.unit}`];
     for (const pane of this.spec.panes) {
       for (const series of this.shown(pane)) {
         if (!["line", "band", "bars"].includes(series.kind)) continue;
@@ -357,21 +357,21 @@ class Plot {
         const upper = series.y2 ? ` to ${shortNumber(Packing.array(series.y2)[k])}` : "";
         const text = `${shortNumber(y[k])}${upper} ${pane.y.unit}`;
         this.values.get(series).textContent = text;
-        told.push(`${series.name} ${text}`);
+        lines.push(`${series.name} ${text}`);
       }
     }
-    this.tell(at, told);
+    this.showTip(at, lines);
   }
   /* Show the values of a parameter in all estimates. */
   ofRow({ pane }, k) {
-    const told = pane.y.names[k] === undefined ? [] : [pane.y.names[k]];
+    const lines = pane.y.names[k] === undefined ? [] : [pane.y.names[k]];
     for (const series of this.shown(pane)) {
       const place = series.y.findIndex((row) => Math.round(row) === k);
-      if (place >= 0) told.push(`${series.name} ${series.texts[place]}`);
+      if (place >= 0) lines.push(`${series.name} ${series.texts[place]}`);
     }
-    return told;
+    return lines;
   }
-  tell(at, lines) {
+  showTip(at, lines) {
     for (const [key, value] of [["x1", at], ["x2", at], ["visibility", "visible"]]) this.line.setAttribute(key, value);
     this.tip.replaceChildren(...lines.map((line) => Page.make("div", "", line)));
     this.tip.hidden = lines.length === 0;
@@ -385,7 +385,7 @@ class Plot {
     for (const value of this.values.values()) value.textContent = "";
   }
   static together(plot) {
-    return plot.spec.group ? Plot.all.filter((one) => one.group === plot.group) : [plot];
+    return plot.spec.group ? Plot.all.filter((other) => other.group === plot.group) : [plot];
   }
 
   static all = [];

@@ -53,21 +53,21 @@ class RobotView {
 
   /* Create the controls for playing, speed, and the path of the tip. */
   player() {
-    const made = Page.make("div", "player"), play = Page.button("▶", "Play", () => this.play(!this.playing, play));
+    const player = Page.make("div", "player"), play = Page.button("▶", "Play", () => this.play(!this.playing, play));
     const label = Page.make("label", "choice", "Speed"), speed = Page.make("select");
     for (const value of SPEEDS) speed.append(Object.assign(Page.make("option", "", `${value}×`), { value, selected: value === 1 }));
     speed.addEventListener("change", () => { this.speed = Number(speed.value); });
     label.append(speed);
-    made.append(play, label, this.choice("Path of the tip", (on) => { this.trace = on; this.draw(); }));
-    if (this.skeleton.volumes) made.append(this.choice("Volumes", (on) => { this.volumes = on; this.draw(); }));
-    return made;
+    player.append(play, label, this.choice("Path of the tip", (on) => { this.trace = on; this.draw(); }));
+    if (this.skeleton.volumes) player.append(this.choice("Volumes", (on) => { this.volumes = on; this.draw(); }));
+    return player;
   }
   /* Create a checkbox that is initially checked. */
   choice(text, act) {
-    const made = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: true });
+    const label = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: true });
     box.addEventListener("change", () => act(box.checked));
-    made.append(box, document.createTextNode(text));
-    return made;
+    label.append(box, document.createTextNode(text));
+    return label;
   }
   play(on, button) {
     this.playing = on;
@@ -171,8 +171,8 @@ class RobotView {
       const [start, through, ...ends] = owner === 0 ? [path[0], path[0], ...path.slice(1)] : path;
       for (const end of ends.length ? ends : [through]) drawings.push({ kind: owner === 0 ? "base" : "link", points: [start, through, end].map((k) => this.seen(this.point(k))) });
     });
-    drawings.sort((one, other) => RobotView.depth(other) - RobotView.depth(one));
-    for (const one of drawings) Svg.add(this.svg, "polyline", { class: one.kind, points: one.points.map((at) => at.slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
+    drawings.sort((drawing, other) => RobotView.depth(other) - RobotView.depth(drawing));
+    for (const drawing of drawings) Svg.add(this.svg, "polyline", { class: drawing.kind, points: drawing.points.map((at) => at.slice(0, 2).map((v) => v.toFixed(1)).join(",")).join(" ") });
     this.drawTrace();
     this.skeleton.axes.forEach((k, joint) => this.drawJoint(k, joint));
     this.drawGravity();
