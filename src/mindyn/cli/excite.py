@@ -64,6 +64,8 @@ def excite(
             autocompletion=complete_from(get_args(Purpose)),
         ),
     ] = "arm",
+    *,
+    motion: MotionOptions,
     speed: Annotated[
         float, typer.Option(help="Fraction of the speed limits to use; 1.0 for all, after a first run.")
     ] = 0.5,
@@ -83,8 +85,6 @@ def excite(
     meshes: Annotated[bool, MESHES_OPTION] = False,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
-    *,
-    motion: MotionOptions,
     options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C takes the best so far."""

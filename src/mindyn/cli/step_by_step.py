@@ -48,9 +48,9 @@ def step_by_step(
     seed: Annotated[int, typer.Option(help="Seed. plan: of held configurations; simulate: of the noise.")] = 0,
     together: Annotated[bool, typer.Option("--together", help="identify: solve all tests at once.")] = False,
     through: Annotated[str | None, typer.Option(help="identify: use only the tests up to this one.")] = None,
-    as_json: Annotated[bool, JSON_OPTION] = False,
     *,
     motion: MotionOptions,
+    as_json: Annotated[bool, JSON_OPTION] = False,
     options: RobotOptions,
 ) -> None:
     """Plan Yoshida's simple tests, simulate them, or identify a robot from their logs."""
