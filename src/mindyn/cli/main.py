@@ -72,8 +72,6 @@ COMMAND_EXAMPLES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Commands by purpose, in the order of a workflow, with an example of each."""
 NOTHING_WRITTEN: Final = "nothing was written; existing files are unchanged"
-OTHER_PANEL: Final = "More"
-"""Help panel of commands without an example."""
 
 
 class PlainCommand(TyperCommand):
@@ -133,7 +131,7 @@ def load_command(name: str) -> Any:
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     with exit_on_interrupt():
         function = load_function(name)
-    alone.command(name, cls=PlainCommand, epilog=format_epilog(name))(function)
+    alone.command(name, cls=PlainCommand, epilog=f"Example: {_EXAMPLES[name]}\n\n{EXIT_CODES_HELP}")(function)
     return get_command(alone)
 
 
@@ -144,29 +142,11 @@ def _placeholder() -> None:
     """Stand in for a command until it is imported."""
 
 
-def find_example(name: str) -> str:
-    """Return an example of a command; empty if there is none."""
-    given = next((group[name] for group in COMMAND_EXAMPLES.values() if name in group), "")
-    return f"mindyn {given}" if given else ""
-
-
-def format_epilog(name: str) -> str:
-    """Return the last paragraphs of the help of a command."""
-    example = find_example(name)
-    return f"Example: {example}\n\n{EXIT_CODES_HELP}" if example else EXIT_CODES_HELP
-
-
-def find_panel(name: str) -> str:
-    """Return the help panel of a command."""
-    return next((panel for panel, group in COMMAND_EXAMPLES.items() if name in group), OTHER_PANEL)
-
-
-_COMMAND_ORDER = [name for group in COMMAND_EXAMPLES.values() for name in group]
-for _name in sorted(
-    COMMANDS, key=lambda name: _COMMAND_ORDER.index(name) if name in _COMMAND_ORDER else len(_COMMAND_ORDER)
-):
-    _example = f"\n$ {find_example(_name)}" if find_example(_name) else ""
-    app.command(_name, help=f"\b\n{COMMANDS[_name]}{_example}", rich_help_panel=find_panel(_name))(_placeholder)
+_EXAMPLES: Final = {name: f"mindyn {line}" for group in COMMAND_EXAMPLES.values() for name, line in group.items()}
+for _panel, _group in COMMAND_EXAMPLES.items():
+    for _name in _group:
+        _help = f"\b\n{COMMANDS[_name]}\n$ {_EXAMPLES[_name]}"
+        app.command(_name, help=_help, rich_help_panel=_panel)(_placeholder)
 
 
 def _print_version(wanted: bool) -> None:

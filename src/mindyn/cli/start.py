@@ -42,13 +42,9 @@ class Guide:
         print_status(f"\n$ {Command(*words)}")
         if not self.asks:
             return ExitCode.DONE
-        name, command, rest = self.program.resolve_command(self.context, list(map(str, words)))
+        program: Any = self.context.find_root().command
+        name, command, rest = program.resolve_command(self.context, list(map(str, words)))
         return command.main(rest, prog_name=f"mindyn {name}", standalone_mode=False) or ExitCode.DONE
-
-    @property
-    def program(self) -> Any:
-        """The program with all commands."""
-        return self.context.find_root().command
 
     def ask(self, question: str, default: str | None = None) -> str:
         """Return an answer; an empty line takes the default."""

@@ -12,8 +12,9 @@ from mindyn.robots.table import format_table
 if TYPE_CHECKING:
     from mindyn.estimators.estimate import Estimate
 
+ESTIMATED: Final = "estimated"
 FROM_PRIOR: Final = "from the prior"
-"""State of a value that the prior determines."""
+"""States of a value with an interval, and of one that the prior determines."""
 UNBOUNDED: Final = " Intervals are of the fit without physical bounds and may reach beyond them."
 
 
@@ -34,7 +35,7 @@ def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
         "low": low,
         "high": high,
         "state": [
-            state.get(name, FROM_PRIOR if end is None else "estimated")
+            state.get(name, FROM_PRIOR if end is None else ESTIMATED)
             for name, end in zip(estimate.names, low, strict=True)
         ],
     }
@@ -44,19 +45,11 @@ def table_of(estimate: Estimate) -> str:
     """Return a text table of all parameters with value, standard deviation and 95 % interval."""
     rows: list[tuple[str, ...]] = [("parameter", "value", "unit", "std. dev.", "relative", "95 % interval")]
     relative = relative_deviation(estimate.beta, estimate.deviations, estimate.intervals)
-    for k, (name, value, unit) in enumerate(zip(estimate.names, estimate.beta, estimate.units, strict=True)):
-        rows.append((name, f"{value:.5g}", unit, *_format_deviation(estimate, k, relative[k])))
+    columns = zip(*columns_of(estimate).values(), relative, strict=True)
+    for name, value, unit, deviation, low, high, state, part in columns:
+        cells = ("-", "-", state if low is None else f"{state}; {low:.2g} to {high:.2g}")
+        if state == ESTIMATED:
+            cells = (f"{deviation:.2g}", "-" if np.isnan(part) else f"{100 * part:.2g} %", f"{low:.5g} to {high:.5g}")
+        rows.append((name, f"{value:.5g}", unit, *cells))
     unbounded = estimate.physical is not None and estimate.physical.ends is None
     return f"{format_table(rows)}\n\n{estimate.status}{UNBOUNDED if unbounded else ''}"
-
-
-def _format_deviation(estimate: Estimate, k: int, relative: float) -> tuple[str, str, str]:
-    name, (low, high) = estimate.names[k], estimate.intervals[:, k]
-    if name in estimate.dropped:
-        return "-", "-", "dropped" if np.isnan(low) else f"dropped; {low:.2g} to {high:.2g}"
-    if name in estimate.unidentifiable:
-        return "-", "-", "unidentifiable"
-    if np.isnan(low):
-        return "-", "-", FROM_PRIOR
-    part = "-" if np.isnan(relative) else f"{100 * relative:.2g} %"
-    return f"{estimate.deviations[k]:.2g}", part, f"{low:.5g} to {high:.5g}"

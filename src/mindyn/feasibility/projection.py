@@ -252,7 +252,7 @@ def project_to_positive_definite(
     seed = seed_from(rng)
     member = find_member(estimate, drives=drives)
     bounds = joint_ranges(member.family, ranges, within_limits=within_limits)
-    M = _typical_matrices(member, bounds, seed)
+    M = member.family.matrices(sample_configurations(bounds, TYPICAL_CONFIGURATIONS, seed), member.values)
     eps = _default_eps(M) if eps is None else _check_eps(eps)
     if data is not None:
         nearest = find_nearest_positive_definite(member, estimate.beta, data_moves(estimate, data), eps, bounds, seed)
@@ -284,10 +284,6 @@ def _check_eps(eps: float) -> float:
             subject="eps",
         )
     return float(eps)
-
-
-def _typical_matrices(member: FamilyMember, ranges: Array, seed: int) -> Array:
-    return member.family.matrices(sample_configurations(ranges, TYPICAL_CONFIGURATIONS, seed), member.values)
 
 
 def _default_eps(M: Array) -> float:

@@ -30,7 +30,7 @@ from mindyn.report.results import comparison_data, friction_data, parameter_rows
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.validation.prediction import predict_log
-from mindyn.validation.validate import Validation, prior_estimate, validate, validate_fit
+from mindyn.validation.validate import prior_estimate, validate, validate_fit
 
 MAX_DRAWN_POSES: Final = 200
 """Poses of the drawn robot along a log, at most."""
@@ -39,8 +39,9 @@ MAX_DRAWN_POSES: Final = 200
 def collect_report_data(inputs: ReportInputs) -> ReportData:
     """Collect everything that a report shows."""
     estimate = inputs.estimate
-    verdict = _compute_verdict(inputs) if inputs.validation is None else inputs.validation
-    held_out = view_logs(inputs.validation_logs, "held out", verdict.predictions)
+    logs = inputs.validation_logs
+    verdict = inputs.validation or (validate(estimate, logs) if logs else validate_fit(estimate))
+    held_out = view_logs(logs, "held out", verdict.predictions)
     fitted = [predict_log(estimate, log) for log in inputs.training_logs]
     evidence = [*held_out, *view_logs(inputs.training_logs, "training", fitted)]
     prior = prior_estimate(estimate, inputs.prior)
@@ -78,12 +79,6 @@ def collect_report_data(inputs: ReportInputs) -> ReportData:
         file_format=choose_format(estimate.robot),
         name=name,
     )
-
-
-def _compute_verdict(inputs: ReportInputs) -> Validation:
-    """Validate on held-out logs or, without any, on the fit itself."""
-    logs = inputs.validation_logs
-    return validate(inputs.estimate, logs) if logs else validate_fit(inputs.estimate)
 
 
 def _select_same_joints(inputs: ReportInputs) -> dict[str, Estimate]:

@@ -53,13 +53,8 @@ class LogView:
 
 def view_logs(logs: Sequence[Log], role: Role, predictions: Sequence[TorquePrediction]) -> list[LogView]:
     """Pair every log with its prediction."""
-    pairs = enumerate(zip(logs, predictions, strict=True), 1)
-    return [LogView(_log_title(log, k, role), role, prediction) for k, (log, prediction) in pairs]
-
-
-def _log_title(log: Log, number: int, role: Role) -> str:
-    """Return the name of a log; arrays without a name get their role, number and length."""
-    return log.name or f"{role} array {number}, {log.duration_s:.3g} s"
+    titles = [log.name or f"{role} array {k}, {log.duration_s:.3g} s" for k, log in enumerate(logs, 1)]
+    return [LogView(title, role, prediction) for title, prediction in zip(titles, predictions, strict=True)]
 
 
 def pack_traces(evidence: Sequence[LogView]) -> tuple[TorqueTrace, ...]:

@@ -43,7 +43,6 @@ from mindyn.report.parameter_table import parameter_section
 from mindyn.report.residuals import residual_section
 from mindyn.report.results import parameter_rows, verdict_data
 from mindyn.report.verdict_sections import torque_section
-from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import joint_rows
 from mindyn.validation.validate import Validation
@@ -212,10 +211,6 @@ def _log_page(log: Log) -> Page:
     )
 
 
-def _design_page(design: MotionDesign, meshes: Meshes | None = None) -> Page:
-    return Page(html_plot(design, meshes), f"Motion of {design.robot.name}")
-
-
 TABLES: Final[Mapping[type, Callable[[Any], Html]]] = {
     Robot: _robot_table,
     BaseParameters: _base_table,
@@ -229,5 +224,5 @@ TABLES: Final[Mapping[type, Callable[[Any], Html]]] = {
 PAGES: Final[Mapping[type, Callable[..., Page]]] = {
     Estimate: _estimate_page,
     Log: _log_page,
-    MotionDesign: _design_page,
+    MotionDesign: lambda design, meshes=None: Page(html_plot(design, meshes), f"Motion of {design.robot.name}"),
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from mindyn.algebra.deviations import MAX_WELL_DETERMINED_DEVIATION, relative_deviation
 from mindyn.estimators.estimate import Estimate
+from mindyn.estimators.estimate_columns import ESTIMATED, FROM_PRIOR, columns_of
 from mindyn.feasibility.physical_space import space_of
 from mindyn.findings import Finding
 from mindyn.logs.log import Log
@@ -72,19 +73,26 @@ def verdict_data(
 def parameter_rows(estimate: Estimate, prior: Estimate | None) -> tuple[ParameterRow, ...]:
     """Return all parameters; unidentifiable parameters have no interval, dropped parameters no deviation."""
     formulas = [*estimate.base.shown_expressions, *[""] * (len(estimate.names) - estimate.base.count)]
-    rows, units, ends, not_negative = [], estimate.units, estimate.intervals, _nonnegative_names(estimate)
-    relative = relative_deviation(estimate.beta, estimate.deviations, ends)
-    for k, name in enumerate(estimate.names):
-        value, (low, high) = float(estimate.beta[k]), ends[:, k].tolist()
-        state = _parameter_state(estimate, k, relative[k])
-        formula = "" if formulas[k] == name else formulas[k]
-        before = None if prior is None else float(prior.beta[k])
-        known = bool(np.isfinite(low))
-        clipped = known and low < 0 and name in not_negative
-        part = float(relative[k]) if known and not np.isnan(relative[k]) else None
-        deviation = float(estimate.deviations[k]) if known and state != "dropped" else None
-        low, high = (0.0 if clipped else low, high) if known else (None, None)
-        rows.append(ParameterRow(name, formula, units[k], value, deviation, part, low, high, clipped, state, before))
+    rows, not_negative = [], _nonnegative_names(estimate)
+    relative = relative_deviation(estimate.beta, estimate.deviations, estimate.intervals)
+    columns = zip(*columns_of(estimate).values(), relative.tolist(), formulas, strict=True)
+    for k, (name, value, unit, deviation, low, high, state, part, formula) in enumerate(columns):
+        clipped = low is not None and low < 0 and name in not_negative
+        rows.append(
+            ParameterRow(
+                name,
+                "" if formula == name else formula,
+                unit,
+                value,
+                deviation,
+                None if low is None or np.isnan(part) else part,
+                0.0 if clipped else low,
+                high,
+                clipped,
+                _parameter_state(state, part, is_finite=bool(np.isfinite(estimate.deviations[k]))),
+                None if prior is None else float(prior.beta[k]),
+            )
+        )
     return tuple(rows)
 
 
@@ -98,14 +106,12 @@ def _nonnegative_names(estimate: Estimate) -> tuple[str, ...]:
     return tuple(name for name, bounded in zip(estimate.names, kept, strict=True) if bounded)
 
 
-def _parameter_state(estimate: Estimate, k: int, relative: float) -> ParameterState:
-    name = estimate.names[k]
-    if name in estimate.dropped:
-        return "dropped"
-    if name in estimate.unidentifiable or not np.isfinite(estimate.deviations[k]):
-        return "unidentifiable"
-    if np.isnan(estimate.intervals[0, k]):
-        return "from the prior"
+def _parameter_state(state: str, relative: float, *, is_finite: bool) -> ParameterState:
+    """Return the state for a report from that of `columns_of`."""
+    if state == FROM_PRIOR:
+        return FROM_PRIOR if is_finite else "unidentifiable"
+    if state != ESTIMATED:
+        return "dropped" if state == "dropped" else "unidentifiable"
     if np.isnan(relative):
         return "not significant"
     return "well determined" if relative <= MAX_WELL_DETERMINED_DEVIATION else "poorly determined"

@@ -125,11 +125,8 @@ class _Commands:
     folder: str
     file_format: RobotFormat
 
-    def command(self, *words: str) -> str:
-        return str(Command(*words))
-
     def on_run(self, verb: str, *words: str) -> str:
-        return self.command(verb, self.folder, *words) if self.folder else ""
+        return str(Command(verb, self.folder, *words)) if self.folder else ""
 
     def export(self, *, feasible: bool = False) -> str:
         name = ROBOT_FILES[self.file_format]
@@ -140,7 +137,7 @@ class _Commands:
         )
 
     def excite(self, *words: str) -> str:
-        return self.command("excite", self.robot, *words) if self.robot else ""
+        return str(Command("excite", self.robot, *words)) if self.robot else ""
 
 
 def _choose_advice(

@@ -62,10 +62,6 @@ SHADED_NOTE: Final = (
 )
 
 
-def _is_feasible(data: ReportData) -> bool | None:
-    return combine_answers({answer["question"]: answer["holds"] for answer in data.feasibility})
-
-
 def verdict_section(data: ReportData) -> Section:
     """Return the first section: headline, findings, next steps, physical consistency, identifiability, joints."""
     verdict, summary = data.verdict, summarize_report(data)
@@ -165,7 +161,7 @@ def _feasibility_notes(data: ReportData) -> list[Html]:
     """Return notes about physical consistency, or that it was not checked."""
     if not data.feasibility:
         return [class_tag("p", "fine", FEASIBILITY_NOT_CHECKED)]
-    exists = _is_feasible(data)
+    exists = combine_answers({answer["question"]: answer["holds"] for answer in data.feasibility})
     if exists:
         return []
     link = tag("a", {"href": "#feasibility"}, "Is it physically consistent?")
