@@ -116,8 +116,8 @@ def coloured_instrument_covariance(
 
 
 Instruments = Callable[[Estimate, int], tuple[Samples, Sequence[Array] | None]]
-"""Of the estimate so far and the number of a pass: the samples with instruments, and the products of their common noise
-with the residuals (`common` of `instrument_step`)."""
+"""Returns the samples with instruments, and the products of their noise with the residuals (`common` of
+`instrument_step`), from the estimate so far and the number of the pass."""
 
 
 def repeat_passes(

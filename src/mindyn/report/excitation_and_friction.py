@@ -46,23 +46,14 @@ def excitation_section(data: ReportData) -> Section | None:
         ("Equations in the fit", format_count(excitation.rows)),
     ]
     listed = tag("dl", {"class": "facts"}, [tag("div", {}, tag("dt", {}, k), tag("dd", {}, v)) for k, v in facts])
-    units = [(joint.name, joint.position_unit) for joint in data.joints]
     columns = [Column("Joint"), Column("Range", number=True), Column("Range / limits", number=True)]
     columns += [Column("Peak speed", number=True), Column("Peak acceleration", number=True)]
-    rows = [_motion_row(name, unit, motion) for (name, unit), motion in zip(units, excitation.joints, strict=True)]
-    plots = {
-        f"coverage-{k}": _coverage_plot(motion, unit)
-        for k, (motion, (_, unit)) in enumerate(zip(excitation.joints, units, strict=True))
-    }
-    figures = [
-        figure(
-            f"coverage-{k}",
-            f"Positions and speeds of {name}",
-            f"{name}: {_visited_fraction(motion)} of the cells visited.",
-            shape="small",
-        )
-        for k, ((name, _), motion) in enumerate(zip(units, excitation.joints, strict=True))
-    ]
+    rows, plots, figures = [], {}, []
+    for k, (joint, motion) in enumerate(zip(data.joints, excitation.joints, strict=True)):
+        rows.append(_motion_row(joint.name, joint.position_unit, motion))
+        plots[f"coverage-{k}"] = _coverage_plot(motion, joint.position_unit)
+        caption = f"{joint.name}: {_visited_fraction(motion)} of the cells visited."
+        figures.append(figure(f"coverage-{k}", f"Positions and speeds of {joint.name}", caption, shape="small"))
     logs = "training" if excitation.role == "training" else "held-out"
     dropped = sum(row.state == "dropped" for row in data.parameters)
     parts: list[Content] = [p(_describe_condition(excitation.condition_number, dropped, len(data.parameters))), listed]
