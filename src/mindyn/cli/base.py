@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
-from mindyn.cli.printing import print_json, print_output, print_status, print_table
+from mindyn.cli.printing import print_json, print_notes, print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
 from mindyn.loads.gain_structure import TARGET_STRUCTURE, gain_groups
 from mindyn.parameters.base import BaseParameters, Coefficients, latex_expression, latex_symbol
@@ -52,8 +52,7 @@ def base(
         typer.echo(_format_latex(base_set))
     else:
         _print_base(base_set, symbolic_expressions(base_set) if symbols else base_set.shown_expressions)
-    for note in (*base_set.robot.findings, *base_set.notes):
-        print_status(f"note: {note}")
+    print_notes((*base_set.robot.findings, *base_set.notes))
 
 
 def _print_gain_structure(groups: tuple[tuple[str, ...], ...], *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from mindyn.cli.arguments import (
 )
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_json, print_output, print_status
+from mindyn.cli.printing import print_json, print_notes, print_output, print_status
 from mindyn.cli.progress_bars import count_messages
 from mindyn.errors import Code, InputError, list_names
 from mindyn.excitation.criteria import Name
@@ -124,8 +124,7 @@ def excite(
         )
     for finding in (*held, *design.findings):
         print_status(f"{finding.severity}: {finding}")
-    for note in _describe_uncertain_parameters(design.prediction):
-        print_status(f"note: {note}")
+    print_notes(_describe_uncertain_parameters(design.prediction))
     if as_json:
         print_json(design.to_dict())
     elif verbose:
@@ -134,8 +133,7 @@ def excite(
         _print_design(design)
     if out is not None:
         drawn = read_meshes(robot, arm) if meshes else None
-        for missing in drawn.findings if drawn is not None else ():
-            print_status(f"note: {missing}")
+        print_notes(() if drawn is None else drawn.findings)
         rate = rate_hz if controller_hz is None else controller_hz
         written = design.write(out, rate_hz=rate, meshes=drawn)
         print_status(f"written to {out if out.is_dir() else out.parent}: {', '.join(path.name for path in written)}")

@@ -13,7 +13,7 @@ import typer
 from mindyn.algebra.values import Array
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion
 from mindyn.cli.next_step import print_next_command
-from mindyn.cli.printing import print_json, print_status, print_status_lines
+from mindyn.cli.printing import print_json, print_notes, print_status, print_status_lines
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_estimate
 from mindyn.contact.guiding import hand_guiding
 from mindyn.errors import Code, InputError, require_choice
@@ -188,8 +188,7 @@ def export(
         ExportRequest(estimate, out, source, prior_model, prefix, force, not strip_meshes, _read_facts(run))
     )
     notes = [note.removeprefix("Note: ") for note in raw_notes]
-    for note in notes:
-        print_status(f"note: {note}")
+    print_notes(notes)
     print_status(f"wrote {', '.join(map(str, written))}")
     log = None if check is None else read_log(check, estimate.robot)
     errors = {} if log is None else compare_with_mujoco(estimate, out, log)

@@ -12,7 +12,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, assignment_error, complete_robot, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
-from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
+from mindyn.cli.printing import print_findings, print_json, print_notes, print_output, print_status, print_table
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
 from mindyn.hints import Command
@@ -65,8 +65,7 @@ def log(
             print_json(_draft_data(draft))
         elif not confirm:
             typer.echo(draft.toml(), nl=False)
-        for note in draft.notes:
-            print_status(f"note: {note}")
+        print_notes(draft.notes)
         if not (write or confirm):
             _print_questions(draft, f"nothing was written: --write writes the draft next to {file.name}")
             return

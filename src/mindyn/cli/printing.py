@@ -64,6 +64,12 @@ def print_status(text: str) -> None:
         print_status_lines(wrap_lines(line, terminal_columns(sys.stderr), "  "), lead)
 
 
+def print_notes(notes: Iterable[object]) -> None:
+    """Print a status line for each note."""
+    for note in notes:
+        print_status(f"note: {note}")
+
+
 def print_status_lines(text: str, lead: str = "") -> None:
     """Print lines on stderr without wrapping; the first word `lead` is coloured."""
     if not (lead and sys.stderr.isatty()):

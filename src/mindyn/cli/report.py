@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
-from mindyn.cli.printing import print_json, print_status
+from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, write_run_report
 from mindyn.errors import Code, InputError
 from mindyn.feasibility.check import check_feasible
@@ -87,8 +87,7 @@ def _find_meshes(record: Mapping[str, Any], prior: str | None, robot: Robot) -> 
         print_status("note: no meshes are drawn, because the robot file is not known; pass it with --prior FILE")
         return None
     drawn = read_meshes(source, robot)
-    for finding in drawn.findings:
-        print_status(f"note: {finding}")
+    print_notes(drawn.findings)
     return drawn
 
 

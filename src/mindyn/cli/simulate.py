@@ -12,7 +12,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_status
-from mindyn.errors import Code, ExportError, InputError, list_names, unknown_name_error
+from mindyn.errors import Code, ExportError, InputError, list_names
 from mindyn.excitation.run import run_of
 from mindyn.hints import Command
 from mindyn.logs.writing import write_log
@@ -22,6 +22,7 @@ from mindyn.robots.loading import RobotOptions
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
 from mindyn.robots.toml_reader import read_drives
+from mindyn.schemas import ANY_NUMBER, ANY_TEXT, require_valid, table_schema
 from mindyn.simulation.controllers import ComputedTorque, ReferenceRows, SineMotion, TabulatedReference
 from mindyn.simulation.motion_amplitudes import centre_of_motion, largest_amplitude_fraction
 from mindyn.simulation.results import Measurement
@@ -132,21 +133,11 @@ def simulate(
 
 def _build_sensors(path: Path | None, stated: dict[str, Any], seed: int) -> Sensors:
     """Return the sensors of a file, overridden by the options."""
-    table: dict[str, Any] = {}
-    if path is not None:
-        table = read_toml(path, "file of sensors", InputError, "such as torque_noise = 0.01")
-    known = [entry.name for entry in fields(Sensors)]
-    for name in table:
-        if name not in known:
-            raise unknown_name_error("setting of the sensors", name, known, has="there are")
+    hint = "such as torque_noise = 0.01"
+    table = {} if path is None else read_toml(path, "file of sensors", InputError, hint)
+    entries = {entry.name: ANY_TEXT if entry.name.endswith("side") else ANY_NUMBER for entry in fields(Sensors)}
+    require_valid(table, table_schema({}, entries), "sensors", hint=hint)
     given: dict[str, Any] = {"rate_hz": 200.0, "seed": seed} | table | stated
-    for name, value in given.items():
-        if not isinstance(value, str if name.endswith("side") else (int, float)) or isinstance(value, bool):
-            raise InputError(
-                f"{name} = {value!r} of the sensors must be a {'side' if name.endswith('side') else 'number'}",
-                code=Code.WRONG_TYPE,
-                subject=name,
-            )
     return Sensors(**given)
 
 

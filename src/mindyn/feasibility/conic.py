@@ -66,6 +66,12 @@ class ConeRows:
         """Return the rows as conditions on v, x = units * v."""
         return replace(self, matrix=self.matrix * units)
 
+    def with_margin(self, variable: int, size: int, unit: float = 1.0) -> ConeRows:
+        """Return the rows on `size` variables, with eigenvalues or values of at least `unit` times one of them."""
+        matrix = _widen_matrix(self.matrix, size)
+        matrix[DIAGONAL_PLACES if self.kind == "semidefinite" else slice(None), variable] = -unit
+        return replace(self, matrix=matrix)
+
     def from_start(self, start: Array) -> ConeRows:
         """Return the rows as conditions on the step from `start`."""
         return replace(self, offset=self.offset + self.matrix @ start)

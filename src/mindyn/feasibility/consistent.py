@@ -15,7 +15,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import Code, InputError
 from mindyn.estimators.estimate import Estimate
 from mindyn.feasibility.answer import Answer
-from mindyn.feasibility.conic import DIAGONAL_PLACES, ConeRows, ConicError, ConicProgram
+from mindyn.feasibility.conic import ConeRows, ConicError, ConicProgram
 from mindyn.feasibility.nearest import (
     CERTIFICATE_MASS_COST,
     MASS_COST,
@@ -124,13 +124,8 @@ def _find_innermost(space: PhysicalSpace, beta: Array, nearest: NearestConsisten
     program.cost[margins] = -1.0
     program.add_rows(ConeRows("zero", space.matrix * units, -beta))
     for rows in space.cone_rows(units):
-        inner = np.zeros((rows.count, program.size))
-        inner[:, : space.size] = rows.matrix
-        if rows.kind == "semidefinite":
-            inner[DIAGONAL_PLACES, margins.start] = -1.0
-        else:
-            inner[:, margins.start + 1] = -1.0
-        program.add_rows(ConeRows(rows.kind, inner, rows.offset, rows.order))
+        margin = margins.start if rows.kind == "semidefinite" else margins.start + 1
+        program.add_rows(rows.with_margin(margin, program.size))
     program.add_rows(ConeRows("nonnegative", -np.eye(program.size)[margins], np.ones(2)))
     try:
         x = match_values(space, units * program.solve().x[: space.size], beta)

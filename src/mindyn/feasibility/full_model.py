@@ -186,10 +186,8 @@ def _add_margins(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
     fixed = np.eye(space.size)[PARAMETERS_PER_LINK * space.link_count :] if drives_stay else np.zeros((0, space.size))
     ties = _independent_rows(np.vstack([space.matrix * units, fixed]))
     program.add_rows(ConeRows("zero", ties, -ties @ start))
-    for i, rows in enumerate(cones[: space.link_count]):
-        wider = np.hstack([rows.matrix, np.zeros((len(rows.offset), space.link_count))])
-        wider[DIAGONAL_PLACES, space.size + i] = -enough
-        program.add_rows(ConeRows(rows.kind, wider, rows.offset, rows.order))
+    links = enumerate(cones[: space.link_count], space.size)
+    program.add_rows(*(rows.with_margin(k, program.size, enough) for k, rows in links))
     unit_rows = np.hstack([np.zeros((space.link_count, space.size)), np.eye(space.link_count)])
     program.add_rows(
         ConeRows("nonnegative", np.vstack([unit_rows, -unit_rows]), np.repeat([0.0, 1.0], space.link_count))
