@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from mindyn.errors import Code
@@ -19,7 +18,7 @@ from mindyn.logs.formats import TEXT_FORMATS, open_table
 from mindyn.logs.lerobot_table import INFO_FILE, is_lerobot_folder, match_motor_names
 from mindyn.logs.metadata import LogMetadata
 from mindyn.logs.tables import LogTable, raise_as_damaged
-from mindyn.logs.text_table import TextTable, parse_dates
+from mindyn.logs.text_table import TextTable
 from mindyn.reading import read_json, require_file
 from mindyn.robots.parts import Joint, Link
 from mindyn.robots.robot import Robot
@@ -62,20 +61,18 @@ def read_log_head(
     metadata: LogMetadata = LogMetadata(),  # noqa: B008
 ) -> LogHead:
     """Read the first rows of a log file; a bag needs the robot, because its joints are matched by name."""
-    suffix = path.suffix.lower()
-    if suffix in (".db3", ".mcap") or path.is_dir():
-        if robot is None and not is_lerobot_folder(path):
-            message = f"{path.name} is a bag, whose joints are matched by name with a robot"
-            raise LogError(message, hint="give the robot after the log", code=Code.MISSING_VALUE, subject="robot")
-        return _read_table_head(open_table(path, robot or _PLACEHOLDER_ROBOT, metadata), rows)
-    require_file(path, "log", LogError)
-    if suffix in _ARRAY_SUFFIXES:
+    suffix, is_folder = path.suffix.lower(), path.is_dir()
+    if robot is None and (suffix in (".db3", ".mcap") or is_folder) and not is_lerobot_folder(path):
+        message = f"{path.name} is a bag, whose joints are matched by name with a robot"
+        raise LogError(message, hint="give the robot after the log", code=Code.MISSING_VALUE, subject="robot")
+    if suffix in _ARRAY_SUFFIXES and not is_folder:
+        require_file(path, "log", LogError)
         with raise_as_damaged(f"{suffix} file", path.name):
             return _read_array_head(open_arrays(path, 0), rows)
     table = open_table(path, robot or _PLACEHOLDER_ROBOT, metadata)
-    if suffix not in TEXT_FORMATS:
-        return _read_table_head(table, rows)
-    return _read_text_head(TextTable(path, metadata.separator, metadata.decimal, metadata.skip_rows), rows)
+    if suffix in TEXT_FORMATS and not is_folder:
+        return _read_text_head(TextTable(path, metadata.separator, metadata.decimal, metadata.skip_rows), rows)
+    return _read_table_head(table, rows)
 
 
 _PLACEHOLDER_ROBOT: Final = Robot(
@@ -85,21 +82,16 @@ _PLACEHOLDER_ROBOT: Final = Robot(
 
 
 def _read_text_head(table: TextTable, rows: int = DRAFT_ROWS) -> LogHead:
-    frame = table.texts(rows)
-    cells = frame.select(pl.all().str.strip_chars())
-    cells = table.without_names(cells)
-    points = pl.all() if table.decimal == "." else pl.all().str.replace(",", ".", literal=True)
-    numbers = cells.select(points.cast(pl.Float64, strict=False))
+    cells, numbers = table.convert_texts(table.texts(rows))
     columns, words = {}, {}
-    for name in frame.columns:
-        dated = parse_dates(cells[name])
-        values = (numbers[name] if dated is None else dated).to_numpy()
+    for name in cells.columns:
+        values = numbers[name].to_numpy()
         filled = int(cells[name].is_not_null().sum())
         if filled and np.isfinite(values).sum() >= MIN_NUMBER_FRACTION * filled:
             columns[name] = values
         elif filled:
             words[name] = str(cells[name].drop_nulls()[0])
-    empty = tuple(name for name in frame.columns if name and name not in columns and name not in words)
+    empty = tuple(name for name in cells.columns if name and name not in columns and name not in words)
     return LogHead(columns, words, {}, table.notes, table.units, empty, table.is_named)
 
 

@@ -25,7 +25,7 @@ from mindyn.logs.checks import (
     take_column,
 )
 from mindyn.logs.cleaning import Cleaner
-from mindyn.logs.conversion import Conversion, create_conversion, gains_per_joint, require_mount
+from mindyn.logs.conversion import Conversion, create_conversion, require_mount
 from mindyn.logs.errors import FaultCollector, LogError
 from mindyn.logs.formats import open_table
 from mindyn.logs.locations import FileLocation, parse_location
@@ -39,7 +39,7 @@ from mindyn.logs.metadata import (
     read_sidecar,
     unit_factor,
 )
-from mindyn.logs.servos import Servo, ServoStream
+from mindyn.logs.servos import Servo, ServoStream, fill_gains
 from mindyn.logs.tables import LogTable, count_rows, read_in_step
 from mindyn.reading import ALLOW_OUTSIDE_FILES, describe_exception
 from mindyn.robots.robot import Robot, require_robot
@@ -118,9 +118,8 @@ class LogScan:
     def with_gains(self, gains: Sequence[float]) -> LogScan:
         """Return the log with these gains (n,) for the joints whose gains are unknown."""
         key = "kp" if "target" in self.signals else "current_gains"
-        given = gains_per_joint(getattr(self.metadata, key), self.robot.primary_names, key)
         path, robot, metadata, chunk_rows, sidecar, outside = self._made_of
-        known = {**metadata, key: np.where(np.isnan(given), gains, given).tolist()}
+        known = {**metadata, key: fill_gains(self.metadata, robot.primary_names, gains, key)}
         return LogScan(path, robot, known, chunk_rows, sidecar, outside)
 
     def sources(self) -> tuple[SourceFile, ...]:
@@ -133,15 +132,13 @@ class LogScan:
     def __iter__(self) -> Iterator[Log]:
         cleaner = Cleaner(self.path.name, restarts="restarts" in self.metadata.accept)
         inspector = LogInspector(self.robot)
-        of_units: list[Finding] = []
+        of_units: list[Finding] | None = None
         usable = (cleaner.clean(self._in_range(whole)) for whole in self._converted(inspector))
-        is_first = True
         for cleaned in self._with_torque(rows for rows in chain(usable, _iterate_rest(cleaner)) if len(rows)):
             if not len(cleaned):
                 continue
-            if is_first:
+            if of_units is None:
                 of_units = check_units(cleaned, self.robot, self.metadata.accept)
-                is_first = False
             inspector.see(cleaned)
             yield cleaned
         if not cleaner.row_count and (self.metadata.rows or self.metadata.times):
@@ -149,7 +146,7 @@ class LogScan:
             raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject="rows")
         dropped = cleaner.findings(tuple(self.metadata.accept))
         of_files = [info(Kind.FILE_CONTENT, note) for table in self._distinct() for note in table.notes]
-        self.findings = (*self._of_columns, *of_files, *of_units, *dropped, *inspector.findings())
+        self.findings = (*self._of_columns, *of_files, *(of_units or ()), *dropped, *inspector.findings())
 
     def _with_torque(self, chunks: Iterator[Log]) -> Iterator[Log]:
         """Yield the chunks with the torque that the servos exert, if the log has targets."""

@@ -132,20 +132,21 @@ def find_unknown_gains(log: Log) -> NDArray[np.bool_]:
     return np.isnan(gains_per_joint(gains, log.joint_names, "gains"))
 
 
+def fill_gains(metadata: LogMetadata, joints: Sequence[str], gains: ArrayLike, key: str) -> list[float]:
+    """Return `key` of the metadata, current_gains or kp, with these gains (n,) in place of unknown ones."""
+    given = gains_per_joint(getattr(metadata, key), joints, key)
+    return np.where(np.isnan(given), np.asarray(gains, dtype=np.float64), given).tolist()  # type: ignore[no-any-return]
+
+
 def apply_gains(log: Log, gains: ArrayLike) -> Log:
     """Return the log with torques by `gains` (n,), N m or N per unit of the signal, for joints with unknown gains."""
     unknown, joints = find_unknown_gains(log), log.joint_names
     if not unknown.any():
         return log
-    factors = np.where(unknown, np.asarray(gains, dtype=np.float64), 1.0)
     if log.target is None:
-        assert log.metadata.current_gains is not None
-        given = gains_per_joint(log.metadata.current_gains, joints, "current_gains")
-        metadata = replace(log.metadata, current_gains=np.where(unknown, factors, given).tolist())
-        return replace(log, tau=log.tau * factors, metadata=metadata)
-    assert log.metadata.kp is not None
-    kp = np.where(unknown, factors, gains_per_joint(log.metadata.kp, joints, "kp"))
-    metadata = replace(log.metadata, kp=kp.tolist())
+        metadata = replace(log.metadata, current_gains=fill_gains(log.metadata, joints, gains, "current_gains"))
+        return replace(log, tau=log.tau * np.where(unknown, gains, 1.0), metadata=metadata)
+    metadata = replace(log.metadata, kp=fill_gains(log.metadata, joints, gains, "kp"))
     return replace(log, tau=Servo.from_metadata(metadata, joints, moves=False).torque(log), metadata=metadata)
 
 

@@ -141,15 +141,16 @@ def regroup_rows(chunks: Iterator[Chunk], rows: int) -> Iterator[Chunk]:
     for chunk in chunks:
         waiting.append(chunk)
         while sum(map(count_rows, waiting)) >= rows:
-            whole = _join_chunks(waiting)
+            whole = join_chunks(waiting)
             yield {name: values[:rows] for name, values in whole.items()}
             rest = {name: values[rows:] for name, values in whole.items()}
             waiting = [rest] if count_rows(rest) else []
     if waiting:
-        yield _join_chunks(waiting)
+        yield join_chunks(waiting)
 
 
-def _join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Return the rows of several chunks as one."""
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 

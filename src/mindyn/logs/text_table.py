@@ -280,12 +280,7 @@ class TextTable:
         try:
             return self._read(block, pl.Float64, before).select(names)
         except PolarsError:  # a cell with blanks or a word: parse as text, which is slower but can name the cell
-            frame = self._read(block, pl.String, before).select(pl.col(names).str.strip_chars())
-            frame = self.without_names(frame)
-        texts = pl.col(names) if self.decimal == "." else pl.col(names).str.replace(",", ".", literal=True)
-        numbers = frame.with_columns(texts.cast(pl.Float64, strict=False))
-        dates = [dated for name in names if (dated := parse_dates(frame[name])) is not None]
-        numbers = numbers.with_columns(dates)
+            frame, numbers = self.convert_texts(self._read(block, pl.String, before).select(names))
         for name in names:
             wrong = (
                 numbers[name].is_null() & frame[name].is_not_null() & ~frame[name].is_in(_MISSING_VALUES)
@@ -297,14 +292,21 @@ class TextTable:
                 raise LogError(message, hint=_cell_hint(text, row), code=Code.WRONG_TYPE, subject=name)
         return numbers.with_columns(pl.col(pl.Float64).fill_null(float("nan")))
 
-    def without_names(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Drop lines that repeat the names, as in concatenated files, and add a note."""
-        again = frame.select(pl.all_horizontal(pl.col(name) == name for name in frame.columns)).to_series()
-        if not again.any():
-            return frame
-        dropped = f"the line of names is repeated in {self.name}: dropped"
-        self.notes = (*(note for note in self.notes if note != dropped), dropped)
-        return frame.filter(~again.fill_null(value=False))
+    def convert_texts(self, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return cells without blanks and their numbers: dates in nanoseconds, null for words.
+
+        Lines that repeat the names, as in concatenated files, are dropped with a note.
+        """
+        cells = texts.select(pl.all().str.strip_chars())
+        again = cells.select(pl.all_horizontal(pl.col(name) == name for name in cells.columns)).to_series()
+        if again.any():
+            dropped = f"the line of names is repeated in {self.name}: dropped"
+            self.notes = (*(note for note in self.notes if note != dropped), dropped)
+            cells = cells.filter(~again.fill_null(value=False))
+        points = pl.all() if self.decimal == "." else pl.all().str.replace(",", ".", literal=True)
+        numbers = cells.select(points.cast(pl.Float64, strict=False))
+        dates = [dated for name in cells.columns if (dated := parse_dates(cells[name])) is not None]
+        return cells, numbers.with_columns(dates)
 
     def _read(self, block: bytes, kind: type[pl.DataType], before: int) -> pl.DataFrame:
         if self.separator == " ":

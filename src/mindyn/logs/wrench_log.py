@@ -21,7 +21,8 @@ from mindyn.findings import Finding, Kind, info
 from mindyn.logs.checks import expand_pattern, take_column
 from mindyn.logs.errors import LogError
 from mindyn.logs.formats import open_table
-from mindyn.logs.metadata import RAD_PER_DEGREE, SEPARATORS, LogMetadata, read_sidecar
+from mindyn.logs.metadata import RAD_PER_DEGREE, SEPARATORS, UNIT_FACTORS, LogMetadata, read_sidecar
+from mindyn.logs.tables import join_chunks
 from mindyn.robots.floating_base import rotations_from_quaternions
 from mindyn.robots.robot import Robot
 from mindyn.schemas import ANY_TEXT, POSITIVE_NUMBER, Schema, list_schema, require_valid, table_schema
@@ -41,7 +42,7 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     },
     "position": {"m": 1.0, "mm": 1e-3},
     "joints": {"rad": 1.0, "deg": RAD_PER_DEGREE},
-    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "time": UNIT_FACTORS["time"],
 }
 """Factor from each unit to SI, by quantity."""
 _SIZES: Final = {"force": 3, "torque": 3, "orientation": 4, "rotation_vector": 3, "position": 3}
@@ -219,11 +220,9 @@ def read_wrench_log(
             )
             raise LogError(message, code=Code.UNKNOWN_NAME, subject=absent[0])
     every = list(dict.fromkeys(name for names in wanted.values() for name in names))
-    chunks = list(table.chunks(every, 65_536))
+    whole = join_chunks(list(table.chunks(every, 65_536)))
     values = {
-        what: np.concatenate(
-            [np.column_stack([take_column(chunk, name) for name in names]) for chunk in chunks]
-        ).astype(float)
+        what: np.column_stack([take_column(whole, name) for name in names]).astype(float)
         * UNITS.get(what, {}).get(units.get(what, ""), 1.0)
         for what, names in wanted.items()
     }
