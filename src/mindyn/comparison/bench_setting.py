@@ -167,7 +167,7 @@ class Bench:
     @property
     def torque_deviations(self) -> Array:
         """Return the standard deviations (n,) of the noise of joint torques."""
-        return self.setting.torque_noise * _rms(self.motion.tau)
+        return np.asarray(self.setting.torque_noise * np.sqrt((self.motion.tau**2).mean(axis=0)))
 
     def add_torque_noise(self, log: Log, seed: int, number: int = 0) -> Log:
         """Add torque noise to a log, drawn by seed and number independently of position noise."""
@@ -311,7 +311,3 @@ def _position_deviations(robot: Robot, setting: BenchSetting) -> Array:
     if not robot.drives:
         return np.full(len(robot.primary_names), count / GEAR_WITHOUT_DRIVES)
     return np.asarray(count * np.linalg.norm(np.linalg.inv(primary_gears(robot)), axis=1))
-
-
-def _rms(values: Array) -> Array:
-    return np.asarray(np.sqrt((values**2).mean(axis=0)))

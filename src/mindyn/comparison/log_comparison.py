@@ -172,13 +172,9 @@ def group_splits(splits: Sequence[Split]) -> list[list[Split]]:
     """Group splits with the same training rows, which share a fit."""
     groups: dict[tuple[Any, ...], list[Split]] = {}
     for split in splits:
-        groups.setdefault(_training_key(split), []).append(split)
+        parts = ((log.sources, int(log.rows[0]), int(log.rows[-1])) for log in split.training)
+        groups.setdefault((split.robot.name, *parts), []).append(split)
     return list(groups.values())
-
-
-def _training_key(split: Split) -> tuple[Any, ...]:
-    parts = ((log.sources, int(log.rows[0]), int(log.rows[-1])) for log in split.training)
-    return (split.robot.name, *parts)
 
 
 def score_method(result: MethodResult, held_out: Sequence[HeldOut], start: int) -> MethodScore:

@@ -146,6 +146,7 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
     `estimate` is that of the type; `total` are all logs with the columns of the zeros.
     """
     count = len(regressor.names)
+    units = np.eye(count)
     drafts: list[_CauseDraft] = []
     individual: list[_CauseDraft] = []
     for joint in regressor.joint_names:
@@ -155,17 +156,17 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
             if parameter.kind != "link" and parameter.link_or_joint == joint
         ]
         friction = [k for k in columns if regressor.parameters[k].is_friction]
-        individual += [("friction", joint, "", [_unit_direction(count, k)], False) for k in friction]
+        individual += [("friction", joint, "", [units[k]], False) for k in friction]
         growth = np.zeros(count)
         growth[friction] = estimate.beta[friction]
         drafts.append(("friction", joint, "", [growth], True))
         for k in columns:
             if regressor.parameters[k].kind == "offset":
-                drafts.append(("offset", joint, regressor.parameters[k].unit, [_unit_direction(count, k)], True))
-                individual.append(("offset", joint, "", [_unit_direction(count, k)], False))
+                drafts.append(("offset", joint, regressor.parameters[k].unit, [units[k]], True))
+                individual.append(("offset", joint, "", [units[k]], False))
     for k, joint in enumerate(regressor.zeros, start=regressor.plain_count):
         unit = "rad" if regressor.robot.joints[regressor.robot.joint_names.index(joint)].kind != "prismatic" else "m"
-        drafts.append(("zero", joint, unit, [_unit_direction(count, k)], True))
+        drafts.append(("zero", joint, unit, [units[k]], True))
     for link in _last_links(regressor):
         drafts.append(
             ("payload", regressor.robot.links[link].name, "kg", _payload_directions(regressor, link, total), False)
@@ -178,12 +179,6 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
 
 
 _CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
-
-
-def _unit_direction(count: int, k: int) -> Array:
-    direction = np.zeros(count)
-    direction[k] = 1.0
-    return direction
 
 
 def _last_links(regressor: ZeroRegressor) -> list[int]:

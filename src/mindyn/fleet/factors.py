@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from io import BytesIO
 from pathlib import Path
@@ -160,10 +160,6 @@ class FactorStore:
         place, bytes_of = (hashlib.sha256(text.encode()).hexdigest() for text in (name, version))
         return self.folder / place[:2] / f"{place[:24]}-{bytes_of[:16]}.npz"
 
-    def has(self, name: str, version: str) -> bool:
-        """Return whether this version of a log was gathered."""
-        return self.path(name, version).exists()
-
     def write(self, factor: Factor) -> None:
         """Write the file of a log, then remove those of its earlier versions."""
         path = self.path(factor.name, factor.version)
@@ -179,11 +175,6 @@ class FactorStore:
         for path in sorted(self.folder.glob("??/*.npz"), key=lambda file: (file.stat().st_mtime_ns, file.name)):
             latest[path.name[:24]] = path
         return sorted(latest.values())
-
-    def factors(self) -> Iterator[tuple[Path, Factor]]:
-        """Yield all factors, one at a time."""
-        for path in self.paths():
-            yield path, self.read(path)
 
     def read(self, path: Path) -> Factor:
         """Read one factor, or raise `InputError` if the file was changed or damaged."""

@@ -185,12 +185,15 @@ def study_fleet(
     listed, excluded = list_tasks(template, keys)
     generation = _choose_generation(robot, folder, listed, settings, say)
     store = FactorStore(folder, generation, robot)
-    write_pointer(folder, store)
+    # The next study continues with this generation.
+    write_file_atomically(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
 
     def is_excluded(name: str) -> bool:
         return any(fnmatchcase(name, excluded) for excluded in exclude_logs)
 
-    missing = [task for task in listed if not is_excluded(task.name) and not store.has(task.name, task.version)]
+    missing = [
+        task for task in listed if not is_excluded(task.name) and not store.path(task.name, task.version).exists()
+    ]
     say(f"{len(listed)} logs match, {len(missing)} of them must be read")
     failed = gather_all(store, missing, executor=executor, workers=workers, progress=progress)
     tally = build_tally(store, keys, is_excluded)
@@ -201,11 +204,6 @@ def study_fleet(
         else []
     )
     return study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), notes, say)
-
-
-def write_pointer(folder: Path, store: FactorStore) -> None:
-    """Record the generation of the last study in the folder, so that the next study continues with it."""
-    write_file_atomically(folder / "fleet.json", json.dumps({"generation": store.folder.name}, indent=1) + "\n")
 
 
 def _choose_generation(
@@ -267,8 +265,7 @@ def study_tally(
     """Study gathered logs."""
     say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
     tally = _drop_foreign_logs(tally)
-    totals = tally.totals()
-    estimate, assessment, evidence = _fit_type(tally, totals)
+    estimate, assessment, evidence = _fit_type(tally)
     named = assessment.named
     healthy = [robot for robot in tally.robots if robot not in {difference.robot for difference in named}] or list(
         tally.robots
@@ -277,7 +274,7 @@ def study_tally(
     robots = [_build_member(tally, (robot,), tally.by_robot[robot]) for robot in tally.robots]
     groups = []
     if len(keys) > 1:
-        groups = [_build_member(tally, key, tally.logs_of_group(key)) for key in tally.groups]
+        groups = [_build_member(tally, key, entries) for key, entries in tally.by_group.items()]
     fleet_type = _build_member(tally, (), type_entries, estimate)
     return FleetStudy(
         keys,
@@ -295,10 +292,9 @@ def study_tally(
     )
 
 
-def _fit_type(
-    tally: Tally, totals: dict[str, Information]
-) -> tuple[Estimate, FleetAssessment, dict[str, list[LogEvidence]]]:
+def _fit_type(tally: Tally) -> tuple[Estimate, FleetAssessment, dict[str, list[LogEvidence]]]:
     """Fit the type without the robots that differ from it, and assess all robots."""
+    totals = {robot: tally.total(entries) for robot, entries in tally.by_robot.items()}
     apart: set[str] = set()
     for _ in range(MAX_TYPE_ROUNDS):
         total = sum_information(totals[robot] for robot in tally.robots if robot not in apart)

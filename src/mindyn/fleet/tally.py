@@ -66,14 +66,11 @@ class Tally:
         """Return the names of the robots."""
         return tuple(self.by_robot)
 
-    @cached_property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Return the groups, with the name of the robot first."""
-        return tuple(sorted({entry.group for entry in self.entries}))
-
-    def logs_of_group(self, group: tuple[str, ...]) -> list[Entry]:
-        """Return the logs of one group."""
-        return [entry for entry in self.by_robot[group[0]] if entry.group == group]
+    @property
+    def by_group(self) -> dict[tuple[str, ...], list[Entry]]:
+        """Return the logs of every group, with the name of the robot first in its key."""
+        entries = sorted(self.entries, key=lambda entry: entry.group)
+        return {group: list(logs) for group, logs in groupby(entries, key=lambda entry: entry.group)}
 
     def information(self, entry: Entry) -> Information:
         """Return the information of one log."""
@@ -82,10 +79,6 @@ class Tally:
     def total(self, entries: Iterable[Entry]) -> Information:
         """Return the sum of several logs, bit-identical for the same logs."""
         return sum_information(self.information(entry) for entry in entries)
-
-    def totals(self) -> dict[str, Information]:
-        """Return the sum of the logs of every robot."""
-        return {robot: self.total(entries) for robot, entries in self.by_robot.items()}
 
     def exclude_logs(self, dropped: Callable[[Entry], str]) -> Tally:
         """Return the tally without the logs for which the function returns a reason."""
@@ -130,7 +123,7 @@ def build_tally(store: FactorStore, group_by: Sequence[str], exclude_logs: Calla
     excluded: list[Excluded] = []
     seen: dict[str, str] = {}
     # Without their numbers, a million factors fit into memory.
-    light_factors = ((path, replace(factor, factors=())) for path, factor in store.factors())
+    light_factors = ((path, replace(store.read(path), factors=())) for path in store.paths())
     for path, factor in sorted(light_factors, key=lambda pair: pair[1].name):
         if exclude_logs(factor.name):
             excluded.append(Excluded(factor.name, "excluded by the user"))

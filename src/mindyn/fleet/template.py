@@ -136,11 +136,6 @@ def calendar_fields(day: float) -> dict[str, str]:
 CALENDAR_FIELDS: Final = ("year", "month", "week", "day")
 
 
-def name_log(place: FileLocation) -> str:
-    """Return the name of a log in reports, independent of the current folder."""
-    return str(place.resolve()) if isinstance(place, Path) else str(place)
-
-
 def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task], list[Excluded]]:
     """Return every matching log by name, and logs that cannot be used with the reason."""
     matches = template.logs()
@@ -156,10 +151,11 @@ def list_tasks(template: Template, group_by: tuple[str, ...]) -> tuple[list[Task
     tasks: list[Task] = []
     excluded: list[Excluded] = []
     for listed, fields in matches:
-        name = name_log(listed.place)
+        place = listed.place
+        name = str(place.resolve()) if isinstance(place, Path) else str(place)  # independent of the current folder
         try:
-            day, sidecar = find_day(fields, listed), sidecars.find_for(listed.place)
-            tasks.append(Task(listed.place, name, listed.version, fields, day, sidecar, constants))
+            day, sidecar = find_day(fields, listed), sidecars.find_for(place)
+            tasks.append(Task(place, name, listed.version, fields, day, sidecar, constants))
         except MindynError as error:
             excluded.append(Excluded(name, format_reason(error)))
     return tasks, excluded

@@ -339,8 +339,8 @@ def _solve(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool) 
         before, weights = weights, 1 / np.maximum((residuals**2).mean(axis=0), 1e-24 * scale**2)
         if np.abs(weights / before - 1).max() < 1e-9 and angle < 1e-12:
             break
-    rows = (A * np.sqrt(weights)[:, None], readings * np.sqrt(weights))
-    normal = [(_gram(rows[0][b]), np.einsum("nij,ni->j", rows[0][b], rows[1][b])) for b in blocks]
+    parts = [(A[b] * np.sqrt(weights)[:, None], readings[b] * np.sqrt(weights)) for b in blocks]
+    normal = [(np.einsum("nij,nik->jk", Y, Y), np.einsum("nij,ni->j", Y, z)) for Y, z in parts]
     return _Solution(values, X, normal, (A, readings), residuals, blocks)
 
 
@@ -348,10 +348,6 @@ def _turned(motion: _Motion, X: Array, axis: int, values: Array, step: float = 1
     """Return the derivative (N, 6) of the fitted readings by a rotation of the sensor about its axis k."""
     ends = [motion.columns(X @ rotation_about_axis(np.eye(3)[axis], s * step)) @ values for s in (1, -1)]
     return np.asarray((ends[0] - ends[1]) / (2 * step))
-
-
-def _gram(A: Array) -> Array:
-    return np.asarray(np.einsum("nij,nik->jk", A, A))
 
 
 def _least_squares(A: Array, readings: Array, weights: Array) -> Array:

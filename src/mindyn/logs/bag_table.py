@@ -232,18 +232,12 @@ JOINT_STATE_FIELDS: Final = ("position", "velocity", "effort")
 
 def stack_messages(messages: Sequence[JointState], names: Collection[str], file: str) -> dict[str, NDArray[Any]]:
     """Return the columns `stamp` and `{joint}.{field}`; look up the joints by name in every message."""
-    columns: dict[str, NDArray[Any]] = {}
-    tables: dict[str, Array] = {}
-    joints = list(dict.fromkeys(name.rpartition(".")[0] for name in names if name != "stamp"))
-    for name in names:
-        if name == "stamp":
-            columns[name] = np.array([message.stamp_ns for message in messages], dtype=np.int64)
-            continue
-        joint, _, field = name.rpartition(".")
-        if field not in tables:
-            tables[field] = _stack_field(messages, joints, field, file)
-        columns[name] = tables[field][:, joints.index(joint)]
-    return columns
+    places = [name.rpartition(".") for name in names if name != "stamp"]
+    joints, fields = (list(dict.fromkeys(place[k] for place in places)) for k in (0, 2))
+    tables = {field: _stack_field(messages, joints, field, file) for field in fields}
+    columns = {f"{joint}.{field}": tables[field][:, joints.index(joint)] for joint, _, field in places}
+    stamps = np.array([message.stamp_ns for message in messages], dtype=np.int64)
+    return {name: stamps if name == "stamp" else columns[name] for name in names}
 
 
 def _stack_field(messages: Sequence[JointState], joints: Sequence[str], field: str, file: str) -> Array:

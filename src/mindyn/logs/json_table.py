@@ -40,7 +40,7 @@ class JsonLinesTable:
         first = self._frame(next(self._blocks(_SCHEMA_ROWS), []), 0)
         self.names: tuple[str, ...] = tuple(first.columns)
         joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LIST_NAMES and len(first)), None)
-        listed = first[joints][0].to_list() if joints and _is_list_of(first[joints], pl.String) else []
+        listed = first[joints][0].to_list() if joints and first[joints].dtype == pl.List(pl.String) else []
         self.metadata: Mapping[str, Any] = {"joints": listed} if listed else {}
         self._joint_list = joints if listed else None
 
@@ -118,7 +118,3 @@ class JsonLinesTable:
         if isinstance(series.dtype, pl.List):
             return stack_lists(series, f"rows {before} to {before + len(series) - 1} of {self.name}")
         return numbers_in(series, self.name)
-
-
-def _is_list_of(series: pl.Series, kind: type[pl.DataType]) -> bool:
-    return isinstance(series.dtype, pl.List) and isinstance(series.dtype.inner, kind)

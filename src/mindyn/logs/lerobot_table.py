@@ -47,6 +47,7 @@ class LeRobotTable:
                 code=Code.MISSING_FILE,
                 subject=path.name,
             )
+        self.notes: tuple[str, ...] = ()
         self._tables = [ParquetTable(file) for file in files]
         self.names: tuple[str, ...] = self._tables[0].names
         columns = {"time": "timestamp", "position": "observation.state", "target": "action"}
@@ -59,11 +60,6 @@ class LeRobotTable:
             "accept": ["restarts"],
             **({} if named is None else {"joints": named}),
         }
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the files."""
-        return tuple(dict.fromkeys(note for table in self._tables for note in table.notes))
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield the chunks of all files in order."""

@@ -51,20 +51,13 @@ def write_log(
     table = polars.DataFrame(columns)
     content = BytesIO()
     table.write_csv(content) if path.suffix == ".csv" else table.write_parquet(content)
-    pattern = "{joint}.SIGNAL" if by_name else "SIGNAL{i}"
-    sidecar = _format_sidecar(robot, tuple(signals), side, accept, pattern)
-    return write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
-
-
-def _format_sidecar(
-    robot: Robot, signals: Sequence[str], side: Mapping[str, str], accept: Sequence[str], pattern: str
-) -> str:
-    units = si_units(robot)
+    pattern, units = "{joint}.SIGNAL" if by_name else "SIGNAL{i}", si_units(robot)
     entries = {
-        **({"joints": list(robot.primary_names)} if "{i}" in pattern else {}),
+        **({} if by_name else {"joints": list(robot.primary_names)}),
         "side": {signal: side[signal] for signal in signals},
         "columns": {"time": "time", **{signal: pattern.replace("SIGNAL", signal) for signal in signals}},
         "units": {"time": "s", **{signal: units[signal] for signal in signals}},
         **({"accept": list(accept)} if accept else {}),
     }
-    return "".join(f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())
+    sidecar = "".join(f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())
+    return write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})
