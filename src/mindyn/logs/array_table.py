@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mindyn.errors import Code, MissingExtraError
 from mindyn.hints import install_command
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import COPY_HINT, Chunk, raise_as_damaged, require_numbers, unreadable_error
+from mindyn.logs.tables import COPY_HINT, Chunk, LogTable, raise_as_damaged, require_numbers, unreadable_error
 from mindyn.reading import ALWAYS_ALLOWED_BYTES, NUMBER_BYTES, InputBudget, are_limits_active
 
 _HEADER, _TAG = 128, 8
@@ -195,7 +195,7 @@ _LZF_EXPANSION: Final = 88
 """Largest expansion of a byte packed by LZF: three bytes become 264."""
 
 
-class ArrayTable:
+class ArrayTable(LogTable):
     """Log of named arrays with time along one axis.
 
     Parameters
@@ -212,12 +212,10 @@ class ArrayTable:
     def __init__(self, name: str, arrays: Mapping[str, Any], joint_count: int) -> None:
         self.name = name
         self.names = tuple(arrays)
-        self.metadata: Mapping[str, Any] = {}
-        self.notes: tuple[str, ...] = ()
         self._arrays = arrays
         self._joint_count = joint_count
 
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield slices of the arrays with time along the first axis."""
         along = {name: self._time_axis(name) for name in names}
         lengths = {name: self._arrays[name].shape[along[name]] for name in names}

@@ -12,7 +12,7 @@ import os
 import re
 import sqlite3
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -27,7 +27,7 @@ from mindyn.errors import Code, MissingExtraError, list_names
 from mindyn.hints import Command, install_command
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import si_units
-from mindyn.logs.tables import Chunk, unreadable_error
+from mindyn.logs.tables import Chunk, LogTable, unreadable_error
 from mindyn.reading import (
     LIFT_LIMITS_HINT,
     MAX_COLUMNS,
@@ -54,7 +54,7 @@ _MIN_SQL_STEPS, _SQL_STEPS_PER_BYTE, _SQL_STEPS_PER_CHECK = 10**7, 8, 10**5
 """Steps of SQLite's virtual machine that a query may take; a row of a hundred bytes takes 60."""
 
 
-class BagTable:
+class BagTable(LogTable):
     """Messages of one JointState topic that hold every joint of the robot; other messages are skipped.
 
     Columns: stamp (ns, from the header) and {joint}.position, {joint}.velocity, {joint}.effort.
@@ -73,12 +73,12 @@ class BagTable:
             kind for kind in JOINT_STATE_FIELDS if whole is not None and len(getattr(whole, kind)) == len(whole.names)
         ]
         signals = {"position": "position", "velocity": "velocity", "effort": "torque"}
-        self.metadata: Mapping[str, Any] = {
+        self.metadata = {
             "columns": {"time": "stamp", **{signals[kind]: f"{{joint}}.{kind}" for kind in filled}},
             "units": {"time": "ns", **si_units(robot)},
         }
 
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield `rows` messages at a time with the joints in the order of `names`."""
         kinds = {name: name.rpartition(".")[::2] for name in names if name != "stamp"}
         wanted = {joint for joint, _ in kinds.values()}

@@ -417,19 +417,14 @@ class LogInspector:
         speeds = speeds / np.diff(time)[first:, None]
         if len(steps):
             usual = np.quantile(speeds, USUAL_SPEED_QUANTILE, axis=0)
-            self._count(chunk, first, steps, speeds > np.maximum(self.limits, JUMP_SPEED_RATIO * usual))
+            jumps = speeds > np.maximum(self.limits, JUMP_SPEED_RATIO * usual)
+            self.counts += jumps.sum(axis=0)
+            for joint in np.flatnonzero(jumps.any(axis=0)):
+                at = int(np.argmax(np.abs(steps[:, joint]) * jumps[:, joint]))
+                size, row, known = float(steps[at, joint]), at + first, self.largest[joint]
+                if known is None or abs(size) > abs(known.size):
+                    self.largest[joint] = _Jump(size, float(chunk.time[row]), int(chunk.rows[row]))
         self.last = chunk.take(slice(len(chunk) - 1, None))
-
-    def _count(
-        self, chunk: Log, first: int, steps: Array, jumps: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-    ) -> None:
-        self.counts += jumps.sum(axis=0)
-        for joint in np.flatnonzero(jumps.any(axis=0)):
-            at = int(np.argmax(np.abs(steps[:, joint]) * jumps[:, joint]))
-            known = self.largest[joint]
-            if known is None or abs(steps[at, joint]) > abs(known.size):
-                row = at + first
-                self.largest[joint] = _Jump(float(steps[at, joint]), float(chunk.time[row]), int(chunk.rows[row]))
 
     def findings(self) -> list[Finding]:
         """Return a finding on each joint that jumps and each velocity that never changes."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from mindyn.algebra.values import Array
 from mindyn.errors import Code
-from mindyn.findings import Finding, Kind, info
+from mindyn.findings import Finding, Kind, Severity, info
 from mindyn.logs.errors import LogError, require_accepted
 
 if TYPE_CHECKING:
@@ -270,16 +270,10 @@ class Cleaner:
 
     def dropped_rows(self, accepted: tuple[str, ...] = ()) -> list[Finding]:
         """Return findings on dropped rows and wrapped angles; raise `LogError` if too many rows were dropped."""
-        wraps = [
-            replace(
-                info(
-                    Kind.ANGLE_WRAPS,
-                    f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn removed",
-                ),
-                joints=(name,),
-            )
-            for name, count in self.wraps.items()
-        ]
+        wraps = []
+        for name, count in self.wraps.items():
+            message = f"the angle of joint {name} wraps around: {count} jump{'s' * (count > 1)} by a turn removed"
+            wraps.append(Finding(Kind.ANGLE_WRAPS, Severity.INFO, message, joints=(name,)))
         return [*self._not_numbers(), *self._order(), *self._repeated(accepted), *wraps]
 
     def _order(self) -> list[Finding]:

@@ -14,7 +14,7 @@ from mindyn.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import FileLocation, RemoteFile
 from mindyn.logs.metadata import LogMetadata
-from mindyn.logs.tables import GuardedTable, LogTable, raise_as_damaged
+from mindyn.logs.tables import LogTable, raise_as_damaged
 from mindyn.reading import require_file
 from mindyn.robots.robot import Robot
 
@@ -96,7 +96,9 @@ def open_table(path: FileLocation, robot: Robot, metadata: LogMetadata) -> LogTa
         )
     form = "LeRobot dataset" if is_dataset else "rosbag2" if folder else f"{suffix} file"
     with raise_as_damaged(form, path.name):
-        return GuardedTable(opener(path, robot, metadata), form)
+        table = opener(path, robot, metadata)
+    table.form = form
+    return table
 
 
 def _open_remote(file: RemoteFile) -> LogTable:
@@ -112,7 +114,7 @@ def _open_remote(file: RemoteFile) -> LogTable:
     from mindyn.logs.parquet_table import ParquetTable
 
     with raise_as_damaged(".parquet file", file.name):
-        return GuardedTable(ParquetTable(file), ".parquet file")
+        return ParquetTable(file)
 
 
 def _empty_error(file: FileLocation) -> LogError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from polars.exceptions import PolarsError
 from mindyn.errors import Code
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
-from mindyn.logs.tables import BLOCK_BYTES, Chunk, column_expressions, numbers_in, stack_lists
+from mindyn.logs.tables import BLOCK_BYTES, Chunk, LogTable, column_expressions, numbers_in, stack_lists
 from mindyn.logs.text_table import MAX_LINE_BYTES, parse_dates
 from mindyn.reading import InputBudget
 
@@ -25,7 +25,7 @@ JOINT_LIST_NAMES: Final = ("name", "names", "joint_names", "joints")
 """Entries that list the joints in the order of the other lists; JointState uses `name`."""
 
 
-class JsonLinesTable:
+class JsonLinesTable(LogTable):
     """Columns of a file with one JSON object per line; `header.stamp.sec` is an entry of nested objects.
 
     A list of numbers is an array with one column for each entry. A list of joint names gives the order of the columns.
@@ -35,16 +35,15 @@ class JsonLinesTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name
-        self.notes: tuple[str, ...] = ()
         self._budget = InputBudget(path.name, path.stat().st_size, LogError)
         first = self._frame(next(self._blocks(_SCHEMA_ROWS), []), 0)
         self.names: tuple[str, ...] = tuple(first.columns)
         joints = next((name for name in self.names if name.rpartition(".")[2] in JOINT_LIST_NAMES and len(first)), None)
         listed = first[joints][0].to_list() if joints and first[joints].dtype == pl.List(pl.String) else []
-        self.metadata: Mapping[str, Any] = {"joints": listed} if listed else {}
+        self.metadata = {"joints": listed} if listed else {}
         self._joint_list = joints if listed else None
 
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield `rows` lines at a time."""
         before = 0
         for lines in self._blocks(rows):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from mindyn.errors import Code
 from mindyn.logs.errors import LogError
 from mindyn.logs.parquet_table import ParquetTable
-from mindyn.logs.tables import Chunk
+from mindyn.logs.tables import Chunk, LogTable
 from mindyn.reading import read_json
 
 INFO_FILE: Final = Path("meta") / "info.json"
@@ -25,7 +25,7 @@ def is_lerobot_folder(path: Path) -> bool:
     return (path / INFO_FILE).is_file()
 
 
-class LeRobotTable:
+class LeRobotTable(LogTable):
     """Columns of all episodes of a dataset; its features are arrays with a column for each motor."""
 
     def __init__(self, path: Path, joints: Sequence[str]) -> None:
@@ -47,13 +47,12 @@ class LeRobotTable:
                 code=Code.MISSING_FILE,
                 subject=path.name,
             )
-        self.notes: tuple[str, ...] = ()
         self._tables = [ParquetTable(file) for file in files]
         self.names: tuple[str, ...] = self._tables[0].names
         columns = {"time": "timestamp", "position": "observation.state", "target": "action"}
         present = {signal: column for signal, column in columns.items() if column in self.names}
         named = match_motor_names(info, columns["position"], joints)
-        self.metadata: Mapping[str, Any] = {
+        self.metadata = {
             "columns": present,
             "units": {"time": "s"},
             "side": "joint",
@@ -61,10 +60,10 @@ class LeRobotTable:
             **({} if named is None else {"joints": named}),
         }
 
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield the chunks of all files in order."""
         for table in self._tables:
-            yield from table.chunks(names, rows)
+            yield from table.read_chunks(names, rows)
 
 
 def match_motor_names(info: Mapping[str, Any], array: str, joints: Sequence[str]) -> list[str] | None:

@@ -19,7 +19,7 @@ from polars.exceptions import PanicException, PolarsError
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
 from mindyn.logs.locations import FileLocation, RemoteFile, remote_error
-from mindyn.logs.tables import Chunk, column_expressions, numbers_in, stack_lists, unreadable_error
+from mindyn.logs.tables import Chunk, LogTable, column_expressions, numbers_in, stack_lists, unreadable_error
 from mindyn.reading import MAX_ENTRIES, InputBudget, describe_exception
 
 _STDERR_LOCK: Final = Lock()
@@ -28,14 +28,14 @@ MAX_WHOLE_GROUP_ROWS: Final = 2**19
 """Files with larger row groups are decoded to temporary files; 13 columns of such a group take 55 MB."""
 
 
-class ParquetTable:
+class ParquetTable(LogTable):
     """Columns of a Parquet file; lists are arrays, and objects are replaced by their entries by path."""
+
+    form = ".parquet file"
 
     def __init__(self, path: FileLocation) -> None:
         self.path = path
         self.name = path.name
-        self.metadata: Mapping[str, Any] = {}
-        self.notes: tuple[str, ...] = ()
         try:
             self._footer = read_footer(path)
             self._size = path.stat().st_size if isinstance(path, Path) else path.info().size
@@ -52,7 +52,7 @@ class ParquetTable:
     def _source(self) -> Path | str:
         return self.path if isinstance(self.path, Path) else self.path.url
 
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield slices of `rows` rows; every row group is decoded once."""
         self._require_plausible(names)
         groups = group_rows(self._footer)

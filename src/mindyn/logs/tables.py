@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -25,30 +26,30 @@ Chunk = Mapping[str, NDArray[Any]]
 """Columns of some rows: (rows,) numbers, or (rows, k) for a column of arrays."""
 
 
-class LogTable(Protocol):
-    """Named columns of a log.
+class LogTable:
+    """Named columns of a log, with a derived class for each format.
 
+    form      name of the format in messages
     name      name of the file in messages
     names     names of its columns
     metadata  metadata that the format itself defines (see `LogMetadata`)
     notes     notes on the file; after its chunks were read, also on its rows
     """
 
-    @property
-    def name(self) -> str: ...  # noqa: D102 - see the class
-
-    @property
-    def names(self) -> Collection[str]: ...  # noqa: D102 - see the class
-
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...  # noqa: D102 - see the class
-
-    @property
-    def notes(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
+    form: str = "log"
+    name: str
+    names: Collection[str]
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
 
     def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Yield the named columns, at most about `rows` rows at a time, in file order."""
-        ...
+        """Yield the named columns, at most about `rows` rows at a time; raise `LogError` where the file is damaged."""
+        with raise_as_damaged(self.form, self.name):
+            yield from self.read_chunks(names, rows)
+
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+        """Yield the named columns in file order."""
+        raise NotImplementedError
 
 
 @contextmanager
@@ -76,24 +77,6 @@ def unreadable_error(name: str, form: str, reason: str, hint: str = COPY_HINT) -
     """Return the error for a file that cannot be read as `form`."""
     message = f"{name} cannot be read{f' as {form}' if form else ''}: {reason}"
     return LogError(message, hint=hint, code=Code.UNREADABLE, subject=name)
-
-
-class GuardedTable:
-    """Table that raises `LogError` wherever its file is damaged."""
-
-    def __init__(self, table: LogTable, form: str) -> None:
-        self._table, self._form = table, form
-        self.name, self.names, self.metadata = table.name, table.names, table.metadata
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the table."""
-        return self._table.notes
-
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
-        """Yield the chunks of the table."""
-        with raise_as_damaged(self._form, self.name):
-            yield from self._table.chunks(names, rows)
 
 
 def count_rows(chunk: Chunk) -> int:

@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -21,7 +21,7 @@ from mindyn.errors import Code, list_names, shorten_text
 from mindyn.executors import require_polars_threads
 from mindyn.logs.errors import LogError
 from mindyn.logs.metadata import METADATA_LOCATION, SEPARATORS
-from mindyn.logs.tables import BLOCK_BYTES, Chunk
+from mindyn.logs.tables import BLOCK_BYTES, Chunk, LogTable
 from mindyn.reading import MAX_COLUMNS
 
 DATE_PATTERN: Final = re.compile(
@@ -75,7 +75,7 @@ _CP1252_LETTERS: Final = frozenset("°µ·²³äöüÄÖÜßéèêàáóíúçñ
 _MISSING_VALUES: Final = ("", "nan", "NaN", "NAN", "NA", "null", "-nan", "-nan(ind)")
 
 
-class TextTable:
+class TextTable(LogTable):
     """Rows of numbers after a header line; without a header the columns are column_1, column_2, ....
 
     Comments (`#`, `%`, `//`) and empty lines may come first. The last comment is the header if it has as many cells as
@@ -96,7 +96,6 @@ class TextTable:
     ) -> None:
         self.path = path
         self.name = path.name
-        self.metadata: Mapping[str, Any] = {}
         self.legacy = False
         with self._open() as file:
             header_start, separator_line = self._before_header(file)
@@ -220,7 +219,7 @@ class TextTable:
                 subject=self.name,
             ) from error
 
-    def chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
+    def read_chunks(self, names: Collection[str], rows: int) -> Iterator[Chunk]:
         """Yield blocks of whole lines with at most about `rows` rows."""
         before = 0
         for block in self._line_blocks():
