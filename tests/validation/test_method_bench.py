@@ -13,9 +13,8 @@ from raising import raises
 from typer.testing import CliRunner
 
 from mindyn.cli.main import app
-from mindyn.comparison.bench_methods import BENCH_METHODS, BenchMethod
 from mindyn.comparison.bench_setting import BenchSetting, make_bench
-from mindyn.comparison.method_bench import compare_methods
+from mindyn.comparison.method_bench import BENCH_METHODS, BenchMethod, compare_methods
 from mindyn.errors import Code, InputError, MindynError
 from mindyn.estimators.least_squares import LeastSquares
 from mindyn.regression.regressor import Regressor

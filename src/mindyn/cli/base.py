@@ -9,7 +9,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, complete_from, require_exclusive, with_robot_options
 from mindyn.cli.printing import print_json, print_notes, print_output, print_status, print_table
 from mindyn.identifiability.base_sets import FORMS, base_parameters
-from mindyn.loads.gain_structure import TARGET_STRUCTURE, gain_groups
+from mindyn.loads.unknown_gains import TARGET_STRUCTURE, gain_groups
 from mindyn.parameters.base import BaseParameters, Coefficients, latex_expression, latex_symbol
 from mindyn.parameters.geometry_symbols import convert_to_dh_frames, symbolic_expressions
 from mindyn.parameters.parameter import list_base_parameters

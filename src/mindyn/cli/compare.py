@@ -21,9 +21,8 @@ from mindyn.cli.arguments import (
 from mindyn.cli.next_step import format_robot_options, print_next_command
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.progress_bars import progress_bar
-from mindyn.comparison.bench_methods import BENCH_METHODS
 from mindyn.comparison.bench_setting import BenchSetting, Differentiation
-from mindyn.comparison.method_bench import compare_methods
+from mindyn.comparison.method_bench import BENCH_METHODS, compare_methods
 from mindyn.comparison.methods import LOG_METHODS, require_methods
 from mindyn.errors import Code, InputError
 from mindyn.files import write_file_atomically
