@@ -11,7 +11,7 @@ from closeness import SAME_ALGEBRA, assert_close
 from draft_parts import T, limited
 
 from mindyn.logs.draft_head import _read_array_head
-from mindyn.logs.draft_names import _common_prefix, _digit_count, _group_by_number, _list_spellings, group_columns
+from mindyn.logs.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
 from mindyn.logs.draft_numbers import (
     _describe_rate,
     _find_nanoseconds,
@@ -144,8 +144,6 @@ def test_groups_by_joint_names_and_numbers():
     assert _list_spellings("j1", ("j1", "j2")) == ["j1"]
     assert _list_spellings("abc", ("abc",)) == ["abc"]
     assert _list_spellings("arm_abc", ("arm_abc", "arm_xyz")) == ["arm_abc", "abc"]
-    assert _common_prefix(["left_a", "left_b"]) == "left_"
-    assert _common_prefix(["ab", "abc"]) == "ab"
 
 
 def test_numbers_count_on_from_nought_or_one():

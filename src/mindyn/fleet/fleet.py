@@ -267,14 +267,11 @@ def study_tally(
     tally = _drop_foreign_logs(tally)
     estimate, assessment, evidence = _fit_type(tally)
     named = assessment.named
-    healthy = [robot for robot in tally.robots if robot not in {difference.robot for difference in named}] or list(
-        tally.robots
-    )
-    type_entries = [entry for entry in tally.entries if entry.robot in set(healthy)]
-    robots = [_build_member(tally, (robot,), tally.by_robot[robot]) for robot in tally.robots]
-    groups = []
-    if len(keys) > 1:
-        groups = [_build_member(tally, key, entries) for key, entries in tally.by_group.items()]
+    differing = {difference.robot for difference in named}
+    type_entries = [entry for entry in tally.entries if entry.robot not in differing] or tally.entries
+    robots = [_build_member(tally, (robot,), entries) for robot, entries in tally.by_robot.items()]
+    by_group = tally.by_group if len(keys) > 1 else {}
+    groups = [_build_member(tally, key, entries) for key, entries in by_group.items()]
     fleet_type = _build_member(tally, (), type_entries, estimate)
     return FleetStudy(
         keys,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import groupby, permutations
 from pathlib import Path
 from typing import Final
 
@@ -152,10 +152,8 @@ def _compare_derivatives(X: Array) -> tuple[Array, Array]:
 
 def _split_into_blocks(names: Sequence[str], used: Collection[str], count: int) -> list[ColumnGroup]:
     """Split runs of unused adjacent columns into blocks with a column for each joint; other runs have no blocks."""
-    runs: list[list[str]] = [[]]
-    for name in names:
-        runs = [*runs, []] if name in used else [*runs[:-1], [*runs[-1], name]]
-    whole = [run for run in runs if run and len(run) % count == 0]
+    runs = [list(run) for is_used, run in groupby(names, key=lambda name: name in used) if not is_used]
+    whole = [run for run in runs if len(run) % count == 0]
     blocks = [_adjacent(run[k : k + count]) for run in whole for k in range(0, len(run), count)]
     return [replace(block, reason=_REASONS["torque"]) for block in blocks]
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from os.path import commonprefix
 from typing import Any, Final, Literal
 
 from numpy.typing import NDArray
@@ -248,16 +249,10 @@ def _list_spellings(joint: str, joints: Sequence[str]) -> list[str]:
     """List the joint's name, and its name without the common start and end of all names, such as `_joint`."""
     if len(joints) < 2:
         return [joint]
-    before = _common_prefix(joints)
-    after = _common_prefix([name[::-1] for name in joints])
+    before = commonprefix(joints)  # noqa: RUF071 - of characters
+    after = commonprefix([name[::-1] for name in joints])  # noqa: RUF071
     short = joint[len(before) : len(joint) - len(after)].strip("_-. ")
     return list(dict.fromkeys([joint, *([short] if len(short) > 2 else [])]))
-
-
-def _common_prefix(names: Sequence[str]) -> str:
-    least, most = min(names), max(names)
-    same = [a == b for a, b in zip(least, most, strict=False)]
-    return least[: same.index(False) if False in same else len(same)]
 
 
 def _group_by_number(names: Sequence[str]) -> list[ColumnGroup]:
