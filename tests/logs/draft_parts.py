@@ -9,7 +9,7 @@ import numpy as np
 from mindyn.logs.draft import SidecarDraft
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import ColumnGroup, split_words
-from mindyn.logs.draft_numbers import Clock
+from mindyn.logs.draft_numbers import Clock, detect_clock
 from mindyn.logs.drafting import LogContents
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
@@ -28,6 +28,10 @@ def group(name, count=2, order="numbers", ending=()):
 
 def head(**columns):
     return LogHead(columns, {}, {}, ())
+
+
+def clock_of(columns):
+    return detect_clock(LogHead(columns, {}, {}, ()))
 
 
 def contents(chosen, first_rows, files=(), seconds=None, robot=None):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
-from draft_parts import T, limited
+from draft_parts import T, clock_of, limited
 
 from mindyn.logs.draft_head import _read_array_head
 from mindyn.logs.draft_names import _digit_count, _group_by_number, _list_spellings, group_columns
@@ -17,7 +17,6 @@ from mindyn.logs.draft_numbers import (
     _find_nanoseconds,
     _is_usual_rate,
     _time_rank,
-    detect_clock,
     guess_position_side,
     guess_position_unit,
     velocity_slope,
@@ -53,17 +52,17 @@ def test_usual_rates_and_words_of_time():
 
 
 def test_evidence_of_a_clock():
-    assert detect_clock({"t": T}).evidence == "100 Hz; the unit that gives a usual rate"
-    assert detect_clock({"t_ms": 1e3 * T}).evidence == "100 Hz; unit from the name"
-    assert detect_clock({"t_ms": 1e3 * T}).unit == "ms"
-    wrong = detect_clock({"t_us": T})  # the rate speaks against the name
+    assert clock_of({"t": T}).evidence == "100 Hz; the unit that gives a usual rate"
+    assert clock_of({"t_ms": 1e3 * T}).evidence == "100 Hz; unit from the name"
+    assert clock_of({"t_ms": 1e3 * T}).unit == "ms"
+    wrong = clock_of({"t_us": T})  # the rate speaks against the name
     assert (wrong.unit, wrong.evidence) == ("s", "100 Hz; the unit that gives a usual rate")
-    slow = detect_clock({"t": 0.15 * np.arange(60)})
+    slow = clock_of({"t": 0.15 * np.arange(60)})
     assert slow.unit is None
     assert slow.evidence == "a step of 0.15 is not a usual rate in any unit of time"
-    assert detect_clock({"t_s": 0.15 * np.arange(60)}).unit == "s"  # the name alone
-    assert detect_clock({"x": T}).evidence == "no column of the file is a time"
-    both = detect_clock({"s.sec": np.floor(3 * T) + 9, "s.nanosec": 1e9 * (3 * T % 1) + 5})
+    assert clock_of({"t_s": 0.15 * np.arange(60)}).unit == "s"  # the name alone
+    assert clock_of({"x": T}).evidence == "no column of the file is a time"
+    both = clock_of({"s.sec": np.floor(3 * T) + 9, "s.nanosec": 1e9 * (3 * T % 1) + 5})
     assert both.unit == "s"
     assert both.evidence.startswith("seconds and nanoseconds, 33.333 Hz")
     assert_close(both.seconds, 3 * T, SAME_ALGEBRA)

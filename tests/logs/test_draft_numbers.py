@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from closeness import SAME_ALGEBRA, assert_close
+from draft_parts import clock_of
 
 from mindyn.logs.draft_numbers import (
     Clock,
-    detect_clock,
     fitting_velocity_units,
     guess_position_side,
     guess_position_unit,
@@ -24,22 +24,22 @@ def test_stamps_that_cannot_be_a_time_leave_it_to_other_columns():
     broken[7] = np.nan
     mostly_back = np.where(np.arange(60) % 4 == 0, STAMPS, -STAMPS)
     for stamps in (broken, mostly_back):
-        assert detect_clock({"stamp": stamps, "time": STAMPS}).columns == ("time",)
-    assert detect_clock({"stamp": STAMPS[:2]}).columns == ()
-    assert detect_clock({"stamp": STAMPS[:3]}).columns == ("stamp",)
+        assert clock_of({"stamp": stamps, "time": STAMPS}).columns == ("time",)
+    assert clock_of({"stamp": STAMPS[:2]}).columns == ()
+    assert clock_of({"stamp": STAMPS[:3]}).columns == ("stamp",)
 
 
 @pytest.mark.parametrize(("size", "unit"), [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
 def test_the_unit_of_stamps_is_the_one_of_a_usual_rate(size, unit):
-    clock = detect_clock({"t": 5.0 + STAMPS / size})
+    clock = clock_of({"t": 5.0 + STAMPS / size})
     assert clock.unit == unit
     assert_close(clock.seconds, STAMPS, 1e-6)
-    assert detect_clock({"t": np.arange(60) * 0.15}).unit is None
+    assert clock_of({"t": np.arange(60) * 0.15}).unit is None
 
 
 def test_seconds_and_nanoseconds_belong_together():
     columns = {"header.stamp.sec": 7.0 + np.floor(3 * STAMPS), "header.stamp.nanosec": 1e9 * (3 * STAMPS % 1)}
-    clock = detect_clock(columns)
+    clock = clock_of(columns)
     assert clock.columns == tuple(columns)
     assert_close(clock.seconds, 3 * STAMPS, SAME_ALGEBRA)
 

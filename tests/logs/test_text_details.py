@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from draft_parts import clock_of
 from raising import raises
 
 from mindyn.errors import Code
@@ -12,7 +13,6 @@ from mindyn.logs.array_table import ArrayTable, NpzArrays
 from mindyn.logs.draft_names import guess_signal, guess_unit, is_measured, split_words
 from mindyn.logs.draft_numbers import (
     Clock,
-    detect_clock,
     fitting_velocity_units,
     guess_position_side,
     guess_position_unit,
@@ -176,21 +176,21 @@ def test_references_and_other_things_are_not_measured():
 
 def test_the_unit_of_time_is_that_of_the_name_unless_the_rate_speaks_against_it():
     t = np.arange(50.0)
-    assert detect_clock({"time_ms": 5 * t}).unit == "ms"
-    against = detect_clock({"time_s": 5 * t})  # 0.2 Hz as named
+    assert clock_of({"time_ms": 5 * t}).unit == "ms"
+    against = clock_of({"time_s": 5 * t})  # 0.2 Hz as named
     assert (against.unit, against.seconds[1]) == ("ms", 0.005)
     assert "the unit that gives a usual rate" in against.evidence
-    assert "from the name" in detect_clock({"time_s": 0.005 * t}).evidence
-    assert detect_clock({"time": 0.005 * t}).unit == "s"
-    unknown = detect_clock({"time": 3e11 * t})
+    assert "from the name" in clock_of({"time_s": 0.005 * t}).evidence
+    assert clock_of({"time": 0.005 * t}).unit == "s"
+    unknown = clock_of({"time": 3e11 * t})
     assert (unknown.unit, unknown.columns) == (None, ("time",))
-    assert detect_clock({"time_s": 3e11 * t}).unit == "s"  # said, and nothing fits
-    assert detect_clock({"q": t}) == detect_clock({}) or detect_clock({"q": t}).columns == ()
+    assert clock_of({"time_s": 3e11 * t}).unit == "s"  # said, and nothing fits
+    assert clock_of({"q": t}) == clock_of({}) or clock_of({"q": t}).columns == ()
     assert Clock(seconds=np.arange(5.0)).restarts == 0
     late = 0.005 * t
-    assert "200 Hz; " in detect_clock({"time": late}).evidence
+    assert "200 Hz; " in clock_of({"time": late}).evidence
     late[10] += 0.001
-    assert "200 Hz, 4 % of the steps differ from it; " in detect_clock({"time": late}).evidence
+    assert "200 Hz, 4 % of the steps differ from it; " in clock_of({"time": late}).evidence
 
 
 @pytest.mark.parametrize(("slope", "units"), [(1.0, ["rad/s"]), (57.3, ["deg/s"]), (1.39, ["rad/s"]), (1.41, [])])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import pi
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from mindyn.algebra.values import Array
 from mindyn.logs.checks import DEFAULT_REACH_RAD, reachable_positions
 from mindyn.logs.cleaning import MIN_GAP_RATIO, count_restarts, estimate_usual_step
+from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import guess_unit, split_words
 from mindyn.logs.metadata import UNIT_FACTORS
 from mindyn.robots.robot import Robot
@@ -74,19 +74,15 @@ class Clock:
         return 0 if self.seconds is None else count_restarts(self.seconds)
 
 
-def detect_clock(
-    columns: Mapping[str, NDArray[Any]],
-    units: Mapping[str, str] = MappingProxyType({}),
-    *,
-    is_named: bool = True,
-    given: str | None = None,
-) -> Clock:
+def detect_clock(head: LogHead, given: str | None = None) -> Clock:
     """Detect the clock of a log from column names, a line of units, and usual rates of robot logs.
 
-    is_named  whether the columns have names; otherwise a column with even steps other than 1 is the time
-    given     column of stamps that the user names
+    If the columns have no names, a column with even steps other than 1 is the time.
+
+    given  column of stamps that the user names
     """
-    ranks = {name: _time_rank(name) if is_named else _even_rank(columns[name]) for name in columns}
+    columns = head.columns
+    ranks = {name: _time_rank(name) if head.is_named else _even_rank(columns[name]) for name in columns}
     ranks = ranks if given is None else {given: 0}
     named = [(rank, name) for name, rank in ranks.items() if rank is not None and columns[name].ndim == 1]
     for _, name in sorted(named):
@@ -107,7 +103,7 @@ def detect_clock(
             unused = unused or name
             continue
         step = estimate_usual_step(steps[steps > 0])
-        unit_words = split_words(units.get(name, ""))
+        unit_words = split_words(head.units.get(name, ""))
         named_unit = guess_unit("time", (*split_words(name), *unit_words), unit_words or split_words(name)[-1:])
         fitting = [unit for unit, size in UNIT_FACTORS["time"].items() if _is_usual_rate(1 / (step * size))]
         fitting = fitting or (["s"] if USUAL_RATES_HZ[1] < 1 / step <= MAX_RATE_IN_SECONDS_HZ else [])

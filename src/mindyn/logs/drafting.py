@@ -128,7 +128,7 @@ def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
         return Clock()
     times, unit = metadata.columns.get("time"), metadata.units.get("time")
     given = times if isinstance(times, str) or times is None else next(iter(times))
-    clock = detect_clock(head.columns, head.units, is_named=head.is_named, given=given)
+    clock = detect_clock(head, given)
     if isinstance(unit, str) and len(clock.columns) == 1:
         stamps = head.columns[clock.columns[0]]
         return replace(clock, unit=unit, seconds=np.asarray((stamps - stamps[0]) * UNIT_FACTORS["time"][unit]))
