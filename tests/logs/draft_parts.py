@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from mindyn.logs.draft import SidecarDraft
+from mindyn.logs.draft_columns import LogContents
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import ColumnGroup, split_words
 from mindyn.logs.draft_numbers import Clock, detect_clock
-from mindyn.logs.drafting import LogContents
 from mindyn.robots.loading import load_robot
 from mindyn.robots.parts import Limits
 

@@ -13,7 +13,7 @@ from closeness import EXACT, assert_close
 from draft_parts import EMPTY, PLANAR, T, contents, group, head, limited
 
 from mindyn.logs.draft import UNANSWERED, DraftLine, SidecarDraft
-from mindyn.logs.draft_columns import choose_groups, find_missing_joints
+from mindyn.logs.draft_columns import choose_groups, find_missing_joints, stack_values
 from mindyn.logs.draft_head import LogHead
 from mindyn.logs.draft_names import split_words
 from mindyn.logs.draft_numbers import (
@@ -29,7 +29,6 @@ from mindyn.logs.drafting import (
     _describe_order,
     _read_joint_order,
     _reorder_columns,
-    _stack_values,
     _standard_units,
 )
 from mindyn.robots.loading import load_robot
@@ -105,8 +104,8 @@ def test_lines_on_columns_and_their_order():
 def test_values_are_put_into_the_robots_order():
     q = np.array([[1.0, 2.0, 3.0]])
     made = head(q1=q[:, 0], q2=q[:, 1], arr=q)
-    assert_close(_stack_values(group("q"), made), q[:, :2], EXACT)
-    assert_close(_stack_values(group("arr", 3, "array"), made), q, EXACT)
+    assert_close(stack_values(group("q"), made), q[:, :2], EXACT)
+    assert_close(stack_values(group("arr", 3, "array"), made), q, EXACT)
     first, second = PLANAR.primary_names
     swapped = EMPTY.with_line("joints", [second, "gripper", first], "")
     assert _reorder_columns(q, swapped, PLANAR).tolist() == [[3.0, 1.0]]

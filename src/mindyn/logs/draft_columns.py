@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby, permutations
 from pathlib import Path
 from typing import Final
@@ -181,6 +181,33 @@ def round_rate(rate_hz: float) -> float | None:
     return nearest if abs(rate_hz / nearest - 1) < RATE_TOLERANCE else None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LogContents:
+    """First rows of a log, the columns of each signal, those in other files, the clock, and the robot."""
+
+    head: LogHead
+    chosen: Mapping[str, ColumnGroup]
+    files: Mapping[str, str]
+    clock: Clock
+    robot: Robot | None
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kinds of the robot's joints."""
+        return [] if self.robot is None else [joint.kind for joint in self.robot.primary_joints]
+
+    def values(self, signal: str) -> Array:
+        """Return the values (rows, k) of a signal."""
+        return stack_values(self.chosen[signal], self.head)
+
+
+def stack_values(group: ColumnGroup, head: LogHead) -> Array:
+    """Return the values (rows, k) of a group of columns."""
+    if group.order == "array":
+        return np.asarray(head.columns[group.columns[0]], dtype=np.float64)
+    return np.column_stack([np.asarray(head.columns[name], dtype=np.float64) for name in group.columns])
+
+
 def add_unit_words(group: ColumnGroup, head: LogHead) -> ColumnGroup:
     """Add the words of a line of units to a group."""
     unit_words = split_words(head.units.get(group.columns[0], ""))
@@ -285,25 +312,21 @@ def _recording_words(stem: str) -> list[str]:
 
 
 def recognise_missing(
-    draft: SidecarDraft,
-    chosen: Mapping[str, ColumnGroup],
-    missing: Sequence[str],
-    groups: Sequence[ColumnGroup],
-    head: LogHead,
-    robot: Robot | None,
-    clock: Clock,
-) -> tuple[dict[str, ColumnGroup], SidecarDraft]:
+    draft: SidecarDraft, log: LogContents, missing: Sequence[str], groups: Sequence[ColumnGroup]
+) -> tuple[LogContents, SidecarDraft]:
     """Choose missing signals by their numbers, ask for those with several candidates, and note unused candidates."""
+    head, robot = log.head, log.robot
     count = 1 if robot is None else len(robot.primary_names)
     wide = [group for group in groups if group.count >= count]
     named = {id(group): meant[0] for group in wide if (meant := guess_signal(group.words))}
     unknown = [group for group in wide if id(group) not in named and is_measured(group.words)]
-    known = [group for signal, group in chosen.items() if signal != "torque"]
+    known = [group for signal, group in log.chosen.items() if signal != "torque"]
     candidates: Candidates = {}
     if missing and (unknown or not head.is_named):
-        used = {name for group in chosen.values() for name in group.columns}
-        candidates = recognise_signals(head, [*known, *unknown] if head.is_named else (), robot, clock.columns, used)
-    found = dict(chosen)
+        used = {name for group in log.chosen.values() for name in group.columns}
+        searched = [*known, *unknown] if head.is_named else ()
+        candidates = recognise_signals(head, searched, robot, log.clock.columns, used)
+    found = dict(log.chosen)
     for signal in ("position", "velocity", "torque"):
         taken = {name for group in found.values() for name in group.columns}
         free = [group for group in candidates.get(signal, ()) if not taken & set(group.columns)]
@@ -320,7 +343,7 @@ def recognise_missing(
     if unused:
         listing = list_names(f"{name} ({signal})" for name, signal in unused.items())
         draft = draft.with_notes(f"columns that are not used: {listing}")
-    return {signal: found[signal] for signal in SIGNALS if signal in found}, draft
+    return replace(log, chosen={signal: found[signal] for signal in SIGNALS if signal in found}), draft
 
 
 def _describe_candidates(groups: Sequence[ColumnGroup], head: LogHead) -> str:

@@ -6,7 +6,7 @@ A draft is not used until a person has read and confirmed it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from mindyn.algebra.values import Array
 from mindyn.errors import list_names
 from mindyn.logs.draft import UNANSWERED, SidecarDraft
 from mindyn.logs.draft_columns import (
+    LogContents,
     add_unit_words,
     choose_groups,
     choose_targets,
@@ -27,6 +28,7 @@ from mindyn.logs.draft_columns import (
     group_torques_and_forces,
     recognise_missing,
     round_rate,
+    stack_values,
 )
 from mindyn.logs.draft_head import DRAFT_ROWS, LONG_DRAFT_ROWS, LogHead, read_lerobot_names, read_log_head
 from mindyn.logs.draft_names import (
@@ -58,26 +60,6 @@ MIN_RATE_AGREEMENT: Final = 0.95
 """Smallest squared correlation of velocities and changes of positions that determine the rate of a log without time."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogContents:
-    """First rows of a log, the columns of each signal, those in other files, the clock, and the robot."""
-
-    head: LogHead
-    chosen: Mapping[str, ColumnGroup]
-    files: Mapping[str, str]
-    clock: Clock
-    robot: Robot | None
-
-    @property
-    def kinds(self) -> list[str]:
-        """Return the kinds of the robot's joints."""
-        return [] if self.robot is None else [joint.kind for joint in self.robot.primary_joints]
-
-    def values(self, signal: str) -> Array:
-        """Return the values (rows, k) of a signal."""
-        return _stack_values(self.chosen[signal], self.head)
-
-
 def draft_sidecar(
     path: Path, robot: Robot | None, given: Mapping[str, Any] = MappingProxyType({}), assumed: str | None = None
 ) -> SidecarDraft:
@@ -98,7 +80,7 @@ def draft_sidecar(
         if not head.is_named:  # several signals have no names: only a file with one signal is a group
             groups = [group for group in groups if group.count == len(joints)]
         chosen = {**choose_groups(groups, len(joints), ()), **asked}
-        if "position" not in chosen or not is_still(_stack_values(chosen["position"], head)):
+        if "position" not in chosen or not is_still(stack_values(chosen["position"], head)):
             break
     files: dict[str, str] = {}
     if "torque" not in chosen and (forces := group_torques_and_forces(head, robot)) is not None:
@@ -107,19 +89,17 @@ def draft_sidecar(
         chosen, files = find_signal_files(path, groups, chosen, len(joints))
     if "torque" not in chosen:
         chosen |= choose_targets(groups, chosen, len(joints))
-    clock = _detect_clock(head, metadata)
+    log = LogContents(head, chosen, files, _detect_clock(head, metadata), robot)
     empty = (f"columns without any value: {list_names(head.empty)}",) if head.empty else ()
     draft = draft.with_notes(*head.notes, *empty)
     if missing := [signal for signal in ("position", "torque") if signal not in chosen and "target" not in chosen]:
         counts = {signal: group.count for signal, group in choose_groups(groups, 1, ()).items()}
         if error := find_missing_joints(path, head, missing, joints, counts):
             raise error
-    chosen, draft = recognise_missing(draft, chosen, missing, groups, head, robot, clock)
-    if not clock.columns:
-        clock = _estimate_clock(clock, chosen, head, metadata)
-    contents = LogContents(head, chosen, files, clock, robot)
-    draft = _add_columns(_add_time(draft, clock), path, contents, joints)
-    return _add_units(draft, contents, assumed)
+    log, draft = recognise_missing(draft, log, missing, groups)
+    if not log.clock.columns:
+        log = replace(log, clock=_estimate_clock(log, metadata))
+    return _add_units(_add_columns(_add_time(draft, log.clock), path, log, joints), log, assumed)
 
 
 def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
@@ -135,14 +115,14 @@ def _detect_clock(head: LogHead, metadata: LogMetadata) -> Clock:
     return clock
 
 
-def _estimate_clock(clock: Clock, chosen: Mapping[str, ColumnGroup], head: LogHead, metadata: LogMetadata) -> Clock:
+def _estimate_clock(log: LogContents, metadata: LogMetadata) -> Clock:
     """Return the clock of a log without time: the given rate, or the one at which the velocity fits the position."""
-    rate, evidence = metadata.rate_hz, clock.evidence
-    rows = len(next(iter(head.columns.values()), ()))
-    motion = [chosen[signal] for signal in ("position", "velocity") if signal in chosen]
-    if rate is None and len(motion) == 2 and set(motion[1].columns) <= set(head.columns):
+    rate, evidence, columns = metadata.rate_hz, log.clock.evidence, log.head.columns
+    rows = len(next(iter(columns.values()), ()))
+    motion = [log.chosen[signal] for signal in ("position", "velocity") if signal in log.chosen]
+    if rate is None and len(motion) == 2 and set(motion[1].columns) <= set(columns):
         count = min(group.count for group in motion)
-        q, v = (_stack_values(group, head)[:, :count] for group in motion)
+        q, v = (stack_values(group, log.head)[:, :count] for group in motion)
         slope, agreement = velocity_slope(q, v, np.arange(float(rows)))
         units = [guess_unit(s, g.words, g.ending) for s, g in zip(("position", "velocity"), motion, strict=True)]
         if units[0] is not None and units[1] is not None:
@@ -206,12 +186,6 @@ def _read_joint_order(head: LogHead, count: int) -> list[str] | None:
     """Return the joints that a file lists in columns of words, such as field.name0, field.name1, ... of a ROS topic."""
     named = [name for name in head.words if "name" in split_words(name)]
     return [head.words[name] for name in named] if len(named) == count else None
-
-
-def _stack_values(group: ColumnGroup, head: LogHead) -> Array:
-    if group.order == "array":
-        return np.asarray(head.columns[group.columns[0]], dtype=np.float64)
-    return np.column_stack([np.asarray(head.columns[name], dtype=np.float64) for name in group.columns])
 
 
 def _reorder_columns(values: Array, draft: SidecarDraft, robot: Robot | None) -> Array:
