@@ -203,7 +203,8 @@ def study_fleet(
         if unmatched
         else []
     )
-    return study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), notes, say)
+    say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
+    return _study_tally(tally, keys, (*excluded, *failed), len(missing) - len(failed), notes)
 
 
 def _choose_generation(
@@ -254,16 +255,10 @@ def _sample_logs(robot: Robot, tasks: Sequence[Task]) -> list[LogScan]:
     return scans
 
 
-def study_tally(
-    tally: Tally,
-    keys: tuple[str, ...],
-    excluded: Sequence[Excluded],
-    gathered: int,
-    notes: Sequence[str],
-    say: ShowStatus,
+def _study_tally(
+    tally: Tally, keys: tuple[str, ...], excluded: Sequence[Excluded], gathered: int, notes: Sequence[str]
 ) -> FleetStudy:
     """Study gathered logs."""
-    say(f"summing {len(tally.entries)} logs of {len(tally.robots)} robots")
     tally = _drop_foreign_logs(tally)
     estimate, assessment, evidence = _fit_type(tally)
     named = assessment.named

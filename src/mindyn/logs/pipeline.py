@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class ConditionedSamples(ShortRepr):
     findings: tuple[Finding, ...]
 
 
+@dataclass(eq=False, repr=False)
 class SampleStream:
     """Iterable of blocks of samples of one or more logs, computed again by every iteration.
 
@@ -62,24 +63,17 @@ class SampleStream:
     count           number of samples so far
     """
 
-    def __init__(
-        self,
-        logs: Sequence[Log | LogScan],
-        robot: Robot,
-        resolved: Conditioning,
-        block: int | None,
-        choices: Sequence[Finding],
-        min_samples: int = MIN_SAMPLES,
-    ) -> None:
-        self.logs = logs
-        self.robot = robot
-        self.conditioning = resolved
-        self.choices = tuple(choices)
-        self.findings = list(choices)
-        self.first_segments: list[int] = []
-        self._block, self._min_samples = block, min_samples
-        self._segment = -1
-        self.count = 0
+    logs: Sequence[Log | LogScan]
+    robot: Robot
+    conditioning: Conditioning
+    block_rows: int | None
+    choices: Sequence[Finding]
+    min_samples: int = MIN_SAMPLES
+    first_segments: list[int] = field(default_factory=list, init=False)
+    count: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.findings = list(self.choices)
 
     @property
     def rate_hz(self) -> float:
@@ -101,7 +95,7 @@ class SampleStream:
             chunks: Iterable[Log] = [log] if isinstance(log, Log) else log
             last: tuple[int, int] | None = None
             short: list[Log] = []
-            for window in cut_windows(self._uniform(chunks), self._block, reach_rows(c)):
+            for window in cut_windows(self._uniform(chunks), self.block_rows, reach_rows(c)):
                 if len(window.rows) < min_segment_rows(c):
                     short.append(window.rows)
                     continue
@@ -119,7 +113,7 @@ class SampleStream:
             self.findings.extend([*_report_short_segments(short, c), *log.findings])
         if note := follower.note():
             self.findings.append(info(Kind.FOLLOWED_LOOPS, note))
-        require_samples(self.count, self.findings, self._min_samples)
+        require_samples(self.count, self.findings, self.min_samples)
 
     def _uniform(self, chunks: Iterable[Log]) -> Iterator[SegmentPiece]:
         c = self.conditioning
