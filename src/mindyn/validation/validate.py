@@ -148,24 +148,22 @@ def validate(
 
 def validate_predictions(estimate: Estimate, predictions: Sequence[TorquePrediction]) -> Validation:
     """Return the validation of predictions of held-out logs."""
-    return replace(
-        _build_validation(
-            estimate, pool_errors([prediction.error for prediction in predictions]), pool_floors(predictions)
-        ),
-        predictions=tuple(predictions),
-    )
+    error = pool_errors([prediction.error for prediction in predictions])
+    return _build_validation(estimate, error, pool_floors(predictions), predictions)
 
 
-def _build_validation(estimate: Estimate, error: TorqueError, floor: Array | None = None) -> Validation:
-    """Build the validation of an error and, if known, the noise floor (n,)."""
-    floors = np.full(len(error.joint_names), np.nan) if floor is None else floor
-    sentences = tuple(_describe_joint(estimate, error, joint, float(rms)) for joint, rms in enumerate(floors))
-    return Validation(error, sentences, floors)
+def _build_validation(
+    estimate: Estimate, error: TorqueError, floor: Array, predictions: Sequence[TorquePrediction] = ()
+) -> Validation:
+    """Build the validation of an error and the noise floor (n,), NaN where it is unknown."""
+    sentences = tuple(_describe_joint(estimate, error, joint, float(rms)) for joint, rms in enumerate(floor))
+    return Validation(error, sentences, floor, tuple(predictions))
 
 
 def validate_fit(estimate: Estimate) -> Validation:
     """Return the validation on the rows of the fit, which is optimistic."""
-    return _build_validation(estimate, fit_error(estimate))
+    error = fit_error(estimate)
+    return _build_validation(estimate, error, np.full(len(error.joint_names), np.nan))
 
 
 def fit_error(estimate: Estimate) -> TorqueError:
